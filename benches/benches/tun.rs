@@ -39,7 +39,7 @@ fn bench(criterion: &mut Criterion, ground: &Ground, service: Service) {
     group.throughput(throughput).sampling_mode(SamplingMode::Flat);
     for offload in [false, true] {
         for program in [Program::Null, Program::Ackclock(Settings::default())] {
-            // Started by the first call, since a filter may leave this one out.
+            // The first call starts it, since a filter may leave this one out.
             let mut started: Option<(Running, Client)> = None;
             let id = BenchmarkId::new(program.to_string(), if offload { "offload" } else { "plain" });
             group.bench_function(id, |bencher| {

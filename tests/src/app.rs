@@ -1,5 +1,5 @@
-//! An application at one end of a connection: writes, reads, pauses, half closes, aborts. Everything it reads is compared
-//! with what its peer wrote, byte by byte.
+//! An application at one end of a connection: writes, reads, pauses, half closes, aborts. It compares
+//! everything it reads with what its peer wrote, byte by byte.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ackclock_core::{Connection, ConnectionError, ConnectionId, Instant, ReadErro
 use crate::host::Host;
 use crate::rng::{Rng, stream_byte};
 
-/// What an application is going to do.
+/// The plan of an application.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Bytes to write before it shuts its sending side down.
@@ -21,7 +21,7 @@ pub struct Plan {
     pub pause: u32,
     /// The longest pause.
     pub pause_max: Duration,
-    /// Aborts once so many bytes are written.
+    /// Aborts once this many bytes are written.
     pub abort_after: Option<u64>,
 }
 
@@ -41,14 +41,14 @@ impl Plan {
     }
 }
 
-/// The application and how far it is.
+/// The application and its progress.
 #[derive(Clone, Debug)]
 pub struct App {
     plan: Plan,
     rng: Rng,
     stream_out: u64,
     stream_in: u64,
-    /// When it goes on after a pause.
+    /// When it continues after a pause.
     pub paused_until: Instant,
     /// Bytes written.
     pub written: u64,
@@ -60,7 +60,7 @@ pub struct App {
     pub eof: bool,
     /// Whether it has aborted the connection.
     pub aborted: bool,
-    /// How the connection ended, if not well.
+    /// How the connection ended, unless cleanly.
     pub error: Option<ConnectionError>,
 }
 
@@ -98,7 +98,7 @@ impl App {
     /// Does what can be done now.
     ///
     /// # Panics
-    /// If what it reads is not what was written (O1), or a call fails for no reason (O2).
+    /// If what it reads is not what was written, or a call fails without cause.
     pub fn run(&mut self, host: &mut Host, conn: ConnectionId) {
         for _ in 0..TURNS_MAX {
             if self.is_done() || host.now < self.paused_until {
@@ -133,7 +133,8 @@ impl App {
             return self.shut;
         }
         let len = self.rng.between(self.plan.write_chunk.0, self.plan.write_chunk.1).min(left);
-        // No more than can be taken, and a byte: making data that is refused would take most of a long run's time.
+        // What can be taken and one byte more: making data that is refused would take most of a long run's
+        // time.
         let room = host.endpoint.connection(conn).map_or(0, Connection::write_room) as u64;
         let len = len.min(room + 1);
         let data: Vec<u8> = (0..len).map(|i| stream_byte(self.stream_out, self.written + i)).collect();
@@ -175,7 +176,7 @@ impl App {
             }
             Ok(count) => {
                 for byte in &into[..count] {
-                    // O1: what is read is a prefix of what was written.
+                    // What is read is a prefix of what was written.
                     assert_eq!(
                         *byte,
                         stream_byte(self.stream_in, self.read),

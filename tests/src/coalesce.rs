@@ -1,7 +1,7 @@
-//! What a device with receive offload does: packets of one flow that follow each other become one of up to 64 KB.
+//! What a device with receive offload does: consecutive packets of one flow become one of up to 64 KB.
 //!
-//! The rules are those by which GRO keeps a packet apart: it is merged only if the segment can be cut out of the whole
-//! again as it was. Like the rest of the tests' own wire it stands on etherparse alone.
+//! The rules are those of GRO: a packet is merged only if the segment can be cut out of the whole again
+//! unchanged. Like the rest of the tests' own wire format, it uses only etherparse.
 
 use std::num::NonZeroU16;
 
@@ -9,13 +9,13 @@ use ackclock_wire::{ChecksumState, RxMeta};
 
 use crate::segment::{FIN, Frame, PSH, RST, SYN, URG};
 
-/// Packets as they came, merged where they may be, each with what the device says of it.
+/// Packets in order of arrival, merged where they may be, each with the device's metadata.
 #[must_use]
 pub fn coalesce(packets: Vec<Vec<u8>>) -> Vec<(Vec<u8>, RxMeta)> {
     let mut out = Vec::new();
     let mut train: Option<Train> = None;
     for packet in packets {
-        // A damaged packet, and one that is not TCP, is handed on for the stack to judge.
+        // A damaged packet, and one that is not TCP, is passed on for the stack to judge.
         let Ok(frame) = Frame::parse(&packet) else {
             out.extend(train.take().map(Train::finish));
             out.push((packet, RxMeta { checksum: ChecksumState::Complete, segment_size: None }));
@@ -30,7 +30,7 @@ pub fn coalesce(packets: Vec<Vec<u8>>) -> Vec<(Vec<u8>, RxMeta)> {
     out
 }
 
-/// Packets on their way to becoming one.
+/// Packets that are being merged.
 #[derive(Debug)]
 struct Train {
     frame: Frame,
@@ -81,7 +81,7 @@ impl Train {
     }
 }
 
-/// Nothing is merged behind a segment with one of these. Those of ECN must only be the same.
+/// Nothing is merged behind a segment with one of these. The ECN flags only have to be equal.
 const ENDING: u8 = FIN | SYN | RST | PSH | URG;
 /// So that a packet's length, with the longest headers, fits into 16 bits.
 const PAYLOAD_MAX: usize = 65_535 - 120;

@@ -1,4 +1,4 @@
-//! Whether a device can work here at all, asked of the kernel without the device's own code.
+//! Checks whether a device can work here at all, by asking the kernel without the device's own code.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub enum Needs {
 }
 
 impl Needs {
-    /// The device's word on tcpcat's command line.
+    /// The device's name on tcpcat's command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -34,8 +34,8 @@ impl Needs {
         }
     }
 
-    /// Whether the device can work here. If not, one line per device and test program says `skipped: which: why`;
-    /// `.ci/run` takes that line only where the device cannot work by its own judgement.
+    /// Whether the device can work here. If not, one line per device and test program says
+    /// `skipped: which: why`; `.ci/run` accepts that line only where its own check finds the same.
     ///
     /// # Panics
     /// Standard error is closed.
@@ -44,7 +44,7 @@ impl Needs {
         static TOLD: Mutex<BTreeSet<Needs>> = Mutex::new(BTreeSet::new());
         let Err(why) = self.probe() else { return true };
         if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(self) {
-            // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+            // Not `eprintln!`: the test harness hides its output when a test passes.
             writeln!(io::stderr(), "skipped: {}: {why}", self.word()).expect("standard error is open");
         }
         false
@@ -73,10 +73,10 @@ impl Needs {
     }
 }
 
-/// Runs a test in `N` namespaces that nothing joins yet, unless a device that it needs cannot work in them.
+/// Runs a test in `N` namespaces that are not joined yet, unless a device that it needs cannot work in them.
 pub fn in_namespaces_with<const N: usize>(needs: Needs, test: impl FnOnce([Namespace; N])) {
     in_namespaces(|namespaces: [Namespace; N]| {
-        // A user who may not open such a socket outside may in a namespace of their own.
+        // A user who may not open such a socket outside may be able to in their own namespace.
         if namespaces.first().is_none_or(|first| first.run(async move { needs.met() })) {
             test(namespaces);
         }

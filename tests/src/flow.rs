@@ -1,4 +1,5 @@
-//! What one end of a connection sent and was told, and what must hold between the two (oracles O3, O4, O11).
+//! What one end of a connection sent and received, and the invariants between the two: numbers,
+//! acknowledgements and the window's right edge never go back, and no data lies beyond the window.
 
 use crate::segment::{ACK, RST, SYN, Seg};
 
@@ -11,7 +12,7 @@ pub struct Flow {
     /// The largest acknowledgement and right window edge sent.
     ack: Option<u32>,
     edge: Option<u32>,
-    /// The window on the peer's SYN, which counts from our own first byte on.
+    /// The window on the peer's SYN, which counts from our first byte on.
     syn_window: u16,
     /// The right window edge that the peer allowed.
     allowed: Option<u32>,
@@ -25,7 +26,7 @@ impl Flow {
     /// This end sent a segment.
     ///
     /// # Panics
-    /// If the segment breaks O3, O4 or O11.
+    /// If RCV.NXT or the window's right edge goes back, or data lies beyond the peer's window.
     pub fn sent(&mut self, seg: &Seg) {
         if seg.has(SYN) {
             self.iss = Some(seg.seq);
@@ -38,11 +39,11 @@ impl Flow {
         }
         if seg.has(ACK) {
             let edge = seg.ack.wrapping_add(self.window(seg, 0));
-            assert!(before_eq(self.ack, seg.ack), "O11: RCV.NXT went back: {self:?} {seg:?}");
-            // RFC 9293 SHLD-14.
-            // A SYN,ACK that is repeated cannot say more than 65,535, whatever an acknowledgement has said in between.
+            assert!(before_eq(self.ack, seg.ack), "RCV.NXT went back: {self:?} {seg:?}");
+            // RFC 9293 SHLD-14. A repeated SYN,ACK cannot carry more than 65,535, whatever an acknowledgement
+            // has advertised in between.
             let is_ahead = before_eq(self.edge, edge);
-            assert!(is_ahead || seg.has(SYN), "O3: the window's right edge went back: {self:?} {seg:?}");
+            assert!(is_ahead || seg.has(SYN), "the window's right edge went back: {self:?} {seg:?}");
             self.ack = Some(seg.ack);
             if is_ahead {
                 self.edge = Some(edge);
@@ -56,7 +57,7 @@ impl Flow {
         assert!(allowed.is_some(), "data before the handshake is complete: {seg:?}");
         assert!(
             !before_eq(allowed.map(|a| a.wrapping_add(1)), seg.end()),
-            "O4: beyond the window: {self:?} {seg:?}"
+            "beyond the window: {self:?} {seg:?}"
         );
         if before_eq(Some(self.snd_nxt), seg.end()) {
             let crossed = (self.snd_nxt ^ seg.end()) >> 31 != 0;
@@ -84,7 +85,7 @@ impl Flow {
         self.ack.zip(self.edge)
     }
 
-    /// The window's right edge as the peer sees it never goes back: an old segment says nothing new.
+    /// The window's right edge as the peer sees it never goes back: an old segment gives no new information.
     fn allow(&mut self, edge: u32) {
         if before_eq(self.allowed, edge) {
             self.allowed = Some(edge);

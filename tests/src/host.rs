@@ -1,4 +1,4 @@
-//! An endpoint in virtual time. Every frame that it emits is read by the independent decoder and checked.
+//! An endpoint in virtual time. The independent decoder parses and checks every frame that it emits.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use ackclock_wire::{ChecksumState, RxMeta, gso};
 
 use crate::segment::{ACK, FIN, Frame, Opt, RST, SYN};
 
-/// An endpoint, its clock and what is known of its device.
+/// An endpoint, its clock and the properties of its device.
 #[derive(Debug)]
 pub struct Host {
     /// The endpoint under test.
@@ -31,7 +31,7 @@ impl Host {
         self.receive_as(packet, RxMeta { checksum: ChecksumState::Complete, segment_size: None });
     }
 
-    /// A packet arrives from a device that knows this of it.
+    /// A packet arrives from a device with this metadata.
     pub fn receive_as(&mut self, packet: &[u8], meta: RxMeta) {
         self.endpoint.handle_packet(self.now, packet, meta);
     }
@@ -53,7 +53,7 @@ impl Host {
         frames
     }
 
-    /// The next packet that the endpoint wants to send now, as it would lie on the wire.
+    /// The next packet that the endpoint wants to send now, as it would be on the wire.
     pub fn transmit_one(&mut self) -> Option<Vec<u8>> {
         let limits = Limits { gso_max_v4: self.gso_max, gso_max_v6: self.gso_max, tx_checksum: false };
         let packet = self.endpoint.poll_transmit(self.now, limits)?;
@@ -66,7 +66,7 @@ impl Host {
         Some([packet.header, packet.payload[0], packet.payload[1]].concat())
     }
 
-    /// The next packet that the endpoint wants to send now, cut by the device into what lies on the wire.
+    /// The next packet that the endpoint wants to send now, cut by the device into what is on the wire.
     pub fn transmit_cut(&mut self) -> Option<Vec<Vec<u8>>> {
         if self.gso_max == 0 {
             return self.transmit_one().map(|packet| vec![packet]);
@@ -118,7 +118,7 @@ impl Host {
     }
 }
 
-/// Reads a packet and checks what holds for every packet that a correct stack sends.
+/// Parses a packet and checks what holds for every packet of a correct stack.
 ///
 /// # Errors
 /// The rule that is broken.
@@ -134,7 +134,7 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
     }
     // RFC 9768 §3.2.3: up to three counters of three bytes.
     let counters = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
-    // RFC 6994: an experiment's identifier and, as this stack has them, eight bytes; in the handshake only.
+    // RFC 6994: an experiment's identifier and, in this stack, eight bytes; in the handshake only.
     let experiment = |kind: u8, data: &[u8]| kind == 254 && data.len() == 12 && seg.has(SYN);
     let known = |kind: u8, data: &[u8]| counters(kind, data) || experiment(kind, data);
     if let Some(kind) = seg.options.iter().find_map(|option| match option {

@@ -1,15 +1,16 @@
 //! Support code shared by the tests of this package.
 //!
-//! - [`segment`]: segments as the tests' own peer builds and reads them, by etherparse alone;
-//! - [`host`]: an endpoint in virtual time, every frame it emits checked;
-//! - [`script`]: one endpoint against a scripted peer, read like packetdrill;
-//! - [`states`]: a connection brought into each of the states of RFC 9293 §3.3.2;
-//! - [`oracle`]: what RFC 9293 §3.10.7 says happens to a segment in a state, written from the text;
-//! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model and oracles;
+//! - [`segment`]: segments as the tests' own peer builds and parses them, by etherparse alone;
+//! - [`host`]: an endpoint in virtual time, with every frame that it emits checked;
+//! - [`script`]: one endpoint against a scripted peer, in the style of packetdrill;
+//! - [`states`]: a connection in each of the states of RFC 9293 §3.3.2;
+//! - [`oracle`]: what RFC 9293 §3.10.7 requires for a segment in a state, written from the text;
+//! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model
+//!   and oracles;
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
 //! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
-//! - [`swarm`]: many connections on one network that does everything to them that networks do;
-//! - [`virtual_time`]: async code on a simulated network, and what its packets hash to;
+//! - [`swarm`]: many connections on one network with every fault that networks have;
+//! - [`virtual_time`]: async code on a simulated network, and the hash of its packets;
 //! - [`linux`]: the same segments and calls for the Linux kernel's TCP and for this stack;
 //! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
 

@@ -15,17 +15,18 @@ pub struct Faults {
     pub delay: Duration,
     /// Up to this much more, drawn for each packet.
     pub jitter: Duration,
-    /// The receiver's device hands packets over at multiples of this, all that have come at once; zero: each as it comes.
+    /// The receiver's device delivers packets at multiples of this, all that have arrived at once; zero: each
+    /// as it arrives.
     pub moderation: Duration,
     /// Bits a second; `None`: no limit.
     pub rate_bps: Option<u64>,
     /// The most packets that wait at the rate limit.
     pub queue_packets: usize,
-    /// Largest packet in bytes; a larger one is dropped, and its sender told.
+    /// Largest packet in bytes; a larger one is dropped, and its sender is informed.
     pub mtu: usize,
-    /// Packets marked with Congestion Experienced, of those whose transport takes marks.
+    /// Packets marked with Congestion Experienced, of those whose transport is ECN-capable.
     pub mark: u32,
-    /// A packet that finds so many waiting at the rate limit is marked, too.
+    /// A packet that finds this many waiting at the rate limit is marked, too.
     pub mark_above: Option<usize>,
     /// Packets lost.
     pub loss: u32,
@@ -33,15 +34,16 @@ pub struct Faults {
     pub duplicate: u32,
     /// Packets held back by up to `reorder_by`.
     pub reorder: u32,
-    /// How long at most.
+    /// The longest time for which they are held back.
     pub reorder_by: Duration,
     /// Packets with a burst of up to 15 damaged bits, which the Internet checksum always finds.
     pub corrupt: u32,
     /// Packets cut short.
     pub truncate: u32,
-    /// Packets arrive at multiples of this alone, as from a radio link or a driver that collects them; zero: at any time.
+    /// Packets arrive only at multiples of this, as from a radio link or a driver that collects them; zero:
+    /// at any time.
     pub batch: Duration,
-    /// Times when nothing passes.
+    /// Times in which nothing passes.
     pub blackouts: Vec<(Instant, Instant)>,
 }
 
@@ -95,7 +97,7 @@ pub struct LinkStats {
     pub queue_max: usize,
     /// Packets marked with Congestion Experienced.
     pub marked: u64,
-    /// How many each packet found waiting there, summed up.
+    /// The sum of the queue lengths that the packets found.
     pub queue_sum: u64,
 }
 
@@ -112,14 +114,14 @@ impl LinkStats {
             + self.truncated
     }
 
-    /// How many packets a packet found waiting at the rate limit, on average.
+    /// The mean queue length that packets found at the rate limit.
     #[must_use]
     pub fn queue_mean(&self) -> u64 {
         self.queue_sum / self.sent.max(1)
     }
 }
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct InTransit {
     arrives: Instant,
@@ -137,16 +139,16 @@ pub struct Link {
     rng: Rng,
     transit: BinaryHeap<Reverse<InTransit>>,
     next_number: u64,
-    /// When the rate limit has let the last packet through, and when the ones before will.
+    /// When the rate limit lets each of the packets in the queue through.
     departures: VecDeque<Instant>,
 }
 
-/// What becomes of a packet at the link's entrance.
+/// The outcome at the link's entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// Taken, or lost without a word.
+    /// Taken, or lost silently.
     Quietly,
-    /// Too big: the sender is to be told this MTU.
+    /// Too big: the sender must learn this MTU.
     TooBig(usize),
 }
 
@@ -200,7 +202,7 @@ impl Link {
         self.transit.peek().map(|Reverse(next)| next.arrives)
     }
 
-    /// Packets on their way.
+    /// The number of packets in transit.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.transit.len()
@@ -222,7 +224,7 @@ impl Link {
         self.faults = Faults { moderation, rate_bps, queue_packets, mtu, ..Faults::none(delay) };
     }
 
-    /// O12: every packet is accounted for.
+    /// Every packet is accounted for.
     ///
     /// # Panics
     /// If one is not.
@@ -275,7 +277,7 @@ impl Link {
         self.transit.push(Reverse(InTransit { arrives, number: self.next_number, packet }));
     }
 
-    /// Turns bits over within 15 in a row; ones' complement sums see any such burst.
+    /// Flips bits within a range of 15; ones' complement sums detect any such burst.
     fn damage(&mut self, packet: &mut [u8]) {
         let first = self.rng.below(packet.len() as u64 * 8) as usize;
         let pattern = 1 | self.rng.below(1 << 15) as usize;

@@ -1,22 +1,23 @@
 //! How long a transfer may be expected to take.
 //!
-//! The model is that of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP Throughput: A Simple Model and its Empirical
-//! Validation", SIGCOMM 1998): a sender that halves its window for a loss takes, for a segment,
+//! The model is that of Padhye, Firoiu, Towsley and Kurose ("Modeling TCP Throughput: A Simple Model and its
+//! Empirical Validation", SIGCOMM 1998): a sender that halves its window for a loss takes, for a segment,
 //!
 //! ```text
 //! RTT·√(2bp/3) + T0·min(1, 3·√(3bp/8))·p·(1 + 32p²)
 //! ```
 //!
-//! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first timeout. Two
-//! kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so the second term goes. Without
-//! fast retransmit every loss is a timeout, so the second term is p·T0, with T0 longer where the retransmission is lost, too.
+//! where p is the share of segments lost, b the segments that an acknowledgement stands for and T0 the first
+//! timeout. Two kinds of recovery differ. Time-based detection with tail loss probes needs no timeouts, so
+//! the second term goes. Without fast retransmit every loss is a timeout, so the second term is p·T0, with T0
+//! longer where the retransmission is lost, too.
 
 use std::time::Duration;
 
 use ackclock_control::profile::{AckPolicy, Options, Profile, Recovery};
 use ackclock_control::rtt::{DeviationFloor, Formula};
 
-/// A path, and what is lost on it.
+/// A path and its loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Round trip when nothing waits.
@@ -33,7 +34,7 @@ pub struct Path {
 #[must_use]
 pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Path) -> Duration {
     let segments = bytes as f64 / path.segment_bytes as f64;
-    // A receiver that waits for a share of its window lets a small flight wait for its clock instead.
+    // A receiver that waits for a share of its window makes a small flight wait for its clock instead.
     let held = match receiver.acks {
         AckPolicy::WindowShare { delay_max, .. } if path.loss > 0 => delay_max.as_secs_f64(),
         _ => 0.0,
@@ -42,7 +43,7 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
     let p = f64::from(path.loss) / 1e6;
     let first_timeout = first_timeout(sender) + receiver.acks.delay_max().as_secs_f64();
 
-    // What the path and the peer's window take, and slow start from one segment.
+    // The time that the path and the peer's window take, and slow start from one segment.
     let both = |choice: fn(&Options) -> bool| choice(&sender.options) && choice(&receiver.options);
     let window = if both(|options| options.window_scaling) { WINDOW_SCALED } else { WINDOW_UNSCALED };
     let most = match sender.congestion {
@@ -63,7 +64,8 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
     Duration::from_secs_f64(on_the_wire + in_windows + opening + segments * (halving + repair))
 }
 
-/// The retransmission timeout, in seconds, where round trips are short: its lower bounds alone, and a tick for the clock.
+/// The retransmission timeout, in seconds, where round trips are short: its lower bounds alone, plus a tick
+/// of the clock.
 fn first_timeout(sender: &Profile) -> f64 {
     let rto = &sender.rto;
     let tick = rto.granularity.as_secs_f64();
@@ -78,11 +80,12 @@ fn first_timeout(sender: &Profile) -> f64 {
 /// Segments that an acknowledgement stands for.
 const B: f64 = 2.0;
 const WINDOW_UNSCALED: f64 = 65_535.0;
-/// The receive buffer at its most.
+/// The largest receive buffer.
 const WINDOW_SCALED: f64 = (6 << 20) as f64;
-/// CARD sits where delay begins to rise with the window; a segment more is enough for that behind a bottleneck, so it stays
-/// near the smallest windows.
+/// CARD stays where delay begins to rise with the window. Behind a bottleneck one more segment is enough for
+/// that, so it stays near the smallest windows.
 const CARD_WINDOW: f64 = 4.0;
-/// DUAL gives up an eighth every two round trips while the delay is above its middle, and gains half a segment in each where
-/// every second one is acknowledged: without a queue the delay is above it by chance, and eight is where both are even.
+/// DUAL reduces its window by an eighth every two round trips while the delay is above its middle, and gains
+/// half a segment in each where every second one is acknowledged: without a queue the delay is above it by
+/// chance, and at eight the two balance.
 const DUAL_WINDOW: f64 = 8.0;

@@ -1,8 +1,9 @@
-//! Network namespaces that a test makes for itself, and that end with it.
+//! Network namespaces that a test makes, and that end with it.
 //!
-//! A [`Namespace`] has no name: it is held by the threads of its own tokio runtime and by one descriptor, and the kernel
-//! deletes it, with every interface in it, when the last of these is gone, however the test ended. Sockets of
-//! `tokio::net` opened on that runtime are the kernel's TCP inside the namespace, and so are programs started from it.
+//! A [`Namespace`] has no name: the threads of its own tokio runtime and one descriptor hold it, and the
+//! kernel deletes it, with every interface in it, when the last of these is gone, however the test ended.
+//! Sockets of `tokio::net` opened on that runtime are the kernel's TCP inside the namespace, and so are
+//! programs started from it.
 
 use std::fs::File;
 use std::future::Future;
@@ -18,16 +19,17 @@ use tokio::runtime::{Builder, Runtime};
 /// A network namespace and a runtime whose threads are in it. Its loopback interface is up.
 #[derive(Debug)]
 pub struct Namespace {
-    /// Taken by `drop` alone.
+    /// Only `drop` takes it.
     runtime: Option<Runtime>,
     net: File,
 }
 
-/// Runs a test in a namespace of its own.
+/// Runs a test in a private namespace.
 ///
-/// Where namespaces or TUN devices cannot be had, writes `skipped: why` to standard error and returns; with the
-/// environment variable `CI` or `ACKCLOCK_REQUIRE_NETNS` set, fails instead. Without privileges, but where a user may
-/// have a user namespace, the test program runs itself once more inside one, for this test alone.
+/// Where namespaces or TUN devices are not available, writes `skipped: why` to standard error and returns;
+/// with the environment variable `CI` or `ACKCLOCK_REQUIRE_NETNS` set, fails instead. Without privileges, but
+/// where a user may have a user namespace, the test program runs itself once more inside one, for this test
+/// alone.
 pub fn in_namespace<F>(test: impl FnOnce() -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -37,7 +39,7 @@ where
     });
 }
 
-/// The same with `N` namespaces that nothing joins yet.
+/// The same with `N` namespaces that are not joined yet.
 pub fn in_namespaces<const N: usize>(test: impl FnOnce([Namespace; N])) {
     if let Err(error) = tun_usable() {
         return skip(&format!("/dev/net/tun cannot be used: {error}"));
@@ -55,7 +57,7 @@ pub fn in_namespaces<const N: usize>(test: impl FnOnce([Namespace; N])) {
     }
 }
 
-/// Says that a test does not run here and why, or fails where it must run.
+/// Reports why a test does not run here, or fails where it must run.
 ///
 /// # Panics
 /// Where it must run.
@@ -63,7 +65,7 @@ pub fn skip(why: &str) {
     let required = |name| env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     let test = current_test();
     assert!(!required("CI") && !required("ACKCLOCK_REQUIRE_NETNS"), "{test} must not be skipped here: {why}");
-    // Not `eprintln!`: the test harness would keep that to itself when a test passes.
+    // Not `eprintln!`: the test harness hides its output when a test passes.
     writeln!(io::stderr(), "skipped: {test}: {why}").expect("standard error is open");
 }
 
@@ -73,7 +75,8 @@ impl Namespace {
     /// # Errors
     /// The process may not make one ([`io::ErrorKind::PermissionDenied`]), or the kernel has none.
     pub fn new() -> io::Result<Self> {
-        // Threads inherit their namespace from the thread that makes them, and tokio makes its workers at once.
+        // Threads inherit their namespace from the thread that makes them, and tokio makes its workers at
+        // once.
         let maker = thread::spawn(|| -> io::Result<Self> {
             sys::unshare_net()?;
             let net = File::open("/proc/thread-self/ns/net")?;
@@ -118,12 +121,12 @@ impl Namespace {
     /// Sets a value under `/proc/sys`, which shows each thread the settings of its own namespace.
     ///
     /// # Panics
-    /// There is no such setting.
+    /// The setting does not exist.
     pub fn sysctl(&self, name: &'static str, value: &'static str) {
         self.run(async move { std::fs::write(format!("/proc/sys/{name}"), value).expect(name) });
     }
 
-    /// Joins this namespace to `other` by a cable, whose ends have the given names.
+    /// Joins this namespace to `other` by a cable whose ends have the given names.
     pub fn cable(&self, end: &str, other: &Self, other_end: &str) {
         let path = format!("/proc/{}/fd/{}", std::process::id(), other.net.as_raw_fd());
         self.ip(&format!("link add {end} type veth peer name {other_end} netns {path}"));
@@ -150,16 +153,16 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Lets this process open as many descriptors as it may: up to its hard limit, and where it may raise that, as many as the
-/// kernel gives to any process.
+/// Lets this process open as many descriptors as possible: up to its hard limit or, if it may raise that, up
+/// to the kernel's limit for any process.
 ///
 /// # Errors
-/// The kernel says what the limit is, but not to us.
+/// The limit cannot be read.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     sys::raise_descriptor_limit()
 }
 
-/// Runs the present test again as root of a user namespace. A process with threads cannot enter one itself.
+/// Runs the current test again as root of a user namespace. A process with threads cannot enter one itself.
 fn in_user_namespace() {
     let status = env::current_exe().and_then(|program| {
         Command::new("unshare")
@@ -187,7 +190,7 @@ fn current_test() -> String {
     thread::current().name().unwrap_or("a test").to_owned()
 }
 
-/// The two system calls that have no safe face.
+/// The two system calls without a safe interface.
 #[expect(unsafe_code, reason = "unshare and setrlimit")]
 mod sys {
     use std::io;
@@ -222,6 +225,6 @@ mod sys {
 /// Set inside the user namespace.
 const INSIDE: &str = "ACKCLOCK_TEST_INSIDE_NAMESPACE";
 
-/// No test takes longer, not even on a machine that does ten other things. The longest waits for the timeouts of the
-/// eighties, a hundred in a row.
+/// No test takes longer, not even on a machine that does ten other things. The longest waits for the timeouts
+/// of the eighties, a hundred in a row.
 const TEST_TIME_MAX: Duration = Duration::from_secs(600);

@@ -1,12 +1,14 @@
-//! What happens when a segment arrives: RFC 9293 §3.10.7, read anew for the tests and written in its order.
+//! What happens when a segment arrives: an independent reading of RFC 9293 §3.10.7 for the tests, in the
+//! order of its text.
 //!
-//! The stack under test was not looked at. Where the RFCs leave a choice, the oracle lists every outcome that they allow;
-//! where a project decision departs from RFC 9293 (a SYN that carries FIN opens nothing; RFC 1337: a reset in TIME-WAIT
-//! is ignored; a bare ACK at the window's edge is heard), the oracle says so. Sequence numbers are those on the wire.
+//! It was written without looking at the stack under test. Where the RFCs leave a choice, the oracle lists
+//! every outcome that they allow; where a project decision departs from RFC 9293 (a SYN that carries FIN
+//! opens nothing; RFC 1337: a reset in TIME-WAIT is ignored; a bare ACK at the window's edge is processed),
+//! the oracle says so. Sequence numbers are those on the wire.
 
 use crate::segment::{ACK, FIN, RST, SYN, Seg};
 
-/// The states of RFC 9293 §3.3.2; SYN-RECEIVED twice, since what it does depends on who opened (MUST-11).
+/// The states of RFC 9293 §3.3.2; SYN-RECEIVED twice, since its behaviour depends on who opened (MUST-11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// No connection, no listener.
@@ -51,7 +53,7 @@ pub const PHASES: [Phase; 12] = [
     Phase::TimeWait,
 ];
 
-/// What the oracle has to know of a connection (RFC 9293 §3.3.1).
+/// What the oracle needs to know of a connection (RFC 9293 §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// The state.
@@ -132,7 +134,7 @@ fn listen(view: &View, seg: &Seg) -> Outcome {
     if seg.has(ACK) {
         return view.stays(Reply::Rst(seg.ack));
     }
-    // Catalogue C15: RFC 9293 would take a SYN that carries FIN; no honest sender makes one.
+    // docs/security.md C15: RFC 9293 would take a SYN that carries FIN; no honest sender makes one.
     if seg.has(SYN) && !seg.has(FIN) {
         return Outcome {
             phase: Phase::SynReceivedPassive,
@@ -164,10 +166,10 @@ fn syn_sent(view: &View, seg: &Seg) -> Vec<Outcome> {
     let opened = Outcome { reply, phase, acked, delivered: 0 };
     let mut allowed = vec![opened];
     if seg.has(FIN) {
-        // Catalogue C15, and §3.10.7.4: no FIN is processed in SYN-SENT.
+        // docs/security.md C15, and §3.10.7.4: no FIN is processed in SYN-SENT.
         allowed.push(view.stays(Reply::Nothing));
     }
-    // Text on a SYN may be kept for later or dropped, to be sent again.
+    // Text on a SYN may be kept for later, or dropped and sent again.
     let synchronized = View { phase, una: view.una.wrapping_add(acked), rcv_nxt: irs_next, ..*view };
     let text = Seg { seq: irs_next, flags: seg.flags & !SYN, ..seg.clone() };
     for outcome in text_and_fin(&synchronized, &text, acked) {
@@ -229,7 +231,7 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
 fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
     let zero_window = view.rcv_wnd == 0 && seg.seq == view.rcv_nxt;
     if seg.has(RST) {
-        // MUST-66: resets are processed at a zero window. One that carries text may be either.
+        // MUST-66: resets are processed at a zero window. One that carries text may be treated either way.
         let ignored = view.stays(Reply::Nothing);
         return if zero_window { [reset(view, seg), vec![ignored]].concat() } else { vec![ignored] };
     }
@@ -253,8 +255,9 @@ fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
     allowed
 }
 
-/// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`. While our SYN is not acknowledged, repeating it with the ACK says the same and
-/// lets the peer complete the handshake: a listener may do so when the peer's SYN comes again, a simultaneous open always.
+/// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`. While our SYN is not acknowledged, repeating it with the ACK says
+/// the same and lets the peer complete the handshake: a listener may do so when the peer's SYN arrives again,
+/// a simultaneous open always may.
 fn acknowledged(view: &View, seg: &Seg) -> Vec<Outcome> {
     let syn_again = seg.has(SYN) && seg.seq == view.rcv_nxt.wrapping_sub(1);
     let mut allowed = vec![view.stays(Reply::Ack(view.rcv_nxt))];
@@ -266,8 +269,8 @@ fn acknowledged(view: &View, seg: &Seg) -> Vec<Outcome> {
     allowed
 }
 
-/// RFC 9293 Figure 7: in a simultaneous open the SYN-ACK that crosses ours is old by its sequence number, and completes the
-/// handshake by its ACK field. What else it carries may be taken or come again.
+/// RFC 9293 Figure 7: in a simultaneous open the SYN-ACK that crosses ours is old by its sequence number, and
+/// completes the handshake by its ACK field. Its other contents may be accepted or arrive again.
 fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Outcome> {
     let again = seg.has(SYN | ACK) && seg.seq == view.rcv_nxt.wrapping_sub(1);
     if !again || view.phase != Phase::SynReceivedActive {
@@ -278,7 +281,7 @@ fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Outcome> {
     [all, bare].iter().flat_map(|rest| goes_on(view, rest)).collect()
 }
 
-/// What the ACK check and the steps after it make of a segment that was let pass; an ACK may be added.
+/// The ACK check, and the steps after it, of a segment that passed the checks before; an ACK may be added.
 fn goes_on(view: &View, seg: &Seg) -> Vec<Outcome> {
     let outcomes = check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, seg, checked));
     let with_ack = |outcome: Outcome| match outcome.reply {
@@ -309,7 +312,7 @@ fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
     allowed
 }
 
-/// What the ACK check found.
+/// The result of the ACK check.
 enum Checked {
     /// The segment goes no further.
     Done(Outcome),
@@ -395,7 +398,7 @@ fn text_and_fin(view: &View, seg: &Seg, acked: u32) -> Vec<Outcome> {
         _ => Phase::CloseWait,
     };
     let finished = outcome(Reply::Ack(rcv_nxt.wrapping_add(delivered + 1)), closing, delivered);
-    // A FIN right at the window's edge takes no room: to accept it and to leave it are both sound.
+    // A FIN right at the window's edge takes no room: it may be accepted or left.
     if delivered == view.rcv_wnd { vec![finished, text_only] } else { vec![finished] }
 }
 
@@ -405,8 +408,8 @@ impl View {
     }
 }
 
-/// RFC 9293 §3.4, Table 6, and one number more for an acknowledgement without text: a peer that has filled the window sends
-/// it from the window's edge, and may wait for what it acknowledges to go on.
+/// RFC 9293 §3.4, Table 6, and one number more for an acknowledgement without text: a peer that has filled
+/// the window sends it from the window's edge, and may need what it acknowledges to continue.
 fn acceptable(view: &View, seg: &Seg) -> bool {
     let bare_ack = seg.has(ACK) && !seg.has(RST);
     match (seg.len(), view.rcv_wnd) {

@@ -1,8 +1,8 @@
-//! Two endpoints, a path that does its worst, and an application at each end, in virtual time.
+//! Two endpoints, a path with every fault, and an application at each end, in virtual time.
 //!
-//! One seed decides everything: addresses, settings, sequence numbers, faults, what the applications do. After every step
-//! the oracles of [`crate::flow`] and this module are asked. Faults end at a time that the seed also decides, and from
-//! then on everything must finish within bounded time.
+//! One seed decides everything: addresses, settings, sequence numbers, faults, and the applications' actions.
+//! The oracles of [`crate::flow`] and of this module run after every step. Faults end at a time that the seed
+//! also decides, and from then on everything must finish within bounded time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::link::{Entered, Faults, Link, LinkStats};
 use crate::rng::Rng;
 use crate::segment::{Frame, SYN, seg};
 
-/// Everything that a run is made from.
+/// The input of a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The seed it was drawn from.
@@ -36,13 +36,13 @@ pub struct Scenario {
     pub tcp: [TcpConfig; 2],
     /// Faults from client to server and back.
     pub faults: [Faults; 2],
-    /// What the client and the server do.
+    /// The plans of the client and the server.
     pub plans: [Plan; 2],
-    /// Where the client's and the server's initial sequence number is to lie, if anywhere special.
+    /// Where the client's and the server's initial sequence number must lie, if anywhere special.
     pub iss: [Option<u32>; 2],
     /// When faults end.
     pub heal_after: Duration,
-    /// When the path's MTU changes, and to what.
+    /// When the path's MTU changes, and its new value.
     pub mtu_change: Option<(Duration, usize)>,
     /// Whether both devices cut packets of up to 64 KB, and merge what arrives at one instant.
     pub offload: bool,
@@ -50,7 +50,7 @@ pub struct Scenario {
     pub limit: Option<Duration>,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Payload bytes that arrived.
@@ -61,9 +61,9 @@ pub struct Report {
     pub wraps: u32,
     /// Simulated time until both ends had finished.
     pub finished: Duration,
-    /// Simulated time, with what follows the end.
+    /// Simulated time, including what follows the end.
     pub time: Duration,
-    /// Segments that each end sent again.
+    /// Segments that each end retransmitted.
     pub retransmits: [u64; 2],
     /// Expiries of each end's retransmission timer.
     pub timeouts: [u64; 2],
@@ -71,7 +71,7 @@ pub struct Report {
     pub merged: u64,
     /// What each end saw of ECN.
     pub ecn: [Option<EcnInfo>; 2],
-    /// The numbers of each end's controller when both had finished.
+    /// The snapshot of each end's controller when both had finished.
     pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
     pub trace: u64,
@@ -88,7 +88,7 @@ struct Side {
     conn: Option<ConnectionId>,
     app: App,
     flow: Flow,
-    /// Payload bytes acknowledged when last looked at (O11).
+    /// Payload bytes acknowledged at the last check.
     bytes_acked: u64,
 }
 
@@ -173,13 +173,13 @@ impl Pair {
         self.run_and_look().0
     }
 
-    /// The same, with what the client's and the server's connection say of themselves once both have finished.
+    /// The same, with the information of both connections once both have finished.
     ///
     /// # Panics
     /// If an oracle is broken.
     pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
-        // F4: twice the largest RTO, a zero-window probe interval, and what the data itself takes.
+        // Twice the largest RTO, a zero-window probe interval, and the time for the data itself.
         let after_healing = self.scenario.heal_after + Duration::from_secs(300);
         let deadline = Instant::ZERO + self.scenario.limit.unwrap_or(after_healing);
         while !self.is_finished() {
@@ -215,8 +215,9 @@ impl Pair {
     }
 
     fn is_finished(&self) -> bool {
-        // A server whose client aborts before the handshake's last ACK arrives never hears of a connection. One that never
-        // gets that ACK gives the half-open connection up, and resets what the client sends later.
+        // A server whose client aborts before the handshake's last ACK arrives never learns of a connection.
+        // One that never gets that ACK gives the half-open connection up, and resets what the client sends
+        // later.
         let over = self.sides.iter().any(|side| side.app.aborted || side.app.error.is_some());
         self.sides.iter().all(|side| side.is_finished() || (over && side.conn.is_none()))
     }
@@ -235,7 +236,7 @@ impl Pair {
 
     fn step(&mut self, to: Instant) {
         self.spins = if to > self.now { 0 } else { self.spins + 1 };
-        assert!(self.spins < SPINS_MAX, "O10: time stands still: {}", self.describe());
+        assert!(self.spins < SPINS_MAX, "time stands still: {}", self.describe());
         self.now = to.max(self.now);
         if let Some((after, mtu)) = self.scenario.mtu_change
             && self.now >= Instant::ZERO + after
@@ -254,12 +255,13 @@ impl Pair {
         self.exchange();
     }
 
-    /// All that has arrived at end `i` by now.
+    /// Delivers all that has arrived at end `i` by now.
     fn receive(&mut self, i: usize) {
         let side = &mut self.sides[i];
         let mut held = Vec::new();
         while let Some(packet) = self.links[1 - i].receive(self.now) {
-            // Damage that no checksum covers, as of an IPv6 hop limit, leaves the segment what it was.
+            // Damage that no checksum covers, for instance of an IPv6 hop limit, leaves the segment
+            // unchanged.
             if let Ok(frame) = Frame::parse(&packet) {
                 side.flow.received(&frame.seg);
             }
@@ -275,7 +277,7 @@ impl Pair {
         }
     }
 
-    /// Applications run and packets leave, until nothing more happens at this instant.
+    /// Runs applications and sends packets, until nothing more happens at this instant.
     fn exchange(&mut self) {
         for i in 0..2 {
             let side = &mut self.sides[i];
@@ -302,11 +304,11 @@ impl Pair {
         }
     }
 
-    /// A packet of end `i` goes onto its way.
+    /// Sends a packet of end `i`.
     fn carry(&mut self, i: usize, packet: Vec<u8>) {
         let side = &mut self.sides[i];
         let frame =
-            check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("O7, {why}: {packet:02x?}"));
+            check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
         side.flow.sent(&frame.seg);
         self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
         if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
@@ -322,7 +324,7 @@ impl Pair {
         self.sides.iter_mut().for_each(|side| side.app.hurry());
     }
 
-    /// O2: whoever saw an error saw it for a reason, and a clean end had everything.
+    /// Every error has a cause, and after a clean end everything has been read.
     fn check_endings(&self) {
         let aborted = self.sides.iter().any(|side| side.app.aborted);
         let never_opened = self.sides.iter().any(|side| side.conn.is_none());
@@ -338,12 +340,13 @@ impl Pair {
                 ) if aborted => {}
                 // An abort before the handshake was complete reaches the client as a refusal.
                 Some(ConnectionError::Refused | ConnectionError::Aborted) if aborted => {}
-                Some(error) => panic!("O2, an error without a cause: {error}: {}", self.describe()),
+                Some(error) => panic!("an error without a cause: {error}: {}", self.describe()),
             }
         }
     }
 
-    /// Both applications let go; TIME-WAIT passes; nothing is left, and nothing more is ever sent (O6, O9).
+    /// Both applications release their connections; TIME-WAIT passes; then no memory is in use, and nothing
+    /// more is ever sent.
     fn close(&mut self) {
         for side in &mut self.sides {
             if let Some(conn) = side.conn.take() {
@@ -365,11 +368,11 @@ impl Pair {
         assert_eq!(
             sent,
             self.links.iter().map(|link| link.stats.sent).sum::<u64>(),
-            "O9: closed ends still send"
+            "closed ends still send"
         );
         for side in &self.sides {
             assert_eq!(side.host.endpoint.connections().count(), 0, "connections left over");
-            assert_eq!(side.host.endpoint.memory().0, 0, "O6: buffers left over");
+            assert_eq!(side.host.endpoint.memory().0, 0, "buffers left over");
         }
     }
 
@@ -407,10 +410,11 @@ impl Side {
         self.app.is_done() && (flushed || self.app.error.is_some() || self.app.aborted)
     }
 
-    /// O5, O6, O10, O11 after a step.
+    /// Checks after a step: memory stays in its limit, data that waits has a timer, the RTO stays in its
+    /// limit, and SND.UNA never goes back.
     fn check(&mut self, healed: bool) {
         let (used, limit) = self.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} bytes accounted, {limit} allowed");
+        assert!(used <= limit, "{used} bytes accounted, {limit} allowed");
         let Some(connection) = self.connection() else { return };
         let info = connection.info(self.host.now);
         let waits = matches!(
@@ -423,18 +427,18 @@ impl Side {
                 | State::TimeWait
         );
         if waits || info.send_queue > 0 {
-            assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
+            assert!(self.host.next_timeout().is_some(), "no timer is armed: {info:?}");
         }
         if info.backoff == 0 || healed {
-            assert!(info.rto <= RTO_MAX, "O10: {:?}", info.rto);
+            assert!(info.rto <= RTO_MAX, "RTO {:?}", info.rto);
         }
-        assert!(info.bytes_acked >= self.bytes_acked, "O11: SND.UNA went back");
+        assert!(info.bytes_acked >= self.bytes_acked, "SND.UNA went back");
         assert!(info.cwnd > 0 && info.snd_mss > 0, "{info:?}");
         self.bytes_acked = info.bytes_acked;
     }
 }
 
-/// When the host's clock must start so that its connection gets the initial sequence number wanted.
+/// The start of the host's clock that gives its connection the wanted initial sequence number.
 fn epoch(
     config: &EndpointConfig,
     local: SocketAddr,
@@ -469,7 +473,8 @@ fn hash(start: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Scenario {
-    /// The scenario of a seed. Each kind of fault is on in some seeds only, so that rare combinations are met, too.
+    /// The scenario of a seed. Each kind of fault is on in some seeds only, so that rare combinations occur,
+    /// too.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -478,14 +483,14 @@ impl Scenario {
         let aborts = rng.chance(100_000);
         let heal_after = Duration::from_millis(rng.between(2_000, 60_000));
         let mut tcp = [draw_tcp(&mut rng, aborts), draw_tcp(&mut rng, aborts)];
-        // From a source of its own, so that the other draws of a seed stay what they were.
+        // From a separate source, so that the other draws of a seed stay the same.
         let mut pacing_rng = Rng::new(seed ^ 0x9ace);
         tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
         let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
         let iss = [0, 1].map(|i| {
-            // F21: in a third of all seeds (more here) numbers wrap while data flows.
+            // In a third of all seeds (more here) numbers wrap while data flows.
             let place = rng.pick(&[None, Some(1_u32 << 31), Some(0)]);
             let before = rng.below(plans[i].total.clamp(2_000, 300_000)) as u32;
             place.map(|place| place.wrapping_sub(before))
@@ -495,7 +500,8 @@ impl Scenario {
         Self { seed, v6, mtu, tcp, faults, plans, iss, heal_after, mtu_change, offload: false, limit: None }
     }
 
-    /// A transfer of `bytes` from client to server, answered by one byte, on a path that does `path` both ways.
+    /// A transfer of `bytes` from client to server, answered by one byte, on a path with `path` in both
+    /// directions.
     #[must_use]
     pub fn transfer(seed: u64, bytes: u64, tcp: [TcpConfig; 2], path: &Faults) -> Self {
         Self {
@@ -515,7 +521,7 @@ impl Scenario {
 }
 
 fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
-    // From a copy, so that a seed means otherwise what it always meant.
+    // From a copy, so that the other draws of a seed stay the same.
     let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {

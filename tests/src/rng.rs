@@ -17,7 +17,7 @@ impl Rng {
         mix(self.0)
     }
 
-    /// Another generator, whose draws do not move this one's.
+    /// Another generator, whose draws do not advance this one.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next_u64())
@@ -45,13 +45,13 @@ impl Rng {
     }
 }
 
-/// The byte that stands at `offset` of the stream named `stream`: what was sent is never stored, only recomputed.
+/// The byte at `offset` of the stream named `stream`: sent data is never stored, only recomputed.
 #[must_use]
 pub fn stream_byte(stream: u64, offset: u64) -> u8 {
     (mix(stream.wrapping_add((offset / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> (offset % 8 * 8)) as u8
 }
 
-/// The bytes of `stream` from `offset` on, as [`stream_byte`] has them.
+/// The bytes of `stream` from `offset` on, as in [`stream_byte`].
 pub fn fill_stream(stream: u64, offset: u64, bytes: &mut [u8]) {
     let head = (offset.wrapping_neg() % 8).min(bytes.len() as u64) as usize;
     let (first, rest) = bytes.split_at_mut(head);

@@ -1,7 +1,7 @@
-//! One endpoint against a scripted peer, in virtual time: the test is the peer, and reads like packetdrill.
+//! One endpoint against a scripted peer, in virtual time: the test is the peer, in the style of packetdrill.
 //!
-//! Sequence numbers are relative: the peer's to its own initial sequence number, acknowledgements (and SACK blocks)
-//! to the other side's, so the SYN of either side is 0 and its first byte of data 1.
+//! Sequence numbers are relative: the peer's to its own initial sequence number, acknowledgements (and SACK
+//! blocks) to the other side's, so the SYN of either side is 0 and its first byte of data 1.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use ackclock_core::{
 use crate::host::{Host, host_addr};
 use crate::segment::{ACK, Frame, Opt, RST, SYN, Seg, seg};
 
-/// What a script starts from.
+/// The start of a script.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Settings of the endpoint's connections.
@@ -348,7 +348,7 @@ impl Script {
         panic!("the timer at {at:?} does not go away");
     }
 
-    /// The present.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.host.now
@@ -395,14 +395,14 @@ impl Script {
         result
     }
 
-    /// The connection's state; CLOSED when it is gone.
+    /// The connection's state; CLOSED once it is gone.
     #[must_use]
     pub fn state(&self) -> State {
         let conn = self.conn.and_then(|conn| self.host.endpoint.connection(conn));
         conn.map_or(State::Closed, Connection::state)
     }
 
-    /// What is known of the connection.
+    /// The connection's information.
     #[must_use]
     pub fn info(&self) -> ConnectionInfo {
         self.connection().info(self.host.now)
@@ -440,7 +440,7 @@ impl Script {
         into
     }
 
-    /// What `read` says.
+    /// The result of `read`.
     pub fn try_read(&mut self) -> Result<usize, ReadError> {
         self.update(|c, now| c.read(now, &mut [0; 4096]))
     }
@@ -459,7 +459,7 @@ impl Script {
         self.update(|c, now| c.abort(now));
     }
 
-    /// Gives the connection up.
+    /// Releases the connection.
     ///
     /// # Panics
     /// If there is none.
@@ -475,13 +475,13 @@ impl Script {
         self.connection().error()
     }
 
-    /// What became ready on the connection since last asked.
+    /// The readiness of the connection since the last call.
     pub fn readiness(&mut self) -> Readiness {
         self.collect_events();
         std::mem::take(&mut self.readiness)
     }
 
-    /// Everything that the endpoint wants to send leaves now.
+    /// Sends everything that the endpoint wants to send now.
     pub fn drain(&mut self) {
         loop {
             let wrote = self.write_stream();

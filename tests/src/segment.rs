@@ -1,8 +1,8 @@
-//! Segments as the tests' own peer builds and reads them.
+//! Segments as the tests' own peer builds and parses them.
 //!
-//! Everything here stands on etherparse, and nothing on `ackclock-wire`: an error that the stack made in the same
-//! way in its encoder and its decoder would otherwise go unseen. The decoder is stricter than a receiver has to be,
-//! since it reads only what the stack itself emits.
+//! Everything here uses etherparse, and nothing uses `ackclock-wire`: an error that the stack makes in the
+//! same way in its encoder and its decoder would otherwise go unseen. The decoder is stricter than a receiver
+//! has to be, since it parses only what the stack itself emits.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use etherparse::{
 
 pub use flag::*;
 
-/// The control bits, as they stand in byte 13 of the header.
+/// The control bits, as in byte 13 of the header.
 pub mod flag {
     /// No more data from the sender.
     pub const FIN: u8 = 0x01;
@@ -43,7 +43,7 @@ pub struct Seg {
     pub ack: u32,
     /// Control bits of [`flag`].
     pub flags: u8,
-    /// AE of RFC 9768, which stands in byte 12.
+    /// AE of RFC 9768, which is in byte 12.
     pub ae: bool,
     /// SEG.WND, not scaled.
     pub window: u16,
@@ -76,7 +76,7 @@ pub enum Opt {
     Raw(Vec<u8>),
 }
 
-/// A segment with what the IP header says of it.
+/// A segment with fields of its IP header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Sender.
@@ -93,7 +93,7 @@ pub struct Frame {
     pub seg: Seg,
 }
 
-/// A segment with these flags and an open window; what else it has is added by the methods.
+/// A segment with these flags and an open window; the methods add the rest.
 #[must_use]
 pub fn seg(flags: u8) -> Seg {
     Seg { flags, window: 0xffff, ..Seg::default() }
@@ -230,7 +230,7 @@ impl Seg {
 }
 
 impl Frame {
-    /// The segment on its way between two sockets.
+    /// The segment between two sockets.
     #[must_use]
     pub fn new(src: SocketAddr, dst: SocketAddr, seg: Seg) -> Self {
         Self { src, dst, ttl: 64, traffic_class: 0, flow_label: 0, seg }
@@ -307,10 +307,11 @@ impl Frame {
         tcp
     }
 
-    /// Reads a packet that the stack emitted.
+    /// Parses a packet that the stack emitted.
     ///
     /// # Errors
-    /// What is wrong with the packet: any length, checksum, padding or option that a correct sender would not emit.
+    /// What is wrong with the packet: any length, checksum, padding or option that a correct sender would not
+    /// emit.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         match bytes.first().map(|b| b >> 4) {
             Some(4) => Self::parse_v4(bytes),
@@ -325,7 +326,8 @@ impl Frame {
         ensure(usize::from(ip.total_len()) == bytes.len(), "IPv4 total length is not the packet's")?;
         ensure(header.calc_header_checksum() == ip.header_checksum(), "IPv4 header checksum")?;
         ensure(ip.dont_fragment() && !ip.is_fragmenting_payload(), "fragment, or DF not set")?;
-        // Catalogue A9: a packet that is never fragmented needs no identification, and a counter would leak.
+        // docs/security.md A9: a packet that is never fragmented needs no identification, and a counter would
+        // leak.
         ensure(ip.identification() == 0, "IPv4 identification is not 0")?;
         ensure(ip.protocol() == IpNumber::TCP, "protocol is not TCP")?;
         let tcp = TcpSlice::from_slice(&bytes[ip.slice().len()..]).map_err(|e| format!("TCP header: {e}"))?;
@@ -383,7 +385,7 @@ impl Frame {
     }
 }
 
-/// The same packet with one bit turned over.
+/// The same packet with one bit flipped.
 #[must_use]
 pub fn flip_bit(packet: &[u8], bit: usize) -> Vec<u8> {
     let mut damaged = packet.to_vec();

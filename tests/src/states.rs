@@ -8,7 +8,7 @@ use crate::oracle::{Phase, View};
 use crate::script::{Script, Setup, pattern, peer_syn};
 use crate::segment::{ACK, FIN, Opt, SYN, seg};
 
-/// How a connection stands when the segment arrives.
+/// The situation of a connection when the segment arrives.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// When the endpoint starts; places its initial sequence number.
@@ -38,7 +38,7 @@ pub const PEER_WINDOW: u16 = 1_000;
 /// Payload bytes that are in flight in every state that can have some.
 pub const IN_FLIGHT: usize = 100;
 
-/// Brings a connection into `phase`, and says how it stands there.
+/// Brings a connection into `phase`, and returns its view.
 #[must_use]
 pub fn bring(phase: Phase, scene: &Scene) -> (Script, View) {
     let setup = setup(scene);
@@ -65,7 +65,7 @@ pub fn bring(phase: Phase, scene: &Scene) -> (Script, View) {
 
 fn setup(scene: &Scene) -> Setup {
     Setup {
-        // Small, so that a window is filled by few segments.
+        // Small, so that a few segments fill a window.
         tcp: TcpConfig { receive_buffer_max: 4096, window_scaling: false, ..TcpConfig::default() },
         peer_options: vec![Opt::Mss(1460)],
         peer_window: PEER_WINDOW,
@@ -200,7 +200,7 @@ impl Progress {
             acked: self.acked,
             rcv_nxt: script.irs.wrapping_add(self.peer),
             rcv_wnd: match phase {
-                // No window yet; a number to take the segments' from.
+                // No window yet; an arbitrary number for the segments.
                 Phase::Closed | Phase::Listen => 1_000,
                 Phase::SynSent => u32::from(script.syn_window),
                 _ => script.edge.wrapping_sub(self.peer),
@@ -211,8 +211,8 @@ impl Progress {
 
 /// A start time at which a connection of the scripts' tuple gets the initial sequence number `wanted`.
 ///
-/// RFC 9293 MUST-8: the number grows by one every 4 µs, so one probe at a known time tells the rest. `passive`: the
-/// peer opens.
+/// RFC 9293 MUST-8: the number grows by one every 4 µs, so one probe at a known time tells the rest.
+/// `passive`: the peer opens.
 #[must_use]
 pub fn start_for_iss(wanted: u32, passive: bool) -> Instant {
     let probe_ticks = 1_000_000_u64;

@@ -1,4 +1,5 @@
-//! A program on a rough virtual network, and what its packets and traces hash to: the same numbers in every build.
+//! A program on a rough virtual network, and the hashes of its packets and traces: the same numbers in every
+//! build.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,12 +20,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::kernel::payload::Payload;
 
-/// The hash of [`rough`]'s packets with the seed 5. It changes when the simulator, the stack or tokio's scheduler does
-/// anything at another time or in another order: if that was meant, put the number here that the test shows.
+/// The hash of [`rough`]'s packets with the seed 5. It changes when the simulator, the stack or tokio's
+/// scheduler change in time or order: if that was intended, put the number here that the test prints.
 pub const PINNED: &str = "0x42a24a7569ea4ca5";
 
-/// The hash of [`rough`]'s traces with the seed 5: of what its connections wrote down, hosted ones and simulated ones, and of
-/// the queue in the middle. Besides, it changes with what is written down.
+/// The hash of [`rough`]'s traces with the seed 5: of the records of its connections, hosted and simulated,
+/// and of the bottleneck's queue. It also changes with the contents of records.
 pub const PINNED_TRACE: &str = "01d2c720bca81abe";
 
 /// Hosts `a`, `b`, `c` on the left, `x`, `y`, `z` on the right, and a bottleneck.
@@ -60,8 +61,8 @@ pub fn rough(seed: u64) -> Scenario {
         .traffic(TrafficConfig::new("pages", "c", "z", pages))
 }
 
-/// Runs a service with most of what tokio offers (tasks, channels, permits, timeouts) on `x`, and clients that come and
-/// go on `a`; how many bytes each got, 0 for one that ran out of time.
+/// Runs a service with most of what tokio offers (tasks, channels, permits, timeouts) on `x`, and clients
+/// that come and go on `a`. Returns how many bytes each received, 0 for one that timed out.
 ///
 /// # Panics
 /// If the network fails the program.
@@ -120,7 +121,8 @@ async fn fetch(client: Stack, addr: std::net::SocketAddr, bytes: u32) -> std::io
     Ok(received.len() as u64)
 }
 
-/// The hash of the packets of [`exchange`] on [`rough`], how many records it is over, and what the clients got.
+/// The hash of the packets of [`exchange`] on [`rough`], the number of records in it, and what the clients
+/// received.
 ///
 /// # Panics
 /// If the network fails the program.

@@ -1,5 +1,6 @@
-//! Nothing is allocated on the path of data: not by the core for a segment in order or its acknowledgement, not by a
-//! controller, not by the estimator of the timeout. What a connection allocates from its SYN to its end is counted, and little.
+//! The data path does not allocate: not the core for a segment in order or its acknowledgement, not a
+//! controller, not the estimator of the retransmission timeout. What a connection allocates from its SYN to
+//! its end is counted, and bounded.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -71,7 +72,7 @@ impl Allocated {
         self.bytes += other.bytes;
     }
 
-    /// For each of `connections`, rounded.
+    /// Per connection, rounded.
     fn each(self, connections: u64) -> Self {
         let each = |total: u64| (total + connections / 2) / connections;
         Self { times: each(self.times), bytes: each(self.bytes) }
@@ -102,7 +103,7 @@ fn ack(n: u64) -> Ack {
     }
 }
 
-/// What happens to a controller once in a while.
+/// What happens to a controller now and then.
 fn seldom(controller: &mut dyn Controller, n: u64) {
     let (now, delivered, flight_size) = (Instant::from_micros(n * 100), n * 1448, 144_800);
     let (bytes, prior_delivered, app_limited) = (1448, delivered.saturating_sub(144_800), false);
@@ -176,7 +177,7 @@ fn core_allocates_nothing_for_segments_in_order_and_their_acknowledgements() {
                 bulk.round(now);
             }
         };
-        // Until windows, buffers and queues have their size.
+        // Until windows, buffers and queues have reached their size.
         rounds(&mut bulk, 2000);
         let before = bulk.totals;
         let count = allocations(|| rounds(&mut bulk, 2000));
@@ -185,8 +186,8 @@ fn core_allocates_nothing_for_segments_in_order_and_their_acknowledgements() {
     }
 }
 
-/// A connection from its SYN to the end of both directions, the client the first to close, with what the server has done
-/// in `server`.
+/// A connection from its SYN to the end of both directions, the client the first to close, with what the
+/// server has done in `server`.
 fn connect_and_close(
     pair: &mut Pair,
     now: Instant,
@@ -245,7 +246,7 @@ fn a_server_allocates_four_times_from_a_syn_to_the_end_of_its_connection() {
         connect_and_close(&mut pair, now, |pair, work| {
             let before = Allocated::so_far();
             work(pair);
-            // The first half is until tables and queues have their size.
+            // During the first half, tables and queues reach their size.
             if round >= CONNECTIONS {
                 allocated.add(Allocated::so_far().since(before));
             }

@@ -1,5 +1,5 @@
-//! A device that is deleted while calls of every kind wait: all of them fail within a second,
-//! and nothing is left behind. Alone in its program, since it counts the program's descriptors.
+//! A device that is deleted while calls of every kind wait: all of them fail within a second, and nothing is
+//! left behind. Alone in its program, since it counts the program's descriptors.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn every_pending_call_fails_within_a_second_when_the_device_is_deleted() {
             };
             delete_amid_calls(stack).await;
             let open = settled_descriptors(baseline).await;
-            // The first cycle may leave what the runtime keeps for later.
+            // The first cycle may leave what the runtime caches.
             if cycle > 0 {
                 assert_eq!(open, *baseline.get_or_insert(open), "descriptors after cycle {cycle}");
             }
@@ -64,7 +64,7 @@ async fn pending_calls(stack: &Stack) -> JoinSet<(&'static str, io::Result<()>)>
     let listener = net::TcpListener::bind(Family::V6.kernel(7)).await.unwrap();
     let mut calls = JoinSet::new();
 
-    // Each call keeps the kernel's end too, which would say goodbye if it were dropped.
+    // Each call keeps the kernel's end too, which would send a FIN or a reset if it were dropped.
     let (mut stream, theirs) = joined(stack, &listener).await;
     calls.spawn(async move { keep(theirs, "read", stream.read(&mut [0; 1]).await.map(drop)) });
     let (mut stream, theirs) = joined(stack, &listener).await;
@@ -81,7 +81,7 @@ async fn pending_calls(stack: &Stack) -> JoinSet<(&'static str, io::Result<()>)>
     let deferred = stack.listener().addr(Family::V6.stack(8)).deferred().unwrap();
     calls.spawn(async move { ("incoming", deferred.incoming().await.map(drop)) });
     let connects = stack.clone();
-    // An address of the link that nobody has: the kernel forwards nothing and says nothing.
+    // An unused address of the link: the kernel forwards nothing and sends no error.
     let nobody = "10.9.0.77:7".parse().unwrap();
     calls.spawn(async move { ("connect", connects.connect(nobody).await.map(drop)) });
     calls
@@ -106,7 +106,7 @@ async fn write_for_ever(stream: &mut ackclock::TcpStream) -> io::Result<()> {
     }
 }
 
-/// How many descriptors this process has open, once that is what is expected, or two seconds have passed.
+/// The number of descriptors of this process, once that is the expected one, or two seconds have passed.
 async fn settled_descriptors(expected: Option<usize>) -> usize {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     for _ in 0..200 {

@@ -1,5 +1,5 @@
-//! What every device that takes part in a network has to come through, against the kernel across a veth pair: raw, packet,
-//! TAP. What concerns one of them alone is in `ethernet.rs` and `kernel/raw.rs`.
+//! Requirements on every device in a network, against the kernel across a veth pair: raw, packet, TAP. Tests
+//! of one device alone are in `ethernet.rs` and `kernel/raw.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
             }
         };
         narrow(1400).await;
-        // What is known of an interface holds for a second.
+        // The properties of an interface are cached for a second.
         let began = Instant::now();
         while opened.capabilities().mtu != 1400 {
             assert!(began.elapsed() < LIMIT, "{:?}", opened.capabilities());
@@ -92,8 +92,8 @@ fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
         narrow(1300).await;
         for (mut ours, mut theirs, family) in connections {
             within(LIMIT, &stack, transfer(&mut ours, &mut theirs, LEN, 3)).await;
-            // A bridge passes packets of many segments on, whatever the length of one: then the stack hears of it when it
-            // asks the device next.
+            // A bridge passes packets of many segments on, whatever the length of one: then the stack learns
+            // of it when it next asks the device.
             let began = Instant::now();
             while ours.info().unwrap().pmtu != 1300 {
                 assert!(began.elapsed() < Duration::from_secs(5), "{family:?}: {:?}", ours.info());
@@ -104,7 +104,7 @@ fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
     });
 }
 
-/// A transfer waits while either end of the link is down, and goes on afterwards.
+/// A transfer waits while either end of the link is down, and continues afterwards.
 fn down_and_up(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
@@ -133,7 +133,7 @@ fn down_and_up(device: OnWire, near: &Namespace, far: &Namespace) {
     });
 }
 
-/// The neighbour loses its address, nobody answers for it, and it comes back with another Ethernet address.
+/// The neighbour loses its address, no host answers for it, and it comes back with another Ethernet address.
 fn gone_and_back(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
@@ -155,8 +155,8 @@ fn gone_and_back(device: OnWire, near: &Namespace, far: &Namespace) {
                 let sent = send(&mut ours, LEN, 2).await;
                 (sent, ours)
             });
-            // It is asked, does not answer and is given up, with what waits for it: by the link, or by the kernel below a raw
-            // device.
+            // It is asked, does not answer and is given up, with what waits for it: by the link, or by the
+            // kernel below a raw device.
             let kernel = addr.split('/').next().unwrap();
             let unresolved = link.as_ref().map_or(0, |link| link.counters().unresolved);
             eventually("the neighbour is given up", || match &link {
@@ -189,7 +189,8 @@ fn a_neighbour_is_not_asked_while_its_connection_goes_on() {
             let link = link.unwrap();
             let stack = stack_on(opened, TcpConfig::default());
             let (mut ours, mut theirs) = joined(&stack, &far, Family::V4).await;
-            // Three times as long as an answer holds; twice the time after which a doubtful neighbour is asked.
+            // Three times as long as an answer holds; twice the time after which a doubtful neighbour is
+            // asked.
             for seed in 0..45 {
                 within(LIMIT, &stack, transfer(&mut ours, &mut theirs, 1000, seed)).await;
                 tokio::time::sleep(Duration::from_millis(100)).await;

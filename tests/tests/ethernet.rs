@@ -1,5 +1,6 @@
-//! Stacks on Ethernet against the Linux kernel: a TAP device, and a packet socket on one end of a veth pair whose other
-//! end is another namespace's (`ackclock_tests::kernel::wire`). What these have in common with a raw device is in `devices.rs`.
+//! Stacks on Ethernet against the Linux kernel: a TAP device, and a packet socket on one end of a veth pair
+//! whose other end is in another namespace (`ackclock_tests::kernel::wire`). What these share with a raw
+//! device is in `devices.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -159,7 +160,7 @@ fn an_address_that_another_host_takes_later_is_defended_and_its_connections_go_o
             assert_eq!(link.counters().conflicts, 0);
             let usurp = async {
                 ip("addr add 10.9.0.2/24 dev peer");
-                // A packet from there to nobody: the kernel asks for nobody's address as 10.9.0.2.
+                // A packet from there to an unused address: the kernel asks for that address as 10.9.0.2.
                 let socket = net::UdpSocket::bind("10.9.0.2:0").await.unwrap();
                 socket.send_to(b"?", "10.9.0.77:9").await.unwrap();
                 // And the kernel's own probe for an IPv6 address that the stack has.
@@ -314,7 +315,8 @@ fn give_addresses(name: &str) {
     assert!((0..500).any(|_| is_local("fd09::1")), "fd09::1 never becomes local");
 }
 
-/// Sends router advertisements as the kernel's link-local address, twice a second: 2001:db8::/64, for two hours.
+/// Sends router advertisements as the kernel's link-local address, twice a second: 2001:db8::/64, for two
+/// hours.
 async fn advertise_a_prefix() {
     let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6)).unwrap();
     let index = std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
@@ -327,7 +329,7 @@ async fn advertise_a_prefix() {
     message.extend("2001:db8::".parse::<std::net::Ipv6Addr>().unwrap().octets());
     let all: SocketAddr = "[ff02::1]:0".parse().unwrap();
     loop {
-        // Until the kernel's link-local address is no longer tentative, there is none to send from.
+        // While the kernel's link-local address is tentative, there is no address to send from.
         let _ = socket.send_to(&message, &all.into());
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -366,7 +368,7 @@ async fn receive_until<D: Device>(device: &mut D, done: impl Fn(&D) -> bool) {
     }
 }
 
-/// Receives until a packet for `host` has come; returns the destinations of all IPv4 packets.
+/// Receives until a packet for `host` arrives; returns the destinations of all IPv4 packets.
 async fn receive_for(device: &mut impl Device, host: [u8; 4]) -> Vec<[u8; 4]> {
     let mut batch = ReceiveBatch::new(8, 0);
     let mut hosts: Vec<[u8; 4]> = Vec::new();

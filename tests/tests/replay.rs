@@ -1,6 +1,6 @@
-//! A captured transfer played to a stack that was not there: the same bytes come out.
+//! A captured transfer replayed to another stack: the same bytes come out.
 //!
-//! Two stacks on a cable of memory are captured, in virtual time; then the capture takes the place of one of them. The
+//! Two stacks on a cable in memory are captured, in virtual time; then the capture replaces one of them. The
 //! stack that meets it has other sequence numbers, and another port if it opens the connection.
 
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ async fn receiver_of_a_played_transfer_gets_its_bytes_in_its_time() {
 async fn receiver_with_a_small_buffer_and_a_slow_reader_gets_every_byte() {
     let capture = Capture::new("small");
     let (sent, took) = record(&capture.0, End::Server).await;
-    // The recorded receiver's buffer grew to hold what a round trip brings; this one's stays at 20,000 bytes.
+    // The recorded receiver's buffer grew to hold a round trip's data; this one's stays at 20,000 bytes.
     let tcp =
         TcpConfig { receive_buffer_initial: 20_000, receive_buffer_max: 20_000, ..TcpConfig::default() };
     let stack = server(2).tcp(tcp).device(play(&capture.0, SERVER, Pace::Recorded)).spawn().unwrap();
@@ -53,7 +53,7 @@ async fn receiver_with_a_small_buffer_and_a_slow_reader_gets_every_byte() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!((bytes, hasher.finalize()), (sent.bytes, sent.hash));
-    // 105 reads at least, 5 ms apart; and no wait is a timeout's, for a played sender has none.
+    // 105 reads at least, 5 ms apart; and no wait is a timeout's, for a replayed sender has none.
     let again = began.elapsed();
     assert!(again > took && again < Duration::from_secs(10), "{again:?}");
     assert_eq!(stream.info().unwrap().bytes_received, sent.bytes);
@@ -98,13 +98,13 @@ enum End {
     Server,
 }
 
-/// Captures a transfer from the client to the server over a path of 10 ms: what was sent, and how long it took. Where the
-/// receiver is played again, 1 % was lost.
+/// Captures a transfer from the client to the server over a path of 10 ms: what was sent, and how long it
+/// took. Where the receiver is played again, 1 % was lost.
 async fn record(path: &Path, end: End) -> (Digest, Duration) {
     let (left, right) = memory::pair(memory::Config::default());
     let loss = if matches!(end, End::Server) { 0.01 } else { 0.0 };
     let settings = Settings { delay: Duration::from_millis(10), loss, ..Settings::default() };
-    // The path is at the end where no capture is taken.
+    // The path is at the end that is not captured.
     let (client, server) = match end {
         End::Client => {
             let left = Captured::create(left, "client", path).unwrap();

@@ -1,5 +1,5 @@
-//! What a simulated flow takes: 20 KiB, with its two hosts, its links, its part of the scenario and of the report, and
-//! what the allocator needs for itself.
+//! The memory of a simulated flow: 20 KiB, with its two hosts, its links, its part of the scenario and of the
+//! report, and the allocator's overhead.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ use ackclock_sim::units::{Rate, Span};
 
 struct Counting;
 
-/// Bytes taken at present, and the most there ever were.
+/// Bytes allocated now, and the highest number so far.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// What glibc's malloc takes for a block: 8 bytes more, in steps of 16, and no less than 32.
+/// The size of a block in glibc's malloc: 8 bytes more, in steps of 16, and at least 32.
 fn block(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16).max(32)
 }
@@ -47,7 +47,8 @@ fn a_flow_on_its_own_host_pair_takes_no_more_than_20_kib() {
     let flow_bytes = (PEAK.load(Ordering::Relaxed) - before) / FLOWS;
     println!("{flow_bytes} bytes for each flow at the most");
     assert!(flow_bytes <= 20 << 10, "{flow_bytes} bytes for each flow");
-    // All of them have opened their connection, and fill the bottleneck; the crowd costs some their first segments.
+    // All of them have opened their connection, and fill the bottleneck; the crowd costs some their first
+    // segments.
     assert!(report.flows.iter().all(|flow| flow.connections == 1), "each flow has a connection");
     let talking = report.flows.iter().filter(|flow| flow.there.bytes > 0).count();
     assert!(talking >= FLOWS * 9 / 10, "{talking} flows carried data");

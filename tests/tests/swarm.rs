@@ -1,9 +1,9 @@
-//! The swarm: many connections, every fault, the same packets in every build. `tests/src/swarm/mod.rs` says what is held
-//! against each run; docs/robustness.md, how to run more of it.
+//! The swarm: many connections, every fault, the same packets in every build. `tests/src/swarm/mod.rs` lists
+//! the checks of each run; docs/robustness.md explains how to run more of it.
 
 use ackclock_tests::swarm::{Cut, Fault, PINNED, PINNED_SEEDS, run, run_many};
 
-/// `.ci/run` has a build without debug assertions find the same number: `swarm pinned`.
+/// `.ci/run` checks that a build without debug assertions finds the same number: `swarm pinned`.
 #[test]
 fn every_fault_strikes_nothing_is_lost_and_the_packets_are_the_same_in_every_build() {
     let (total, failed) = run_many(0..PINNED_SEEDS, |_| true);
@@ -25,7 +25,8 @@ fn the_same_seed_gives_the_same_packets_and_another_one_others() {
     assert_ne!(hash(1), hash(2));
 }
 
-// A host slept while the handshake's last acknowledgement waited for it, so its round trip is one of seven seconds.
+// A host slept while the handshake's last acknowledgement waited for it, so its round trip is one of seven
+// seconds.
 #[test]
 fn a_sender_that_waits_for_a_timeout_gets_it() {
     run(2222, &Cut::default(), None).unwrap_or_else(|why| panic!("{why}"));

@@ -93,7 +93,7 @@ impl Options {
         }
     }
 
-    /// Until `count` is reached, if there is one, or else until the time is over.
+    /// Until `count` is reached if given, otherwise until the time is over.
     fn goes_on(&self, done: u64, count: Option<u64>, start: Clock) -> bool {
         count.map_or_else(|| start.elapsed() < Duration::from_secs(self.secs), |count| done < count)
     }

@@ -1,9 +1,10 @@
 //! The memory cost of an idle connection, sockets included: two stacks joined in memory, in one process.
 //!
-//! It opens connections and holds both ends' streams, then sends some bytes and an answer over each and waits until their
-//! buffers have been given back. After both steps it prints, per end, what the allocator has handed out (its own overhead
-//! included) and what the process occupies, holes in the heap included; buffers that were given back leave such holes, and the
-//! next buffers fill them. Fails when more than 1,536 bytes per end are handed out.
+//! It opens connections and holds the streams of both ends, then sends some bytes and an answer over each and
+//! waits until their buffers have been given back. After both steps it prints, per end, what the allocator
+//! has handed out (its own overhead included) and the resident memory of the process, holes in the heap
+//! included; buffers that were given back leave such holes, and the next buffers fill them. It fails if more
+//! than 1,536 bytes per end are handed out.
 
 use std::fmt;
 use std::fs;

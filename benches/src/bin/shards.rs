@@ -1,11 +1,12 @@
 //! A stack with several queues, in memory: what a second queue on a second processor gains, and how long
 //! threads that share a queue wait for each other.
 //!
-//! `shards queues`: one queue, then several, each with its peer on a thread of its own. Rounds of both are interleaved. On a
-//! machine with other work, compare the figures for a second of CPU time.
+//! `shards queues`: one queue, then several, each with its peer on its own thread. Rounds of both alternate.
+//! On a machine with other work, compare the figures per second of CPU time.
 //!
-//! `shards threads`: threads with a connection each, all of one queue, ask and answer; before that one thread does so alone. The
-//! time waited for the queue's lock is that of all threads, drivers included.
+//! `shards threads`: threads, each with a connection of the same queue, ask and answer; before that, one
+//! thread does so alone. The time spent waiting for the queue's lock is that of all threads, drivers
+//! included.
 
 #![forbid(unsafe_code)]
 
@@ -120,8 +121,8 @@ impl std::fmt::Display for Bulk {
     }
 }
 
-/// A server with this many queues, a client at each, and a connection between them that sends as fast as it can; the two ends
-/// of a queue share a thread.
+/// A server with this many queues, a client for each, and a connection between them that sends as fast as it
+/// can. The two ends of a queue share a thread.
 fn bulk(queues: usize, offload: bool, secs: Duration) -> Bulk {
     let workers: Vec<Worker> = (0..queues).map(|_| Worker::start()).collect();
     let runtimes: Vec<Handle> = workers.iter().map(|worker| worker.handle.clone()).collect();

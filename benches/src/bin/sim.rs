@@ -1,5 +1,5 @@
-//! What the simulator costs: packets carried over the bottleneck in either direction for each second of CPU time, and
-//! memory for each flow: scenario, network and report, with what the allocator needs for itself.
+//! What the simulator costs: packets carried over the bottleneck in either direction per second of CPU time,
+//! and memory per flow for scenario, network and report, with the overhead of the allocator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,8 +12,9 @@ use clap::Parser;
 /// Measures what the simulator costs.
 #[derive(Parser)]
 struct Options {
-    /// Scenarios: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred` (100 Mbit/s, 100 flows on their own host pairs, 10 s),
-    /// `pairs-N` and `shared-N` (N flows over 1 Gbit/s for 5 s, on their own host pairs or all between the same two hosts).
+    /// Scenarios: `gigabit` (1 Gbit/s, 20 ms, 4 flows, 10 s), `hundred` (100 Mbit/s, 100 flows on their own
+    /// host pairs, 10 s), `pairs-N` and `shared-N` (N flows over 1 Gbit/s for 5 s, on their own host pairs or
+    /// all between the same two hosts).
     #[arg(default_values_t = ALL)]
     scenarios: Vec<Shape>,
     /// Profile of the connections.

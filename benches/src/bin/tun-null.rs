@@ -1,4 +1,5 @@
-//! The ceiling of what a stack over TUN can reach: a responder that serves what `tun-peer` serves, without a TCP's work.
+//! The ceiling for a stack over TUN: a responder that serves what `tun-peer` serves, without the work of a
+//! TCP.
 
 #![forbid(unsafe_code)]
 

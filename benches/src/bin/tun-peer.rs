@@ -4,7 +4,7 @@
 //!
 //! Each queue has a thread; with `--threads N` all share a runtime of N instead.
 //!
-//! At its end it prints how many packets came by each queue, and how many of them belonged to another.
+//! At the end it prints how many packets each queue received, and how many of them belonged to another queue.
 
 #![forbid(unsafe_code)]
 
@@ -154,7 +154,7 @@ async fn served(services: Vec<JoinHandle<io::Result<()>>>) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Serves what comes by a queue, on the thread of that queue.
+/// Serves the connections of a queue, on the thread of that queue.
 async fn accept(
     listener: Arc<TcpListener>,
     queue: usize,

@@ -16,7 +16,7 @@ pub struct Client {
     flows: Vec<Flow>,
 }
 
-/// A connection of a service that goes on with it.
+/// A connection of a service that keeps one.
 #[derive(Debug)]
 struct Flow {
     service: Service,
@@ -40,7 +40,7 @@ pub struct Measured {
 }
 
 impl Client {
-    /// Connects as soon as the program listens, `flows` times if the service goes on with a connection.
+    /// Connects as soon as the program listens, `flows` times if the service keeps connections.
     ///
     /// # Errors
     /// It does not listen in time.
@@ -53,7 +53,8 @@ impl Client {
         Ok(Self { service, flows: std::iter::once(Ok(first)).chain(others).collect::<io::Result<_>>()? })
     }
 
-    /// Has each flow carry `count` bytes or make as many round trips, or opens and closes as many connections.
+    /// Has each flow carry `count` bytes or make as many round trips, or opens and closes as many
+    /// connections.
     ///
     /// # Errors
     /// The program does not do its part.
@@ -86,7 +87,7 @@ impl Client {
         })
     }
 
-    /// Goes on for `time`; returns the count of all flows together.
+    /// Runs for `time` and returns the count of all flows together.
     fn run_for(&mut self, time: Duration) -> io::Result<u64> {
         match &mut *self.flows {
             // Each step starts the clients.
@@ -136,7 +137,7 @@ impl Flow {
     }
 }
 
-/// Does this with all flows at the same time, each but the first on a thread of its own.
+/// Runs this for all flows at the same time, each but the first on its own thread.
 fn each<T: Send>(flows: &mut [Flow], run: impl Fn(&mut Flow) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
     let Some((first, others)) = flows.split_first_mut() else { return Ok(Vec::new()) };
     thread::scope(|scope| {
@@ -147,7 +148,7 @@ fn each<T: Send>(flows: &mut [Flow], run: impl Fn(&mut Flow) -> io::Result<T> + 
     })
 }
 
-/// Goes on for `time` in steps; returns how far it came.
+/// Runs for `time` in steps and returns the count.
 fn repeat(time: Duration, step: u64, mut run: impl FnMut(u64) -> io::Result<()>) -> io::Result<u64> {
     let began = Instant::now();
     let mut count = 0;
@@ -158,7 +159,7 @@ fn repeat(time: Duration, step: u64, mut run: impl FnMut(u64) -> io::Result<()>)
     Ok(count)
 }
 
-/// Opens connections, closes each, and awaits its end; several threads share them.
+/// Opens connections, closes each, and waits for its end; several threads share them.
 fn connections(count: u64) -> io::Result<()> {
     let begun = AtomicU64::new(0);
     let open = || -> io::Result<()> {

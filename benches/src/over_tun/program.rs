@@ -30,7 +30,7 @@ pub enum Program {
     Ackclock(Settings),
 }
 
-/// Options of `tun-peer`; its defaults where there are none.
+/// Options of `tun-peer`; `None`: its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of its buffers.

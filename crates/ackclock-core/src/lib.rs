@@ -1,8 +1,8 @@
 //! A sans-IO TCP: connections, loss recovery, and the endpoint that demultiplexes them.
 //!
-//! Nothing here opens, sleeps, spawns, reads a clock or draws a random number. A driver feeds packets and time
-//! into an [`Endpoint`] and takes packets, deadlines and events out of it; the tokio driver, the simulator,
-//! the fuzzers and the benches are callers of the same methods.
+//! Nothing here opens, sleeps, spawns, reads a clock or draws a random number. A driver feeds packets and
+//! time into an [`Endpoint`] and takes packets, deadlines and events out of it; the tokio driver, the
+//! simulator, the fuzzers and the benches are callers of the same methods.
 //!
 //! ```
 //! use ackclock_core::{Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions};
@@ -40,9 +40,9 @@
 //!
 //! # Limits
 //!
-//! Every table and buffer has a bound in [`EndpointConfig`], [`ListenOptions`] or [`TcpConfig`], and a stated behaviour when
-//! full. An endpoint has no lock: a program of several threads has one lock around it, or several endpoints that are one host
-//! ([`EndpointConfig::split`]).
+//! Every table and buffer has a bound in [`EndpointConfig`], [`ListenOptions`] or [`TcpConfig`], and a stated
+//! behaviour when full. An endpoint has no lock: a program of several threads has one lock around it, or
+//! several endpoints that are one host ([`EndpointConfig::split`]).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

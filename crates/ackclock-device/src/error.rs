@@ -112,7 +112,7 @@ pub enum OpenError {
         queues: usize,
     },
     /// There is no interface with this name.
-    #[error("there is no interface {name} in this network namespace: ip link lists those there are")]
+    #[error("there is no interface {name} in this network namespace: ip link lists the interfaces")]
     NoInterface {
         /// The name given.
         name: String,
@@ -246,7 +246,7 @@ pub fn explain(error: &io::Error, name: &str) -> String {
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN) => {
             format!("the kernel has no memory for more packets of {name}: send less at once")
         }
-        Some(libc::EINVAL) => format!("{name} refused a packet that is no IPv4 or IPv6 packet"),
+        Some(libc::EINVAL) => format!("{name} refused a packet that is neither IPv4 nor IPv6"),
         _ => format!("{name} failed: {error}"),
     }
 }

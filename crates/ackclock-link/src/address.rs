@@ -1,10 +1,10 @@
 //! The link's own addresses: claimed, announced, defended; made from the prefixes of routers.
 //!
-//! IPv4 addresses are probed and announced as RFC 5227 §2.1 and §2.3 say, IPv6 addresses as RFC 4862 §5.4 says.
+//! IPv4 addresses are probed and announced as in RFC 5227 §2.1 and §2.3, IPv6 addresses as in RFC 4862 §5.4.
 //!
-//! Deviation from RFC 5227 §2.1: an interface that comes up again announces its addresses and does not probe them once
-//! more; connections go on meanwhile, and a conflict shows by the other host's messages.
-//! Of RFC 5227 §2.4 this is (c): the addresses are somebody's configuration, and a forged message must not take them away.
+//! Deviation from RFC 5227 §2.1: an interface that comes up again announces its addresses and does not probe
+//! them once more; connections continue meanwhile, and messages of the other host reveal a conflict. Of
+//! RFC 5227 §2.4 this is (c): the addresses are configured, and a forged message must not take them away.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,17 +17,17 @@ use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Prefix, Timin
 /// Whether an own address may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressState {
-    /// Still probed; packets from it are not sent.
+    /// Still probed; packets from it are dropped.
     Tentative,
     /// In use.
     Preferred,
     /// In use, but its router asks to use another for new connections (RFC 4862 §5.5.4).
     Deprecated,
-    /// Another station has it; packets from it are not sent.
+    /// Another station has it; packets from it are dropped.
     Duplicate(MacAddr),
 }
 
-/// What is known of an own address.
+/// The state of an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
     /// The address and its network.
@@ -38,12 +38,12 @@ pub struct AddressInfo {
     pub automatic: bool,
 }
 
-/// Something to say about an own address.
+/// A message about an own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Does anyone have it?
+    /// Asks whether another station has it.
     Probe(IpAddr),
-    /// It is mine.
+    /// Announces it.
     Announce(IpAddr),
 }
 
@@ -72,7 +72,7 @@ struct Own {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// So many probes are still to be sent.
+    /// This many probes are still to be sent.
     Probing(u32),
     /// All probes are sent.
     Listening,
@@ -135,7 +135,7 @@ impl Addresses {
     /// Whether `addr` lies in the network of an own address that was configured, or is link-local.
     pub(crate) fn is_on_link(&self, addr: IpAddr) -> bool {
         let link_local = matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
-        // RFC 4862 §5.5.4, RFC 5942 §4: that an address was made from a prefix does not say that the prefix is on the link.
+        // RFC 4862 §5.5.4, RFC 5942 §4: an address made from a prefix does not make the prefix on-link.
         link_local || self.own.iter().any(|own| !own.automatic && own.prefix.contains(addr))
     }
 
@@ -143,7 +143,8 @@ impl Addresses {
         self.own.iter().any(|own| own.prefix.is_broadcast(addr))
     }
 
-    /// The own address to ask for `target` with: of its network if there is one, else link-local, else any.
+    /// The own address as source of a request for `target`: of its network if there is one, else link-local,
+    /// else any.
     pub(crate) fn source_for(&self, target: IpAddr) -> Option<IpAddr> {
         let usable = || {
             let of_family = |own: &&Own| own.prefix.addr().is_ipv4() == target.is_ipv4() && own.is_usable();
@@ -158,13 +159,13 @@ impl Addresses {
         chosen.map(|own| own.prefix.addr())
     }
 
-    /// A station with the Ethernet address `by` behaves as if an own address were its own.
+    /// A station with the Ethernet address `by` uses an own address.
     pub(crate) fn conflict(&mut self, now: Instant, addr: IpAddr, by: MacAddr) {
         let timing = self.timing;
         let Some(own) = self.own.iter_mut().find(|own| own.prefix.addr() == addr) else { return };
         if own.is_tentative() {
             own.phase = Phase::Duplicate(by);
-            // RFC 4862 §5.4.5: an IPv6 address stays unused until somebody intervenes.
+            // RFC 4862 §5.4.5: an IPv6 address stays unused until an operator intervenes.
             own.due = addr.is_ipv4().then_some(now + timing.duplicate_retry);
             return;
         }
@@ -251,7 +252,7 @@ impl Addresses {
         })
     }
 
-    /// The IPv6 addresses that something has been said of, be it a question.
+    /// The IPv6 addresses that appeared in any message, probes included.
     pub(crate) fn spoken_v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let unspoken = Phase::Probing(self.timing.duplicate_questions);
         let spoken = move |own: &&Own| own.phase != unspoken;
@@ -261,7 +262,7 @@ impl Addresses {
         })
     }
 
-    /// The link-local address that may be used.
+    /// The usable link-local address.
     pub(crate) fn link_local(&self) -> Option<Ipv6Addr> {
         self.own.iter().filter(|own| own.is_usable()).find_map(|own| match own.prefix.addr() {
             IpAddr::V6(addr) if addr.is_unicast_link_local() => Some(addr),

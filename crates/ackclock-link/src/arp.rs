@@ -6,7 +6,7 @@ use etherparse::{ArpEthIpv4Packet, ArpHardwareId, ArpOperation, ArpPacketSlice, 
 
 use crate::MacAddr;
 
-/// An ARP message that can be believed as far as its form goes.
+/// A well-formed ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arp {
     pub(crate) is_reply: bool,
@@ -18,8 +18,8 @@ pub(crate) struct Arp {
 }
 
 impl Arp {
-    /// `None` for what is malformed, for other kinds of addresses and operations, and for a sender that is not one
-    /// station: RFC 1812 §3.3.2 forbids to believe that a host has a group's address.
+    /// `None` if it is malformed, for other kinds of addresses and operations, and for a sender that is not
+    /// one station: RFC 1812 §3.3.2 forbids accepting a group's address for a host.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let arp = ArpPacketSlice::from_slice(bytes).ok()?;
         if arp.hw_addr_type() != ArpHardwareId::ETHERNET || arp.proto_addr_type() != EtherType::IPV4 {

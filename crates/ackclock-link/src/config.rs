@@ -5,26 +5,27 @@ use std::time::Duration;
 
 use crate::{MacAddr, Prefix};
 
-/// What a link is.
+/// The configuration of a link.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// Its own Ethernet address.
     pub mac: MacAddr,
-    /// The last 64 bits of the IPv6 addresses that it makes: the link-local one, and those from routers' prefixes. Two
-    /// stations that share an Ethernet address need different ones.
+    /// The last 64 bits of the IPv6 addresses that it makes: the link-local one, and those from routers'
+    /// prefixes. Two stations that share an Ethernet address need different ones.
     pub interface_id: [u8; 8],
     /// Its own IP addresses with the networks that are reached without a router. At most
     /// [`Limits::addresses_max`] count; the others are ignored.
     pub addresses: Vec<Prefix>,
-    /// Routers for everything else, at most one of each family; they go before those that advertise themselves.
+    /// Routers for everything else, at most one of each family; they come before those that advertise
+    /// themselves.
     pub gateways: Vec<IpAddr>,
     /// Whether to look for IPv6 routers, to believe their prefixes, and to make addresses from them.
     pub autoconfigure: bool,
-    /// What is done to find other hosts with the same addresses.
+    /// How to detect other hosts with the same addresses.
     pub detection: Detection,
     /// Whether frames for other stations go to the stack too, as a promiscuous device delivers them.
     pub any_station: bool,
-    /// Where the random delays come from that keep hosts apart which start together.
+    /// The seed of the random delays that keep hosts which start together apart.
     pub seed: u64,
     /// The bounds of its tables.
     pub limits: Limits,
@@ -33,7 +34,8 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link without IP addresses, everything else at its default; its interface identifier is made from `mac`.
+    /// A link without IP addresses, everything else at its default; its interface identifier is made from
+    /// `mac`.
     #[must_use]
     pub fn new(mac: MacAddr) -> Self {
         Self {
@@ -51,27 +53,28 @@ impl LinkConfig {
     }
 }
 
-/// What is done to find other hosts with the same addresses.
+/// How to detect other hosts with the same addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Detection {
-    /// Each address is probed before it is used: 4 to 7 seconds for IPv4 (RFC 5227 §2.1), 1 to 2 for IPv6 (RFC 4862 §5.4).
+    /// Each address is probed before it is used: 4 to 7 seconds for IPv4 (RFC 5227 §2.1), 1 to 2 for IPv6
+    /// (RFC 4862 §5.4).
     #[default]
     Probe,
-    /// Addresses are used and announced at once; a conflict shows when the other host speaks. For links to a known peer,
-    /// as a TAP device has.
+    /// Addresses are used and announced at once; a message of the other host reveals a conflict. For links to
+    /// a known peer, such as a TAP device.
     Announce,
 }
 
 /// The bounds of a link's tables and queues.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Neighbours. A new one that a packet needs replaces the least used; one that only a peer's message would make is
-    /// not taken while the table is full.
+    /// Neighbours. A new one that a packet needs replaces the least used; one that only a peer's message
+    /// would create is ignored while the table is full.
     pub neighbours_max: usize,
     /// Packets that wait for one neighbour's address; the oldest is dropped for one more.
     pub waiting_packets_max: usize,
-    /// Bytes of all packets that wait. The oldest of the same neighbour are dropped for one more, and a packet that still
-    /// finds no room is dropped itself.
+    /// Bytes of all packets that wait. The oldest of the same neighbour are dropped for one more, and a
+    /// packet that still finds no room is dropped itself.
     pub waiting_bytes_max: usize,
     /// Messages of the link's own that wait to be sent; one more is dropped.
     pub messages_max: usize,
@@ -102,19 +105,20 @@ impl Default for Limits {
 pub struct Timing {
     /// How long an answer proves that a neighbour can be reached (ReachableTime, before its random factor).
     pub reachable: Duration,
-    /// Between two questions that are not answered (RetransTimer).
+    /// Between two unanswered requests (RetransTimer).
     pub retransmit: Duration,
-    /// How long a neighbour of unknown state may be used before it is asked (DELAY_FIRST_PROBE_TIME).
+    /// How long a stale neighbour is used before a request goes to it (DELAY_FIRST_PROBE_TIME).
     pub first_probe: Duration,
-    /// Questions to all before a neighbour is given up (MAX_MULTICAST_SOLICIT).
+    /// Requests to all before a neighbour is given up (MAX_MULTICAST_SOLICIT).
     pub multicast_questions: u32,
-    /// Questions to the neighbour itself (MAX_UNICAST_SOLICIT).
+    /// Requests to the neighbour itself (MAX_UNICAST_SOLICIT).
     pub unicast_questions: u32,
-    /// How long a neighbour that is not used stays in the table.
+    /// How long an unused neighbour stays in the table.
     pub forget: Duration,
-    /// Questions about a tentative IPv6 address (DupAddrDetectTransmits).
+    /// Probes for a tentative IPv6 address (DupAddrDetectTransmits).
     pub duplicate_questions: u32,
-    /// The longest random wait before the first message of an interface (MAX_RTR_SOLICITATION_DELAY, PROBE_WAIT).
+    /// The longest random wait before the first message of an interface (MAX_RTR_SOLICITATION_DELAY,
+    /// PROBE_WAIT).
     pub start_max: Duration,
     /// ARP probes of an address (PROBE_NUM).
     pub arp_probes: u32,
@@ -130,14 +134,15 @@ pub struct Timing {
     pub announce_interval: Duration,
     /// Between two defences of an address (DEFEND_INTERVAL).
     pub defend_interval: Duration,
-    /// How long an IPv4 address that another host has is left alone before it is probed again (RATE_LIMIT_INTERVAL).
+    /// How long an IPv4 address of another host is left alone before it is probed again
+    /// (RATE_LIMIT_INTERVAL).
     pub duplicate_retry: Duration,
-    /// Questions for routers (MAX_RTR_SOLICITATIONS).
+    /// Router solicitations (MAX_RTR_SOLICITATIONS).
     pub router_questions: u32,
     /// Between two of them (RTR_SOLICITATION_INTERVAL).
     pub router_interval: Duration,
-    /// How often it is told that a group of an IPv6 address is listened to or no longer (Robustness Variable of RFC 3810 §9.1);
-    /// 0 tells nothing, also not in answer to queries.
+    /// How often a change of an IPv6 address's group is reported (Robustness Variable of RFC 3810 §9.1); 0
+    /// reports nothing, not even in answer to queries.
     pub reports: u32,
     /// The longest random time between two of these (Unsolicited Report Interval, RFC 3810 §9.11).
     pub report_interval: Duration,

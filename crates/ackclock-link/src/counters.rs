@@ -10,28 +10,28 @@ pub struct LinkCounters {
     pub other_station: u64,
     /// Frames of other protocols, VLAN tags among them.
     pub other_protocol: u64,
-    /// Frames that this link sent itself and that came back.
+    /// Frames that this link sent and received back.
     pub own: u64,
-    /// Frames, ARP messages and neighbour-discovery messages that are malformed or break a rule of their RFC (a hop limit
-    /// below 255 among them).
+    /// Frames, ARP messages and neighbour-discovery messages that are malformed or break a rule of their RFC
+    /// (a hop limit below 255 among them).
     pub malformed: u64,
-    /// Packets for one host in a frame to all (RFC 1122 §3.3.6).
+    /// Packets for one host in a broadcast frame (RFC 1122 §3.3.6).
     pub unicast_in_group_frame: u64,
     /// Redirects, which are ignored.
     pub redirects: u64,
     /// Messages that would have made a neighbour, a router or a prefix where their table is full.
     pub table_full: u64,
-    /// Neighbours that gave way to another.
+    /// Neighbours removed for another.
     pub evicted: u64,
     /// Packets that waited for an address and were dropped for a newer one.
     pub waiting_dropped: u64,
-    /// Packets dropped because nothing answered for their next hop.
+    /// Packets dropped because their next hop did not answer.
     pub unresolved: u64,
-    /// Packets without a way: not in an own network, and no router.
+    /// Packets without a route: not in an own network, and no router known.
     pub no_route: u64,
     /// Packets from an own address that is not in use: still probed, or another host's.
     pub source_not_usable: u64,
-    /// Messages of the link's own that found no room to wait.
+    /// The link's own messages that found no room.
     pub messages_dropped: u64,
     /// Messages that claim an own address for another station.
     pub conflicts: u64,

@@ -1,10 +1,11 @@
-//! Ethernet II frames (RFC 894, RFC 2464 §3), without the frame check sequence, which devices add and take off.
+//! Ethernet II frames (RFC 894, RFC 2464 §3), without the frame check sequence, which devices add and take
+//! off.
 
 use etherparse::{EtherType, Ethernet2Header, Ethernet2Slice};
 
 use crate::MacAddr;
 
-/// A frame, taken apart.
+/// The parts of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) dst: MacAddr,
@@ -14,7 +15,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// `None` for bytes that end before the header does.
+    /// `None` for bytes that end within the header.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let frame = Ethernet2Slice::from_slice_without_fcs(bytes).ok()?;
         Some(Self {

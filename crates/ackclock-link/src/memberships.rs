@@ -1,11 +1,11 @@
-//! Which groups this host has said that it listens to, and when it says so again.
+//! The groups that this host has reported, and when it reports them again.
 //!
-//! A change is told at once and repeated after a random time, since nothing answers a report; a query is answered with what
-//! holds, within the time that it gives (RFC 3810 §6, RFC 2710 §4; not read). While a router of version 1 is heard, reports
-//! are of that version.
+//! A change is reported at once and repeated after a random time, since nothing acknowledges a report. A
+//! query is answered with the current groups, within the time that it gives (RFC 3810 §6, RFC 2710 §4; not
+//! read). While a router of version 1 is heard, reports are of that version.
 //!
-//! Deviation from RFC 2710 §4: a report of another host for the same group does not silence this one's. A switch has to
-//! hear of each port, and version 2 has done away with it.
+//! Deviation from RFC 2710 §4: a report of another host for the same group does not suppress this one's. A
+//! switch needs one from each port, and version 2 has no suppression.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -15,14 +15,14 @@ use crate::mld::{Query, Saying};
 use crate::random::Random;
 use crate::{Instant, Timing};
 
-/// The groups. As many as there are own IPv6 addresses, and those left that are still told of.
+/// The groups: as many as own IPv6 addresses, and those that were left and are still reported.
 #[derive(Debug)]
 pub(crate) struct Memberships {
     groups: BTreeMap<Ipv6Addr, Membership>,
-    /// How often each change is told; 0: nothing ever is.
+    /// How often each change is reported; 0: never.
     reports: u32,
     interval: Duration,
-    /// When all groups are told in answer to a query.
+    /// When all groups are reported in answer to a query.
     answer_due: Option<Instant>,
     v1_until: Option<Instant>,
     has_source: bool,
@@ -31,13 +31,13 @@ pub(crate) struct Memberships {
 #[derive(Debug)]
 struct Membership {
     listens: bool,
-    /// So many times the last change is still to be told, the next time then.
+    /// How many reports of the last change remain, and when the next one is due.
     changes_left: u32,
     change_due: Option<Instant>,
     answer_due: Option<Instant>,
 }
 
-/// What is to be said now.
+/// The reports that are due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reports {
     pub(crate) records: Vec<(Saying, Ipv6Addr)>,
@@ -56,8 +56,9 @@ impl Memberships {
         }
     }
 
-    /// The groups to listen to from now on. `has_source`: whether there is a link-local address to say so from; once there
-    /// is, all is told once more, because reports from nowhere are not believed everywhere (RFC 3590 §4, not read).
+    /// Sets the groups to listen to. `has_source`: whether a link-local address exists as their source; once
+    /// it does, all are reported once more, because some routers ignore reports from the unspecified address
+    /// (RFC 3590 §4, not read).
     pub(crate) fn set(&mut self, now: Instant, wanted: &[Ipv6Addr], has_source: bool) {
         if self.reports == 0 {
             return;
@@ -80,7 +81,7 @@ impl Memberships {
         self.has_source = has_source;
     }
 
-    /// The link is another one, perhaps: all is told as if it were new.
+    /// The link may be another one: all groups are reported as new.
     pub(crate) fn tell_all(&mut self, now: Instant) {
         let reports = self.reports;
         self.groups
@@ -149,5 +150,6 @@ fn later(random: &mut Random, max: Duration) -> Duration {
     random.between(Duration::ZERO, max).max(Duration::from_millis(1))
 }
 
-/// How long a router of version 1 counts as present after its query: RFC 3810 §9.12 (not read), with the default times.
+/// How long a router of version 1 counts as present after its query: RFC 3810 §9.12 (not read), with the
+/// default times.
 const V1_HEARD: Duration = Duration::from_secs(260);

@@ -1,10 +1,12 @@
-//! Multicast listener discovery for IPv6: the messages that tell switches and routers which groups this host listens to.
+//! Multicast listener discovery for IPv6: the messages that inform switches and routers of the groups that
+//! this host listens to.
 //!
-//! A switch that looks into these messages passes frames for a group only where somebody has reported it, neighbour
-//! solicitations for a solicited-node group among them: a host that reports nothing cannot be found behind one.
+//! A switch that snoops on these messages passes frames for a group only where a host has reported it,
+//! neighbour solicitations for a solicited-node group among them: a host that sends no reports cannot be
+//! found behind one.
 //!
-//! Sources: RFC 3810 (version 2), RFC 2710 (version 1) and RFC 2711 §2.1 (Router Alert), all of them not read; the messages
-//! are checked against a Linux bridge that snoops.
+//! Sources: RFC 3810 (version 2), RFC 2710 (version 1) and RFC 2711 §2.1 (Router Alert), all of them not
+//! read; the messages are checked against a Linux bridge that snoops.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -14,18 +16,18 @@ use etherparse::{Ipv6HeaderSlice, ip_number};
 
 use crate::nd::Malformed;
 
-/// A router or switch asks who listens.
+/// A query of a router or switch for listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     /// One group; `None`: all.
     pub(crate) group: Option<Ipv6Addr>,
     /// Answers are spread over this time.
     pub(crate) answer_within: Duration,
-    /// It speaks version 1 only, and would not understand an answer of version 2.
+    /// The querier supports version 1 only, and would not understand an answer of version 2.
     pub(crate) is_v1: bool,
 }
 
-/// What a report says of a group (RFC 3810 §5.2.12), from every source in each case.
+/// The record type of a group in a report (RFC 3810 §5.2.12), from every source in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Saying {
     /// In answer to a query: this host listens.
@@ -44,8 +46,8 @@ impl Query {
             && message_start(packet).and_then(|start| packet.get(start)) == Some(&QUERY)
     }
 
-    /// Reads and checks a packet for which [`Query::is_in`] holds. RFC 3810 §6.2: from a link-local address, with hop limit 1
-    /// and a Router Alert, or it is ignored.
+    /// Parses and validates a packet for which [`Query::is_in`] holds. RFC 3810 §6.2: without a link-local
+    /// source, hop limit 1 and a Router Alert it is ignored.
     pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
         let start = message_start(packet).ok_or(Malformed)?;
@@ -58,7 +60,7 @@ impl Query {
             && src.is_unicast_link_local()
             && options.is_some_and(has_router_alert)
             && sum.plus_bytes(message).checksum() == 0;
-        // RFC 3810 §8.1: 24 bytes are version 1, 28 or more are version 2, anything else is nothing.
+        // RFC 3810 §8.1: 24 bytes are version 1, 28 or more are version 2, any other length is invalid.
         let is_v1 = message.len() == QUERY_LEN_V1;
         if !valid || !(is_v1 || message.len() >= QUERY_LEN_V2) {
             return Err(Malformed);
@@ -115,8 +117,8 @@ pub(crate) fn report(src: Ipv6Addr, records: &[(Saying, Ipv6Addr)]) -> Vec<u8> {
     message(src, ALL_V2_ROUTERS, REPORT_V2, &body)
 }
 
-/// The same of one group in version 1 (RFC 2710 §3, §4), with where it goes: a report to the group itself, word of leaving
-/// to the routers.
+/// The same of one group in version 1 (RFC 2710 §3, §4), with its destination: a report goes to the group
+/// itself, a Done message to the routers.
 pub(crate) fn report_v1(src: Ipv6Addr, saying: Saying, group: Ipv6Addr) -> (Ipv6Addr, Vec<u8>) {
     let (dst, kind) =
         if saying == Saying::Left { (crate::nd::ALL_ROUTERS, DONE_V1) } else { (group, REPORT_V1) };
@@ -125,7 +127,8 @@ pub(crate) fn report_v1(src: Ipv6Addr, saying: Saying, group: Ipv6Addr) -> (Ipv6
     (dst, message(src, dst, kind, &body))
 }
 
-/// An ICMPv6 message with `body` behind its checksum, behind a Router Alert, in an IPv6 packet of hop limit 1.
+/// An ICMPv6 message with `body` behind its checksum, behind a Router Alert, in an IPv6 packet of hop limit
+/// 1.
 fn message(src: Ipv6Addr, dst: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
     let len = body.len() + 4;
     let [len_high, len_low] = u16::try_from(len + 8).unwrap_or(u16::MAX).to_be_bytes();
@@ -141,7 +144,7 @@ fn message(src: Ipv6Addr, dst: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Where reports of version 2 go (RFC 3810 §5.2.14).
+/// The destination of reports of version 2 (RFC 3810 §5.2.14).
 pub(crate) const ALL_V2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
 const HEADER_LEN: usize = 40;

@@ -1,4 +1,4 @@
-//! Neighbour discovery for IPv6 (RFC 4861 §4): the messages, checked, and those that a host sends.
+//! Neighbour discovery for IPv6 (RFC 4861 §4): the messages, validated, and those that a host sends.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(crate) enum Nd {
     },
     Advertisement(Advertisement),
     Router(RouterAdvertisement),
-    /// A router's question or redirect: a host has nothing to do.
+    /// A router solicitation or redirect: a host ignores it.
     Ignored,
     Redirect,
 }
@@ -55,23 +55,25 @@ pub(crate) struct AdvertisedPrefix {
     pub(crate) preferred_s: u32,
 }
 
-/// A message that breaks a rule of RFC 4861 §6.1 or §7.1; it is to be dropped without an answer.
+/// A message that breaks a rule of RFC 4861 §6.1 or §7.1; it is dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 impl Nd {
-    /// Whether the IPv6 packet `packet` is neighbour discovery, behind no extension header. RFC 4861 sends none with one.
+    /// Whether the IPv6 packet `packet` is neighbour discovery without an extension header. RFC 4861 never
+    /// uses one.
     pub(crate) fn is_in(packet: &[u8]) -> bool {
         packet.get(NEXT_HEADER) == Some(&ip_number::IPV6_ICMP.0)
             && packet.get(HEADER_LEN).is_some_and(|kind| (ROUTER_SOLICITATION..=REDIRECT).contains(kind))
     }
 
-    /// Reads and checks a packet for which [`Nd::is_in`] holds.
+    /// Parses and validates a packet for which [`Nd::is_in`] holds.
     pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
         let message = packet.get(HEADER_LEN..).and_then(|rest| rest.get(..ip.payload_length().into()));
         let icmp = Icmpv6Slice::from_slice(message.ok_or(Malformed)?).map_err(|_| Malformed)?;
-        // RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2: hop limit 255, so that no router has forwarded it; checksum; code 0.
+        // RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2: hop limit 255, so that no router has forwarded it;
+        // checksum; code 0.
         let valid = ip.hop_limit() == HOP_LIMIT
             && icmp.code_u8() == 0
             && icmp.is_checksum_valid(ip.source(), ip.destination());
@@ -93,7 +95,8 @@ fn solicitation(src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Result<Nd, Malf
     let slice = icmpv6::NeighborSolicitationPayloadSlice::from_slice(payload).map_err(|_| Malformed)?;
     let target = slice.target_address();
     let options = Options::parse(slice.options_iterator())?;
-    // RFC 4861 §7.1.1: a question from nowhere goes to the solicited-node address and tells no link-layer address.
+    // RFC 4861 §7.1.1: a solicitation from the unspecified address goes to the solicited-node address and
+    // carries no link-layer address.
     let from_nowhere_valid =
         !src.is_unspecified() || (is_solicited_node(dst) && options.source_mac.is_none());
     if target.is_multicast() || src.is_multicast() || !from_nowhere_valid {
@@ -110,7 +113,7 @@ fn advertisement(
     let slice = icmpv6::NeighborAdvertisementPayloadSlice::from_slice(payload).map_err(|_| Malformed)?;
     let target = slice.target_address();
     let options = Options::parse(slice.options_iterator())?;
-    // RFC 4861 §7.1.2: what goes to a group answers no question.
+    // RFC 4861 §7.1.2: a multicast advertisement answers no solicitation.
     if target.is_multicast() || target.is_unspecified() || (dst.is_multicast() && flags.solicited) {
         return Err(Malformed);
     }
@@ -126,7 +129,7 @@ fn advertisement(
 fn router(src: Ipv6Addr, lifetime_s: u16, payload: &[u8]) -> Result<Nd, Malformed> {
     let slice = icmpv6::RouterAdvertisementPayloadSlice::from_slice(payload).map_err(|_| Malformed)?;
     let options = Options::parse(slice.options_iterator())?;
-    // RFC 4861 §6.1.2: routers speak from their link-local address.
+    // RFC 4861 §6.1.2: routers send from their link-local address.
     if !src.is_unicast_link_local() {
         return Err(Malformed);
     }
@@ -141,7 +144,8 @@ fn router(src: Ipv6Addr, lifetime_s: u16, payload: &[u8]) -> Result<Nd, Malforme
     }))
 }
 
-/// The options that a host looks at. RFC 4861 §4.6: others are skipped, one of length 0 spoils the message.
+/// The options that a host reads. RFC 4861 §4.6: others are skipped, one of length 0 makes the message
+/// invalid.
 #[derive(Debug, Default)]
 struct Options {
     source_mac: Option<MacAddr>,
@@ -180,7 +184,7 @@ impl Options {
     }
 }
 
-/// A link-layer address that is one station's: an option with a group's would have packets sent to all.
+/// A link-layer address of one station: a group's in an option would have packets sent to all.
 fn station(bytes: &[u8]) -> Result<MacAddr, Malformed> {
     let mac = MacAddr::new(bytes.try_into().map_err(|_| Malformed)?);
     if mac.is_unicast() { Ok(mac) } else { Err(Malformed) }
@@ -191,7 +195,7 @@ fn is_solicited_node(addr: Ipv6Addr) -> bool {
     addr == solicited_node(Ipv6Addr::from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b, c, d]))
 }
 
-/// A question for the link-layer address of `target`. From the unspecified address it asks whether anyone has it.
+/// A solicitation for the link-layer address of `target`. From the unspecified address it is a probe.
 pub(crate) fn solicit(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, own: MacAddr) -> Vec<u8> {
     let mut body = vec![0; 4];
     body.extend(target.octets());
@@ -202,7 +206,7 @@ pub(crate) fn solicit(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, own: MacAd
     message(src, dst, NEIGHBOUR_SOLICITATION, &body)
 }
 
-/// That `own` is the link-layer address of `target`.
+/// An advertisement that `own` is the link-layer address of `target`.
 pub(crate) fn advertise(dst: Ipv6Addr, target: Ipv6Addr, own: MacAddr, solicited: bool) -> Vec<u8> {
     let flags = OVERRIDE | if solicited { SOLICITED } else { 0 };
     let mut body = vec![flags, 0, 0, 0];
@@ -211,7 +215,7 @@ pub(crate) fn advertise(dst: Ipv6Addr, target: Ipv6Addr, own: MacAddr, solicited
     message(target, dst, NEIGHBOUR_ADVERTISEMENT, &body)
 }
 
-/// A question for routers.
+/// A router solicitation.
 pub(crate) fn solicit_routers(src: Ipv6Addr, own: MacAddr) -> Vec<u8> {
     let mut body = vec![0; 4];
     if !src.is_unspecified() {
@@ -244,7 +248,7 @@ fn message(src: Ipv6Addr, dst: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
 pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
-/// Prefixes of one advertisement that are looked at.
+/// The most prefixes of one advertisement that are read.
 const PREFIXES_MAX: usize = 16;
 
 const HOP_LIMIT: u8 = 255;

@@ -1,11 +1,11 @@
-//! The neighbours: which Ethernet address belongs to an IP address, and how sure that is.
+//! The neighbours: which Ethernet address belongs to an IP address, and how reliable that is.
 //!
-//! RFC 4861 §7.3 describes the states for IPv6. IPv4 uses the same here: RFC 1122 §2.3.2.1 asks for a way to get rid of
-//! old entries and names a question to the neighbour itself as one (that section was not read).
+//! RFC 4861 §7.3 describes the states for IPv6. IPv4 uses the same here: RFC 1122 §2.3.2.1 asks for a way to
+//! remove old entries and names a unicast request to the neighbour as one (that section was not read).
 //!
-//! Deviation from RFC 4861 §7.2.2: packets whose neighbour does not answer are dropped and counted; no ICMP error is made of them,
-//! because a connection goes on when the neighbour is back. The question for a neighbour comes from the own address that is
-//! nearest to it, not from that of the packet.
+//! Deviation from RFC 4861 §7.2.2: packets whose neighbour does not answer are dropped and counted; they
+//! cause no ICMP error, because a connection continues when the neighbour is back. A request for a neighbour
+//! has the own address that is nearest to it as its source, not that of the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -16,35 +16,35 @@ use crate::nd::Advertisement;
 use crate::random::Random;
 use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
 
-/// How sure a neighbour's Ethernet address is (RFC 4861 §7.3.2).
+/// How reliable a neighbour's Ethernet address is (RFC 4861 §7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
-    /// Asked for and not known yet; packets wait.
+    /// Requested and not known yet; packets wait.
     Incomplete,
-    /// An answer came lately.
+    /// An answer arrived recently.
     Reachable,
-    /// Known, but not whether it still holds; the next packet starts the check.
+    /// Known, but possibly out of date; the next packet starts the check.
     Stale,
-    /// In use while something may yet prove that it holds.
+    /// In use while reachability may yet be confirmed.
     Delay,
-    /// In use while the neighbour itself is asked.
+    /// In use while requests go to the neighbour itself.
     Probe,
 }
 
-/// What is known of a neighbour.
+/// The state of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourInfo {
     /// Its address.
     pub addr: IpAddr,
     /// Its Ethernet address, once there was an answer.
     pub mac: Option<MacAddr>,
-    /// How sure that is.
+    /// How reliable that is.
     pub state: NeighbourState,
     /// Packets that wait for it.
     pub waiting: usize,
 }
 
-/// A question to be asked: to the neighbour itself, or to all.
+/// A request to send: to the neighbour itself, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) target: IpAddr,
@@ -73,7 +73,7 @@ struct Entry {
     mac: MacAddr,
     state: NeighbourState,
     is_router: bool,
-    /// Questions asked in this state.
+    /// Requests sent in this state.
     asked: u32,
     due: Instant,
     used_at: Instant,
@@ -94,7 +94,7 @@ impl Neighbours {
         }
     }
 
-    /// The Ethernet address to send a packet to `addr` with; `None`: the packet has to wait ([`Neighbours::hold`]).
+    /// The Ethernet address for a packet to `addr`; `None`: the packet has to wait ([`Neighbours::hold`]).
     pub(crate) fn resolve(&mut self, now: Instant, addr: IpAddr) -> Option<MacAddr> {
         let first_probe = now + self.timing.first_probe;
         let entry = self.entries.get_mut(&addr)?;
@@ -112,7 +112,7 @@ impl Neighbours {
         }
     }
 
-    /// Keeps a packet until `addr` is known, and asks for it if that has not been done.
+    /// Keeps a packet until `addr` is known, and requests the address unless that has been done.
     pub(crate) fn hold(
         &mut self,
         now: Instant,
@@ -131,7 +131,7 @@ impl Neighbours {
             entry.waiting.len() >= self.limits.waiting_packets_max
                 || bytes.saturating_add(packet.len()) > self.limits.waiting_bytes_max
         };
-        // RFC 4861 §7.2.2: a queue that is full gives up its oldest packet.
+        // RFC 4861 §7.2.2: a full queue drops its oldest packet.
         while over(entry, self.waiting_bytes) {
             let Some(oldest) = entry.waiting.pop_front() else { break };
             self.waiting_bytes = self.waiting_bytes.saturating_sub(oldest.len());
@@ -145,8 +145,8 @@ impl Neighbours {
         entry.waiting.push_back(packet);
     }
 
-    /// A neighbour spoke and told its address along the way (RFC 826; RFC 4861 §7.2.3, §6.3.4). A neighbour that was not
-    /// known is taken up if `create`.
+    /// A message of a neighbour carried its address (RFC 826; RFC 4861 §7.2.3, §6.3.4). A neighbour that was
+    /// not known gets an entry if `create`.
     pub(crate) fn learn(
         &mut self,
         now: Instant,
@@ -171,7 +171,8 @@ impl Neighbours {
         }
     }
 
-    /// An ARP reply to this host. It proves something only if it was asked for; otherwise it is as good as a request.
+    /// An ARP reply to this host. It confirms reachability only if it was requested; otherwise it counts as a
+    /// request does.
     pub(crate) fn answered(&mut self, now: Instant, addr: IpAddr, mac: MacAddr, counters: &mut LinkCounters) {
         let asked = |entry: &Entry| matches!(entry.state, NeighbourState::Incomplete | NeighbourState::Probe);
         if self.entries.get(&addr).is_some_and(asked) {
@@ -181,7 +182,7 @@ impl Neighbours {
         }
     }
 
-    /// A neighbour advertisement (RFC 4861 §7.2.5). Whether the neighbour ceased to be a router.
+    /// A neighbour advertisement (RFC 4861 §7.2.5). Returns whether the neighbour ceased to be a router.
     pub(crate) fn advertised(&mut self, now: Instant, told: &Advertisement) -> bool {
         let addr = IpAddr::V6(told.target);
         let stale_until = now + self.timing.forget;
@@ -202,7 +203,7 @@ impl Neighbours {
         }
         let changes = told.target_mac.is_some_and(|mac| mac != entry.mac);
         if changes && !told.overrides {
-            // RFC 4861 §7.2.5 I: another address without the flag makes a reachable neighbour doubtful, no more.
+            // RFC 4861 §7.2.5 I: another address without the flag only makes a reachable neighbour stale.
             if entry.state == NeighbourState::Reachable {
                 entry.enter(NeighbourState::Stale, stale_until);
                 self.schedule(stale_until);
@@ -233,7 +234,7 @@ impl Neighbours {
         }
     }
 
-    /// Notes that `addr` is a router.
+    /// Records that `addr` is a router.
     pub(crate) fn note_router(&mut self, addr: IpAddr) {
         if let Some(entry) = self.entries.get_mut(&addr) {
             entry.is_router = true;
@@ -258,7 +259,7 @@ impl Neighbours {
         }
     }
 
-    /// Everything known is in doubt: the link was down, and may be another one.
+    /// Every entry becomes stale: the link was down, and may be another one.
     pub(crate) fn doubt(&mut self, now: Instant) {
         let stale_until = now + self.timing.forget;
         for entry in self.entries.values_mut().filter(|entry| entry.state != NeighbourState::Incomplete) {
@@ -267,7 +268,7 @@ impl Neighbours {
         self.schedule(stale_until);
     }
 
-    /// Does what is due. Neighbours that did not answer are gone, and returned.
+    /// Runs what is due. Removes and returns neighbours that did not answer.
     pub(crate) fn handle_timeout(&mut self, now: Instant, counters: &mut LinkCounters) -> Vec<IpAddr> {
         let mut failed = Vec::new();
         if self.next_due.is_none_or(|due| due > now) {
@@ -349,7 +350,7 @@ impl Neighbours {
         }
     }
 
-    /// Lets go what waited for `addr`, whose Ethernet address is known by now.
+    /// Releases what waited for `addr`, whose Ethernet address is known by now.
     fn release(&mut self, now: Instant, addr: IpAddr) {
         let Some(entry) = self.entries.get_mut(&addr) else { return };
         if entry.waiting.is_empty() {
@@ -374,7 +375,7 @@ impl Neighbours {
         self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
     }
 
-    /// Removes the neighbour that is missed least if the table is full.
+    /// Removes the least important neighbour if the table is full.
     fn make_room(&mut self, counters: &mut LinkCounters) {
         if self.entries.len() < self.limits.neighbours_max {
             return;
@@ -390,7 +391,7 @@ impl Neighbours {
     }
 }
 
-/// What came of an entry whose time was up.
+/// The result for an entry that was due.
 enum Expired {
     Kept,
     Ask(Option<MacAddr>),
@@ -433,7 +434,7 @@ impl Entry {
         }
     }
 
-    /// Those of the lowest worth go first.
+    /// Those of the lowest value go first.
     fn worth(&self) -> u8 {
         match self.state {
             NeighbourState::Stale => 0,
@@ -444,12 +445,13 @@ impl Entry {
     }
 }
 
-/// RFC 4861 §6.3.2: a half to one and a half times the base, so that hosts do not ask in step.
+/// RFC 4861 §6.3.2: a half to one and a half times the base, so that hosts do not send requests in step.
 fn random_reachable(base: Duration, random: &mut Random) -> Duration {
     random.between(base / 2, base * 3 / 2)
 }
 
-/// What a router may advertise at most is an hour (RFC 4861 §6.2.1); less than a second would be a flood of questions.
+/// A router may advertise at most an hour (RFC 4861 §6.2.1); less than a second would cause a flood of
+/// requests.
 const REACHABLE_MIN: Duration = Duration::from_secs(1);
 const REACHABLE_MAX: Duration = Duration::from_secs(3600);
 const RETRANSMIT_MIN: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// `addr` in a network whose prefix has `len` bits; more than the address has count as all.
+    /// `addr` in a network whose prefix has `len` bits; a length beyond the address's counts as all.
     #[must_use]
     pub fn new(addr: IpAddr, len: u8) -> Self {
         Self { addr, len: len.min(bits(addr)) }
@@ -50,8 +50,8 @@ impl Prefix {
         }
     }
 
-    /// Whether `addr` is the directed broadcast address of this IPv4 network; prefixes of 31 and 32 bits have none
-    /// (RFC 3021).
+    /// Whether `addr` is the directed broadcast address of this IPv4 network; prefixes of 31 and 32 bits have
+    /// none (RFC 3021).
     #[must_use]
     pub fn is_broadcast(&self, addr: IpAddr) -> bool {
         let IpAddr::V4(addr) = addr else { return false };

@@ -1,4 +1,4 @@
-//! Seeded random delays: repeatable, of no use for secrets.
+//! Seeded random delays: repeatable, unsuitable for secrets.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Random {
     /// A delay from `min` up to `max`.
     pub(crate) fn between(&mut self, min: Duration, max: Duration) -> Duration {
         let span = max.saturating_sub(min);
-        // Sixteen bits of choice are plenty for delays that spread hosts apart.
+        // Sixteen bits are enough for delays that spread hosts apart.
         let [high, low, ..] = self.next().to_be_bytes();
         min + span.saturating_mul(u32::from(u16::from_be_bytes([high, low]))) / 65_536
     }

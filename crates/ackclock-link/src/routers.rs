@@ -62,7 +62,7 @@ impl Routers {
         gateway.or_else(learned)
     }
 
-    /// Whether routers say that `addr` is reached without them.
+    /// Whether routers advertise `addr` as on-link.
     pub(crate) fn is_on_link(&self, addr: IpAddr) -> bool {
         self.prefixes.iter().any(|on_link| on_link.prefix.contains(addr))
     }
@@ -71,7 +71,7 @@ impl Routers {
         self.mtu
     }
 
-    /// Whether a question is still to be asked, or the last one to be answered.
+    /// Whether a solicitation is still to be sent, or the last one to be answered.
     pub(crate) fn is_searching(&self) -> bool {
         self.due.is_some()
     }
@@ -83,7 +83,7 @@ impl Routers {
         told: &RouterAdvertisement,
         counters: &mut LinkCounters,
     ) {
-        // RFC 4861 §6.3.7: an answer ends the questions.
+        // RFC 4861 §6.3.7: an answer ends the solicitations.
         if told.lifetime_s > 0 {
             (self.questions, self.due) = (0, None);
         }
@@ -112,7 +112,7 @@ impl Routers {
         }
     }
 
-    /// A neighbour did not answer, or says that it is no router: if others are there, they go first (RFC 4861 §6.3.6).
+    /// A neighbour did not answer, or is no longer a router: other routers come before it (RFC 4861 §6.3.6).
     pub(crate) fn failed(&mut self, addr: IpAddr) {
         if let Some(at) = self.learned.iter().position(|router| IpAddr::V6(router.addr) == addr) {
             let router = self.learned.remove(at);
@@ -125,14 +125,14 @@ impl Routers {
         self.learned.retain(|router| IpAddr::V6(router.addr) != addr);
     }
 
-    /// The link is back: routers are asked for again.
+    /// The link is back: routers are solicited again.
     pub(crate) fn ask_again(&mut self, now: Instant, autoconfigure: bool) {
         if autoconfigure {
             (self.questions, self.due) = (self.timing.router_questions, Some(now));
         }
     }
 
-    /// Does what is due; whether routers are to be asked for.
+    /// Runs what is due. Returns whether to solicit routers.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
         self.learned.retain(|router| router.until > now);
         self.prefixes.retain(|on_link| on_link.until.is_none_or(|until| until > now));
@@ -141,7 +141,7 @@ impl Routers {
         }
         let ask = self.questions > 0;
         self.questions = self.questions.saturating_sub(1);
-        // The last question has as long as the others to be answered.
+        // The last solicitation gets as much time for an answer as the others.
         self.due = ask.then_some(now + self.timing.router_interval);
         ask
     }

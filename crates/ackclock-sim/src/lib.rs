@@ -42,7 +42,8 @@
 //!
 //! # Limits
 //!
-//! A simulation runs on one thread. Payloads are carried only where their values can be observed. Links have no Ethernet layer, and so no ARP and no broadcasts.
+//! A simulation runs on one thread. Payloads are carried only where their values can be observed. Links have
+//! no Ethernet layer, and so no ARP and no broadcasts.
 //!
 //! # Which file answers which question
 //!

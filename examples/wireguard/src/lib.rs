@@ -1,9 +1,9 @@
-//! A WireGuard tunnel as the device of a stack: TCP to the hosts behind a peer, without a TUN device, without privileges
-//! and without a route of the kernel's.
+//! A WireGuard tunnel as the device of a stack: TCP to the hosts behind a peer, without a TUN device, without
+//! privileges and without a route of the kernel's.
 //!
-//! The protocol is boringtun's. [`Peer`] adds what a peer is beside it: where it is (roaming), what it may send (allowed
-//! networks) and what was dropped; it knows neither sockets nor stacks. [`Tunnel`] joins it to a UDP socket and is a
-//! [`Device`](ackclock::device::Device), so that a stack runs on it as on any other:
+//! The protocol is boringtun's. [`Peer`] adds what a peer is beside it: where it is (roaming), what it may
+//! send (allowed networks) and what was dropped; it knows neither sockets nor stacks. [`Tunnel`] joins it to
+//! a UDP socket and is a [`Device`](ackclock::device::Device), so that a stack runs on it as on any other:
 //!
 //! ```no_run
 //! # use ackclock::Stack;

@@ -1,4 +1,5 @@
-//! Gives sequences of segments and calls to the Linux kernel and to this stack and says where they answer differently. As root:
+//! Runs sequences of segments and calls against the Linux kernel and against this stack and prints where they
+//! answer differently. As root:
 //!
 //!     cargo run -p ackclock-tests --bin linux-sequences -- 1 100000    # the seeds 1 to 100,000
 //!     cargo run -p ackclock-tests --bin linux-sequences -- 7           # the seed 7

@@ -1,5 +1,5 @@
-//! Runs the pinned program on its virtual network and says whether this build sends the packets and writes the traces that
-//! it should:
+//! Runs the pinned program on its virtual network and checks that this build sends the expected packets and
+//! writes the expected traces:
 //!
 //!     cargo run --release -p ackclock-tests --bin virtual-hash
 

@@ -1,4 +1,4 @@
-//! One endpoint's life, step by step, and the oracles that are asked after each.
+//! One endpoint's life, step by step, and the oracles that run after each step.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -12,7 +12,7 @@ use crate::host::{Host, check_frame, host_addr};
 use crate::icmp::icmp_error;
 use crate::segment::{ACK, FIN, Frame, Opt, PSH, SYN, Seg, seg};
 
-/// The endpoint, and what the peer of the present connection knows.
+/// The endpoint, and what the peer of the current connection knows.
 #[derive(Debug)]
 pub(super) struct Life {
     host: Host,
@@ -25,7 +25,7 @@ pub(super) struct Life {
     outcome: Outcome,
 }
 
-/// The peer's side of the present connection.
+/// The peer's side of the current connection.
 #[derive(Debug)]
 struct Peer {
     addr: SocketAddr,
@@ -39,9 +39,9 @@ struct Peer {
     acked: u32,
     timestamps: bool,
     ts_seen: u32,
-    /// Noise may have been taken for data: what is read is not to be believed.
+    /// Noise may have been taken for data: the bytes read cannot be checked.
     noisy: bool,
-    /// Bytes read of it, and bytes written to it.
+    /// Bytes read from it, and bytes written to it.
     read: u32,
     written: u32,
 }
@@ -94,7 +94,7 @@ impl Life {
         self.check();
     }
 
-    /// Everybody lets go; time passes until nothing is left.
+    /// Everything is released; time passes until nothing is left.
     pub(super) fn end(mut self) -> Outcome {
         if let Some(id) = self.conn.take() {
             self.note_end(id);
@@ -123,7 +123,7 @@ impl Life {
         }
     }
 
-    /// The present connection is left to itself or released, and another one begins, from either side.
+    /// The current connection is left alone or released, and another one begins, from either side.
     fn next_connection(&mut self, input: &mut Input<'_>) {
         if let Some(id) = self.conn.take() {
             self.note_end(id);
@@ -203,7 +203,7 @@ impl Life {
         }
     }
 
-    /// How much more may wait, so that a life whose peer answers nothing does not send millions of segments.
+    /// How much more may wait, so that a life whose peer does not answer does not send millions of segments.
     fn write_room(&self) -> usize {
         let info = self.connection().map(|connection| connection.info(self.host.now));
         info.map_or(0, |info| (WAITING_MAX * info.snd_mss as usize).saturating_sub(info.send_queue))
@@ -216,7 +216,7 @@ impl Life {
         else {
             return;
         };
-        // O1: what is read is what the peer sent, each byte in its place.
+        // What is read is what the peer sent, each byte in its place.
         let noisy = self.peer.noisy;
         assert!(
             noisy || into[..count] == pattern(self.peer.read, count),
@@ -227,7 +227,7 @@ impl Life {
         self.outcome.read += count as u64;
     }
 
-    /// Whatever else an application calls.
+    /// Any other call of an application.
     fn call(&mut self, input: &mut Input<'_>) {
         let Some(id) = self.conn else { return };
         let (what, on, by) = (input.byte() % 12, input.chance(2), input.duration());
@@ -341,7 +341,7 @@ impl Life {
         seg(ACK | PSH).seq(seq).ack(self.peer.acked).data(&pattern(offset, len))
     }
 
-    /// Bytes that are no packet, or a packet damaged, or one of the endpoint's own.
+    /// Bytes that are not a packet, a damaged packet, or one of the endpoint's own.
     fn noise(&mut self, input: &mut Input<'_>) {
         let mut packet = match input.byte() % 3 {
             0 => input.bytes(80).to_vec(),
@@ -366,7 +366,7 @@ impl Life {
         self.host.receive_as(&packet, meta);
     }
 
-    /// Routers and the device.
+    /// Changes of routers and of the device.
     fn surroundings(&mut self, input: &mut Input<'_>) {
         match input.byte() % 4 {
             0 => self.host.set_mtu(input.pick(&[1_280, 1_500, 9_000, 65_535])),
@@ -426,7 +426,7 @@ impl Life {
             return;
         }
         if segment.has(SYN) {
-            // The answer to the SYN of an earlier connection of this name.
+            // The answer to the SYN of an earlier connection with this four-tuple.
             peer.noisy |= segment.has(ACK) && segment.ack != peer.iss.wrapping_add(1);
             peer.irs = Some(segment.seq);
             peer.seen = segment.end();
@@ -439,7 +439,7 @@ impl Life {
         if segment.end().wrapping_sub(peer.seen) < 1 << 31 {
             peer.seen = segment.end();
         }
-        // C10: the byte at a sequence number is always the same.
+        // The byte at a sequence number is always the same.
         let offset = segment.seq.wrapping_sub(irs).wrapping_sub(1);
         let len = segment.payload.len();
         assert!(segment.payload == pattern(offset, len), "other bytes at {offset}: {frame:?}");
@@ -452,13 +452,13 @@ impl Life {
 
     fn check(&self) {
         let (used, limit) = self.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} bytes accounted, {limit} allowed");
+        assert!(used <= limit, "{used} bytes accounted, {limit} allowed");
         let Some(info) = self.connection().map(|connection| connection.info(self.host.now)) else { return };
         assert!(info.cwnd > 0 && info.snd_mss > 0, "{info:?}");
         assert!(info.in_flight <= info.unacked + 1 && info.sacked <= info.unacked, "{info:?}");
-        assert!(info.rto <= Duration::from_secs(240), "O10: {:?}", info.rto);
+        assert!(info.rto <= Duration::from_secs(240), "RTO {:?}", info.rto);
         if info.unacked > 0 && info.state != State::Closed {
-            assert!(self.host.next_timeout().is_some(), "O5: no timer is armed: {info:?}");
+            assert!(self.host.next_timeout().is_some(), "no timer is armed: {info:?}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Arbitrary bytes become an endpoint's life: its settings, packets, times, and what its applications do.
+//! Turns arbitrary bytes into an endpoint's life: its settings, packets, times, and calls of its
+//! applications.
 //!
-//! [`run`] is a fuzz target: any bytes are a valid input, equal bytes are an equal run, and a run that breaks an oracle
-//! panics. The peer is neither honest nor wild but what the bytes say: it answers as a peer would, near what a peer would
-//! say, or with noise. `cargo test` replays a corpus of inputs; so does a fuzzer, whose finds belong into that corpus.
+//! [`run`] is a fuzz target: any bytes are a valid input, equal bytes give an equal run, and a run that
+//! breaks an oracle panics. The bytes decide how the peer behaves: it answers correctly, almost correctly, or
+//! with noise. `cargo test` replays a corpus of inputs; so does a fuzzer, whose finds belong in that corpus.
 
 mod life;
 mod settings;
@@ -15,7 +16,7 @@ pub use settings::{Choices, endpoint_config, every_choice};
 
 use self::life::Life;
 
-/// Lives the life that `bytes` describe. `choices`, if any, stand instead of those that the bytes make.
+/// Runs the life that `bytes` describe. `choices`, if any, replace those that the bytes make.
 ///
 /// # Panics
 /// If an oracle is broken.
@@ -29,20 +30,20 @@ pub fn run(bytes: &[u8], choices: Option<Choices>) -> Outcome {
     life.end()
 }
 
-/// What a life was like, so that a test can tell whether its lives are worth anything.
+/// What happened in a life, so that a test can check that its lives cover anything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Connections that were established.
     pub established: u64,
     /// Payload bytes that the endpoint sent, and those that its applications read.
     pub sent: u64,
-    /// See there.
+    /// See `sent`.
     pub read: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub again: u64,
 }
 
-/// What a life begins with.
+/// The start of a life.
 #[derive(Debug)]
 struct Scene {
     config: EndpointConfig,
@@ -96,7 +97,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// From nothing to half an hour, the short ones more often.
+    /// From zero to half an hour, short ones more often.
     fn duration(&mut self) -> Duration {
         let byte = self.byte();
         Duration::from_micros(u64::from(1 + byte % 16) << (byte / 16 * 2))

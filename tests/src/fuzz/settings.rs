@@ -11,7 +11,7 @@ use ackclock_core::{EndpointConfig, Keepalive, TcpConfig};
 use super::{Input, Scene};
 use crate::host::host_addr;
 
-/// The choices whose every combination must be survived.
+/// The choices of which every combination must work.
 #[derive(Clone, Copy, Debug)]
 pub struct Choices {
     /// How losses are found and repaired.

@@ -1,13 +1,13 @@
 //! Long data under a hash.
 //!
-//! The data is blocks of 64 KB, noise that begins with the block's number: a block that is lost, doubled, moved or
-//! damaged changes the hash. Sender and receiver hash what they see for themselves.
+//! The data is blocks of 64 KB of noise that begin with the block's number: a block that is lost, duplicated,
+//! moved or damaged changes the hash. Sender and receiver each hash what they see.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How many bytes went by, and their hash.
+/// A number of bytes, and their hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     /// Bytes.

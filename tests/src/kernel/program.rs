@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use crate::netns::skip;
 
-/// A program that runs in the namespace of the thread that started it. It is killed when this is dropped, or when that
-/// thread ends: a test that is killed leaves no program behind.
+/// A program that runs in the namespace of the thread that started it. It is killed when this is dropped, or
+/// when that thread ends: a test that is killed leaves no program behind.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
-    /// A program that writes before it has read all, or the other way round, must not wait for us: threads feed it and
-    /// take what it says.
+    /// A program may write before it has read everything, or the other way round, without waiting for us:
+    /// threads feed it and collect its output.
     input: Option<JoinHandle<io::Result<()>>>,
     output: Option<JoinHandle<io::Result<Vec<u8>>>>,
     errors: Option<JoinHandle<io::Result<Vec<u8>>>>,
 }
 
-/// Whether `program` is installed; says that the test is skipped if not.
+/// Whether `program` is installed; reports the test as skipped if not.
 #[must_use]
 pub fn have(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -96,7 +96,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail for a program that has ended, and that is what is wanted.
+        // Both fail for a program that has ended, which is fine.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -112,7 +112,7 @@ fn joined<T>(thread: Option<JoinHandle<io::Result<T>>>) -> T {
     thread.expect("asked for once").join().expect("no panic").expect("the pipe works")
 }
 
-/// Asks again until `attempt` succeeds, for a program that takes its time to start.
+/// Retries until `attempt` succeeds, for a program that needs time to start.
 ///
 /// # Panics
 /// It still fails after ten seconds.

@@ -47,8 +47,8 @@ pub fn open_tun(mode: OffloadMode) -> Box<dyn Device> {
     device
 }
 
-/// A child that another test of this process is just starting has all descriptors until its `exec`, so a device that
-/// was closed may be in use for a moment longer.
+/// A child that another test of this process is just starting holds all descriptors until its `exec`, so a
+/// closed device may be in use for a moment longer.
 fn open_when_free(mode: OffloadMode) -> Result<(Box<dyn Device>, Option<String>), OpenError> {
     for _ in 0..100 {
         match ackclock_device::open(TUN, mode) {
@@ -78,7 +78,7 @@ pub fn stack(mode: OffloadMode) -> Stack {
     stack_on(open_tun(mode), TcpConfig::default())
 }
 
-/// The usual stack behind a network that does the same to both directions.
+/// The usual stack behind a network with the same impairments in both directions.
 ///
 /// # Panics
 /// The settings are not valid.
@@ -88,7 +88,7 @@ pub fn impaired_stack(mode: OffloadMode, seed: u64, settings: Settings, tcp: Tcp
     (stack_on(device, tcp), network)
 }
 
-/// Waits for `future` for at most `limit`; when it takes longer, fails with what the stack knows of its connections.
+/// Waits for `future` for at most `limit`; if it takes longer, fails and prints the stack's connections.
 ///
 /// # Panics
 /// It takes longer.
@@ -99,13 +99,14 @@ pub async fn within<T>(limit: Duration, stack: &Stack, future: impl Future<Outpu
     }
 }
 
-/// Says how fast a transfer was, for `--nocapture`; no test depends on it.
+/// Prints how fast a transfer was, for `--nocapture`; no test depends on it.
 pub fn report(what: &str, bytes: u64, began: Instant) {
     let seconds = began.elapsed().as_secs_f64();
     println!("{what}: {seconds:.2} s, {:.2} Gbit/s", bytes as f64 * 8e-9 / seconds);
 }
 
-/// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the address.
+/// The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the
+/// address.
 fn wait_until_local(addr: &str) {
     let is_local = || {
         let output = Command::new("ip").args(["-6", "route", "get", addr]).output().expect("ip can be run");
@@ -118,5 +119,5 @@ fn parsed(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// The device's name; each test has a namespace to itself.
+/// The device's name; each test has its own namespace.
 pub const TUN: &str = "tun0";

@@ -5,8 +5,8 @@
 //! 10.9.0.2, fd09::2                                   10.9.0.1, fd09::1
 //! ```
 //!
-//! A raw device has the addresses of its host, so near's kernel has them then. A TAP device is a port of a bridge in near
-//! whose other port is `wire`.
+//! A raw device uses the addresses of its host, so near's kernel has them in that case. A TAP device is a
+//! port of a bridge in near whose other port is `wire`.
 
 use std::io;
 use std::process::Command;
@@ -32,14 +32,14 @@ use crate::netns::{Namespace, ip};
 pub enum OnWire {
     /// Raw and packet sockets, on addresses of the host.
     Raw,
-    /// A packet socket with a link layer of its own.
+    /// A packet socket with its own link layer.
     Packet,
     /// The same link layer over a TAP device.
     Tap,
 }
 
 impl OnWire {
-    /// What the kernel must have for it.
+    /// What the kernel must support for it.
     #[must_use]
     pub const fn needs(self) -> Needs {
         match self {
@@ -55,8 +55,8 @@ impl OnWire {
         if matches!(self, Self::Tap) { TAP } else { "wire" }
     }
 
-    /// Opens the device, with the handle of its link layer if that is its own: one that checks its neighbours every
-    /// second rather than every half minute.
+    /// Opens the device, with the handle of its link layer if it has its own: one that checks its neighbours
+    /// every second instead of every half minute.
     ///
     /// # Panics
     /// The kernel refuses.
@@ -92,8 +92,8 @@ impl OnWire {
     }
 }
 
-/// Runs `scene` with a stack's namespace and a kernel's, joined by a cable, unless a device that it needs cannot work there;
-/// the kernel has its addresses.
+/// Runs `scene` with a stack's namespace and a kernel's, joined by a cable, unless a device that it needs
+/// cannot work there; the kernel has its addresses.
 pub fn on_a_wire(needs: Needs, scene: impl FnOnce(&Namespace, &Namespace)) {
     in_namespaces_with(needs, |[near, far]: [Namespace; 2]| {
         near.cable("wire", &far, "peer");
@@ -108,8 +108,8 @@ pub fn on_a_wire(needs: Needs, scene: impl FnOnce(&Namespace, &Namespace)) {
     });
 }
 
-/// Opens a device; a child that another test of this process is just starting has all descriptors until its `exec`, so one
-/// that was closed may be in use for a moment longer.
+/// Opens a device. A child that another test of this process is just starting holds all descriptors until its
+/// `exec`, so a closed device may be in use for a moment longer.
 ///
 /// # Panics
 /// It cannot be opened.
@@ -133,8 +133,8 @@ pub fn addressed() -> EthernetOptions {
     addresses.into_iter().fold(EthernetOptions::new(), EthernetOptions::address)
 }
 
-/// A raw device. The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the
-/// address.
+/// A raw device. The kernel inserts the local route of an IPv6 address from a work queue, after it has
+/// acknowledged the address.
 ///
 /// # Panics
 /// The device cannot be opened.
@@ -149,7 +149,8 @@ pub fn open_raw(config: &RawConfig) -> RawDevice {
     RawDevice::open(config).expect("the device opens")
 }
 
-/// Transfers of both families to the kernel and from it, over connections that the stack opens and that it accepts.
+/// Transfers of both families to the kernel and from it, over connections that the stack opens and that it
+/// accepts.
 ///
 /// # Panics
 /// One fails, or what arrived is not what was sent.
@@ -178,7 +179,7 @@ pub async fn both_ways(stack: &Stack, kernel: &Handle, bytes: u64) {
 /// A connection that the stack opens: its end and the kernel's.
 ///
 /// # Panics
-/// It is not made.
+/// It cannot be opened.
 pub async fn joined(stack: &Stack, kernel: &Handle, family: Family) -> (TcpStream, net::TcpStream) {
     let listener = kernel.spawn(net::TcpListener::bind(family.kernel(0))).await.unwrap().unwrap();
     let addr = listener.local_addr().unwrap();
@@ -210,7 +211,7 @@ pub async fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until the kernel of a namespace takes an IPv6 address for its own.
+/// Waits until the kernel of a namespace treats an IPv6 address as local.
 ///
 /// # Panics
 /// It never does.
@@ -218,7 +219,7 @@ pub fn wait_until(namespace: &Namespace, addr: &'static str) {
     assert!(namespace.run(async move { (0..500).any(|_| is_local(addr)) }), "{addr} never becomes local");
 }
 
-/// Whether the kernel of the calling thread's namespace takes `addr` for its own.
+/// Whether the kernel of the calling thread's namespace treats `addr` as local.
 ///
 /// # Panics
 /// `ip` cannot be run.
@@ -227,7 +228,7 @@ pub fn is_local(addr: &str) -> bool {
     shown("ip", &format!("-6 route get {addr}")).starts_with("local ")
 }
 
-/// What a program says, run in the namespace of the calling thread.
+/// The output of a program, run in the namespace of the calling thread.
 ///
 /// # Panics
 /// It cannot be run.
@@ -237,7 +238,7 @@ pub fn shown(program: &str, arguments: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The kernel takes a transfer to its end, then sends one.
+/// The kernel reads a transfer to its end, then sends one.
 async fn answer(mut stream: net::TcpStream, bytes: u64) -> io::Result<(Digest, Digest)> {
     let received = receive(&mut stream).await?;
     let sent = send(&mut stream, bytes, 3).await?;

@@ -1,7 +1,8 @@
-//! What is compared: the answer to a step, with all that may differ left out.
+//! What is compared: the answer to a step, without everything that may differ.
 //!
-//! Left out are the initial sequence number, the values of timestamps, identifications and times to live, the sizes of
-//! windows and shift counts, where segments are cut, pushes, what is sent again, and how an error is called.
+//! Left out are the initial sequence number, the values of timestamps, identifications and times to live, the
+//! sizes of windows and shift counts, where segments are cut, pushes, retransmissions, and the name of an
+//! error.
 
 use ackclock_core::State;
 
@@ -10,9 +11,10 @@ use super::sequence::{Call, Step};
 /// The answer to a step.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What the program's call said.
+    /// The result of the program's call.
     pub said: Said,
-    /// The state of the program's stream, if it has one; of TIME-WAIT and CLOSED, which a program cannot tell apart, CLOSED.
+    /// The state of the program's stream, if it has one; CLOSED also for TIME-WAIT, which a program cannot
+    /// distinguish.
     pub state: Option<State>,
     /// A SYN or SYN-ACK.
     pub opening: Option<Opening>,
@@ -24,29 +26,30 @@ pub struct Answer {
     pub fin: bool,
     /// The bytes sent are not those written.
     pub garbled: bool,
-    /// What was acknowledged, if anything was said of it.
+    /// The acknowledgement, if one was sent.
     pub ack: Option<u32>,
-    /// Whether the window told is closed.
+    /// Whether the advertised window is closed.
     pub closed: bool,
     /// SACK blocks.
     pub sack: Vec<(u32, u32)>,
     /// The timestamp echoed, relative to the first.
     pub echo: Option<u32>,
-    /// For the rows, not compared: the state of the connection here, also once the program has closed its stream.
+    /// For the rows, not compared: the state of the connection in this stack, also after the program has
+    /// closed its stream.
     pub inner: Option<State>,
     /// For the rows, not compared: SEG.SEQ and SEG.ACK of the segment, relative to what they number.
     pub segment: (u32, u32),
 }
 
-/// What a call said.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Said {
     /// There was no call.
     #[default]
     Nothing,
-    /// It was done.
+    /// Success.
     Done,
-    /// There is nothing yet.
+    /// It would block.
     Blocked,
     /// Bytes.
     Bytes(Vec<u8>),
@@ -54,7 +57,7 @@ pub enum Said {
     End(Vec<u8>),
     /// An error, and the bytes before it.
     Failed(Vec<u8>),
-    /// There is nothing to call it on.
+    /// The program has no socket to call it on.
     NoSocket,
 }
 
@@ -85,7 +88,8 @@ pub struct Reset {
 impl Answer {
     /// Leaves out what two correct stacks may do differently after this step.
     pub fn normalise(&mut self, step: &Step) {
-        // A read may tell of a wider window, and when it is worth a segment is each stack's choice (RFC 9293 §3.8.6.2.2).
+        // A read may open the window, and each stack chooses when that is worth a segment
+        // (RFC 9293 §3.8.6.2.2).
         if matches!(step, Step::Call(Call::Read)) && self.opening.is_none() {
             (self.ack, self.closed, self.echo) = (None, false, None);
             self.sack.clear();

@@ -1,8 +1,8 @@
 //! The kernel's side of a sequence, over a TUN device whose other end is the test.
 //!
-//! The kernel handles a packet within the `write` that brings it, and its answers can be read when that returns: nothing is
-//! waited for. What would happen by time alone is switched off, and a sequence that took long enough for a timer of
-//! the kernel's to expire is not judged by what happened.
+//! The kernel handles a packet within the `write` that brings it, and its answers can be read once that
+//! returns: the test waits for nothing. Everything that only time would cause is switched off, and a sequence
+//! that took long enough for one of the kernel's timers to expire is not judged.
 
 use ackclock_core::State;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::kernel::wire::is_local;
 use crate::netns::ip;
 use crate::segment::Frame;
 
-/// The TUN device, and the names that sequences take in turn.
+/// The TUN device, and the next four-tuple to use.
 #[derive(Debug)]
 pub struct Kernel {
     tun: File,
@@ -41,7 +41,8 @@ pub struct KernelSide<'a> {
 }
 
 impl Kernel {
-    /// Opens the device in the namespace of the calling thread and makes the kernel there answer at once and always.
+    /// Opens the device in the namespace of the calling thread and makes the kernel there answer always and
+    /// at once.
     ///
     /// # Errors
     /// The kernel has no such device or setting.
@@ -63,7 +64,7 @@ impl Kernel {
         Ok(Self { tun, runs: 0 })
     }
 
-    /// A program and a remote host whose sockets have names of their own.
+    /// A program and a remote host with their own pair of sockets.
     pub fn side(&mut self, v6: bool, active: bool) -> KernelSide<'_> {
         self.runs += 1;
         let (port, host) = ((self.runs % 60_000) as u16 + 2_000, (self.runs / 60_000) as u16 + 2);
@@ -83,7 +84,7 @@ impl Kernel {
             stream: None,
             written: 0,
         };
-        // What earlier sequences left.
+        // Packets left over from earlier sequences.
         while side.next_packet().is_some() {}
         side
     }
@@ -174,7 +175,7 @@ fn read(mut stream: &Socket) -> Said {
 
 impl Side for KernelSide<'_> {
     fn deliver(&mut self, packet: &[u8]) {
-        // A packet that is not one is refused by the device itself.
+        // Bytes that are not a packet are refused by the device itself.
         (&mut &*self.tun).write_all(packet).expect("the device takes a packet");
     }
 
@@ -194,7 +195,7 @@ impl Side for KernelSide<'_> {
         let Some(stream) = &self.stream else { return Said::NoSocket };
         match call {
             Call::Read => return read(stream),
-            // What these say of a stream that is over is compared by the tests of the calls.
+            // The tests of the calls compare the results of these on a stream that has ended.
             Call::Shutdown => {
                 stream.shutdown(Shutdown::Write).ok();
             }
@@ -239,10 +240,11 @@ impl Side for KernelSide<'_> {
     }
 }
 
-/// A segment of the kernel's; `None` for what is not TCP.
+/// A segment of the kernel; `None` for a packet that is not TCP.
 fn frame(mut packet: Vec<u8>) -> Option<Frame> {
     if packet.first()? >> 4 == 4 {
-        // The decoder is as strict as this stack's packets allow; the kernel counts them, and lets some be cut.
+        // The decoder is as strict as this stack's packets allow; the kernel numbers its packets, and permits
+        // fragmentation for some.
         let (mut header, _) = Ipv4Header::from_slice(&packet).ok()?;
         (header.identification, header.dont_fragment) = (0, true);
         header.header_checksum = header.calc_header_checksum();
@@ -253,7 +255,7 @@ fn frame(mut packet: Vec<u8>) -> Option<Frame> {
     } else if packet[6] != 6 {
         return None;
     }
-    // In the sums of RFC 1071 both are zero; the decoder knows one.
+    // In the sums of RFC 1071 both representations are zero; the decoder knows one.
     let sum = if packet[0] >> 4 == 4 { 36 } else { 56 };
     if packet.get(sum..sum + 2) == Some(&[0xff, 0xff]) {
         packet[sum..sum + 2].fill(0);
@@ -261,7 +263,7 @@ fn frame(mut packet: Vec<u8>) -> Option<Frame> {
     Some(Frame::parse(&packet).unwrap_or_else(|why| panic!("{why}: {packet:02x?}")))
 }
 
-/// Two calls that have no safe face.
+/// Two calls without a safe interface.
 #[expect(unsafe_code, reason = "an ioctl and getsockopt")]
 mod sys {
     use std::fs::{File, OpenOptions};
@@ -301,10 +303,11 @@ mod sys {
     }
 }
 
-/// The interface, which is in a namespace of its own.
+/// The interface, which is in a private namespace.
 const TUN: &str = "seq0";
 
-/// No answer is limited, nothing is remembered from one sequence to the next, and no timer is shorter than 200 ms.
+/// Answers are not rate-limited, nothing is cached from one sequence to the next, and no timer is shorter
+/// than 200 ms.
 const SETTINGS: [(&str, &str); 11] = [
     ("tcp_invalid_ratelimit", "0"),
     ("tcp_challenge_ack_limit", "2147483647"),

@@ -1,13 +1,15 @@
-//! The same segments and the same calls for the Linux kernel's TCP and for this stack, and the answers compared.
+//! The same segments and the same calls for the Linux kernel's TCP and for this stack, and a comparison of
+//! the answers.
 //!
-//! A [`Sequence`] is drawn from a seed: segments of a remote host, right and wrong, and calls of a program. It runs once
-//! with the kernel ([`kernel`]), to which a TUN device brings the segments, and once with an endpoint in virtual time
-//! ([`stack`]). The [`remote`] host makes the segments out of what it was told, so each run has its own numbers.
-//! [`answer`] says what is compared. The first difference ends a sequence: it is explained by a row of [`rows`], which is the
-//! table in `docs/linux.md`, or it is an error of one of the two. [`shrink`] leaves out what it does not need.
+//! A [`Sequence`] is drawn from a seed: segments of a remote host, right and wrong, and calls of a program.
+//! It runs once against the kernel ([`kernel`]), to which a TUN device brings the segments, and once against
+//! an endpoint in virtual time ([`stack`]). The [`remote`] host builds the segments from what it has
+//! received, so each run has its own numbers. [`answer`] defines what is compared. The first difference ends
+//! a sequence: either a row of [`rows`], which is the table in `docs/linux.md`, explains it, or it is an
+//! error of one of the two. [`shrink`] removes what a sequence does not need.
 //!
-//! Nothing is waited for, so thousands of sequences run in a second. What the clock alone brings about (retransmissions,
-//! delayed acknowledgements, probes, the end of TIME-WAIT) is not compared.
+//! Nothing waits, so thousands of sequences run in a second. What only time causes (retransmissions, delayed
+//! acknowledgements, probes, the end of TIME-WAIT) is not compared.
 
 pub mod answer;
 pub mod kernel;
@@ -41,22 +43,22 @@ pub trait Side {
     fn call(&mut self, call: Call) -> Said;
     /// What was sent at once.
     fn sent(&mut self) -> Vec<Frame>;
-    /// Lets pass what time has to pass before the next step, and returns what was sent meanwhile.
+    /// Waits as long as the next step requires, and returns what was sent meanwhile.
     fn pause(&mut self) -> Vec<Frame>;
     /// The state of the program's stream.
     fn status(&mut self) -> Option<State>;
-    /// The state of the connection, if that can be seen.
+    /// The state of the connection, if it is visible.
     fn inner(&self) -> Option<State> {
         None
     }
 }
 
-/// What became of a sequence.
+/// The result of a sequence.
 #[derive(Clone, Debug)]
 pub enum Comparison {
     /// Both answered alike.
     Same,
-    /// They differ as a row of the table says, whose number this is.
+    /// They differ as the row with this number says.
     Known(usize),
     /// They differ.
     Different(Box<Difference>),
@@ -69,7 +71,7 @@ pub enum Comparison {
 pub struct Difference {
     /// What happened.
     pub sequence: Sequence,
-    /// The step of it.
+    /// The index of the step.
     pub at: usize,
     /// The kernel's answers up to there.
     pub linux: Vec<Answer>,
@@ -77,24 +79,24 @@ pub struct Difference {
     pub here: Vec<Answer>,
 }
 
-/// What became of many sequences.
+/// The results of many sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// How many answered alike.
     pub same: u64,
     /// How many differed as each row says.
     pub known: BTreeMap<usize, u64>,
-    /// How many differed once and not again.
+    /// How many differed once and not when repeated.
     pub passing: u64,
     /// How many could not be judged.
     pub unjudged: u64,
     /// How many steps were compared.
     pub steps: u64,
-    /// Those that differ, each kind once, made short; and how often the kind was seen.
+    /// Those that differ, one of each kind, shortened, and how often the kind occurred.
     pub different: BTreeMap<String, (u64, Difference)>,
 }
 
-/// Runs a sequence with both, until they differ.
+/// Runs a sequence on both until they differ.
 pub fn judge(kernel: &mut Kernel, sequence: &Sequence) -> Comparison {
     for _ in 0..ATTEMPTS_MAX {
         let mut side = kernel.side(sequence.v6, sequence.active);
@@ -157,7 +159,7 @@ fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> Report {
 }
 
 impl Report {
-    /// Notes a sequence that differed once: if it does so again, the shortest that still does.
+    /// Records a sequence that differed once: if it does so again, the shortest that still does.
     fn different(&mut self, kernel: &mut Kernel, sequence: Sequence) {
         let Comparison::Different(first) = judge(kernel, &sequence) else {
             self.passing += 1;
@@ -179,7 +181,7 @@ impl Report {
         self.different.insert(kind, (1, difference));
     }
 
-    /// Both reports in one.
+    /// The sum of both reports.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         self.same += other.same;
@@ -197,7 +199,7 @@ impl Report {
 }
 
 impl Difference {
-    /// What kind of difference it is: two of a kind have probably one cause.
+    /// The kind of difference: two of a kind probably have one cause.
     #[must_use]
     pub fn kind(&self) -> String {
         let fields = self.linux[self.at].differences(&self.here[self.at]).join("+");
@@ -247,7 +249,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs a sequence on one side; its answers, and the remote host's last word.
+/// Runs a sequence on one side. Returns its answers, and the remote host's last packet.
 fn run(
     side: &mut impl Side,
     sequence: &Sequence,
@@ -264,7 +266,8 @@ fn run(
             Step::Segment(sent) => side.deliver(&remote.packet(sent)),
             Step::Call(call) => answer.said = side.call(*call),
         }
-        // An error is told once (RFC 9293 §3.9.2); what calls say after it is compared by the tests of the calls.
+        // An error is reported once (RFC 9293 §3.9.2); the tests of the calls compare what later calls
+        // return.
         if failed {
             answer.said = Said::Nothing;
         }

@@ -1,4 +1,4 @@
-//! The remote host: what it knows of the connection, the packets it makes, and what it reads out of the answers.
+//! The remote host: its view of the connection, the packets it makes, and how it reads the answers.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ pub struct Remote {
     edge: u32,
     /// The program's shift count, once both have offered one.
     scale: u8,
-    /// SND.NXT as far as it was seen, relative to `iss`.
+    /// The highest SND.NXT seen, relative to `iss`.
     seen: u32,
     /// What the remote host has acknowledged, relative to `iss`.
     acked: u32,
@@ -133,15 +133,15 @@ impl Remote {
         options
     }
 
-    /// Reads what was sent in answer to a step into what is compared.
+    /// Turns what was sent in answer to a step into what is compared.
     pub fn read(&mut self, frames: Vec<Frame>, answer: &mut Answer) {
         for frame in frames {
             let segment = frame.seg;
             if segment.has(RST) {
                 let base = self.iss.unwrap_or(0);
                 let seq = (segment.seq != 0).then(|| segment.seq.wrapping_sub(base));
-                // One made from a segment alone acknowledges only what has no ACK itself (RFC 9293 §3.10.7.1); one of a
-                // connection may.
+                // A reset that is made from a segment alone acknowledges only a segment without ACK
+                // (RFC 9293 §3.10.7.1); one of a connection may acknowledge others.
                 let ack =
                     segment.has(ACK).then(|| segment.ack.wrapping_sub(self.irs)).filter(|_| seq.is_none());
                 answer.reset = Some(Reset { seq, ack });
@@ -157,7 +157,7 @@ impl Remote {
 
     fn read_syn(&mut self, segment: &Seg, answer: &mut Answer) {
         self.iss = Some(segment.seq);
-        // RFC 7323 §1.3: both options count only if both ends offer them.
+        // RFC 7323 §1.3: both options are in use only if both ends offer them.
         self.timestamps = segment.timestamps().is_some() && (self.offered || !segment.has(ACK));
         self.scale = segment.window_scale().filter(|_| self.offer.scale.is_some()).unwrap_or(0);
         answer.opening = Some(Opening {
@@ -173,7 +173,7 @@ impl Remote {
         let at = segment.seq.wrapping_sub(self.iss.unwrap_or(segment.seq));
         let end = at.wrapping_add(segment.len());
         let new = end.wrapping_sub(self.seen) as i32 > 0;
-        // What is sent again says nothing that was not said before.
+        // A retransmission gives no new information.
         if !new && !segment.is_empty() && !segment.has(SYN) {
             return;
         }
@@ -214,7 +214,7 @@ impl Remote {
     }
 }
 
-/// The bytes at these numbers of a stream; before its first, too, as an old duplicate has them.
+/// The stream's bytes at these sequence numbers; also before its first, as in an old duplicate.
 #[must_use]
 pub fn text(seq: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (seq.wrapping_add(at) % 251) as u8).collect()
@@ -239,7 +239,7 @@ fn damaged(mut packet: Vec<u8>, damage: Damage) -> Vec<u8> {
     packet
 }
 
-/// Makes the IP header say how long the packet is.
+/// Sets the packet's length in the IP header.
 fn fit_length(packet: &mut [u8]) {
     let len = packet.len() as u16;
     if packet[0] >> 4 == 4 {
@@ -252,7 +252,8 @@ fn fit_length(packet: &mut [u8]) {
     }
 }
 
-/// Makes the checksum of TCP right (RFC 9293 §3.1): of the addresses, the protocol, the length, and everything from `tcp` on.
+/// Sets the TCP checksum (RFC 9293 §3.1): over the addresses, the protocol, the length, and everything from
+/// `tcp` on.
 fn fit_checksum(packet: &mut [u8], tcp: usize) {
     if packet.len() < tcp + 18 {
         return;

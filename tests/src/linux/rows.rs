@@ -1,11 +1,11 @@
-//! The differences that are meant, as `docs/linux.md` shows them.
+//! The intended differences, as `docs/linux.md` shows them.
 
 use super::answer::Answer;
 use super::sequence::{AckBase, Call, Extra, RemoteSegment, SeqBase, Sequence, Stamp, Step};
 use crate::segment::{ACK, FIN, RST, SYN};
 use ackclock_core::State;
 
-/// A difference that is meant.
+/// An intended difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// What happens.
@@ -14,7 +14,7 @@ pub struct Row {
     pub linux: &'static str,
     /// What this stack does.
     pub here: &'static str,
-    /// Why, with the section that says so.
+    /// The reason, with the section that gives it.
     pub why: &'static str,
     /// Whether it explains a difference.
     pub explains: fn(&Seen<'_>) -> bool,
@@ -33,7 +33,7 @@ pub struct Seen<'a> {
     pub here: &'a [Answer],
 }
 
-/// The table. Where several explain a difference, the first does.
+/// The table. If several rows explain a difference, the first does.
 pub const ROWS: [Row; 34] = [
     Row {
         what: "a segment without timestamps, after both ends have agreed on them",
@@ -359,7 +359,7 @@ pub const ROWS: [Row; 34] = [
     },
 ];
 
-/// What is an answer alone, and changes nothing.
+/// Fields of an answer that changes no state.
 const REPLY: [&str; 5] = ["reset", "ack", "closed", "sack", "echo"];
 /// No sequence sends as much in order.
 const FAR: u32 = 1 << 20;
@@ -403,7 +403,7 @@ impl Seen<'_> {
         self.here().segment.1 as i32
     }
 
-    /// How many such segments there were, this one included.
+    /// The number of such segments, this one included.
     fn count(&self, is: impl Fn(&RemoteSegment) -> bool) -> usize {
         let steps = &self.sequence.steps[..=self.at];
         steps.iter().filter(|step| matches!(step, Step::Segment(sent) if is(sent))).count()
@@ -413,7 +413,7 @@ impl Seen<'_> {
         self.count(is) > 0
     }
 
-    /// Whether there was a segment like that, given its numbers and RCV.NXT as acknowledged before it.
+    /// Whether such a segment occurred, given its numbers and the RCV.NXT acknowledged before it.
     fn had_at(&self, is: impl Fn(&RemoteSegment, (u32, u32), u32) -> bool) -> bool {
         let mut next = 0;
         self.sequence.steps[..=self.at].iter().zip(self.here).any(|(step, answer)| {
@@ -423,17 +423,17 @@ impl Seen<'_> {
         })
     }
 
-    /// Whether the peer's FIN was taken.
+    /// Whether the peer's FIN was processed.
     fn ended_in_order(&self) -> bool {
         has_fin(self.before())
     }
 
-    /// Whether the peer's FIN is taken in this step.
+    /// Whether this step processes the peer's FIN.
     fn ends_here(&self) -> bool {
         !self.ended_in_order() && has_fin(self.here().inner)
     }
 
-    /// Whether the peer has sent text beyond a FIN of its own, or FINs at different places.
+    /// Whether the peer has sent text beyond its own FIN, or FINs at different numbers.
     fn ends_disagree(&self) -> bool {
         let segments = || {
             self.sequence.steps[..=self.at].iter().zip(self.here).filter_map(|(step, answer)| match step {
@@ -465,7 +465,7 @@ impl Seen<'_> {
         self.at.checked_sub(1).and_then(|before| self.here[before].inner)
     }
 
-    /// Whether the connection is in TIME-WAIT, or what is left of it.
+    /// Whether the connection is in TIME-WAIT, or only its record is left.
     fn waits(&self) -> bool {
         let over = self.before().is_none() && self.here().fin;
         self.before() == Some(State::TimeWait) || over
@@ -476,13 +476,13 @@ impl Seen<'_> {
         self.linux().differences(self.here())
     }
 
-    /// Whether none but these differ.
+    /// Whether only these differ.
     fn only(&self, fields: &[&str]) -> bool {
         self.fields().iter().all(|field| fields.contains(field))
     }
 }
 
-/// Whether a connection in this state has taken the peer's FIN.
+/// Whether a connection in this state has processed the peer's FIN.
 fn has_fin(state: Option<State>) -> bool {
     matches!(state, Some(State::CloseWait | State::Closing | State::LastAck | State::TimeWait))
 }

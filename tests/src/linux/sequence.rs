@@ -1,12 +1,12 @@
-//! What a sequence is made of: segments of a remote host and calls of a program, drawn from a seed.
+//! The parts of a sequence: segments of a remote host and calls of a program, drawn from a seed.
 //!
-//! Numbers of a segment are relative to what the remote host knows when it sends it, so that a step means the same at both
-//! ends, and still means something when the steps before it are left out.
+//! Numbers of a segment are relative to what the remote host knows when it sends it, so that a step means the
+//! same on both sides, and still has a meaning when the steps before it are left out.
 
 use crate::rng::Rng;
 use crate::segment::flag::{ACK, FIN, PSH, RST, SYN, URG};
 
-/// A sequence of steps and what both sides of it agree on before.
+/// A sequence of steps and its parameters, the same for both sides.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// What it was drawn from.
@@ -19,7 +19,7 @@ pub struct Sequence {
     pub offer: Offer,
     /// The remote host's initial sequence number.
     pub irs: u32,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
@@ -36,7 +36,7 @@ pub struct Offer {
     pub timestamps: bool,
 }
 
-/// One thing that happens.
+/// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A segment of the remote host arrives.
@@ -83,7 +83,7 @@ pub struct RemoteSegment {
     pub urgent: u16,
     /// Bytes of text.
     pub len: u16,
-    /// Whether the text is another one than the stream's.
+    /// Whether the text differs from the stream's.
     pub alien: bool,
     /// Timestamps.
     pub timestamps: Stamp,
@@ -91,7 +91,7 @@ pub struct RemoteSegment {
     pub sack: Option<(i32, i32)>,
     /// Another option.
     pub extra: Extra,
-    /// What is wrong with the packet.
+    /// A defect of the packet.
     pub damage: Damage,
 }
 
@@ -100,7 +100,7 @@ pub struct RemoteSegment {
 pub enum SeqBase {
     /// RCV.NXT, as last acknowledged.
     Next,
-    /// The right edge of the window, as last told.
+    /// The right edge of the window, as last advertised.
     Edge,
     /// The remote host's initial sequence number.
     First,
@@ -109,7 +109,7 @@ pub enum SeqBase {
 /// What an acknowledgement number is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckBase {
-    /// SND.NXT, as far as it was seen.
+    /// The highest SND.NXT seen.
     All,
     /// The last number that the remote host has acknowledged.
     Old,
@@ -124,11 +124,11 @@ pub enum Stamp {
     Agreed,
     /// Left out.
     Absent,
-    /// There, whatever was agreed.
+    /// Present, whatever was agreed.
     Forced,
     /// As agreed, with a clock this far behind.
     Behind(u32),
-    /// As agreed, with an echo of nothing that was sent.
+    /// As agreed, echoing a value that was never sent.
     WrongEcho,
 }
 
@@ -153,7 +153,7 @@ pub enum Extra {
     AfterTheEnd,
 }
 
-/// What is wrong with a packet.
+/// A defect of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// Nothing.
@@ -227,7 +227,7 @@ fn offer(rng: &mut Rng) -> Offer {
     }
 }
 
-/// What makes a connection.
+/// The steps that open a connection.
 fn handshake(active: bool) -> Vec<Step> {
     let first = |flags| RemoteSegment { seq: (SeqBase::First, 0), ..RemoteSegment::plain(flags) };
     if active {
@@ -346,5 +346,5 @@ fn damage(rng: &mut Rng) -> Damage {
 
 /// The most steps after the handshake.
 const STEPS_MAX: u64 = 14;
-/// The most bytes of a write: what all writes of a sequence bring fits the first congestion window.
+/// The most bytes of a write: all writes of a sequence together fit the initial window.
 const WRITE_MAX: u64 = 700;

@@ -2,7 +2,7 @@
 
 use super::sequence::{Damage, Extra, Offer, RemoteSegment, Sequence, Stamp, Step};
 
-/// Leaves out steps, and what is special about segments, as long as `differs` holds.
+/// Removes steps and special properties of segments as long as `differs` holds.
 pub fn shrink(mut sequence: Sequence, mut differs: impl FnMut(&Sequence) -> bool) -> Sequence {
     let mut smaller = true;
     while smaller {
@@ -38,7 +38,7 @@ pub fn shrink(mut sequence: Sequence, mut differs: impl FnMut(&Sequence) -> bool
     sequence
 }
 
-/// What can be plain about a segment.
+/// Simplifications of a segment.
 const PLAINER: [fn(&mut RemoteSegment); 8] = [
     |sent| sent.window = u16::MAX,
     |sent| sent.len = 0,

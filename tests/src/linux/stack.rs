@@ -87,7 +87,7 @@ impl StackSide {
         }
     }
 
-    /// Lets time pass, and timers expire.
+    /// Advances the clock and lets timers expire.
     fn advance(&mut self, by: Duration) -> Vec<Frame> {
         let until = self.host.now + by;
         let mut frames = self.host.transmit();
@@ -124,7 +124,7 @@ impl Side for StackSide {
             Call::Read => return self.read(stream),
             Call::Write(len) => return self.write(stream, len),
             Call::Shutdown => {
-                // What it says of a stream that is over is compared by the tests of the calls.
+                // The tests of the calls compare the result on a stream that has ended.
                 let _ = endpoint.update(now, stream, |c, now| c.shutdown(now));
             }
             Call::Nodelay(on) => {
@@ -161,7 +161,7 @@ impl Side for StackSide {
     }
 }
 
-/// Nothing waits: acknowledgements leave at once, and no timer of the sender's expires within a sequence.
+/// Nothing waits: acknowledgements leave at once, and no timer of the sender expires within a sequence.
 fn tcp() -> TcpConfig {
     let mut tcp = TcpConfig {
         acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_micros(1) },
@@ -175,7 +175,7 @@ fn tcp() -> TcpConfig {
     tcp
 }
 
-/// Acknowledgements are delayed by less.
+/// Longer than the delay of any acknowledgement.
 const ACKS_WITHIN: Duration = Duration::from_millis(1);
 /// Challenge ACKs are 500 ms apart.
 const BETWEEN_STEPS: Duration = Duration::from_millis(510);

@@ -1,8 +1,8 @@
-//! Boxes on a path that change what passes.
+//! Middleboxes on a path that change packets.
 //!
-//! All stand at the client's end of the path: what the client sends passes them before the link, what the server sends behind
-//! it. In the order of the way out: options are stripped, sequence numbers rewritten, addresses translated, windows changed,
-//! acknowledgements thinned, segments cut.
+//! All are at the client's end of the path: the client's packets pass them before the link, the server's
+//! after it. In the order of the outward direction: options are stripped, sequence numbers rewritten,
+//! addresses translated, windows changed, acknowledgements thinned, segments cut.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,13 +14,14 @@ use super::faults::Fault;
 use crate::rng::Rng;
 use crate::segment::{ACK, FIN, Frame, Opt, PSH, RST, SYN, Seg};
 
-/// What stands on a path for the whole run.
+/// The boxes on a path for the whole run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fixed {
     /// Which options are taken off SYNs, and whether SACK blocks are taken off the others.
     pub(super) strip: Strip,
     pub(super) rewrite: Option<Rewrite>,
-    /// What the address translator does with a segment of a connection that it does not know; `None`: there is none.
+    /// What the address translator does with a segment of an unknown connection; `None`: there is no
+    /// translator.
     pub(super) nat: Option<Midstream>,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Strip {
     pub(super) sack_blocks: bool,
 }
 
-/// Sequence numbers on the far side are others.
+/// Sequence numbers differ on the far side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rewrite {
     pub(super) key: u64,
@@ -41,16 +42,16 @@ pub(super) struct Rewrite {
     pub(super) sack: bool,
 }
 
-/// What becomes of a segment that belongs to no known connection and is no SYN.
+/// The treatment of a segment that is not a SYN and belongs to no known connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Midstream {
-    /// It is given another port.
+    /// It is assigned another port.
     Taken,
     Dropped,
     Reset,
 }
 
-/// What events switch on and off.
+/// Boxes that events switch on and off.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Switched {
     pub(super) split: Option<usize>,
@@ -74,19 +75,19 @@ pub(super) struct Boxes {
     passed: BTreeMap<(SocketAddr, SocketAddr), Instant>,
 }
 
-/// What came of a segment.
+/// The result for a segment.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// What goes on.
+    /// The packets that continue.
     pub(super) on: Vec<Frame>,
-    /// What goes back.
+    /// The packet that returns.
     pub(super) back: Option<Frame>,
-    /// Faults that struck: an event by its number, or a box that stands there always.
+    /// Faults that struck: an event by its number, or a permanent box.
     pub(super) events: Vec<usize>,
     pub(super) fixed: Vec<Fault>,
 }
 
-/// Which way a segment goes.
+/// The direction of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the client to the server.
@@ -136,7 +137,7 @@ impl Boxes {
         passed
     }
 
-    /// The translator forgets all connections; whether there were any.
+    /// The translator forgets all connections. Returns whether there were any.
     pub(super) fn forget(&mut self) -> bool {
         let had = !self.outside.is_empty();
         self.outside.clear();
@@ -160,13 +161,13 @@ impl Boxes {
             Opt::Sack(_) => !strip.sack_blocks,
             _ => true,
         });
-        // Once a connection: its SYN, not what answers it; or each blocks that are taken.
+        // Counted once per connection, at its SYN; or at each SACK option removed.
         if seg.options.len() < before && (!syn || !seg.has(ACK)) {
             passed.fixed.push(Fault::OptionStripping);
         }
     }
 
-    /// Numbers are moved by what a key makes of the two sockets, so the box needs no memory.
+    /// The offset is a keyed function of the two sockets, so the box needs no memory.
     fn rewrite(&self, way: Way, frame: &mut Frame, passed: &mut Passed) {
         let Some(Rewrite { key, sack }) = self.fixed.rewrite else { return };
         let (client, server) = match way {
@@ -202,7 +203,7 @@ impl Boxes {
         }
     }
 
-    /// Whether the segment goes on.
+    /// Whether the segment continues.
     fn translate_out(&mut self, frame: &mut Frame, passed: &mut Passed) -> bool {
         let Some(midstream) = self.fixed.nat else { return true };
         let key = (frame.src, frame.dst);
@@ -228,7 +229,7 @@ impl Boxes {
     }
 
     fn translate_in(&self, frame: &mut Frame) -> bool {
-        // The translator's own resets are for the client as they are.
+        // The translator's own resets reach the client unchanged.
         if self.fixed.nat.is_none() || frame.dst.ip() != self.nat_addr {
             return true;
         }
@@ -245,7 +246,7 @@ impl Boxes {
         }
     }
 
-    /// Whether the segment is dropped: an acknowledgement and nothing else, closely behind another.
+    /// Whether the segment is dropped: a pure acknowledgement closely behind another.
     fn thin(&mut self, now: Instant, frame: &Frame, passed: &mut Passed) -> bool {
         let Some(event) = self.switched.thin else { return false };
         let seg = &frame.seg;

@@ -19,20 +19,20 @@ use super::world::{SINK, World};
 pub(super) struct Forgery {
     pub(super) event: usize,
     pub(super) what: Fault,
-    /// Whom it is for, and on which path the other end is.
+    /// Its target, and the path of the other end.
     pub(super) host: usize,
     pub(super) path: usize,
     pub(super) size: u64,
 }
 
 impl Forgery {
-    /// The sequence number, if this is the moment.
+    /// The sequence number, if it can be sent now.
     pub(super) fn seq(&self, expected: &Expected) -> Option<u32> {
         let Expected { ack, edge, end } = *expected;
         let far = (self.size >> 8) as u32 & 0x3fff_ffff;
         match self.what {
             Fault::ResetExact => (ack == end).then_some(ack),
-            // Where nothing that has arrived ends, so that the next byte cannot be expected there.
+            // At a number where no received segment ends, so that the next byte cannot be expected there.
             Fault::ResetInside => {
                 let (first, room) = (end.wrapping_add(1), edge.wrapping_sub(end));
                 ((2..1 << 30).contains(&room)).then(|| first.wrapping_add(far % (room - 1)))
@@ -113,7 +113,7 @@ impl World {
             stack.add_address(ackclock::Cidr::new(new, prefix).expect("a prefix")).expect("a host's");
             assert!(stack.remove_address(old), "the stack had {old}");
         }
-        // Some programs are told, others find out.
+        // Some programs are informed, others find out.
         if event.size.is_multiple_of(2) && self.machines[host].off.is_none() {
             self.tasks.kill(host);
             self.start_clients(host);
@@ -123,8 +123,8 @@ impl World {
 
     fn step_clock(&mut self, number: usize, event: &Event) {
         let host = Self::host_of(event);
-        // Known: acknowledgements that a sleeping host's device held give round trips as long as the step, and pacing by such
-        // a mean takes hours: docs/robustness.md.
+        // Known: acknowledgements that a sleeping host's device held give round trips as long as the step,
+        // and pacing by such a mean takes hours: docs/robustness.md.
         if self.machines[host].suspended.is_some() && event.step() >= Duration::from_secs(20) {
             return;
         }
@@ -151,7 +151,7 @@ impl World {
         let slot = if event.what == Fault::Suspend { &mut machine.suspended } else { &mut machine.stalled };
         let held = slot.is_none();
         slot.get_or_insert(number);
-        // A suspended host is one when a packet finds it so.
+        // A suspension counts once a packet meets it.
         if held && busy && event.what == Fault::ProcessStall {
             self.strike(number);
         }
@@ -247,7 +247,7 @@ impl World {
         self.forgeries.retain(|forgery| forgery.event != number);
     }
 
-    /// A host goes on: what its device held, then its timers.
+    /// A host resumes: first its device delivers what it held, then its timers run.
     fn resume(&mut self, host: usize) {
         self.machines[host].suspended = None;
         for (path, packet, meta) in std::mem::take(&mut self.machines[host].inbox) {
@@ -262,7 +262,7 @@ impl World {
         let path = &mut self.paths[event.path];
         let switched = &mut path.boxes.switched;
         match event.what {
-            // The path stays narrow where a router says so.
+            // The path stays narrow where a router reports it.
             Fault::MtuBlackHole if path.narrowed.is_some_and(|(by, _)| by == number) => {
                 path.narrowed = None;
                 path.set_mtu(DEVICE_MTU);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_one_that_begins_or_one_that_stands() {
-        // A step longer than an hour is a step that ends connections.
+        // A step longer than an hour ends connections.
         let event = Event {
             at: Duration::ZERO,
             lasts: Duration::ZERO,

@@ -5,41 +5,41 @@ use std::fmt;
 /// What may happen to a network, its hosts and its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A host loses everything it knew while segments to and from it are under way, and starts again.
+    /// A host loses all state while segments to and from it are under way, and restarts.
     Reboot,
-    /// A client gets another address; the old one leads nowhere.
+    /// A client gets another address; the old one is no longer reachable.
     AddressChange,
     /// A host's clock steps forwards.
     ClockStep,
-    /// A whole host stands still while time passes, and packets wait in its device's queue.
+    /// A whole host stops while time passes, and packets wait in its device's queue.
     Suspend,
-    /// A program stands still: it neither reads nor writes; its host's stack goes on.
+    /// A program stops: it neither reads nor writes; its host's stack continues.
     ProcessStall,
     /// Connections fill the server's memory budget, and nothing reads what they sent.
     MemoryExhaustion,
-    /// The path carries smaller packets; a router says so.
+    /// The path carries smaller packets; a router reports it.
     MtuDrop,
-    /// The path carries smaller packets, and nothing says so.
+    /// The path carries smaller packets; no router reports it.
     MtuBlackHole,
     /// A host's device carries smaller packets.
     DeviceMtu,
-    /// Segments are cut in two on their way.
+    /// Segments are cut in two on the path.
     Split,
     /// Segments arrive merged, as from receive offload.
     Coalesce,
-    /// Segments arrive merged by something that does not say so.
+    /// Segments arrive merged without the device's saying so.
     Merge,
-    /// Acknowledgements that follow closely upon another are dropped.
+    /// Acknowledgements close behind another are dropped.
     AckThinning,
     /// Options are taken off SYNs, or SACK blocks off all segments.
     OptionStripping,
-    /// Sequence numbers are others on each side, in headers and SACK blocks.
+    /// Sequence numbers differ on each side, in headers and SACK blocks.
     SequenceRewriting,
-    /// The same, but the SACK blocks are left as they were.
+    /// The same, but the SACK blocks are unchanged.
     SequenceRewritingWithoutSack,
-    /// Windows are made smaller on their way.
+    /// Windows are reduced on the path.
     WindowClamp,
-    /// Windows are made zero on their way.
+    /// Windows are set to zero on the path.
     WindowClosing,
     /// A forged reset outside the window.
     ResetOutside,
@@ -85,8 +85,8 @@ impl Fault {
     ];
 }
 
-/// How often each fault has struck: an event counts once, when it first had an effect on a connection; a box that always
-/// stands on a path, once for each SYN or SACK option that it changed or spared.
+/// How often each fault has struck: an event counts once, at its first effect on a connection; a permanent
+/// box, once for each SYN or SACK option that it changed or spared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; Fault::ALL.len()]);
 
@@ -96,7 +96,7 @@ impl Counts {
         self.0[fault as usize] += 1;
     }
 
-    /// Those of another run, too.
+    /// Adds those of another run.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -107,7 +107,7 @@ impl Counts {
         self.0[fault as usize]
     }
 
-    /// Those faults that struck less than `least` times.
+    /// The faults that struck less than `least` times.
     #[must_use]
     pub fn rarer_than(&self, least: u64) -> Vec<Fault> {
         Fault::ALL.into_iter().filter(|fault| self.of(*fault) < least).collect()

@@ -2,10 +2,11 @@
 //!
 //! # Too early
 //!
-//! A client that reads the end of the stream has waited for six passages in a row: SYN, SYN-ACK, its header, the server's
-//! answer, its own FIN, which it sends only then, and the server's FIN, which waits for that one. Besides, each direction's
-//! bytes have passed a link of a known rate behind the header or the answer. With D the delay, n the bytes and R the rate of
-//! each direction, up (u) and down (d), a transfer takes at least
+//! A client that reads the end of the stream has waited for six passages in a row: SYN, SYN-ACK, its header,
+//! the server's answer, its own FIN, which it sends only then, and the server's FIN, which waits for that
+//! one. Besides, each direction's bytes have passed a link of a known rate behind the header or the answer.
+//! With D the delay, n the bytes and R the rate of each direction, up (u) and down (d), a transfer takes at
+//! least
 //!
 //! ```text
 //! max(3 Du + 3 Dd,  2 Du + 2 Dd + nu / Ru,  2 Du + 2 Dd + nd / Rd)
@@ -13,32 +14,34 @@
 //!
 //! # Too late
 //!
-//! Each event of a plan has an end, after which the path is stationary: it has its rates, its delay and its share p of lost
-//! packets. Let H be the end of the last event on the path or at the server, or the transfer's start if that is later.
+//! Each event of a plan has an end, after which the path is stationary: it has its rates, its delay and its
+//! share p of lost packets. Let H be the end of the last event on the path or at the server, or the
+//! transfer's start if that is later.
 //!
-//! *Getting going.* A timer that is set when H comes waits at most as long as its connection has waited already (each backoff
-//! doubles), and never more than RTO_max, 60 s by default; the persist timer likewise. With L the longest outage on the
-//! path and RTT the longest round trip (queues full), the wait is at most R = max(1 s, L, 3 RTT). What is then sent is lost
-//! again, or its acknowledgement is, with a probability of at most 2p. After K times in a row, less likely than 10⁻⁷, and one
-//! more for a queue that was full,
+//! *Getting going.* A timer that is set when H comes waits at most as long as its connection has waited
+//! already (each backoff doubles), and never more than RTO_max, 60 s by default; the persist timer likewise.
+//! With L the longest outage on the path and RTT the longest round trip (queues full), the wait is at most R
+//! = max(1 s, L, 3 RTT). What is then sent is lost again, or its acknowledgement is, with a probability of at
+//! most 2p. After K times in a row, less likely than 10⁻⁷, and one more for a queue that was full,
 //!
 //! ```text
 //! G = sum of min(60 s, R 2^k), k = 0 .. K
 //! ```
 //!
-//! If something ended connections without telling an end (a reboot, another address, a forgotten translation), that end
-//! gives up at its user timeout of 120 s, looked at when its timer expires, up to 60 s later, and connects again, where a
-//! SYN may meet the same bad luck: that adds 180 s and, once more, G.
+//! If something ended connections without telling an end (a reboot, another address, a forgotten
+//! translation), that end gives up at its user timeout of 120 s, looked at when its timer expires, up to 60 s
+//! later, and connects again, where a SYN may meet the same bad luck: that adds 180 s and, once more, G.
 //!
-//! *The work.* Padhye's model (see [`crate::model`]) says how long a transfer takes that has the path to itself:
+//! *The work.* Padhye's model (see [`crate::model`]) says how long a transfer takes that has the path to
+//! itself:
 //!
 //! ```text
 //! W = n 8/R + n/MSS (RTT sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p²)) + n/window RTT + 2 log2(n/MSS) RTT
 //! ```
 //!
-//! Where a path is full, its rate decides, so RTT is the one without queues. Shares of a path are not promised to be fair, so
-//! n is what all transfers of the path have to carry, summed over both ways; and the model is a mean, so three times that
-//! is allowed.
+//! Where a path is full, its rate decides, so RTT is the one without queues. Shares of a path are not
+//! promised to be fair, so n is what all transfers of the path have to carry, summed over both ways; and the
+//! model is a mean, so three times that is allowed.
 //!
 //! ```text
 //! end <= H + G + 3 W
@@ -53,7 +56,7 @@ use super::plan::{Event, Plan, TransferPlan};
 use super::program::Failure;
 use crate::link::Faults;
 
-/// What may end connections, and when it happened.
+/// Events that may end connections, with their times.
 #[derive(Debug, Default)]
 pub(super) struct Excuses(Vec<Excuse>);
 
@@ -82,9 +85,9 @@ impl Excuses {
     }
 }
 
-/// What may take an end by surprise this long after it happened: a segment of a connection before it.
+/// A segment of an earlier connection can disturb an end this long after it.
 const EARLIER: Duration = Duration::from_secs(5);
-/// A program that stands still accepts this much later.
+/// A program that is stopped accepts this much later.
 const ACCEPTED_LATE: Duration = Duration::from_secs(20);
 
 impl Event {
@@ -99,7 +102,7 @@ impl Event {
         }
     }
 
-    /// Whether its harm is done when it begins.
+    /// Whether its damage is done when it begins.
     fn is_instant(&self) -> bool {
         use Fault::{AddressChange, ClockStep, DeviceMtu, MtuDrop, NatTimeout};
         matches!(self.what, AddressChange | ClockStep | DeviceMtu | MtuDrop | NatTimeout)
@@ -166,12 +169,14 @@ fn slowest(rates: &[f64; 2], events: &[&Event]) -> f64 {
     (rates[0].min(rates[1]) / by.unwrap_or(1) as f64).max(RATE_MIN as f64)
 }
 
-/// The share of packets that a link loses or that its receiver cannot use; one that is overtaken may be taken for lost.
+/// The share of packets that a link loses or that its receiver cannot use; a packet that is overtaken may be
+/// taken for lost.
 fn lost(link: &Faults) -> f64 {
     f64::from(link.loss + link.corrupt + link.truncate + link.reorder) / 1e6
 }
 
-/// How often in a row a segment or its acknowledgement is lost at most, but for one time in ten million; and once by a queue.
+/// The most times in a row that a segment or its acknowledgement is lost, except in one case in ten million;
+/// and once by a queue.
 fn tries(p: f64) -> i32 {
     let mut tries = 2;
     while p.powi(tries - 1) > 1e-7 {
@@ -180,7 +185,7 @@ fn tries(p: f64) -> i32 {
     tries
 }
 
-/// What Padhye's model makes of all that the path has to carry, in seconds.
+/// The result of Padhye's model for all that the path has to carry, in seconds.
 fn work(plan: &Plan, path: usize, rates: &[f64; 2], rtt: f64) -> f64 {
     let transfers: Vec<_> =
         plan.transfers.iter().map(|(_, other)| other).filter(|other| other.path == path).collect();

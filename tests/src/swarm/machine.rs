@@ -21,7 +21,7 @@ pub(super) struct Machine {
     /// `None` while it is off.
     on: Option<On>,
     pub(super) wires: Wires,
-    /// Those of the time before the last boot, until the names are used again.
+    /// Connections from before the last boot, until their four-tuples are used again.
     pub(super) old_wires: Wires,
     /// The event that holds it, if any.
     pub(super) off: Option<usize>,
@@ -30,7 +30,7 @@ pub(super) struct Machine {
     /// Packets that the device holds while the host is suspended, with their path.
     pub(super) inbox: VecDeque<(usize, Vec<u8>, RxMeta)>,
     pub(super) mtu: usize,
-    /// What its counter said of connections reset for memory.
+    /// The last value of its counter of connections reset for memory.
     memory_resets: u64,
     turns: u32,
 }
@@ -80,7 +80,7 @@ impl Machine {
         self.boots += 1;
         self.mtu = DEVICE_MTU;
         self.memory_resets = 0;
-        // Steps of the clock are forgotten, as by a host that asks for the time when it boots.
+        // Steps of the clock are forgotten, as on a host that sets its clock when it boots.
         let clock = HostClock::default();
         clock.sim.store(now.as_nanos(), Ordering::Relaxed);
         self.clock = Arc::new(clock);
@@ -97,7 +97,7 @@ impl Machine {
         stack
     }
 
-    /// Everything is lost, and nothing is said.
+    /// All state is lost, and nothing is sent.
     pub(super) fn crash(&mut self) {
         self.on = None;
         self.inbox.clear();
@@ -137,7 +137,7 @@ impl Machine {
         }
     }
 
-    /// A packet comes from the device; whether the stack had it.
+    /// A packet arrives from the device. Returns whether the stack received it.
     pub(super) fn receive(&mut self, path: usize, packet: &[u8], meta: RxMeta) -> bool {
         let now = self.clock.now();
         match &mut self.on {
@@ -173,7 +173,7 @@ impl Machine {
         stack.connections().iter().filter(|(_, info)| info.state == State::Established).count()
     }
 
-    /// The state of a connection; `None`: there is none.
+    /// The state of a connection; `None` if it does not exist.
     pub(super) fn state_of(&self, tuple: FourTuple) -> Option<State> {
         let all = self.stack()?.connections();
         all.into_iter().find(|(other, _)| *other == tuple).map(|(_, info)| info.state)
@@ -187,20 +187,20 @@ impl Machine {
         })
     }
 
-    /// Whether connections were reset for memory since the last question.
+    /// Whether connections were reset for memory since the last call.
     pub(super) fn has_reset_for_memory(&mut self) -> bool {
         let resets = self.stack().map_or(0, |stack| stack.counters().memory_resets);
         std::mem::replace(&mut self.memory_resets, resets) < resets
     }
 
-    /// What holds after every event. In builds with debug assertions the endpoint has checked itself already.
+    /// Checks what holds after every event. In builds with debug assertions the endpoint checks itself, too.
     ///
     /// # Panics
     /// If it does not.
     pub(super) fn check(&mut self) {
         self.turns += 1;
         let Some(on) = &self.on else { return };
-        // What costs a walk over all connections is looked at now and then.
+        // What costs a walk over all connections is checked now and then.
         if !self.turns.is_multiple_of(16) {
             return;
         }
@@ -241,5 +241,5 @@ pub(super) const DEVICE_MTU: usize = 1500;
 /// As many as a TUN device holds.
 const DEVICE_QUEUE: usize = 500;
 const FIRST_PORT: u16 = 40_000;
-/// Few, so that names are used again while segments of earlier connections are under way.
+/// Few, so that four-tuples are used again while segments of earlier connections are under way.
 const PORTS: u16 = 48;

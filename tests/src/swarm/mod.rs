@@ -1,9 +1,10 @@
-//! The swarm: many connections on one network that does everything to them that networks do.
+//! The swarm: many connections on one network with every fault that networks have.
 //!
-//! A seed is a network of a server and two to five clients, each with a path of its own: rates that differ by direction,
-//! delay, queues, loss, copies, damage, boxes that strip options, rewrite sequence numbers, translate addresses; some dozens
-//! of transfers; and a dozen or two of events (see [`Fault`]), from a merged segment to a reboot of the server. The stacks are
-//! the program's own, with the sockets that a program has; the swarm moves their packets and their clocks, in virtual time.
+//! A seed is a network of a server and two to five clients, each with a path of its own: rates that differ by
+//! direction, delay, queues, loss, copies, damage, boxes that strip options, rewrite sequence numbers,
+//! translate addresses; some dozens of transfers; and a dozen or two of events (see [`Fault`]), from a merged
+//! segment to a reboot of the server. The stacks are the program's own, with the sockets that a program has;
+//! the swarm moves their packets and their clocks, in virtual time.
 //!
 //! | question | file |
 //! |---|---|
@@ -19,8 +20,8 @@
 //! What is held against each run:
 //!
 //! - Every byte is compared, and the end of a stream is where its sender ended it.
-//! - Every packet is checked as [`crate::host::check_frame`] and [`crate::flow`] say: sizes, options, flags; the window's
-//!   right edge never goes back, nothing leaves beyond the peer's window.
+//! - Every packet is checked as [`crate::host::check_frame`] and [`crate::flow`] say: sizes, options, flags;
+//!   the window's right edge never goes back, nothing leaves beyond the peer's window.
 //! - A connection fails only when something happened to it that ends connections.
 //! - A forged reset ends a connection when its number is exact, and never otherwise (RFC 9293 §3.10.7.4).
 //! - Memory stays within the budget, and a connection that waits has a timer.
@@ -48,8 +49,8 @@ pub use self::plan::Cut;
 use self::world::World;
 use crate::link::LinkStats;
 
-/// What the hashes of seeds 0 to [`PINNED_SEEDS`] make together. It changes when the swarm, the stack or what it says to
-/// programs does anything at another time or in another order: if that was meant, put the number here that the test shows.
+/// The combined hash of seeds 0 to [`PINNED_SEEDS`]. It changes when the swarm, the stack or its results to
+/// programs change in time or order: if that was intended, put the number here that the test prints.
 pub const PINNED: u64 = 0x95f5_55fa_8a00_39f2;
 
 /// How many seeds are pinned.
@@ -76,7 +77,7 @@ pub struct Done {
     pub counts: Counts,
 }
 
-/// What became of a seed.
+/// The result of a seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was done.
@@ -90,7 +91,7 @@ pub struct Outcome {
 /// Runs a seed, or what is left of it.
 ///
 /// # Errors
-/// What must not be, in the words of the check that found it.
+/// The violation, in the words of the check that found it.
 pub fn run(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Result<Outcome, String> {
     let run = AssertUnwindSafe(|| World::new(seed, cut, trace).run());
     catch_unwind(run).map_err(|panic| match panic.downcast::<String>() {
@@ -172,8 +173,8 @@ impl fmt::Display for Total {
     }
 }
 
-/// Runs seeds as long as `go_on` says, and adds them up; beside the sum, the first seed that fails, with what it said, where
-/// the run ends.
+/// Runs seeds as long as `go_on` says, and adds them up. Returns the sum and the first seed that fails, with
+/// its message; the run ends there.
 pub fn run_many(
     seeds: impl Iterator<Item = u64>,
     mut go_on: impl FnMut(&Total) -> bool,
@@ -191,7 +192,7 @@ pub fn run_many(
     (total, None)
 }
 
-/// Leaves out of a failing seed what it does not need: boxes and loss, events, transfers, length.
+/// Removes from a failing seed what it does not need: boxes and loss, events, transfers, length.
 #[must_use]
 pub fn minimise(seed: u64, mut say: impl FnMut(&Cut)) -> Cut {
     let mut cut = Cut::default();
@@ -224,7 +225,7 @@ pub fn minimise(seed: u64, mut say: impl FnMut(&Cut)) -> Cut {
     cut
 }
 
-/// Tries to do without ever smaller parts of `all`; `works` keeps what is left when it says so.
+/// Tries to remove ever smaller parts of `all`; keeps what is left when `works` says so.
 fn shrink(mut all: Vec<usize>, mut works: impl FnMut(Vec<usize>) -> bool) {
     let mut part = all.len();
     while part > 0 {

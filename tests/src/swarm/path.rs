@@ -1,4 +1,5 @@
-//! A path between a client and the server: two links, the boxes at the client's end, and what events do to them.
+//! A path between a client and the server: two links, the boxes at the client's end, and what events do to
+//! them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(super) struct Path {
     pub(super) narrowed: Option<(usize, bool)>,
 }
 
-/// What came of a packet, beside what the boxes say.
+/// The effect on a packet, in addition to that of the boxes.
 #[derive(Debug, Default)]
 pub(super) struct Struck {
     pub(super) events: Vec<usize>,
@@ -64,7 +65,7 @@ impl Path {
         self.links.iter().map(Link::under_way).sum()
     }
 
-    /// A packet of the client's, or the server's, enters.
+    /// A packet of the client or the server enters.
     pub(super) fn enter(&mut self, now: Instant, way: Way, packet: Vec<u8>, frame: Frame) -> Struck {
         let mut struck = Struck::default();
         if let Some(event) = self.flapped {
@@ -100,7 +101,7 @@ impl Path {
         }
     }
 
-    /// What has arrived by now, with what the device says of it.
+    /// What has arrived by now, with the device's metadata.
     pub(super) fn arrived(&mut self, now: Instant, way: Way) -> (Vec<(Vec<u8>, RxMeta)>, Struck) {
         let mut struck = Struck::default();
         let mut arrived = Vec::new();

@@ -1,7 +1,7 @@
-//! What a seed stands for: the network, its hosts, what is transferred, and what befalls whom and when.
+//! The plan of a seed: the network, its hosts, the transfers, and the events with their targets and times.
 //!
-//! A plan is drawn whole before anything runs. What is left out of it ([`Cut`]) does not change what is drawn for the rest, so
-//! that a failing seed can be made smaller.
+//! A plan is drawn whole before anything runs. What is left out of it ([`Cut`]) does not change the draws for
+//! the rest, so that a failing seed can be made smaller.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Cut {
     pub plain: bool,
 }
 
-/// Everything that a run is made from.
+/// The input of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) v6: bool,
@@ -59,13 +59,13 @@ pub(super) struct TransferPlan {
     pub(super) down: u64,
 }
 
-/// Something that happens, and for how long it lasts.
+/// An event and its duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) at: Duration,
     pub(super) lasts: Duration,
     pub(super) path: usize,
-    /// Whether it befalls the server rather than the path's client.
+    /// Whether it affects the server rather than the path's client.
     pub(super) at_server: bool,
     pub(super) what: Fault,
     /// A size, a count or a choice, as the fault needs.
@@ -160,7 +160,7 @@ fn draw_path(rng: &mut Rng, plain: bool) -> PathPlan {
 
 fn draw_transfer(rng: &mut Rng, path: usize, plan: &PathPlan, divide: u64) -> TransferPlan {
     let start = Duration::from_millis(rng.below(5_000));
-    // What a direction carries in two seconds is enough for what befalls it.
+    // What a direction carries in two seconds is enough for its events.
     let most = plan.links.each_ref().map(|link| link.rate_bps.unwrap_or(0) / 8 * 2);
     let mut size = |way: usize| {
         let size = match rng.below(10) {
@@ -213,7 +213,7 @@ fn draw_event(rng: &mut Rng, v6: bool, paths: &[PathPlan]) -> Event {
 }
 
 impl Fault {
-    /// Those that happen at a time; the others are boxes that always stand there.
+    /// The faults with a time; the others are permanent boxes.
     fn events() -> Vec<Self> {
         let stands = [Self::OptionStripping, Self::SequenceRewriting, Self::SequenceRewritingWithoutSack];
         Self::ALL.into_iter().filter(|fault| !stands.contains(fault)).collect()

@@ -1,8 +1,10 @@
-//! The programs: transfers in both directions, taken up again where a connection ended, over the sockets of `ackclock`.
+//! The programs: transfers in both directions, resumed where a connection ended, over the sockets of
+//! `ackclock`.
 //!
-//! A client names the transfer and how many of its bytes it has; the server answers with its own count. Then both send the rest,
-//! and each compares every byte it receives. The client ends its direction when everything is sent; the server does so when it
-//! has also seen the client's end. A client that reads the end of the stream therefore knows that nothing is missing.
+//! A client names the transfer and how many of its bytes it has; the server answers with its own count. Then
+//! both send the rest, and each compares every byte it receives. The client ends its direction when
+//! everything is sent; the server does so when it has also seen the client's end. A client that reads the end
+//! of the stream therefore knows that nothing is missing.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -19,7 +21,7 @@ use super::plan::TransferPlan;
 use super::tasks::{Spawner, Time};
 use crate::rng::{Rng, fill_stream};
 
-/// What the programs and the world both look at.
+/// State that the programs and the world share.
 pub(super) struct Shared {
     pub(super) time: Time,
     pub(super) spawner: Spawner,
@@ -34,7 +36,7 @@ pub(super) struct Shared {
     pub(super) connections: Cell<u64>,
 }
 
-/// What one client and the server have to tell each other, and how far they are.
+/// The data of one client and the server, and their progress.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) path: usize,
@@ -174,7 +176,7 @@ impl Shared {
     fn progress(&self, id: usize, of: fn(&mut Transfer) -> &mut u64, got: u64) {
         let mut transfers = self.transfers.borrow_mut();
         let had = of(&mut transfers[id]);
-        // An older connection of the same transfer may still deliver.
+        // An older connection of the same transfer may still deliver data.
         *had = got.max(*had);
     }
 }
@@ -237,7 +239,7 @@ pub(super) async fn hog(shared: Rc<Shared>, stack: Stack, sink: SocketAddr) {
     tokio::select! {
         biased;
         () = shared.time.sleep(rest) => {}
-        // It may be reset as who fills the memory.
+        // It may be reset as the connection that fills the memory.
         _ = fill(stack, sink) => {}
     }
 }
@@ -249,7 +251,7 @@ async fn fill(stack: Stack, sink: SocketAddr) -> io::Result<Infallible> {
     }
 }
 
-/// Takes connections, and reads nothing until the time is over.
+/// Accepts connections, and reads nothing until the time is over.
 pub(super) async fn sink(shared: Rc<Shared>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let held = Rc::clone(&shared);

@@ -1,7 +1,7 @@
-//! Programs: async tasks, each of a host, polled by hand, and the time by which they sleep.
+//! Programs: async tasks, each of one host, polled by hand, and the clock by which they sleep.
 //!
-//! Tokio's runtime cannot hold back the tasks of one host while those of another go on, and its timers know whole milliseconds
-//! only; so the swarm polls by itself. The sockets are those of every program.
+//! Tokio's runtime cannot hold back the tasks of one host while those of another run, and its timers have a
+//! resolution of a millisecond, so the swarm polls by itself. The sockets are those of every program.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,7 +55,7 @@ impl Tasks {
         self.spawner.clone()
     }
 
-    /// Polls the first woken task whose host `may_run`; which host that was.
+    /// Polls the first woken task whose host `may_run`. Returns that host.
     pub(super) fn poll_one(&mut self, may_run: impl Fn(usize) -> bool) -> Option<usize> {
         self.take_new();
         loop {
@@ -63,7 +63,7 @@ impl Tasks {
                 Some(Some(task)) => may_run(task.host),
                 _ => true,
             })?;
-            // One that has ended may be woken still.
+            // A task that has ended may still be woken.
             let Some(Some(Task { host, job, waker })) = self.slots.get_mut(task) else { continue };
             let host = *host;
             if job.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
@@ -119,7 +119,7 @@ impl Wake for Bell {
     }
 }
 
-/// The time of the simulation, and who sleeps until when.
+/// The time of the simulation, and the deadlines of sleepers.
 #[derive(Clone, Default)]
 pub(super) struct Time(Rc<Sleepers>);
 

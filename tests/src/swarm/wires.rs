@@ -1,4 +1,4 @@
-//! Connections as their host's wire shows them: the oracles of [`Flow`], and what a forger needs to know.
+//! Connections as seen on their host's wire: the oracles of [`Flow`], and what a forger needs to know.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,17 +14,17 @@ pub(super) struct Wires(BTreeMap<(SocketAddr, SocketAddr), Wire>);
 struct Wire {
     flow: Flow,
     iss: Option<u32>,
-    /// SYNs of the peer's of late; which of them counts shows when one is answered.
+    /// The peer's recent SYNs; which of them counts shows when one is answered.
     syns: Vec<Seg>,
     /// The highest sequence number that arrived.
     end: Option<u32>,
     /// A FIN or RST was seen, in either direction.
     over: bool,
-    /// Something was acknowledged by the peer that was not a SYN.
+    /// The peer has acknowledged something beyond a SYN.
     open: bool,
 }
 
-/// What a receiver expects, as far as its wire shows.
+/// What a receiver expects, as far as the wire shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     /// The largest acknowledgement sent.

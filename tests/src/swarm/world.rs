@@ -30,7 +30,7 @@ pub(super) struct World {
     /// The server, then each path's client.
     pub(super) machines: Vec<Machine>,
     pub(super) paths: Vec<Path>,
-    /// When which event begins (`true`) or ends.
+    /// The times at which events begin (`true`) or end.
     pub(super) schedule: BTreeMap<(Instant, usize, bool), ()>,
     pub(super) excuses: Excuses,
     pub(super) forgeries: Vec<Forgery>,
@@ -106,7 +106,7 @@ impl World {
     /// Runs to the end.
     ///
     /// # Panics
-    /// If anything is as it must not be.
+    /// If a check fails.
     pub(super) fn run(mut self) -> Outcome {
         let bounds: Vec<Bounds> =
             self.plan.transfers.iter().map(|(_, transfer)| Bounds::of(&self.plan, transfer)).collect();
@@ -139,7 +139,8 @@ impl World {
         }
     }
 
-    /// Each transfer within its bounds; the largest share of the upper one that was used, and when the last ended.
+    /// Checks that each transfer is within its bounds. Returns the largest share of the upper one that was
+    /// used, and when the last ended.
     fn check_bounds(&self, bounds: &[Bounds]) -> (f64, Duration) {
         let transfers = self.shared.transfers.borrow();
         let (mut most, mut last) = (0_f64, Duration::ZERO);
@@ -231,7 +232,7 @@ impl World {
         self.settle();
     }
 
-    /// What has arrived at one end of a path.
+    /// Delivers what has arrived at one end of a path.
     fn deliver(&mut self, path: usize, way: Way) {
         let now = self.shared.time.now();
         if self.paths[path].links[way as usize].next_arrival().is_none_or(|at| at > now) {
@@ -297,7 +298,7 @@ impl World {
         assert_eq!(lives, should, "{:?} with {seq}, {expected:?}: whether {tuple:?} lives", forgery.what);
     }
 
-    /// Programs run and packets leave, until nothing more happens at this instant.
+    /// Runs programs and sends packets, until nothing more happens at this instant.
     pub(super) fn settle(&mut self) {
         for _ in 0..SPINS_MAX {
             let machines = &self.machines;
@@ -314,7 +315,8 @@ impl World {
         while let Some(packet) = self.machines[host].transmit() {
             self.packets += 1;
             self.log(host, '>', &packet);
-            // What IPv6 has no checksum for may be damaged, and a host may say so by ICMP; that leads nowhere here.
+            // Fields that no IPv6 checksum covers may be damaged, and a host may report that by ICMP; that
+            // has no effect here.
             if (if packet[0] >> 4 == 4 { packet[9] } else { packet[6] }) != TCP {
                 continue;
             }
@@ -447,6 +449,6 @@ pub(super) const SINK: u16 = 81;
 const SPINS_MAX: u32 = 1_000_000;
 /// User timeouts, keep-alive, FIN-WAIT-2 and TIME-WAIT, one after the other.
 const WIND_DOWN: Duration = Duration::from_secs(900);
-/// As long as a segment may still be under way.
+/// The longest time for which a segment may still be under way.
 const QUIET_AFTER: Duration = Duration::from_secs(120);
 const SILENCE: Duration = Duration::from_secs(3_600);

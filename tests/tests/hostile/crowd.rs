@@ -1,4 +1,4 @@
-//! An endpoint that listens, and many peers without a stack of their own.
+//! An endpoint that listens, and many peers without a stack.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
     pub(crate) next: u32,
 }
 
-/// The endpoint and its peers, in the order in which they came.
+/// The endpoint and its peers, in order of arrival.
 pub(crate) struct Crowd {
     pub(crate) host: Host,
     pub(crate) listener: ListenerId,
@@ -51,12 +51,12 @@ impl Crowd {
         self.host.receive(&Frame::new(from, local(), segment).to_bytes());
     }
 
-    /// Lets leave what wants to, unseen.
+    /// Discards what the endpoint wants to send.
     pub(crate) fn drain(&mut self) {
         while self.host.transmit_one().is_some() {}
     }
 
-    /// The application writes to a connection until there is no room.
+    /// The application writes to a connection until its buffer is full.
     pub(crate) fn fill(&mut self, id: ConnectionId) {
         let now = self.host.now;
         let data = [1; 65_536];

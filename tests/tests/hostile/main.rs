@@ -1,4 +1,5 @@
-//! What hostile peers can have an endpoint keep, by the allocator's account, and what others still get beside them.
+//! What hostile peers can make an endpoint keep, by the allocator's account, and what others still get beside
+//! them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,11 +11,11 @@ mod starvation;
 struct Counting;
 
 thread_local! {
-    /// Bytes that this thread has taken and not given back.
+    /// Bytes that this thread has allocated and not freed.
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// What glibc's malloc takes for a block: 8 bytes more, in steps of 16, and no less than 32.
+/// The size of a block in glibc's malloc: 8 bytes more, in steps of 16, and at least 32.
 fn block(layout: Layout) -> isize {
     (layout.size() + 8).next_multiple_of(16).max(32) as isize
 }
@@ -37,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that this thread holds at present.
+/// Bytes that this thread holds now.
 fn live() -> isize {
     LIVE.with(Cell::get)
 }

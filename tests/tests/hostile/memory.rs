@@ -1,4 +1,4 @@
-//! The budget holds the allocator's bytes, not only those that are accounted.
+//! The budget covers the allocator's bytes, not only those that are accounted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use ackclock_tests::segment::{ACK, Opt, RST, seg};
 use super::crowd::{Crowd, FIRST_PORT};
 use super::live;
 
-/// By how much what is allocated may exceed what is accounted: five quarters, and a little for what does not grow.
+/// By how much the allocated memory may exceed the accounted: five quarters, plus a constant.
 fn most(used: usize) -> isize {
     (used + used / 4 + (1 << 20)) as isize
 }
 
-/// Catalogue: B4, SegmentSmack (CVE-2018-5390).
+/// docs/security.md B4, SegmentSmack (CVE-2018-5390).
 #[test]
 fn sec_b4_crumbs_on_5000_connections_stay_in_the_budget_by_the_allocators_account() {
     const CRUMBS: u32 = 1_024;
@@ -39,7 +39,7 @@ fn sec_b4_crumbs_on_5000_connections_stay_in_the_budget_by_the_allocators_accoun
     assert_eq!(crowd.host.endpoint.memory().0, 0, "all is given back");
 }
 
-/// Catalogue: B6, SACK slowness (CVE-2019-11478), with the smallest segments (B7).
+/// docs/security.md B6, SACK slowness (CVE-2019-11478), with the smallest segments (B7).
 #[test]
 fn sec_b6_sack_storms_stay_in_the_budget_by_the_allocators_account() {
     let mut crowd = Crowd::new(|config| {
@@ -74,7 +74,8 @@ fn sec_b6_sack_storms_stay_in_the_budget_by_the_allocators_account() {
     }
 }
 
-/// Catalogue: B8, Sockstress (CVE-2008-4609): what an application has written waits behind windows that never open.
+/// docs/security.md B8, Sockstress (CVE-2008-4609): what an application has written waits behind windows that
+/// never open.
 #[test]
 fn sec_b8_zero_windows_stay_in_the_budget_by_the_allocators_account() {
     let mut crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
@@ -111,7 +112,7 @@ fn sec_b8_zero_windows_stay_in_the_budget_by_the_allocators_account() {
     assert!(live() - base <= 5 << 20, "{} bytes are not given back", live() - base);
 }
 
-/// Catalogue: B12, an application that does not read what comes in order.
+/// docs/security.md B12, an application that does not read what arrives in order.
 #[test]
 fn sec_b12_unread_buffers_stay_in_the_budget_by_the_allocators_account() {
     let mut crowd = Crowd::new(|config| config.memory_budget = 64 << 20);

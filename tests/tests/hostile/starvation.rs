@@ -1,4 +1,5 @@
-//! Honest transfers beside peers that hold memory and do not get on (docs/security.md, B8, B9, B12; CVE-2008-4609).
+//! Honest transfers beside peers that hold memory and make no progress (docs/security.md, B8, B9, B12;
+//! CVE-2008-4609).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +30,7 @@ const FETCHES: usize = 4;
 const FETCH_BYTES: usize = 4 << 20;
 const DELAY: Duration = Duration::from_millis(10);
 
-/// When a packet arrives, in which order, and whether at the server.
+/// The arrival time of a packet, its order, and whether it goes to the server.
 type Flying = (Instant, u64, bool, Vec<u8>);
 
 /// A server, its hostile peers and an honest client, 10 ms apart.
@@ -37,14 +38,14 @@ struct World {
     crowd: Crowd,
     pin: Pin,
     client: Host,
-    /// What is on its way.
+    /// Packets in transit.
     wire: BinaryHeap<Reverse<Flying>>,
     serial: u64,
     /// What the server still has to write, by connection.
     serving: Vec<(ConnectionId, usize)>,
     /// What the client has read, by connection, and when it had all.
     fetched: Vec<(ConnectionId, usize, Option<Instant>)>,
-    /// Pinned connections that the server's application was told are over.
+    /// Pinned connections whose end was reported to the server's application.
     told: Vec<ConnectionId>,
 }
 
@@ -90,7 +91,7 @@ impl World {
         self.serial += 1;
     }
 
-    /// What a hostile peer says to this segment.
+    /// A hostile peer's answer to this segment.
     fn answer(&self, to: SocketAddr, got: &Seg) -> Option<Seg> {
         let peer = &self.crowd.peers[usize::from(to.port() - FIRST_PORT)];
         let ack = seg(ACK).seq(1).ack(peer.next);
@@ -103,7 +104,7 @@ impl World {
         }
     }
 
-    /// All that happens at this moment.
+    /// Everything that happens at this time.
     fn settle(&mut self) {
         let now = self.crowd.host.now;
         loop {
@@ -188,7 +189,7 @@ impl World {
         self.settle();
     }
 
-    /// How long each fetch takes, ten seconds after all peers have come.
+    /// How long each fetch takes, ten seconds after all peers have connected.
     fn fetches(&mut self) -> Vec<Duration> {
         let start = self.crowd.host.now + Duration::from_secs(10);
         self.run_until(start);
@@ -213,7 +214,8 @@ fn honest_transfers_keep_half_their_rate_beside(pin: Pin) {
     let (used, limit) = world.crowd.host.endpoint.memory();
     assert!(used <= limit, "{used} of {limit}");
 
-    // Resets are reported and counted; they hit those that have held on for longest, and no more than needed.
+    // Resets are reported and counted; they hit the connections that have held memory longest, and no more
+    // than needed.
     let endpoint = &world.crowd.host.endpoint;
     let reset = |id| endpoint.connection(id).and_then(|c| c.error()) == Some(ConnectionError::OutOfMemory);
     let gone: Vec<bool> = world.crowd.peers.iter().map(|peer| reset(peer.id)).collect();

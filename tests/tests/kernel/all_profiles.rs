@@ -1,9 +1,9 @@
 //! 16 MB to and from the Linux kernel's TCP under every profile that devices may use, at 0, 1 and 5 % loss.
 //!
-//! All transfers of one loss run at once on one stack: most of their time they wait for timers. At 5 % loss a sender of 1988
-//! to 1998 meets a timeout of 1 to 3 s for every second lost packet or so, and the time of a transfer is their number; so
-//! packets are 9,000 bytes long, which makes them 1,900 and the losses 94. What a transfer may take is twice what
-//! `ackclock_tests::model` says, and what a slow machine may add.
+//! All transfers of one loss run at once on one stack: they mostly wait for timers. At 5 % loss a sender of
+//! 1988 to 1998 has a timeout of 1 to 3 s for about every second lost packet, and their number decides the
+//! time of a transfer. So packets are 9,000 bytes long, which makes them 1,900 and the losses 94. A transfer
+//! may take twice what `ackclock_tests::model` says, plus what a slow machine may add.
 
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,7 @@ fn settings(profile: &Profile) -> TcpConfig {
     tcp
 }
 
-/// What a transfer may take.
+/// The longest that a transfer may take.
 struct Limit {
     modelled: Duration,
     loss: u32,

@@ -1,4 +1,4 @@
-//! Programs that everybody has, as clients and as servers of the stack: `curl`, `nc`, Python.
+//! Common programs as clients and as servers of the stack: `curl`, `nc`, Python.
 
 use std::io;
 use std::time::Duration;
@@ -70,7 +70,8 @@ fn stack_sends_to_nc_and_receives_from_it() {
         let nc = Program::start("nc", &["-N", "-l", &addr.ip().to_string(), "9"], data);
         let stream = eventually(|| stack.connect(addr)).await;
         let (mut reader, mut writer) = stream.into_split();
-        // Not both ways at once: Debian's nc ends when the network's data does, whatever it has still to send.
+        // Not both ways at once: Debian's nc ends when the network's data does, whatever it has still to
+        // send.
         assert_eq!(within(LIMIT, &stack, receive(&mut reader)).await.unwrap(), expected);
         let sent = within(LIMIT, &stack, send(&mut writer, LEN, 7)).await.unwrap();
         writer.shutdown().await.unwrap();

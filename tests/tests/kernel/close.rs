@@ -90,7 +90,8 @@ fn what_the_kernel_sent_before_its_reset_is_read_to_the_last_byte() {
     });
 }
 
-/// The same with the kernel as the one who reads: the sequence of results is the one asked of the stack above.
+/// The same with the kernel as the one who reads: the sequence of results is the one asked of the stack
+/// above.
 #[test]
 fn the_kernel_reads_what_the_stack_sent_before_its_reset() {
     each_scene(|stack, family| async move {
@@ -114,7 +115,7 @@ fn the_kernel_reads_what_the_stack_sent_before_its_reset() {
 #[test]
 fn an_end_of_stream_before_the_reset_stays_one_on_both_sides() {
     each_scene(|stack, family| async move {
-        // The kernel sends its FIN, and resets later: data arrives that nobody will read.
+        // The kernel sends its FIN, and a reset later: data arrives that will not be read.
         let (mut ours, mut theirs) = joined(&stack, family).await;
         theirs.write_all(LAST_WORDS).await.unwrap();
         theirs.shutdown().await.unwrap();
@@ -176,7 +177,7 @@ fn abort_amid_a_transfer_resets_the_kernel() {
         send(&mut ours, LEN, 1).await.unwrap();
         ours.abort();
         let read = within(LIMIT, &stack, reading).await.unwrap();
-        // What had been acknowledged may all have been read before: then there was nothing left to reset.
+        // What had been acknowledged may all have been read before: then nothing was left to reset.
         assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
     });
 }
@@ -214,7 +215,7 @@ fn dropped_stream_still_delivers_what_was_written() {
     });
 }
 
-/// What a reader with a small buffer is given: each result, and after the text the error.
+/// The results of a reader with a small buffer: each result, and after the text the error.
 async fn read_on_after_reset(
     stack: &Stack,
     reader: &mut (impl AsyncRead + Unpin),
@@ -228,7 +229,7 @@ async fn read_on_after_reset(
     seen
 }
 
-/// The kernel's answer, to which the stack is held, too.
+/// The kernel's answer, which the stack must match.
 fn text_and_reset() -> Vec<Result<Vec<u8>, ErrorKind>> {
     let text = LAST_WORDS.chunks(6).map(|part| Ok(part.to_vec()));
     text.chain([Err(ErrorKind::ConnectionReset)]).collect()

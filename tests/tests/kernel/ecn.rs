@@ -28,7 +28,7 @@ fn accurate_offer_falls_back_to_what_the_kernel_knows() {
     });
 }
 
-/// Linux takes part in Accurate ECN where `tcp_ecn` may be 3; where it may not, the kernel stays with the classic form.
+/// Linux supports Accurate ECN where `tcp_ecn` may be 3; elsewhere the kernel uses the classic form.
 #[test]
 fn accurate_ecn_where_the_kernel_has_it() {
     in_namespace(|| async {

@@ -80,7 +80,7 @@ where
     }
 }
 
-// Both end by telling what the kernel of their namespace has counted.
+// Both end by returning the counters of the kernel of their namespace.
 const SERVER: &str = "
 import socket, sys
 def counter(name):

@@ -1,4 +1,4 @@
-//! Peers that vanish: a link that is taken down, an address that is removed, a process that is killed, silence.
+//! Peers that vanish: a link goes down, an address is removed, a process is killed, a path falls silent.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ time.sleep(600)";
         stream.write_all(&[1; 10_000]).await.unwrap();
         wait_until_acknowledged(&stream).await;
         peer.kill();
-        // The kernel closes for the process, with data that was not read: a reset.
+        // The kernel closes for the process, with unread data: a reset.
         let error = within(LIMIT, &stack, stream.read(&mut [0; 1])).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
@@ -107,7 +107,7 @@ fn stack_that_has_gone_is_reset_by_the_one_that_follows() {
     in_namespace(|| async {
         let first = stack(OffloadMode::Off);
         let (ours, mut theirs) = joined(&first, Family::V4).await;
-        // A process that is killed takes its stack along without a word.
+        // A killed process takes its stack along, which sends nothing.
         std::mem::forget(ours);
         let device_gone = first.clone();
         ip(&format!("link del {TUN}"));

@@ -1,4 +1,4 @@
-//! Transfers each way through a network that loses, reorders and doubles packets.
+//! Transfers each way through a network that loses, reorders and duplicates packets.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ fn loss_reordering_duplication_and_corruption_together() {
     });
 }
 
-/// Data comes in batches, and the kernel's sender repeats what no acknowledgement reports: with BBR that was a tenth of it.
+/// Data arrives in batches, and the kernel's sender retransmits what no acknowledgement reports: with BBR
+/// that was a tenth of it.
 #[test]
 fn kernel_repeats_what_was_lost_and_little_else() {
     in_namespace(|| async {
@@ -61,7 +62,8 @@ fn kernel_repeats_what_was_lost_and_little_else() {
 
 type Statistics = ackclock_device::impair::Statistics;
 
-/// IPv4 packet by packet and IPv6 with the kernel's offload. `check` sees what the network did to both directions.
+/// IPv4 packet by packet and IPv6 with the kernel's offload. `check` gets the network's counters of both
+/// directions.
 fn each_family(settings: Settings, check: impl Fn(Statistics, Statistics) + Send + Sync + 'static) {
     in_namespace(move || async move {
         for (family, mode) in [(Family::V4, OffloadMode::Off), (Family::V6, OffloadMode::On)] {

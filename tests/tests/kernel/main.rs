@@ -1,6 +1,6 @@
-//! The stack and the Linux kernel's TCP, in namespaces that each test makes for itself.
+//! The stack and the Linux kernel's TCP, in namespaces that each test makes.
 //!
-//! Tests begin in the order of their names, and those that wait for timers for minutes should begin first.
+//! Tests start in the order of their names, and those that wait minutes for timers should start first.
 
 mod all_profiles;
 mod children;

@@ -52,7 +52,7 @@ async fn thousand(family: Family, mode: OffloadMode) {
     })
     .await;
 
-    // Who got which peer is not known; every hash sent must be received once.
+    // The pairing is not known; every hash sent must be received once.
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     within(LIMIT, &stack, async {
         while let Some(end) = ends.join_next().await {
@@ -75,8 +75,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut reader, mut writer) = tokio::io::split(stream);
-    // A stack that answered with a SYN cookie, as it does beyond 256 half-open connections from one host, knows nothing of a
-    // client whose last ACK was lost until that client sends.
+    // A stack that answered with a SYN cookie, as it does beyond 256 half-open connections from one host,
+    // knows nothing of a client whose last ACK was lost until that client sends.
     writer.write_all(b"!").await.unwrap();
     reader.read_exact(&mut [0]).await.unwrap();
     all_open.wait().await;

@@ -1,7 +1,8 @@
-//! Links of other sizes than the stack's: told by routers' ICMP, changed amid a transfer, changed on the device itself.
+//! Links with another MTU than the stack's: reported by routers' ICMP, changed amid a transfer, changed on
+//! the device itself.
 //!
-//! The scene: the kernel beside the stack is a router, a second router follows, then a host of the kernel's. Both ends
-//! see links of 1,500 bytes; the link between the routers is smaller.
+//! The scene: the kernel beside the stack is a router, a second router follows, then a host with the kernel's
+//! TCP. Both ends see links of 1,500 bytes; the link between the routers is smaller.
 //!
 //! ```text
 //! stack ─ tun0 ─ near router ═ small link ═ far router ─ 1500 ─ host

@@ -50,7 +50,7 @@ fn one_stack_on_two_queues_keeps_each_flow_at_its_queue() {
         assert_eq!(opened.iter().sum::<u64>(), u64::from(CLIENTS), "{opened:?}");
         assert!(opened.iter().all(|&opened| opened > 4), "{opened:?}");
         let counters = stack.counters();
-        // The SYN came by the queue of the flow's hash, and the answer keeps it there.
+        // The SYN arrived on the queue of the flow's hash, and the answer keeps it there.
         assert_eq!(counters.strays_handed_over, 0, "of {} packets", counters.packets_received);
         assert_eq!((counters.dropped_strays, counters.resets_sent), (0, 0));
     });
@@ -67,8 +67,8 @@ fn a_flow_stays_at_its_queue_until_it_is_silent_and_then_all_of_it_arrives() {
             pairs.push((stream.unwrap(), accepted.unwrap().0));
         }
         assert_eq!(each(&stack, |counters| counters.opened_actively), [FLOWS / 2; 2]);
-        // Linux `drivers/net/tun.c` notes by which queue a packet came after it has handled it: the answer to a SYN still
-        // goes by the hash.
+        // Linux `drivers/net/tun.c` records the queue of a packet after it has handled it: the answer to a
+        // SYN still goes by the hash.
         let begun = stack.counters().strays_handed_over;
         assert!(begun <= FLOWS, "{begun}");
 
@@ -125,7 +125,7 @@ fn datagrams_by_either_queue_come_to_one_socket() {
     });
 }
 
-/// One stack on both queues of `tun0`, where nothing is sent but what a test sends.
+/// One stack on both queues of `tun0`, on which only the test sends.
 fn two_queues(mode: OffloadMode) -> Stack {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     let (queues, fell_back) = open_queues(TUN, mode, 2).unwrap();
@@ -159,7 +159,7 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-/// One of the kernel's clients: what it sends comes back whole.
+/// One of the kernel's clients: it gets back all that it sends.
 async fn echo(number: u8) {
     let mut stream = net::TcpStream::connect(Family::V4.stack(80)).await.unwrap();
     let data = vec![number; 200_000];

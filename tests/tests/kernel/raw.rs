@@ -1,12 +1,13 @@
-//! A stack on the host's own address through raw and packet sockets, against the kernel across a veth pair and over the
-//! loopback interface.
+//! A stack on the host's own address through raw and packet sockets, against the kernel across a veth pair
+//! and over the loopback interface.
 //!
 //! ```text
 //! stack ┐
 //! kernel┴ 10.77.0.1, fd77::1 ─ near ═ far ─ 10.77.0.2, fd77::2 kernel
 //! ```
 //!
-//! What the kernel sends over veth and loopback never gets its checksum, and comes in packets of up to 64 KB.
+//! What the kernel sends over veth and loopback never gets its checksum, and arrives in packets of up to
+//! 64 KB.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -86,7 +87,8 @@ fn raw_device_learns_the_mtu_of_a_route_for_ipv6() {
 fn raw_device_follows_an_interface_whose_mtu_shrinks() {
     in_namespaces_with(Needs::Raw, |[near, far]: [Namespace; 2]| {
         join(&near, &far);
-        // The kernel's own packets fit from the start: no router would tell it, and the cable drops what is too long.
+        // The kernel's own packets fit from the start: no router would inform it, and the cable drops longer
+        // ones.
         far.ip("route change 10.77.0.0/24 dev far src 10.77.0.2 mtu 1300 advmss 1460");
         let theirs = far.handle().spawn(echo_digest(Family::V4));
         near.run(async move {
@@ -94,7 +96,7 @@ fn raw_device_follows_an_interface_whose_mtu_shrinks() {
             let mut ours = dial(&stack, Family::V4).await;
             let first = send(&mut ours, LEN / 2, 1).await.unwrap();
             assert_eq!((first.bytes, ours.info().unwrap().pmtu), (LEN / 2, 1500));
-            // Within the second in which the device has not asked again, the kernel refuses what is too long.
+            // Within the second before the device asks again, the kernel refuses packets that are too long.
             ip("link set near mtu 1300");
             send(&mut ours, LEN / 2, 2).await.unwrap();
             ours.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! Sequences of segments and calls, answered as Linux answers them but for the rows of `docs/linux.md`.
+//! Sequences of segments and calls, answered as Linux answers them except for the rows of `docs/linux.md`.
 
 use ackclock_tests::linux::judge_seeds;
 use ackclock_tests::linux::rows::{ROWS, table};

@@ -1,4 +1,5 @@
-//! UDP and ICMP between the stack and the kernel: datagrams both ways, ports without sockets, echo, fragments.
+//! UDP and ICMP between the stack and the kernel: datagrams both ways, ports without sockets, echo,
+//! fragments.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -21,7 +22,7 @@ fn datagrams_go_both_ways_packet_by_packet() {
 
 #[test]
 fn datagrams_go_both_ways_with_offload() {
-    // There the kernel leaves the checksums of its datagrams unfinished.
+    // There the kernel leaves the checksums of its datagrams incomplete.
     in_namespace(|| both_ways(OffloadMode::On));
 }
 
@@ -78,7 +79,7 @@ fn what_the_kernel_cuts_into_datagrams_is_received_in_one_call_with_their_size()
                         received.extend_from_slice(&buf[..meta.len]);
                     }
                     assert_eq!(received, data, "{len} bytes by {size}");
-                    // And back, cut here; the kernel says what it has put together again, if anything.
+                    // And back, cut here; the kernel reports what it has coalesced, if anything.
                     let to = Some(family.kernel(7000));
                     let transmit =
                         UdpTransmit { segment_size: Some(size.into()), ..UdpTransmit::new(&data, to) };
@@ -148,7 +149,7 @@ fn an_echo_request_of_the_kernel_is_answered() {
     });
 }
 
-/// What `ping` does, once, with so many bytes.
+/// What `ping` does, once, with this many bytes.
 fn ping(family: Family, len: usize) -> io::Result<()> {
     let is_v4 = family == Family::V4;
     let (domain, protocol, request, reply) = match family {

@@ -1,5 +1,5 @@
-//! Estimates of the bandwidth at the start of live connections, over a path of a known rate: Allman and Paxson, SIGCOMM
-//! 1999, §3, at the sender, where they set ssthresh, and at the receiver.
+//! Estimates of the bandwidth at the start of live connections, over a path of a known rate: Allman and
+//! Paxson, SIGCOMM 1999, §3, at the sender, where they set ssthresh, and at the receiver.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use ackclock_tests::pair::{Pair, Scenario};
 
 const RATE_BPS: u64 = 8_000_000;
 const DELAY: Duration = Duration::from_millis(25);
-/// Packets that wait before the bottleneck: a little less than a round trip is worth, 33.
+/// Packets that wait before the bottleneck: a little less than the 33 of a round trip.
 const QUEUE: usize = 30;
-/// Payload in bytes a second, IP and TCP headers off.
+/// Payload in bytes a second, without IP and TCP headers.
 const GOODPUT: u64 = RATE_BPS / 8 * 1448 / 1500;
 
 /// A sender without a pacer, whose bursts show the bottleneck's spacing.
@@ -26,8 +26,8 @@ fn sender(start_up: Option<&str>) -> TcpConfig {
     }
 }
 
-/// What both ends say at the end of a transfer from client to server, with room for so many packets before the
-/// bottleneck.
+/// The estimates of both ends at the end of a transfer from client to server, with room for this many packets
+/// before the bottleneck.
 fn transfer(tcp: [TcpConfig; 2], queue_packets: usize, total: u64) -> ([ConnectionInfo; 2], u64) {
     let path = Faults { rate_bps: Some(RATE_BPS), queue_packets, ..Faults::none(DELAY) };
     let scenario = Scenario::transfer(3, total, tcp, &path);

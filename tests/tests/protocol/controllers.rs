@@ -1,5 +1,5 @@
-//! Every congestion controller on real connections in virtual time: bytes are compared one by one, and the oracles of the
-//! pair are asked after every step. Profiles, with all their choices, are in `profiles.rs`.
+//! Every congestion controller on real connections in virtual time: every byte is compared, and the oracles
+//! of the pair run after every step. Profiles, with all their choices, are in `profiles.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use ackclock_tests::pair::{Pair, Report, Scenario};
 
 const BYTES: u64 = 1_000_000;
 
-/// A transfer from client to server over 20 Mbit/s, 20 ms and a queue of 50 packets, with this loss both ways.
+/// A transfer from client to server over 20 Mbit/s, 20 ms and a queue of 50 packets, with this loss both
+/// ways.
 fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Report {
     let tcp = TcpConfig { congestion, ..TcpConfig::default() };
     let path = Faults {
@@ -38,7 +39,8 @@ fn every_controller_completes_a_transfer_whatever_is_lost() {
     }
 }
 
-/// Loss must slow a controller that answers it: a window that grows through losses would fill the queue again and again.
+/// Loss must slow a controller that responds to it: a window that grows through losses would fill the queue
+/// again and again.
 #[test]
 fn losses_do_not_fill_the_queue() {
     for name in ["cubic", "reno", "newreno", "vegas"] {

@@ -1,5 +1,6 @@
-//! Settings at the ends of their ranges. Whatever they say, no arithmetic overflows (this build checks all of it) and nothing
-//! waits that cannot come: a life of a connection is gone through with each. How well it goes does not matter.
+//! Settings at the ends of their ranges. Whatever their values, no arithmetic overflows (this build checks
+//! all of it) and no connection hangs: a connection runs from start to end with each. Its performance does
+//! not matter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +135,7 @@ fn clocks_at_their_extremes() {
     }
 }
 
-/// Tries each field with each value; `run` is given what sets it.
+/// Tries each field with each value; `run` gets the function that sets it.
 fn each<T, V: Copy>(fields: &[fn(&mut T, V)], values: &[V], run: impl Fn(&dyn Fn(&mut T))) {
     for field in fields {
         for &value in values {

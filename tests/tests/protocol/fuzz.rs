@@ -1,8 +1,8 @@
-//! Arbitrary lives of an endpoint: a corpus that is kept, every combination of choices, and random ones.
+//! Arbitrary lives of an endpoint: a permanent corpus, every combination of choices, and random ones.
 //!
-//! `fuzz/corpus/connection` holds inputs of [`ackclock_tests::fuzz::run`], each under a name that says why it is kept, and
-//! `fuzz/corpus/packet` packets. `FUZZ_LIVES=n` lives n random lives instead of a few; an input that fails is written to the
-//! temporary directory of the tests, to be looked at and kept.
+//! `fuzz/corpus/connection` holds inputs of [`ackclock_tests::fuzz::run`], each under a name that says why it
+//! is kept, and `fuzz/corpus/packet` packets. `FUZZ_LIVES=n` runs n random lives instead of a few; a failing
+//! input is written to the temporary directory of the tests, for inspection.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +38,7 @@ fn every_packet_of_the_corpus_is_survived() {
     }
 }
 
-/// Each recovery, each set of undo proofs, each form of ECN and each policy of acknowledging, with each other.
+/// All combinations of recovery, undo proofs, form of ECN and acknowledgement policy.
 #[test]
 fn every_combination_of_choices_is_survived() {
     let mut sum = Outcome::default();
@@ -48,7 +48,7 @@ fn every_combination_of_choices_is_survived() {
         }
     }
     println!("{sum:?}");
-    // Lives that never get anywhere prove nothing.
+    // Lives without progress prove nothing.
     assert!(
         sum.established > 5_000 && sum.sent > 20_000_000 && sum.read > 1_000_000 && sum.again > 10_000,
         "{sum:?}"
@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// The life of a seed; its bytes are written down if it is not survived.
+/// The life of a seed; its bytes are written to a file if it fails.
 fn live(seed: u64, choices: Option<Choices>) -> Outcome {
     let mut rng = Rng::new(seed);
     let bytes: Vec<u8> = (0..rng.between(50, 1_500)).map(|_| rng.next_u64() as u8).collect();

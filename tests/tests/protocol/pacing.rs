@@ -1,4 +1,4 @@
-//! What pacing does to the queue at a bottleneck, and to throughput, in virtual time.
+//! The effect of pacing on the queue at a bottleneck, and on throughput, in virtual time.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
 
-/// 10 Mbit/s and 50 ms: 43 segments are on their way when the path is full.
+/// 10 Mbit/s and 50 ms: 43 segments are in flight when the path is full.
 const PATH_SEGMENTS: usize = 43;
 const SEGMENT: usize = 1448;
 
-/// What `plan` does to the path when the receiver's window is `window` segments at most.
+/// The result of `plan` on the path when the receiver's window is at most `window` segments.
 fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
     let path = Faults {
         rate_bps: Some(10_000_000),
@@ -37,7 +37,7 @@ const TIME_WAIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn paced_start_needs_a_short_queue() {
-    // The window fits the path, so what queues is bursts.
+    // The window fits the path, so only bursts queue.
     let with = run(&TcpConfig::default(), Plan::plain(1_000_000), PATH_SEGMENTS - 3).links[0];
     let without = run(&unpaced(), Plan::plain(1_000_000), PATH_SEGMENTS - 3).links[0];
     println!("with pacing {} packets at most, without {}", with.queue_max, without.queue_max);

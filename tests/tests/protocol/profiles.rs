@@ -1,8 +1,9 @@
-//! 16 MB under every profile on real connections in virtual time: both ends of the profile's time, and either end against
-//! today's. Every byte read is compared with the byte written, and the oracles of the pair are asked after every step.
+//! 16 MB under every profile on real connections in virtual time: both ends of the profile's time, and either
+//! end against today's. Every byte read is compared with the byte written, and the oracles of the pair run
+//! after every step.
 //!
-//! A transfer may take twice the time that `ackclock_tests::model` says; the table of both times is printed with
-//! `cargo test -p ackclock-tests --test protocol profiles -- --nocapture`.
+//! A transfer may take twice the time that `ackclock_tests::model` says; the table of both times is printed
+//! with `cargo test -p ackclock-tests --test protocol profiles -- --nocapture`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -54,7 +55,7 @@ fn both_ends_of_each_profile_move_16_mb_in_packets_that_devices_cut_and_merge() 
     }
 }
 
-/// Runs each profile at each loss; `ends` says who sends and who receives.
+/// Runs each profile at each loss; `ends` chooses the sender and the receiver.
 fn every_profile(path: Path, ends: impl Fn(Profile) -> [Profile; 2]) {
     let mut failed = Vec::new();
     for profile in Profile::all() {

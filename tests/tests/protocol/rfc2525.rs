@@ -233,7 +233,7 @@ fn p10_timeout_is_backed_off_until_new_data_is_acknowledged() {
     // A duplicate ACK says nothing new.
     s.peer_ack(1, 1);
     assert_eq!(s.info().rto, backed_off);
-    // Karn: an ACK of retransmitted data is no sample, and the backoff stays until one is possible.
+    // Karn: an ACK of retransmitted data gives no sample, and the backoff stays until one is possible.
     s.peer_ack(1, flight[0].end());
     assert!(s.info().srtt <= RTT * 2);
 }

@@ -1,8 +1,9 @@
 //! Every state × every segment around every edge, against the oracle (RFC 9293 §3.10.7).
 //!
-//! Flags 2^6 × 7 sequence numbers × 8 acknowledgement numbers × 4 lengths × 3 receive windows × 12 states × 3 placements
-//! of the sequence numbers (around 0, 2^31 and 2^32) are 1,548,288 cells; each builds its connection anew. The sequence
-//! numbers of both sides are placed so that the numbers compared lie on both sides of the wrap.
+//! Flags 2^6 × 7 sequence numbers × 8 acknowledgement numbers × 4 lengths × 3 receive windows × 12 states × 3
+//! placements of the sequence numbers (around 0, 2^31 and 2^32) are 1,548,288 cells; each builds a new
+//! connection. The sequence numbers of both sides are placed so that the numbers compared lie on both sides
+//! of the wrap.
 //!
 //! `STATE_TABLE_STRIDE=n` runs every n-th cell; the default is every cell.
 
@@ -46,7 +47,7 @@ table! {
     time_wait_answers_as_the_oracle_says: TimeWait,
 }
 
-/// What was seen of a segment's processing.
+/// The observed effect of a segment.
 #[derive(Debug)]
 struct Seen {
     sent: Vec<Seg>,
@@ -122,7 +123,7 @@ fn scene(phase: Phase, place: u32, window: WindowLeft) -> Scene {
     Scene { start, irs: place.wrapping_sub(filled + 1), window, acked: true }
 }
 
-/// Every segment of the table, for a connection that stands so.
+/// Every segment of the table, for a connection in this situation.
 fn segments(view: &View) -> impl Iterator<Item = Seg> + use<> {
     let (wnd, rcv_nxt, una, nxt) = (view.rcv_wnd, view.rcv_nxt, view.una, view.nxt);
     let max_wnd = u32::from(PEER_WINDOW);
@@ -213,7 +214,7 @@ fn phase_after(before: Phase, script: &mut Script, view: &View, sent: &[Seg]) ->
     }
 }
 
-/// A half-open connection cannot be looked at; whether it lives is told by the last ACK of the handshake.
+/// A half-open connection is not visible; the last ACK of the handshake shows whether it lives.
 fn half_open_or_gone(script: &mut Script, view: &View) -> Phase {
     let last = Seg { seq: view.rcv_nxt, ack: view.nxt, ..seg(ACK).window(PEER_WINDOW) };
     script.raw(&Frame::new(script.remote, script.local, last).to_bytes());
@@ -227,7 +228,7 @@ fn agrees(view: &View, outcome: &Outcome, seen: &Seen) -> bool {
     let syn_phase =
         matches!(view.phase, Phase::SynSent | Phase::SynReceivedActive | Phase::SynReceivedPassive);
     let payload_acked = if syn_phase { 0 } else { outcome.acked.min(IN_FLIGHT as u32) };
-    // What a connection that is over still shows is its own affair.
+    // What a connection still shows after its end is not compared.
     let over = matches!(seen.phase, Phase::Closed) && view.phase != Phase::Closed;
     answered(view, outcome.reply, &seen.sent)
         && outcome.phase == seen.phase

@@ -1,6 +1,7 @@
 //! Two endpoints under seeded faults: every byte that is written is read, in order, once.
 //!
-//! `SIM_SEED=n cargo test -p ackclock-tests --test protocol transfer` replays one seed; `SIM_SEEDS=n` runs the first n.
+//! `SIM_SEED=n cargo test -p ackclock-tests --test protocol transfer` replays one seed; `SIM_SEEDS=n` runs
+//! the first n.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -9,9 +10,9 @@ use ackclock_tests::pair::{Pair, Report, Scenario};
 
 const SEEDS: u64 = 240;
 
-/// Seeds that once failed, each with what was wrong.
+/// Seeds that once failed, each with its cause.
 const REGRESSIONS: [u64; 1] = [
-    // An acknowledgement that came late moved SND.UNA, and SND.UNA + SND.WND beyond the window offered.
+    // A late acknowledgement moved SND.UNA, and SND.UNA + SND.WND beyond the window offered.
     760,
 ];
 

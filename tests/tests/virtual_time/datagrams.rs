@@ -1,4 +1,5 @@
-//! What is not TCP on a simulated network: datagrams, echo, other packets, and a stack that reaches itself.
+//! Traffic besides TCP on a simulated network: datagrams, echo, other packets, and a stack that reaches
+//! itself.
 
 use std::io::ErrorKind;
 use std::time::Duration;

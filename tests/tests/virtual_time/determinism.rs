@@ -34,7 +34,8 @@ fn another_seed_gives_other_packets_and_every_client_an_answer_or_its_timeout() 
     assert!(results.iter().filter(|bytes| **bytes > 0).count() >= 6, "{results:?}");
 }
 
-/// `.ci/run` has a build without debug assertions find the same number: the program `virtual-hash` of this package.
+/// `.ci/run` checks that a build without debug assertions finds the same number: the program `virtual-hash`
+/// of this package.
 #[test]
 fn the_packets_of_a_pinned_program_are_the_same_in_every_build() {
     assert_eq!(hash(5).0, PINNED);
@@ -48,7 +49,8 @@ fn the_traces_of_a_pinned_program_are_the_same_in_every_build() {
     assert_eq!(found, PINNED_TRACE);
 }
 
-/// Of the programs built by `RUSTFLAGS="--cfg tokio_unstable"` alone: no other tokio can be told where the order comes from.
+/// Only for programs built with `RUSTFLAGS="--cfg tokio_unstable"`: no other tokio accepts a seed for its
+/// order.
 #[cfg(tokio_unstable)]
 #[test]
 fn the_order_that_select_draws_is_the_seeds() {

@@ -1,4 +1,4 @@
-//! What goes wrong: a sentence says what, and nothing hangs.
+//! Failures: the message says what failed, and nothing hangs.
 
 use std::time::Duration;
 

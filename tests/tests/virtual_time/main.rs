@@ -1,4 +1,5 @@
-//! Async code on a simulated network (`ackclock_sim::VirtualNetwork`): times, traffic, determinism, and what goes wrong.
+//! Async code on a simulated network (`ackclock_sim::VirtualNetwork`): times, traffic, determinism, and
+//! failures.
 
 mod datagrams;
 mod determinism;

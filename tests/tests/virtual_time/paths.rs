@@ -1,4 +1,4 @@
-//! Paths: loss, a blackout, traffic beside, and two who share.
+//! Paths: loss, a blackout, competing traffic, and two flows that share one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Time: tokio's clock and the network's are one, to the nanosecond, and nothing happens late.
+//! Time: tokio's clock and the network's are the same, to the nanosecond, and nothing happens late.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -159,8 +159,8 @@ fn small_writes_leave_at_once_or_wait_as_nagle_says() {
     assert!(gap(false) > 40_000_000);
 }
 
-/// A stack here acknowledges before its program reads, as on a device, and an application of the simulator's reads at once;
-/// but for such acknowledgements the two do the same.
+/// A stack here acknowledges before its program reads, as on a device, and an application of the simulator
+/// reads at once; apart from such acknowledgements the two do the same.
 #[test]
 fn a_transfer_is_like_the_one_that_the_simulator_makes_itself() {
     const BYTES: u64 = 5_000_000;

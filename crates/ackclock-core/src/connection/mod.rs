@@ -8,7 +8,7 @@
 //! - [`transmit`] decides what leaves, mostly in [`fresh`]; [`quiet`] finds that nothing does; [`header`]
 //!   writes the bytes;
 //! - [`acks`]: what acknowledgements report;
-//! - [`timeouts`]: deadlines;
+//! - [`timeouts`]: timers and deadlines;
 //! - [`pinned`]: connections that hold memory without progress;
 //! - [`ecn`]: ECN marks are negotiated, echoed and read;
 //! - [`tracing`]: what a trace records;

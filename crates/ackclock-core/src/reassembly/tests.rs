@@ -16,7 +16,7 @@ fn reassembler() -> Reassembler {
     Reassembler::new(ReassemblyConfig::default())
 }
 
-/// A datagram of `len` bytes from the host of this number, as one packet.
+/// A datagram of `len` bytes from host `host`, as one packet.
 fn whole(v6: bool, host: u8, len: usize) -> Vec<u8> {
     let (src, dst) = if v6 {
         (format!("[fd00::{host:x}]:5"), "[fd00::1]:7")
@@ -111,7 +111,7 @@ proptest! {
         prop_assert!(UdpDatagram::parse(ip.src, ip.dst, bytes, ackclock_wire::ChecksumState::Complete).is_ok());
     }
 
-    /// Whatever comes, nothing panics, no bound is broken, and the accounts are right.
+    /// Arbitrary fragments cause no panic, break no bound, and leave the accounts right.
     #[test]
     fn no_sequence_of_fragments_breaks_a_bound(
         steps in prop::collection::vec((0u8..3, 0u16..4, 0usize..20, 1usize..12, any::<bool>(), any::<bool>()), 1..200),
@@ -152,7 +152,8 @@ proptest! {
 fn overlapping_fragments_discard_the_packet_and_what_still_comes_of_it() {
     for v6 in [false, true] {
         let packet = whole(v6, 9, 400);
-        // Into the one before, into the one behind, within one, around one, and other bytes in the same place.
+        // Overlaps into the one before, into the one behind, within one, around one, and other bytes in the
+        // same place.
         for (from, to) in [(88, 160), (160, 248), (104, 184), (80, 264), (96, 192)] {
             let mut reassembler = reassembler();
             let budget = budget();
@@ -168,7 +169,7 @@ fn overlapping_fragments_discard_the_packet_and_what_still_comes_of_it() {
             for piece in cut(&packet, 1, 96) {
                 assert_eq!(reassembler.push(at(1), &budget, &piece), Outcome::Overlap);
             }
-            // Its time passes, and the name is free.
+            // Its time expires, and its identification is free.
             assert_eq!(reassembler.expire(at(60)), Some(None), "no error is sent about it");
             assert_eq!(reassembler.push(at(61), &budget, &fragment(&packet, 1, 0, 96, true)), Outcome::Waits);
         }
@@ -199,12 +200,12 @@ fn teardrop_and_ping_of_death_are_refused() {
     // The second fragment ends within the first (CVE-1999-0015).
     assert_eq!(reassembler.push(at(0), &budget(), &fragment(&packet, 1, 0, 104, true)), Outcome::Waits);
     assert_eq!(reassembler.push(at(0), &budget(), &fragment(&packet, 1, 24, 28, false)), Outcome::Overlap);
-    // The end would be behind the longest packet (CVE-1999-0128).
+    // The end would lie beyond the longest packet (CVE-1999-0128).
     let mut death = fragment(&packet, 2, 0, 400, false);
     death[6..8].copy_from_slice(&(65_528_u16 / 8).to_be_bytes());
     fix(&mut death);
     assert_eq!(reassembler.push(at(0), &budget(), &death), Outcome::Malformed(IpError::Length));
-    // A length that is no multiple of 8, though more follows; nothing at all; a header of TCP in two pieces.
+    // A length that is not a multiple of 8, though more follows; an empty one; a TCP header in two pieces.
     assert!(matches!(
         reassembler.push(at(0), &budget(), &fragment(&packet, 3, 0, 100, true)),
         Outcome::Malformed(_)
@@ -222,7 +223,7 @@ fn teardrop_and_ping_of_death_are_refused() {
 #[test]
 fn a_first_fragment_of_ipv6_without_all_headers_is_refused() {
     let mut packet = whole(true, 9, 400);
-    // A destination options header that would go on in the next fragment.
+    // A destination options header that continues in the next fragment.
     packet[6] = 60;
     packet[40..48].copy_from_slice(&[17, 4, 1, 4, 0, 0, 0, 0]);
     let outcome = reassembler().push(at(0), &budget(), &fragment(&packet, 1, 0, 16, true));

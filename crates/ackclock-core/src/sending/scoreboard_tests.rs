@@ -1,4 +1,4 @@
-//! The scoreboard against a naive model: one entry for each byte.
+//! The scoreboard against a naive model with one entry per byte.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ enum Byte {
     Sacked,
 }
 
-/// The model: what each unacknowledged byte is, from `una` on.
+/// The model: the state of each unacknowledged byte, from `una` on.
 #[derive(Debug, Default)]
 struct Model {
     una: u64,
@@ -229,13 +229,13 @@ fn records_made_by_one_call_split_anywhere_and_stay_in_order() {
     assert_eq!(board.last_segment(), Some((at(490), at(500))));
 }
 
-/// What one acknowledgement may look at, apart from what it changes.
+/// How much one acknowledgement may examine, apart from what it changes.
 const LOOKS: u64 = 16;
 
 const SACKS: u64 = 4000;
 
-/// SACKs for one segment each, in this order, while both rules of loss are asked and one segment is sent again after each.
-/// Returns how many records were looked at in all.
+/// SACKs for one segment each, in this order; after each, both loss rules run and one segment is
+/// retransmitted. Returns how many records were examined in all.
 fn looks_of_sacks(flight: u64, per_call: u64, order: impl Fn(u64) -> u64) -> u64 {
     let mut board = Scoreboard::default();
     for call in 0..flight / per_call {
@@ -267,7 +267,7 @@ fn cost_of_an_acknowledgement_does_not_grow_with_what_is_in_flight() {
     for flight in [10_000, 100_000] {
         let middle = flight / 2;
         for per_call in [1, 40] {
-            // Each segment may be looked at a few times in its life; a split moves the pieces of its own call.
+            // Each segment may be examined a few times in its life; a split moves the pieces of its own call.
             let once = 4 * flight;
             let most = once + SACKS * (LOOKS + 4 * per_call);
             let looks = [

@@ -1,4 +1,4 @@
-//! A flight alone: what it is told, what it answers, in virtual time. There is no packet and no connection.
+//! A flight alone: its inputs and outputs in virtual time, without packets or a connection.
 
 mod corrections;
 mod mtu_probes;
@@ -16,7 +16,7 @@ use crate::{Instant, TcpConfig};
 
 const SMSS: u64 = 1000;
 
-/// A flight, and what a connection would lend it.
+/// A flight, and the state that a connection lends it.
 struct Sender {
     flight: Flight,
     tcp: TcpConfig,
@@ -24,13 +24,13 @@ struct Sender {
     now: Instant,
 }
 
-/// Where the `segment`th segment begins; they are counted from 0.
+/// Where segment `segment` begins, counted from 0.
 fn at(segment: u64) -> Position {
     Position::initial(SeqNum::new(u32::MAX - 5000)) + 1 + segment * SMSS
 }
 
 impl Sender {
-    /// A connection is established whose peer sends SACKs.
+    /// A connection whose peer supports SACK is established.
     fn new(tcp: TcpConfig) -> Self {
         let now = Instant::from_millis(1000);
         let iss = Position::initial(SeqNum::new(u32::MAX - 5000));
@@ -65,7 +65,7 @@ impl Sender {
         });
     }
 
-    /// `segments` new ones leave, one by one.
+    /// Sends `segments` new ones, one by one.
     fn send(&mut self, segments: u64) -> &mut Self {
         for _ in 0..segments {
             let start = self.flight.nxt();
@@ -74,7 +74,7 @@ impl Sender {
         self
     }
 
-    /// What must go again leaves, at most `segments` of it; each by its number and reason.
+    /// Sends what must be retransmitted, at most `segments` of it; returns the number and the reason of each.
     fn resend(&mut self, segments: usize) -> Vec<(u64, SendReason)> {
         let offer =
             Offer { burst_max: SMSS, right_edge: at(1_000_000), data_end: self.flight.nxt() + 1_000_000 };
@@ -88,13 +88,14 @@ impl Sender {
         left
     }
 
-    /// Everything before segment `una` is acknowledged, and these ranges of segments are reported, a duplicate first.
+    /// Everything before segment `una` is acknowledged, and these ranges of segments are reported, a
+    /// duplicate first.
     fn ack(&mut self, una: u64, sack: &[(u64, u64)]) -> &mut Self {
         let sack: Vec<_> = sack.iter().map(|&(start, end)| (at(start), at(end))).collect();
         self.acknowledge(una, &sack)
     }
 
-    /// The same; what is reported begins and ends anywhere.
+    /// The same with reports that begin and end anywhere.
     fn acknowledge(&mut self, una: u64, sack: &[(Position, Position)]) -> &mut Self {
         let sack: Vec<_> = sack.iter().map(|(start, end)| (start.seq(), end.seq())).collect();
         self.call(|flight, call| {
@@ -138,7 +139,7 @@ fn reno() -> TcpConfig {
     TcpConfig { congestion, pacing: false, initial_window_segments: 20, ..TcpConfig::default() }
 }
 
-/// Invariants are asked for after each call; a window of n segments must not cost n² for that.
+/// Invariants are checked after each call; for a window of n segments that must not cost n².
 #[test]
 #[cfg(debug_assertions)]
 fn check_of_a_long_flight_costs_each_call_the_same() {

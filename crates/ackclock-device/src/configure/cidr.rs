@@ -109,10 +109,10 @@ impl fmt::Display for Cidr {
 #[non_exhaustive]
 pub enum CidrError {
     /// The part before the slash.
-    #[error("{0:?} is no IPv4 or IPv6 address; write it as in 10.9.0.1/24 or fd00::1/64")]
+    #[error("{0:?} is not an IPv4 or IPv6 address; write it as in 10.9.0.1/24 or fd00::1/64")]
     Address(String),
     /// The part after it.
-    #[error("{0:?} is no prefix length: 0 to 32 for IPv4, 0 to 128 for IPv6")]
+    #[error("{0:?} is not a prefix length: 0 to 32 for IPv4, 0 to 128 for IPv6")]
     Prefix(String),
 }
 

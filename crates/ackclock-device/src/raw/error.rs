@@ -39,7 +39,7 @@ pub enum RawError {
         port: u16,
     },
     /// The interface does not exist.
-    #[error("there is no interface {name} in this network namespace: ip link shows those that there are")]
+    #[error("there is no interface {name} in this network namespace: ip link lists the interfaces")]
     NoInterface {
         /// Its name.
         name: String,

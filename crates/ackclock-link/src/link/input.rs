@@ -1,4 +1,4 @@
-//! What arrives: frames for the stack, and messages for the link itself.
+//! Input: frames for the stack, and messages for the link itself.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::nd::{Nd, RouterAdvertisement};
 use crate::{Instant, MacAddr, nd};
 
 impl Link {
-    /// A frame arrived. Returns the IP packet in it if that is for the stack.
+    /// Takes a frame. Returns the IP packet in it if that is for the stack.
     pub fn handle_frame<'a>(&mut self, now: Instant, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(frame) = Frame::parse(bytes) else {
             self.counters.malformed += 1;
@@ -62,7 +62,7 @@ impl Link {
             }
             return None;
         }
-        // RFC 1122 §3.3.6: a packet for one host that was sent to all is discarded.
+        // RFC 1122 §3.3.6: a packet for one host in a broadcast frame is discarded.
         if frame.dst.is_group() && self.group(dst).is_none() {
             self.counters.unicast_in_group_frame += 1;
             return None;
@@ -128,7 +128,7 @@ impl Link {
         }
     }
 
-    /// A neighbour asks for an address (RFC 4861 §7.2.3, §7.2.4; RFC 4862 §5.4.3).
+    /// A neighbour solicits an address (RFC 4861 §7.2.3, §7.2.4; RFC 4862 §5.4.3).
     fn solicited(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl Link {
             return;
         }
         if unspecified {
-            // RFC 4861 §7.2.4: who probes has no address to answer to.
+            // RFC 4861 §7.2.4: a station that probes has no address for an answer.
             let bytes = nd::advertise(nd::ALL_NODES, target_v6, self.mac, false);
             return self.say(MacAddr::of_group(nd::ALL_NODES.into()), EtherType::IPV6, bytes);
         }
@@ -172,7 +172,7 @@ impl Link {
             self.neighbours.learn(now, addr, mac, true, &mut self.counters);
         }
         self.neighbours.note_router(addr);
-        // RFC 4861 §4.2: 0 says nothing.
+        // RFC 4861 §4.2: 0 means unspecified.
         let time = |ms: u32| (ms > 0).then(|| Duration::from_millis(ms.into()));
         self.neighbours.set_times(time(told.reachable_ms), time(told.retransmit_ms), &mut self.random);
         self.routers.advertised(now, told, &mut self.counters);

@@ -1,4 +1,4 @@
-//! The link: what its tables say, put together into frames.
+//! The link: turns what its tables want to send into frames.
 
 mod input;
 
@@ -52,10 +52,10 @@ pub struct Link {
     counters: LinkCounters,
 }
 
-/// What came of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// It is to be sent behind this header.
+    /// Send it behind this header.
     Frame([u8; HEADER_LEN]),
     /// It was copied and comes out of [`Link::poll_transmit`] once its next hop is known.
     Waiting,
@@ -69,7 +69,7 @@ pub enum Sending {
 pub enum Refusal {
     /// It does not begin with an IPv4 or IPv6 header.
     NotIp,
-    /// Its destination is not on the link, and there is no router.
+    /// Its destination is not on the link, and no router is known.
     NoRoute,
     /// Its source is an own address that is not in use: still probed, or another host's.
     SourceNotUsable,
@@ -80,7 +80,7 @@ pub enum Refusal {
 pub struct Transmit<'a> {
     /// The Ethernet header.
     pub header: [u8; HEADER_LEN],
-    /// What follows it, with what is known for offload.
+    /// What follows it, with its offload metadata.
     pub packet: TxPacket<'a>,
 }
 
@@ -113,7 +113,7 @@ impl Link {
         }
     }
 
-    /// A packet is to be sent, to `next_hop` or, without one, to where the link's own routes say.
+    /// Sends a packet, to `next_hop` or, without one, by the link's own routes.
     pub fn send_packet(&mut self, now: Instant, packet: &TxPacket<'_>, next_hop: Option<IpAddr>) -> Sending {
         let Some((src, dst)) = addresses_of(packet.header) else { return Sending::Refused(Refusal::NotIp) };
         if self.addresses.is_own(src) && !self.addresses.is_usable(src) {
@@ -139,17 +139,17 @@ impl Link {
         }
     }
 
-    /// Something from `dst` shows that packets sent to it have arrived, as an acknowledgement of new data does: the
-    /// neighbour on the way there needs no question for some time.
-    // RFC 4861 §7.3.1: hints of an upper layer SHOULD be used when available; §7.3.3: they do nothing for a neighbour whose
-    // Ethernet address is not known.
+    /// A message from `dst` shows that packets to it have arrived, as an acknowledgement of new data does:
+    /// the neighbour on the way there needs no request for some time.
+    // RFC 4861 §7.3.1: hints of an upper layer SHOULD be used when available; §7.3.3: they have no effect on
+    // a neighbour whose Ethernet address is not known.
     pub fn reached(&mut self, now: Instant, dst: IpAddr) {
         if let Some(next_hop) = self.next_hop(dst) {
             self.neighbours.reached(now, next_hop);
         }
     }
 
-    /// The neighbour that a packet to `dst` goes to first: itself on the link, else a router.
+    /// The next hop of a packet to `dst`: the destination itself on the link, otherwise a router.
     #[must_use]
     pub fn next_hop(&self, dst: IpAddr) -> Option<IpAddr> {
         if self.addresses.is_on_link(dst) || self.routers.is_on_link(dst) {
@@ -158,7 +158,7 @@ impl Link {
         self.routers.default_for(dst)
     }
 
-    /// The next frame to send on its own account.
+    /// The next frame that the link wants to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let (dst, ether_type, held) = match self.messages.pop_front() {
             Some(Message { dst, ether_type, bytes }) => (dst, ether_type, HeldPacket::message(bytes)),
@@ -196,10 +196,10 @@ impl Link {
             self.routers.failed(failed);
         }
         self.addresses.handle_timeout(now, &mut self.random);
-        // RFC 4862 §5.4.2 (not read): a host listens to the group of an address before it asks whether anyone has it.
+        // RFC 4862 §5.4.2 (not read): a host joins the group of an address before it probes the address.
         self.report(now);
         if self.routers.handle_timeout(now) {
-            // RFC 4861 §4.1: from an own address, or from nowhere while there is none.
+            // RFC 4861 §4.1: from an own address, or from the unspecified one without any.
             let source = self.addresses.source_for(nd::ALL_NODES.into());
             let src = if let Some(IpAddr::V6(src)) = source { src } else { Ipv6Addr::UNSPECIFIED };
             let bytes = nd::solicit_routers(src, self.mac);
@@ -208,7 +208,7 @@ impl Link {
         self.collect();
     }
 
-    /// The device's link was down and is up again: what was known is checked, and the addresses are announced.
+    /// The device's link was down and is up again: entries are checked, and the addresses are announced.
     pub fn link_restored(&mut self, now: Instant) {
         self.neighbours.doubt(now);
         self.addresses.announce(now);
@@ -222,7 +222,7 @@ impl Link {
         self.mac
     }
 
-    /// The groups whose frames the device has to receive besides those for all; another list once
+    /// The groups whose frames the device has to receive besides broadcasts; another list once
     /// [`Link::groups_revision`] has changed.
     #[must_use]
     pub fn groups(&self) -> Vec<MacAddr> {
@@ -242,19 +242,19 @@ impl Link {
         self.addresses.revision()
     }
 
-    /// Largest IP packet that routers say fits the link, in bytes; `None`: they say nothing.
+    /// Largest IP packet on the link by the routers' advertisements, in bytes; `None`: they do not say.
     #[must_use]
     pub fn mtu(&self) -> Option<usize> {
         self.routers.mtu()
     }
 
-    /// Whether every own address is in use or known to be another's.
+    /// Whether every own address is in use or known to be another station's.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.addresses.is_settled()
     }
 
-    /// Whether routers are asked for and none has answered yet.
+    /// Whether routers are solicited and none has answered yet.
     #[must_use]
     pub fn is_searching(&self) -> bool {
         self.routers.is_searching()
@@ -270,13 +270,13 @@ impl Link {
         self.neighbours.infos()
     }
 
-    /// What has been done and dropped.
+    /// What was done and dropped so far.
     #[must_use]
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 
-    /// The Ethernet group that a packet to `dst` goes to, if that is not one host.
+    /// The Ethernet group that a packet to `dst` goes to, unless that is one host.
     fn group(&self, dst: IpAddr) -> Option<MacAddr> {
         if dst.is_multicast() {
             return Some(MacAddr::of_group(dst));
@@ -285,7 +285,7 @@ impl Link {
         all.then_some(MacAddr::BROADCAST)
     }
 
-    /// Makes messages of what the tables want to say.
+    /// Turns what the tables want to send into messages.
     fn collect(&mut self) {
         while let Some(claim) = self.addresses.poll_claim() {
             self.claim(claim);
@@ -295,7 +295,7 @@ impl Link {
         }
     }
 
-    /// Tells which groups are listened to, as far as that is due.
+    /// Sends the multicast reports that are due.
     fn report(&mut self, now: Instant) {
         let wanted: Vec<_> = self.addresses.spoken_v6().map(solicited_node).collect();
         let source = self.addresses.link_local();
@@ -317,7 +317,8 @@ impl Link {
     fn claim(&mut self, claim: Claim) {
         let mac = self.mac;
         match claim {
-            // RFC 5227 §1.1: a probe is a request from nowhere; an announcement has the address twice.
+            // RFC 5227 §1.1: a probe is a request from the unspecified address; an announcement has the
+            // address twice.
             Claim::Probe(IpAddr::V4(addr)) => {
                 self.arp_request(MacAddr::BROADCAST, Ipv4Addr::UNSPECIFIED, addr)
             }
@@ -334,7 +335,7 @@ impl Link {
         }
     }
 
-    /// The question needs an address of the link's own as its source, and is left out without one.
+    /// The request needs an own address as its source, and is left out without one.
     fn ask(&mut self, Question { target, to }: Question) {
         match (self.addresses.source_for(target), target) {
             (Some(IpAddr::V4(src)), IpAddr::V4(target)) => {
@@ -365,7 +366,7 @@ impl Link {
     }
 }
 
-/// Source and destination of an IP packet whose header is as long as its version says.
+/// Source and destination of an IP packet whose header is complete.
 fn addresses_of(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     fn field<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
         packet.get(at..)?.first_chunk().copied()

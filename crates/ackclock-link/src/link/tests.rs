@@ -1,4 +1,4 @@
-//! The link in virtual time: each test says what arrives when, and reads what is sent.
+//! The link in virtual time: each test gives the input with its times, and reads what is sent.
 
 mod addresses;
 mod hostile;
@@ -25,14 +25,15 @@ struct Rig {
 
 /// A frame that the link sent.
 #[derive(Debug, PartialEq, Eq)]
-struct Sent {
+struct SentFrame {
     dst: MacAddr,
     ether_type: u16,
     bytes: Vec<u8>,
 }
 
 impl Rig {
-    /// 10.9.0.2/24 and fd09::2/64, used at once, their announcements already sent; gateways 10.9.0.1 and fd09::1.
+    /// 10.9.0.2/24 and fd09::2/64, used at once, their announcements already sent; gateways 10.9.0.1 and
+    /// fd09::1.
     fn settled(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut rig = Self::fresh(|config| {
             config.detection = Detection::Announce;
@@ -48,7 +49,7 @@ impl Rig {
     /// The same addresses, not probed yet.
     fn fresh(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut config = LinkConfig::new(own());
-        // What is listened to is told in the tests for that.
+        // Separate tests cover multicast reports.
         config.timing.reports = 0;
         config.addresses = vec![Prefix::new(ip(V4), 24), Prefix::new(ip(V6), 64)];
         change(&mut config);
@@ -60,8 +61,8 @@ impl Rig {
         self.link.handle_timeout(self.now);
     }
 
-    /// Runs the clock `by` further, waking the link exactly when it wants to be woken.
-    fn run(&mut self, by: Duration) -> Vec<(Duration, Sent)> {
+    /// Advances the clock by `by`, waking the link exactly at its deadlines.
+    fn run(&mut self, by: Duration) -> Vec<(Duration, SentFrame)> {
         let (began, end) = (self.now, self.now + by);
         let mut sent = Vec::new();
         while let Some(due) = self.link.poll_timeout().filter(|due| *due <= end) {
@@ -76,7 +77,7 @@ impl Rig {
         sent
     }
 
-    fn sent(&mut self) -> Vec<Sent> {
+    fn sent(&mut self) -> Vec<SentFrame> {
         let mut sent = Vec::new();
         while let Some(Transmit { header, packet }) = self.link.poll_transmit() {
             let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
@@ -126,13 +127,13 @@ impl Rig {
     }
 }
 
-fn sent_frame(header: [u8; HEADER_LEN], bytes: Vec<u8>) -> Sent {
+fn sent_frame(header: [u8; HEADER_LEN], bytes: Vec<u8>) -> SentFrame {
     let frame = Frame::parse(&header).unwrap();
     assert_eq!(frame.src, own());
-    Sent { dst: frame.dst, ether_type: frame.ether_type.0, bytes }
+    SentFrame { dst: frame.dst, ether_type: frame.ether_type.0, bytes }
 }
 
-impl Sent {
+impl SentFrame {
     fn arp(&self) -> Arp {
         assert_eq!(self.ether_type, EtherType::ARP.0, "{self:?}");
         Arp::parse(&self.bytes).unwrap()
@@ -144,7 +145,7 @@ impl Sent {
     }
 }
 
-/// An IP packet without a transport header: the link does not look at one.
+/// An IP packet without a transport header: the link does not read one.
 fn packet(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     let mut packet = match (ip(src), ip(dst)) {
@@ -187,7 +188,7 @@ fn station(number: u16) -> MacAddr {
     MacAddr::new([2, 0, 0, 9, high, low])
 }
 
-fn seconds(frames: &[(Duration, Sent)]) -> Vec<u64> {
+fn seconds(frames: &[(Duration, SentFrame)]) -> Vec<u64> {
     frames.iter().map(|(at, _)| at.as_secs()).collect()
 }
 

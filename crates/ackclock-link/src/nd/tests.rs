@@ -1,4 +1,4 @@
-//! The messages as they stand on the wire, and every rule that one can break.
+//! The messages as on the wire, and every rule that one can break.
 
 use proptest::prelude::*;
 
@@ -140,7 +140,7 @@ fn an_advertisement_with_many_prefixes_is_read_up_to_the_bound() {
 proptest! {
     #[test]
     fn no_bytes_make_the_parser_panic(kind in 133u8..=137, body in prop::collection::vec(any::<u8>(), 0..200)) {
-        // With a right checksum, so that the parser gets past it.
+        // With a valid checksum, so that the parser gets past it.
         let packet = message(ip("fe80::1"), ALL_NODES, kind, &body);
         prop_assert!(Nd::is_in(&packet));
         let _ = Nd::parse(&packet);

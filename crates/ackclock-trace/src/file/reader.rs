@@ -136,10 +136,10 @@ impl Reader {
         match kind {
             ORIGIN => {
                 self.trace.origin =
-                    serde_json::from_slice(content).map_err(|_| "an origin that is no JSON")?
+                    serde_json::from_slice(content).map_err(|_| "an origin that is not JSON")?
             }
             SOURCE => {
-                let known = serde_json::from_slice(content).map_err(|_| "a source that is no JSON")?;
+                let known = serde_json::from_slice(content).map_err(|_| "a source that is not JSON")?;
                 self.source(source, known);
             }
             RECORDS => self.records(source, content)?,

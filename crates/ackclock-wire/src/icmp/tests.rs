@@ -81,7 +81,7 @@ fn every_v4_code_has_its_kind() {
         [ParameterProblem, ParameterProblem, ParameterProblem, Other]
     );
     for kind in (0..=255).filter(|kind| ![3, 4, 11, 12, 13, 14].contains(kind)) {
-        assert_eq!(kind4(kind, 0, [0; 4]), None, "type {kind} is no error");
+        assert_eq!(kind4(kind, 0, [0; 4]), None, "type {kind} is not an error");
     }
 }
 
@@ -113,7 +113,7 @@ fn every_v6_code_has_its_kind() {
     assert_eq!(kind6(4, 1, [0; 4]), Some(ProtocolUnreachable));
     assert_eq!(kind6(100, 0, [0; 4]), Some(Other));
     for kind in 128..=255 {
-        assert_eq!(kind6(kind, 0, [0; 4]), None, "type {kind} is no error");
+        assert_eq!(kind6(kind, 0, [0; 4]), None, "type {kind} is not an error");
     }
 }
 

@@ -207,7 +207,7 @@ pub(super) fn ends<'a>(
     }
 }
 
-/// Without a handshake, who is the client is told by the first packet, which differs from place to place.
+/// Without a handshake, the first packet decides which end is the client, and the two captures can disagree.
 fn aligned(vantage: &Vantage, like: &Vantage) -> Vantage {
     let mut vantage = vantage.clone();
     if vantage.client == like.server && vantage.server == like.client {
@@ -269,7 +269,7 @@ impl Handshake {
 }
 
 impl LeftOut {
-    /// Of so many connections, in words.
+    /// The predicate of a sentence about a number of connections.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::NoData => "carried no data",
@@ -288,7 +288,7 @@ impl LeftOut {
 }
 
 impl Doubt {
-    /// Of so many connections, in words.
+    /// The predicate of a sentence about a number of connections.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::NoHandshake => "without a handshake, taken as seen at the sender",

@@ -24,7 +24,7 @@ fn named<'a>(report: &'a Value, key: &str, name: &str) -> &'a Value {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]

@@ -2,14 +2,14 @@ use std::collections::VecDeque;
 
 use super::*;
 
-type Sent = VecDeque<(SocketAddr, Vec<u8>)>;
+type Datagrams = VecDeque<(SocketAddr, Vec<u8>)>;
 
 /// Two peers, and what they have sent to each other.
 struct Pair {
     client: Peer,
     server: Peer,
-    to_server: Sent,
-    to_client: Sent,
+    to_server: Datagrams,
+    to_client: Datagrams,
 }
 
 fn addr(text: &str) -> SocketAddr {
@@ -37,8 +37,8 @@ impl Pair {
         Self {
             client: Peer::new(&config(1, 2, Some(SERVER)), 1),
             server: Peer::new(&config(2, 1, None), 2),
-            to_server: Sent::new(),
-            to_client: Sent::new(),
+            to_server: Datagrams::new(),
+            to_client: Datagrams::new(),
         }
     }
 

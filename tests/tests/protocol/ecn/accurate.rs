@@ -37,7 +37,7 @@ fn acknowledgement_of_the_syn_ack_says_how_it_arrived() {
         s.write(1, 100);
         let counted = if codepoint == CE { 6 } else { 5 };
         assert_eq!(s.sent().ace_value(), counted, "from then on the counter");
-        // The SYN,ACK comes again: so does the encoding.
+        // The SYN,ACK is retransmitted, with the same encoding.
         s.peer(peer_syn(&setup).ack(1).ace(0b010));
         assert_eq!(s.sent().ace_value(), ace);
     }
@@ -82,7 +82,7 @@ fn path_that_damages_the_handshake_gets_nothing_ecn_capable() {
         assert_eq!(codepoint_of_data(&mut s, 1, 100), NOT_ECT);
         s.peer(seg(ACK).seq(2).ack(101).ace(3));
         assert_eq!(s.info().ecn.map(|ecn| ecn.reductions), Some(0), "nor is anything believed");
-        // As receiver it goes on.
+        // As a receiver it continues.
         arrives(&mut s, 2, CE);
         assert_eq!(s.sent().ace_value(), 6);
     }
@@ -109,7 +109,7 @@ fn marks_are_counted_and_told_at_once() {
     }
 }
 
-/// §3.2.3.3: the two counters that matter are told whatever blocks there are.
+/// §3.2.3.3: the two relevant counters are sent, however many blocks there are.
 #[test]
 fn option_makes_room_for_sack_blocks() {
     let mut options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::Timestamps(1000, 0)];
@@ -131,7 +131,7 @@ fn option_makes_room_for_sack_blocks() {
     }
 }
 
-/// §3.2.2.2: the field stands on every segment, also on what is sent again.
+/// §3.2.2.2: the field is on every segment, retransmissions included.
 #[test]
 fn every_segment_has_the_field() {
     let mut s = agreed(Ecn::Accurate);
@@ -145,7 +145,8 @@ fn every_segment_has_the_field() {
     assert!(sent.len() >= 3 && sent.iter().all(|segment| segment.ace_value() == 6), "{sent:?}");
 }
 
-/// A bit of ACE is where CWR was, and a device that cuts packets would keep it on the first segment alone.
+/// A bit of ACE takes the place of CWR, and a device that cuts packets would keep it on the first segment
+/// alone.
 #[test]
 fn field_never_rides_on_a_packet_whose_cutting_would_change_it() {
     for marks in 0..8u32 {
@@ -162,7 +163,7 @@ fn field_never_rides_on_a_packet_whose_cutting_would_change_it() {
     }
 }
 
-/// An acknowledgement of the peer that has seen so many marks.
+/// An acknowledgement of the peer that has counted this many marks.
 fn feedback(acked: u32, marks: u32) -> Seg {
     seg(ACK).seq(1).ack(1 + acked).ace(((5 + marks) % 8) as u8)
 }
@@ -192,13 +193,13 @@ fn marks_reduce_the_window_once_a_window_and_resend_nothing() {
 /// §3.2.2.5.2: acknowledgements are lost and the field comes round; an option tells how often.
 #[test]
 fn field_that_came_round_is_taken_at_its_worst_unless_an_option_tells() {
-    // So many of 20 segments were marked; with an option or not; so many are counted.
+    // The number of marked segments out of 20; with an option or not; the number counted.
     for (marked, with_option, counted) in
         [(1, false, 17), (17, false, 17), (1, true, 1), (17, true, 17), (9, true, 9)]
     {
         let mut s = agreed(Ecn::Accurate);
         s.stream(1, 400_000);
-        // A window of more than 20 segments, in which one has been marked.
+        // A window of more than 20 segments, of which one has been marked.
         s.peer(feedback(2 * 1460, 0));
         for number in 2..8 {
             s.peer(feedback(2 * 1460 * number, 0));
@@ -215,7 +216,7 @@ fn field_that_came_round_is_taken_at_its_worst_unless_an_option_tells() {
     }
 }
 
-/// A peer that lies about marks, or whose options are noise, slows its own reception at worst.
+/// A peer that lies about marks, or sends noise as options, at worst slows its own reception.
 #[test]
 fn lying_peer_never_makes_us_send_faster() {
     let honest = bytes_sent(Ecn::Off, None);
@@ -227,8 +228,8 @@ fn lying_peer_never_makes_us_send_faster() {
     }
 }
 
-/// What is sent in 20 round trips to a peer that acknowledges everything, segment by segment, and says of marks what the
-/// numbers decide.
+/// What is sent in 20 round trips to a peer that acknowledges everything, segment by segment, and reports
+/// marks by these numbers.
 fn bytes_sent(ecn: Ecn, mut lies: Option<Rng>) -> u32 {
     let congestion = ackclock_core::congestion::Registry::builtin().find("reno").unwrap();
     let tcp = TcpConfig { ecn, congestion, nodelay: true, pacing: false, ..TcpConfig::default() };

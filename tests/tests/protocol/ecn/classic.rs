@@ -62,7 +62,8 @@ fn mark_is_echoed_until_the_sender_says_that_it_answered() {
     assert_eq!((ecn.packets_marked, ecn.bytes_marked), (4, 400));
 }
 
-/// RFC 3168 §6.1.2: once a window of data; the first new data after it says so; nothing is sent again.
+/// RFC 3168 §6.1.2: once per window of data; the first new data after it carries CWR; nothing is
+/// retransmitted.
 #[test]
 fn echo_reduces_the_window_once_and_is_answered_once() {
     let mut s = agreed(Ecn::Classic);
@@ -88,8 +89,8 @@ fn echo_reduces_the_window_once_and_is_answered_once() {
     assert_eq!(s.info().ecn.map(|ecn| ecn.reductions), Some(2));
 }
 
-/// RFC 3168 §6.1.2: also when the window was reduced for a loss; and a loss in a window that a mark has reduced is
-/// repaired without a second reduction.
+/// RFC 3168 §6.1.2: also when the window was reduced for a loss; and a loss in a window that a mark has
+/// reduced is repaired without a second reduction.
 #[test]
 fn loss_and_mark_in_one_window_reduce_it_once() {
     let lose = |first: u8| {
@@ -120,7 +121,7 @@ fn loss_and_mark_in_one_window_reduce_it_once() {
     assert!(s.take_sent().iter().any(|segment| segment.seq == 1461), "the hole is filled all the same");
 }
 
-/// A loss that turns out to be none, in a window that a mark has reduced: what the mark took is not given back.
+/// A spurious retransmission in a window that a mark has reduced: the reduction for the mark is not undone.
 #[test]
 fn undo_of_a_loss_never_takes_an_answer_to_a_mark_back() {
     let cwnd_at_the_end = |echo: u8| {
@@ -173,7 +174,7 @@ fn answer_never_rides_on_a_packet_that_will_be_cut() {
     assert!(sent[1..].iter().all(|(cwr, ..)| !cwr));
 }
 
-/// From data that was not ECN-capable no echo can come: a peer that sends one all the same changes nothing.
+/// Data that was not ECN-capable cannot cause an echo: a peer that sends one all the same changes nothing.
 #[test]
 fn echo_without_agreement_changes_nothing() {
     let mut s = Script::accepted(&super::setup(Ecn::Off));

@@ -8,8 +8,8 @@ use ackclock_core::profile::Ecn;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
 
-/// A transfer of this many bytes from client to server with this controller, over this link and one back that only
-/// delays.
+/// A transfer of this many bytes from client to server with this controller, over this link and one back that
+/// only delays.
 fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
     let congestion = Registry::builtin().find(congestion).expect("it is built in");
     let tcp = TcpConfig { congestion, ecn, ..TcpConfig::default() };
@@ -18,8 +18,8 @@ fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
     Pair::new(Scenario { faults: [link, back], ..scenario }).run()
 }
 
-/// 10 Mbit/s, a round trip of 10 ms (8 packets), and a queue of 28 packets that marks from `threshold` packets on. Slow
-/// start, which is told of a mark a round trip later, goes to twice 8 + `threshold` packets.
+/// 10 Mbit/s, a round trip of 10 ms (8 packets), and a queue of 28 packets that marks from `threshold`
+/// packets on. Slow start learns of a mark a round trip later and reaches twice 8 + `threshold` packets.
 fn marking(threshold: usize) -> Faults {
     Faults {
         rate_bps: Some(10_000_000),
@@ -29,7 +29,7 @@ fn marking(threshold: usize) -> Faults {
     }
 }
 
-/// RFC 3168: congestion is told without a loss.
+/// RFC 3168: congestion is signalled without a loss.
 #[test]
 fn marks_take_the_place_of_losses() {
     for congestion in ["cubic", "reno"] {

@@ -1,4 +1,5 @@
-//! Explicit congestion notification: RFC 3168 and RFC 9768 against a scripted peer, and both ends over links that mark.
+//! Explicit congestion notification: RFC 3168 and RFC 9768 against a scripted peer, and both ends over links
+//! that mark.
 
 mod accurate;
 mod classic;
@@ -42,8 +43,8 @@ fn agreed(ecn: Ecn) -> Script {
     }
 }
 
-/// A connection that was opened with this setting and answered by a SYN-ACK with these ECN flags; the acknowledgement
-/// of it waits to be looked at.
+/// A connection that was opened with this setting and answered by a SYN-ACK with these ECN flags; its
+/// acknowledgement is still in the queue of sent segments.
 fn connected(ecn: Ecn, answer: u8) -> Script {
     let setup = setup(ecn);
     let mut s = Script::connecting(&setup);

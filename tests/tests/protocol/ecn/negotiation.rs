@@ -21,7 +21,7 @@ fn syn_offers_what_was_asked_for_and_is_never_ecn_capable() {
 /// RFC 9768 §3.1.2, Table 2.
 #[test]
 fn syn_ack_says_what_came_of_the_offer() {
-    // The listener's setting; the SYN's flags; the SYN's codepoint; the SYN-ACK's flags; what was agreed on.
+    // The listener's setting; the SYN's flags; the SYN's codepoint; the SYN-ACK's flags; the agreement.
     for (ecn, offer, codepoint, answer, form) in [
         (Ecn::Off, 0b111, NOT_ECT, 0b000, None),
         (Ecn::Off, 0b011, NOT_ECT, 0b000, None),
@@ -59,7 +59,7 @@ fn syn_ack_says_what_came_of_the_offer() {
 /// RFC 9768 §3.1.2, Table 2, read by the client; §3.2.2.3 where the SYN was changed on its way.
 #[test]
 fn client_takes_the_best_that_the_answer_allows() {
-    // Our setting; the SYN-ACK's flags; what was agreed on; whether data is ECN-capable.
+    // Our setting; the SYN-ACK's flags; the agreement; whether data is ECN-capable.
     for (ecn, answer, form, capable) in [
         (Ecn::Off, 0b001, None, false),
         (Ecn::Classic, 0b000, None, false),
@@ -137,7 +137,7 @@ fn repeated_syn_ack_drops_the_option_first_and_the_flags_then() {
     assert_eq!(codepoint_of_data(&mut s, 1, 100), NOT_ECT, "one SYN-ACK said that there is no ECN");
 }
 
-/// RFC 9768 §3.1.4.1: a client that repeats its SYN without the flags takes them to be in the way.
+/// RFC 9768 §3.1.4.1: a client that retransmits its SYN without the flags assumes that they cause the loss.
 #[test]
 fn syn_repeated_without_the_flags_takes_the_offer_back() {
     let setup = setup(Ecn::Accurate);

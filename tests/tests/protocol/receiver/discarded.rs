@@ -1,5 +1,5 @@
-//! A segment that is discarded for its ACK field (RFC 5961 §5.2), or for want of one, leaves nothing behind. An attacker
-//! who guesses the sequence number has done half of the work.
+//! A segment that is discarded for its ACK field (RFC 5961 §5.2), or for lack of one, leaves no trace. An
+//! attacker who guesses the sequence number has done half of the work.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn ecn_codepoint_of_a_blind_segment_is_not_counted() {
     assert_eq!(s.info().ecn.map(|ecn| ecn.packets_marked), Some(1));
 }
 
-/// RFC 9768 §3.2.2.1: it is the SYN,ACK that makes the acknowledgement say how it arrived, and no other SYN.
+/// RFC 9768 §3.2.2.1: only the SYN,ACK makes the acknowledgement say how it arrived, no other SYN.
 #[test]
 fn blind_syn_does_not_change_the_counter_of_marks() {
     let tcp = TcpConfig { ecn: Ecn::Accurate, nodelay: true, ..TcpConfig::default() };

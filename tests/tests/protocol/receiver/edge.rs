@@ -1,5 +1,5 @@
-//! A bare acknowledgement at RCV.NXT + RCV.WND: the peer has filled the window, and what it sent is not here yet.
-//! RFC 9293 §3.4 has the window end before that number; Linux hears it.
+//! A bare acknowledgement at RCV.NXT + RCV.WND: the peer has filled the window, and its data has not arrived
+//! yet. By RFC 9293 §3.4 the window ends before that number; Linux processes the acknowledgement.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn both_ends_fill_the_windows_and_neither_waits_for_a_timer() {
     s.peer(seg(ACK).seq(edge).ack(1_001).window(500));
     s.nothing();
     assert_eq!((s.info().unacked, s.info().snd_wnd), (0, 500));
-    // What was on its way comes after all.
+    // The data arrives after all.
     s.peer(seg(ACK).seq(1).ack(1_001).data(&vec![7; edge as usize - 1]));
     assert_eq!(s.read(10_000).len(), edge as usize - 1);
 }

@@ -1,4 +1,5 @@
-//! Flow labels of IPv6 (RFC 6437): one for all packets of a connection, unlike any other's, and another after a timeout.
+//! Flow labels of IPv6 (RFC 6437): one for all packets of a connection, unlike any other's, and another after
+//! a timeout.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -72,7 +73,7 @@ fn answers_before_and_after_the_connection_have_its_label() {
     assert!(s.state() == State::Closed && label(&mut s, RST) == one);
 }
 
-/// As Linux does: the way that the label chose may be the one that loses.
+/// As Linux does: the path that the label chose may be the one that loses.
 #[test]
 fn each_timeout_changes_the_label_and_nothing_else_does() {
     let tcp = TcpConfig { nodelay: true, ..TcpConfig::default() };
@@ -147,7 +148,7 @@ fn label_that_a_timeout_changed_outlives_the_connection() {
     assert_eq!(label(&mut s, ACK), second);
 }
 
-/// RFC 6437 §3: labels are spread evenly, and nobody can tell one from another's.
+/// RFC 6437 §3: labels are spread evenly, and cannot be predicted from one another.
 #[test]
 fn labels_of_different_connections_and_secrets_look_independent() {
     let label_of = |port: u16, secret: fn(&mut EndpointConfig)| {

@@ -1,4 +1,4 @@
-//! What a receiver takes from a segment, what it reports, and what its headers say.
+//! What a receiver accepts from a segment, what it reports, and what its headers carry.
 
 mod discarded;
 mod edge;

@@ -1,5 +1,5 @@
-//! What acknowledgements report of data that came out of order or twice (RFC 2018, RFC 2883), and that packets which
-//! are received together are reported as fully as packets that come one by one.
+//! What acknowledgements report of data that arrived out of order or twice (RFC 2018, RFC 2883), and that
+//! packets which are received together are reported as fully as packets that arrive one by one.
 
 use std::time::Duration;
 
@@ -142,8 +142,8 @@ fn each_duplicate_of_a_batch_has_an_acknowledgement_of_its_own() {
     }
 }
 
-/// RFC 2018 §4: the first block is the one last received, and the next acknowledgements repeat it, so that the loss of one
-/// hides nothing.
+/// RFC 2018 §4: the first block is the one received last, and the next acknowledgements repeat it, so that
+/// the loss of one hides nothing.
 #[test]
 fn each_block_of_a_batch_has_an_acknowledgement_of_its_own_and_is_repeated() {
     for options in peers() {
@@ -179,8 +179,8 @@ fn what_a_batch_itself_repairs_is_not_reported() {
     assert_eq!(acks, [(at(8), 0)]);
 }
 
-/// A retransmission was sent after the data beyond the gap, and arrived after it. Told before it, it would have the sender
-/// take that data for lost (RFC 8985 §6.2).
+/// A retransmission was sent after the data beyond the gap, and arrived after it. If it were reported first,
+/// the sender would take that data for lost (RFC 8985 §6.2).
 #[test]
 fn retransmission_is_not_reported_before_data_that_came_before_it() {
     let mut s = after(modern_options(7), 1);
@@ -188,7 +188,7 @@ fn retransmission_is_not_reported_before_data_that_came_before_it() {
     s.take_sent();
     s.peer_batch([segment(4), span(7, 10), segment(1), segment(10)]);
     let acks: Vec<_> = s.take_sent().iter().map(|ack| (ack.ack, ack.sack().to_vec())).collect();
-    // The retransmission and what came after it are told with the data before it, or later.
+    // The retransmission and what arrived after it are reported together with the data before it, or later.
     assert_eq!(acks, [(at(1), vec![block(4, 5), block(2, 3)]), (at(3), vec![block(7, 11), block(4, 5)])]);
 }
 
@@ -205,8 +205,8 @@ fn duplicates_and_blocks_of_one_batch_are_all_reported() {
 }
 
 proptest! {
-    /// A batch draws the acknowledgements that its segments would draw one by one, some of them left out: what is reported
-    /// is never out of turn, and nothing is missing at the end.
+    /// A batch triggers the acknowledgements that its segments would trigger one by one, some of them left
+    /// out: reports are never out of order, and at the end complete.
     #[test]
     fn batch_is_reported_as_its_segments_are_one_by_one(
         batches in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..4), 1..30), 1..4),
@@ -303,8 +303,8 @@ fn without_sack_each_segment_beyond_a_gap_has_a_duplicate_acknowledgement() {
     s.nothing();
 }
 
-/// Packets that arrive together, as from a device that collects them: what the sender sends again beyond what was lost, it
-/// sends for want of a report.
+/// Packets that arrive together, as from a device that collects them: retransmissions beyond what was lost
+/// are due to a missing report.
 #[test]
 fn sender_to_a_receiver_that_collects_packets_repeats_what_was_lost_and_nothing_else() {
     for loss in [10_000, 100_000] {
@@ -331,7 +331,7 @@ fn sender_to_a_receiver_that_collects_packets_repeats_what_was_lost_and_nothing_
     }
 }
 
-/// A FIN takes a sequence number (RFC 9293 §3.4): a sender that does not hear of it sends it again.
+/// A FIN takes a sequence number (RFC 9293 §3.4): a sender that gets no report of it sends it again.
 #[test]
 fn block_that_ends_with_the_fin_covers_it() {
     let mut s = after(modern_options(7), 1);

@@ -1,5 +1,5 @@
-//! Which acknowledgements give a sample of the round trip by the timestamp that they echo, and how long it may be: stamps
-//! count milliseconds, and a path may be a hundred times shorter.
+//! Which acknowledgements give a sample of the round trip by the timestamp that they echo, and how long it
+//! may be: stamps count milliseconds, and a path may be a hundred times shorter.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ fn starts() -> impl Iterator<Item = Instant> {
     (0..25).map(|part| Instant::from_micros(3_600_000_000 + 40 * part))
 }
 
-/// RFC 7323 §4.3: a duplicate does not advance the window, and its acknowledgement echoes the stamp of what did. That was
-/// a retransmission timeout ago.
+/// RFC 7323 §4.3: a duplicate does not advance the window, and its acknowledgement echoes the stamp of the
+/// segment that did, a retransmission timeout ago.
 #[test]
 fn acknowledgement_that_reports_a_duplicate_gives_no_sample() {
     let rtt = Duration::from_micros(80);
@@ -65,7 +65,8 @@ fn acknowledgement_that_reports_a_duplicate_gives_no_sample() {
     }
 }
 
-/// Nor by the time of sending of what was sent once: the duplicate made the peer acknowledge it, not its own arrival.
+/// Nor by the transmission time of what was sent once: the duplicate triggered the acknowledgement, not its
+/// own arrival.
 #[test]
 fn what_a_duplicate_made_the_peer_acknowledge_gives_no_sample() {
     let rtt = Duration::from_micros(80);
@@ -82,7 +83,8 @@ fn what_a_duplicate_made_the_peer_acknowledge_gives_no_sample() {
     assert_eq!((s.info().unacked, s.info().srtt), (0, rtt));
 }
 
-/// Wherever a tick falls, a retransmission that is answered after 80 µs is not held to have taken a millisecond.
+/// Wherever a tick falls, a retransmission that is answered after 80 µs is not held to have taken a
+/// millisecond.
 #[test]
 fn sample_of_a_retransmission_is_not_longer_than_its_stamp_allows() {
     for rtt in [Duration::from_micros(80), Duration::from_micros(12_900)] {
@@ -98,7 +100,7 @@ fn sample_of_a_retransmission_is_not_longer_than_its_stamp_allows() {
     }
 }
 
-/// The original was late, and its own acknowledgement says by how much. That is what a spurious timeout teaches.
+/// The original was late, and its own acknowledgement says by how much: a spurious timeout gives a sample.
 #[test]
 fn stamp_of_the_original_tells_that_the_path_became_slower() {
     let rtt = Duration::from_micros(80);
@@ -117,7 +119,7 @@ fn stamp_of_the_original_tells_that_the_path_became_slower() {
     }
 }
 
-/// Of what was sent once the time of sending is known better than the stamp says.
+/// For data sent once, the transmission time is more precise than the stamp.
 #[test]
 fn stale_stamp_does_not_lengthen_the_round_trip_of_what_was_sent_once() {
     let rtt = Duration::from_micros(80);
@@ -131,8 +133,8 @@ fn stale_stamp_does_not_lengthen_the_round_trip_of_what_was_sent_once() {
     assert_eq!(s.info().srtt, rtt);
 }
 
-/// A lost segment and one sent once after it are acknowledged together, with a stamp from before both: the sample is not
-/// longer than the one sent once has been out.
+/// A lost segment and one sent once after it are acknowledged together, with a stamp from before both: the
+/// sample is not longer than the one sent once has been out.
 #[test]
 fn sample_is_not_longer_than_what_was_sent_once_has_been_out() {
     let rtt = Duration::from_micros(80);

@@ -106,7 +106,7 @@ fn copy_of_a_probe_widens_no_reordering_window() {
     s.peer(sack(6, &[(5, 6)]));
     s.nothing();
     s.advance(Duration::from_millis(10));
-    // Three behind a hole are proof enough where nothing was reordered.
+    // Three behind a hole are enough where nothing was reordered.
     s.peer(sack(6, &[(7, 10)]));
     s.expect_data(at(6), SMSS);
 }
@@ -181,7 +181,8 @@ fn timeout_sends_again_only_what_is_old() {
     let mut s = measured(10);
     s.stream(at(2), 3 * MSS);
     assert_eq!(s.take_sent().len(), 3);
-    // Two probes, then silence; a new segment leaves just before the timer expires, 200 ms after the first probe.
+    // Two probes, then silence; a new segment leaves just before the timer expires, 200 ms after the first
+    // probe.
     let first = s.wait(Duration::from_millis(100)).expect("a probe").0;
     let second = s.wait(Duration::from_millis(100)).expect("another").0;
     assert_eq!((s.info().rto, s.info().retransmits), (Duration::from_millis(200), 2));
@@ -196,7 +197,8 @@ fn timeout_sends_again_only_what_is_old() {
     assert_eq!(s.info().lost, 2 * u64::from(MSS));
 }
 
-// RFC 3708 §3: what went again was reported, and the rest of the flight has not gone again; nor need it.
+// RFC 3708 §3: what was retransmitted was reported, and the rest of the flight was not retransmitted, nor has
+// to be.
 #[test]
 fn timeout_is_undone_before_its_flight_went_again() {
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
@@ -205,7 +207,8 @@ fn timeout_is_undone_before_its_flight_went_again() {
     assert_eq!(s.take_sent().len(), 10);
     let (_, first) = s.wait(Duration::from_secs(3)).expect("the timeout");
     assert_eq!((first.seq, s.info().timeouts, s.info().cwnd), (1, 1, u64::from(MSS)));
-    // The path was slow: both copies of the first arrive, and what tells of it arrives with the second one's answer.
+    // The path was slow: both copies of the first arrive, and the report of that comes with the second one's
+    // answer.
     s.peer(sack(2, &[(1, 2)]));
     let info = s.info();
     assert_eq!(

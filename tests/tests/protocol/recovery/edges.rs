@@ -1,4 +1,5 @@
-//! Recovery at its edges: a FIN lost, a window closed, blocks that repeat, a policy changed on the way.
+//! Edge cases of recovery: a FIN lost, a window closed, blocks that repeat, a policy changed during the
+//! connection.
 
 use std::time::Duration;
 
@@ -160,7 +161,8 @@ fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_o
     s.take_sent();
     s.advance(Duration::from_millis(5));
     s.peer_ack(1, at(2));
-    // The second segment is lost, and lost again. The peer holds the rest, but its blocks do not cover the FIN.
+    // The second segment is lost, and lost again. The peer holds the rest, but its blocks do not cover the
+    // FIN.
     let held = (at(3), at(11) + 700);
     s.peer(sack(at(2), &[held]));
     let start = s.now();
@@ -174,6 +176,7 @@ fn probe_that_is_reported_as_a_duplicate_beyond_a_gap_does_not_put_the_timeout_o
         }
         s.advance(Duration::from_millis(1));
     }
-    // Two smoothed round trips and the slack are 2.25 ms; doubled each time, six waits at most end before the timer.
+    // Two smoothed round trips and the slack are 2.25 ms; doubled each time, six waits at most end before the
+    // timer.
     assert_eq!(probes, 5);
 }

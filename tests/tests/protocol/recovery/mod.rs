@@ -1,4 +1,4 @@
-//! Loss recovery policies on real connections: what each sends again, when, and what its window does.
+//! Loss recovery policies on real connections: what each retransmits, when, and how its window changes.
 
 mod answers;
 mod edges;

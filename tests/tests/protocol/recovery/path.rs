@@ -1,5 +1,5 @@
-//! A sender of 1460-byte segments, a path of 100 ms with a bottleneck of a segment each millisecond, and a receiver
-//! that acknowledges every segment. Losses are named: the nth transmission of a segment.
+//! A sender of 1460-byte segments, a path of 100 ms with a bottleneck of a segment each millisecond, and a
+//! receiver that acknowledges every segment. Losses are named: the nth transmission of a segment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -48,7 +48,8 @@ pub(crate) fn tcp(recovery: Recovery, controller: &str, window: u32) -> TcpConfi
     }
 }
 
-/// A connection that knows from the handshake that its round trip is `rtt`, and on which nothing was sent yet.
+/// A connection that knows from the handshake that its round trip is `rtt`, and on which nothing was sent
+/// yet.
 pub(crate) fn connected(tcp: TcpConfig, rtt: Duration) -> Script {
     let peer_options = vec![Opt::Mss(1460), Opt::SackPermitted, Opt::WindowScale(7)];
     let setup = Setup { tcp, peer_options, ..Setup::default() };
@@ -82,20 +83,20 @@ impl Path {
         }
     }
 
-    /// The nth transmission of this segment takes so much longer, and is overtaken.
+    /// The nth transmission of this segment takes this much longer, and is overtaken.
     pub(crate) fn delay(mut self, segment: u32, nth: u32, by: Duration) -> Self {
         self.delays.insert((segment, nth), by);
         self
     }
 
-    /// Transfers so many segments and returns what is known of the connection when all are acknowledged.
+    /// Transfers this many segments and returns the connection's information when all are acknowledged.
     pub(crate) fn transfer(&mut self, segments: u32) -> ConnectionInfo {
         self.script.stream(1, segments * MSS);
         self.run_until(|path| path.next > segments && path.script.info().unacked == 0);
         self.script.info()
     }
 
-    /// Runs until this is so; a minute at most.
+    /// Runs until the condition holds, for a minute at most.
     pub(crate) fn run_until(&mut self, done: impl Fn(&Self) -> bool) {
         let limit = self.script.now() + Duration::from_secs(60);
         self.collect();
@@ -119,7 +120,7 @@ impl Path {
         self.script.now().saturating_since(self.start).as_millis() as u64
     }
 
-    /// What was sent more than once, with the times.
+    /// What was retransmitted, with the times.
     pub(crate) fn again(&self) -> Vec<Transmission> {
         let mut seen = BTreeSet::new();
         self.sent.iter().copied().filter(|&(_, segment)| !seen.insert(segment)).collect()

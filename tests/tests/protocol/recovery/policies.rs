@@ -1,5 +1,5 @@
-//! J8, V1, V2: one pattern of losses, and how each policy answers it. A window of 16 segments leaves at once at 0 ms; its
-//! segments arrive a millisecond apart.
+//! J8, V1, V2: one pattern of losses, and how each policy responds. A window of 16 segments leaves at once at
+//! 0 ms; its segments arrive a millisecond apart.
 
 use ackclock_core::ConnectionInfo;
 use ackclock_core::profile::Recovery;
@@ -81,7 +81,8 @@ fn rack_with_prr_sends_a_segment_for_every_second_delivered_and_holes_first() {
     assert_eq!(answer(Recovery::RackTlp, ONE), (vec![(106, 5)], 0, 1));
     assert_eq!(answer(Recovery::RackTlp, TWO), (vec![(106, 5), (109, 8)], 0, 1));
     assert_eq!(answer(Recovery::RackTlp, THREE), (vec![(106, 5), (109, 8), (111, 11)], 0, 1));
-    // RFC 9937: sent evenly during the round trip of the reduction; RFC 6675 is silent until half has drained.
+    // RFC 9937: sent evenly during the round trip of the reduction; RFC 6675 is silent until half has
+    // drained.
     let during = |policy| {
         let (path, _) = run(policy, ONE);
         path.sent.iter().filter(|&&(at, _)| (107..200).contains(&at)).count()
@@ -93,7 +94,8 @@ fn rack_with_prr_sends_a_segment_for_every_second_delivered_and_holes_first() {
 fn vegas_looks_at_its_clock_after_a_retransmission_and_halves_once() {
     // Tests: V1, V2
     assert_eq!(answer(Recovery::Vegas, ONE), (vec![(106, 5)], 0, 1));
-    // The new acknowledgement that the retransmission brings is the hint for the next hole; V2: sent before the decrease.
+    // The new acknowledgement that the retransmission brings is the hint for the next hole; V2: sent before
+    // the decrease.
     assert_eq!(answer(Recovery::Vegas, TWO), (vec![(106, 5), (208, 8)], 0, 1));
     let (path, info) = run(Recovery::Vegas, THREE);
     assert_eq!(

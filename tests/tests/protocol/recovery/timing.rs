@@ -1,5 +1,5 @@
-//! Timers that are late and acknowledgements that come in bursts: RACK lives by time, and must not collapse when time
-//! is coarse.
+//! Late timers and acknowledgements in bursts: RACK depends on time, and must not collapse when time is
+//! coarse.
 
 use std::time::Duration;
 

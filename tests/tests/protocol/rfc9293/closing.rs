@@ -98,7 +98,7 @@ fn time_wait_goes_on_when_the_application_has_let_go() {
     s.peer(seg(FIN).seq(1).ack(2));
     s.expect_ack(2);
     s.advance(Duration::from_secs(61));
-    // Gone: what comes now belongs to nobody.
+    // The connection is gone: what arrives now belongs to none.
     s.peer(seg(FIN).seq(1).ack(2));
     s.expect_rst(2);
 }

@@ -46,7 +46,7 @@ fn segment_with_any_bit_flipped_changes_nothing() {
     for v6 in [false, true] {
         let mut s = Script::accepted(&Setup { v6, ..Setup::default() });
         let good = s.packet(seg(PSH).seq(1).ack(1).data(b"data"));
-        // IPv6 has no header checksum: a changed hop limit or flow label is nobody's concern.
+        // IPv6 has no header checksum: a changed hop limit or flow label is not detected.
         let first = if v6 { 40 * 8 } else { 0 };
         for bit in first..good.len() * 8 {
             s.raw(&flip_bit(&good, bit));

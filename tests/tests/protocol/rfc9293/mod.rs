@@ -1,4 +1,4 @@
-//! RFC 9293's requirements, as far as they can be seen at a connection: the test is the peer, in virtual time.
+//! RFC 9293's requirements, as far as a connection shows them: the test is the peer, in virtual time.
 //!
 //! Each test names the rows of `docs/rfc9293.md` that it proves.
 

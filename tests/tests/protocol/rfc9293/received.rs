@@ -1,4 +1,5 @@
-//! What was received in order stays readable, however the connection ended; after it, and not before, comes the reason.
+//! What was received in order stays readable, however the connection ended; the reason is reported after it,
+//! never before.
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ fn data_and_reset_of_one_batch_are_told_apart() {
     s.peer_batch([seg(PSH).seq(1).ack(1).data(b"last words"), seg(RST).seq(11)]);
     assert_eq!(s.read(64), b"last words");
     assert_eq!(s.try_read(), reset());
-    // The acknowledgement that was owed would be for nobody.
+    // The acknowledgement that was due would have no receiver.
     s.nothing();
 }
 
@@ -67,7 +68,7 @@ fn after_its_own_close_an_end_still_reads_what_came_before_the_reset() {
     }
 }
 
-// RFC 9293 MUST-12: the peer's FIN came before its reset, so the stream is whole, and says so.
+// RFC 9293 MUST-12: the peer's FIN arrived before its reset, so the stream is complete, and read as such.
 #[test]
 fn a_stream_that_had_ended_before_the_reset_is_read_to_its_end() {
     let mut s = with_ten_bytes(TcpConfig::default());

@@ -177,7 +177,8 @@ fn segment_older_than_the_last_window_update_does_not_change_the_window() {
     assert_eq!(s.info().snd_wnd, 5_000);
 }
 
-/// RFC 9293 MUST-35, MUST-38: a cork neither keeps a closed window from being probed nor a small one from being used.
+/// RFC 9293 MUST-35, MUST-38: a cork neither keeps a closed window from being probed nor a small one from
+/// being used.
 #[test]
 fn data_that_a_cork_held_back_is_not_stuck_behind_a_small_window() {
     for window in [0, 100] {

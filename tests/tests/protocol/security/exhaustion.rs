@@ -1,4 +1,4 @@
-//! B: a peer that wants memory, time or packets.
+//! B: a peer that tries to consume memory, time or packets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -171,13 +171,13 @@ fn sec_b12_many_connections_stay_within_the_budget() {
             s.take_sent();
         }
         let (used, limit) = s.host.endpoint.memory();
-        assert!(used <= limit, "O6: {used} of {limit} after {port} connections");
+        assert!(used <= limit, "{used} of {limit} bytes after {port} connections");
     }
 }
 
 #[test]
 fn sec_b14_desynchronised_ends_do_not_storm() {
-    // Both ends believe in numbers that the other does not; each answers the other's every ACK, if it may.
+    // Each end has numbers that the other does not accept; each answers the other's every ACK, if it may.
     let mut a = Script::accepted(&Setup::default());
     let mut b = Script::accepted(&Setup { v6: false, irs: 777, ..Setup::default() });
     let mut packets = 0;
@@ -239,7 +239,8 @@ impl Crowd {
         self.host.receive(&Frame::new(peer, Self::LOCAL.parse().unwrap(), segment).to_bytes());
     }
 
-    /// Time passes; every peer answers whatever it gets, and takes nothing. How many packets it got.
+    /// Time passes; every peer answers whatever it gets, and accepts no data. Returns how many packets they
+    /// got.
     fn pass(&mut self, time: Duration) -> usize {
         let until = self.host.now + time;
         let mut packets = self.host.transmit().len();
@@ -274,7 +275,7 @@ fn sec_b8_pinned_windows_hold_bounded_memory_and_orphans() {
     // RFC 9293 MUST-37: they stay as long as they answer, at a probe a minute.
     assert_eq!(crowd.host.endpoint.connections().count(), 300);
     assert!(packets <= 300 * 80, "{packets} packets in an hour");
-    // Nobody wants them any more: no more of them stay than may.
+    // Their applications have released them: only a bounded number stays.
     for id in ids {
         crowd.host.endpoint.release(crowd.host.now, id);
     }

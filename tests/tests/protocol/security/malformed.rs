@@ -1,4 +1,4 @@
-//! D: packets that lie about themselves.
+//! D: packets whose fields contradict each other.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -204,7 +204,7 @@ fn sec_d3_ipv4_options_are_stepped_over_and_source_routes_dropped() {
             sum_ipv4(&mut packet);
             s.raw(&packet);
             s.take_sent();
-            // RFC 7126 §4.3, §4.4: source routes are not followed, and their packets not taken.
+            // RFC 7126 §4.3, §4.4: source routes are not followed, and their packets are dropped.
             let source_route = matches!(kind, 131 | 137) && (3..=40).contains(&len);
             let read = s.read(100);
             assert!(read.is_empty() || read == b"optional" && !source_route, "kind {kind}, length {len}");
@@ -238,7 +238,7 @@ fn sec_d7_segment_sizes_and_checksum_states_that_lie_are_survived() {
                 let answers = s.take_sent();
                 assert!(answers.len() <= 2 && answers.iter().all(|a| a.ack == 1 + len as u32), "{answers:?}");
                 assert_eq!(s.read(65_536), pattern(1, len), "{meta:?}");
-                // The same of a SYN, a reset out of place, and bytes that are no packet.
+                // The same for a SYN, a reset out of place, and bytes that are not a packet.
                 for segment in [seg(SYN).seq(1), seg(RST).seq(9).ack(1)] {
                     s.host.receive_as(&s.packet(segment), meta);
                 }

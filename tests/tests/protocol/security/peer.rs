@@ -79,7 +79,8 @@ fn sec_c4_sacked_data_is_kept_until_acknowledged() {
 
 #[test]
 fn sec_c22_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
-    // RFC 3708 §5: the first segment of each flight is lost, and its retransmission reported as received twice.
+    // RFC 3708 §5: the first segment of each flight is lost, and its retransmission reported as received
+    // twice.
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
     let tcp = TcpConfig { undo, ..TcpConfig::default() };
     let mut s = Script::accepted(&Setup { peer_options: modern_options(7), tcp, ..Setup::default() });
@@ -335,7 +336,7 @@ fn refused_connection_is_not_opened_by_what_comes_later() {
 
 #[test]
 fn sec_c10_byte_at_a_sequence_number_is_always_the_same() {
-    // RFC 2525 §2.4. Whatever is lost, cut anew for another MTU, or probed for, `seq` tells the byte.
+    // RFC 2525 §2.4. Whatever is lost, cut again for another MTU, or probed for, `seq` determines the byte.
     for seed in 0..30 {
         let mut rng = Rng::new(seed);
         let (mut s, mut sent) = sending(if seed % 2 == 0 { modern_options(7) } else { vec![Opt::Mss(1460)] });

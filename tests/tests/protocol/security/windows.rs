@@ -1,4 +1,5 @@
-//! C5 to C7 and C20: windows that shrink, open by crumbs or are never announced, and sequence numbers that wrap.
+//! C5 to C7 and C20: windows that shrink, open in crumbs or are never announced, and sequence numbers that
+//! wrap.
 
 use std::time::Duration;
 
@@ -89,7 +90,8 @@ fn sec_c7_lost_window_update_is_found_by_a_probe() {
     assert_eq!(s.sent().end(), 10_001);
 }
 
-/// A start at which the endpoint's initial sequence number is `wanted`: it moves by one in 4 µs (RFC 9293 §3.4.1).
+/// A start at which the endpoint's initial sequence number is `wanted`: it moves by one in 4 µs
+/// (RFC 9293 §3.4.1).
 fn start_with_iss(wanted: u32) -> Instant {
     let setup = Setup::default();
     let iss = Script::accepted(&setup).iss.expect("a SYN-ACK was sent");

@@ -1,5 +1,5 @@
-//! The vectors of RFC 9235 §4 to §7: for each of eight connections three traffic keys and the MACs of four segments, a SYN,
-//! its SYN-ACK and a segment with data each way.
+//! The vectors of RFC 9235 §4 to §7: for each of eight connections, three traffic keys and the MACs of four
+//! segments: a SYN, its SYN-ACK and a segment with data each way.
 
 use super::*;
 
@@ -10,7 +10,7 @@ struct Connection {
     client_port: u16,
     /// The client's ISN, the server's.
     isns: (u32, u32),
-    /// Of the client's SYN, of what the server sends, of what the client sends otherwise.
+    /// The keys for the client's SYN, for the server's segments, and for the client's other segments.
     keys: [&'static str; 3],
     /// The TCP headers, with their MACs at the end.
     headers: [&'static str; 4],
@@ -163,7 +163,8 @@ const CONNECTIONS: [Connection; 8] = [
     },
 ];
 
-/// What the segments with data carry, but for six bytes: the autonomous system, twice, and an identifier.
+/// The payload of the segments with data, except for six bytes: the autonomous system, twice, and an
+/// identifier.
 fn payload(autonomous_system: &str, identifier: &str) -> Vec<u8> {
     let marker = "ff".repeat(16);
     unhex(&format!(
@@ -209,7 +210,7 @@ impl Connection {
         ]
     }
 
-    /// Which key, from whom, the header and the payload of each segment.
+    /// The key, the sender, the header and the payload of each segment.
     fn segments(&self) -> [(usize, bool, Vec<u8>, Vec<u8>); 4] {
         let [syn, syn_ack, sent, received] = self.headers.map(unhex);
         let (ours, theirs) = if self.is_v6() {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Something done to a queue.
+/// An operation on a queue.
 #[derive(Clone, Debug)]
 enum Step {
     Append(usize),
@@ -11,7 +11,7 @@ enum Step {
     Ahead(usize, usize),
     Read(usize),
     Take(usize),
-    /// Looked at from an offset, as a segment is.
+    /// Read at an offset, as for a segment.
     Look(usize, usize),
     Shrink,
     Rewind,
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Bytes that tell their place.
+/// Bytes that identify their position.
 #[derive(Default)]
 struct Source(u64);
 
@@ -50,7 +50,7 @@ fn blocks(queue: &Queue) -> Vec<&Block> {
     queue.store.iter().flat_map(|store| &store.blocks).collect()
 }
 
-/// What the blocks of a queue pin, counted one by one, is what it says and what the budget has.
+/// The memory that a queue's blocks pin, counted one by one, equals the queue's own count and the budget's.
 fn check_account(queue: &Queue) {
     let blocks = blocks(queue);
     let pinned: usize = blocks.iter().map(|block| block.pinned()).sum();
@@ -67,7 +67,7 @@ fn check_account(queue: &Queue) {
 }
 
 proptest! {
-    /// Against a `Vec`, however bytes come and go; slices that were given away stay what they were.
+    /// Compared with a `Vec` under any order of operations; slices that were given away never change.
     #[test]
     fn behaves_as_a_queue_of_bytes(steps in prop::collection::vec(step(), 1..60)) {
         let mut queue = Queue::new(&Budget::new(1 << 26));
@@ -89,7 +89,7 @@ proptest! {
                     let data = source.bytes(gap + len);
                     prop_assert!(queue.write_at(model.len() + gap, &data[gap..]));
                     prop_assert_eq!(queue.len(), model.len());
-                    // A reader takes what is in front of the gap meanwhile.
+                    // Meanwhile a reader takes what is in front of the gap.
                     let taken = queue.take(gap, false);
                     prop_assert_eq!(&taken[..], &model[..taken.len()]);
                     model.drain(..taken.len());
@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// A queue that keeps no bytes has the length of one that does, and shows as many.
+    /// A queue that keeps no bytes has the same length as one that does.
     #[test]
     fn one_that_only_counts_does_all_but_keep(steps in prop::collection::vec((0u8..6, 1usize..90_000), 1..60)) {
         let budgets = [true, false].map(|keeps| Budget::with(1 << 26, keeps));
@@ -246,7 +246,7 @@ fn blocks_are_used_again_the_one_freed_last_first() {
         seen.insert(queue.slices(0, 1)[0].as_ptr());
     }
     assert_eq!(seen.len(), 2, "what passes through lies in two blocks, and not in a megabyte");
-    // A block that was given away comes back, too, when its last slice is dropped.
+    // A block that was given away returns, too, when its last slice is dropped.
     let given = queue.take(10, true);
     let (at, rest) = (given.as_ptr(), queue.take(usize::MAX, true));
     drop((given, rest));

@@ -1,4 +1,5 @@
-//! When received data is acknowledged: today's policy and that of 4.3BSD, at the receiver of a live connection.
+//! When received data is acknowledged: today's policy and that of 4.3BSD, at the receiver of a live
+//! connection.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +9,8 @@ use crate::profile::AckPolicy;
 
 const LAZY: AckPolicy = AckPolicy::BSD_4_3;
 const SEGMENTS: usize = 410;
-/// Four milliseconds apart, these have not arrived four milliseconds after the last one has left.
+/// With segments four milliseconds apart, these have not arrived four milliseconds after the last one has
+/// left.
 const IN_TRANSIT: u64 = 2;
 const SPACING: Duration = Duration::from_millis(4);
 /// 35 % of it are eight segments.
@@ -19,7 +21,7 @@ fn receiver(acks: AckPolicy) -> TcpConfig {
     TcpConfig { acks, receive_buffer_max: WINDOW, sack: false, ..TcpConfig::default() }
 }
 
-/// A sender that only the application and the receiver hold up.
+/// A sender that only the application and the receiver limit.
 fn sender() -> TcpConfig {
     TcpConfig { initial_window_segments: 40, ..TcpConfig::default() }
 }
@@ -74,7 +76,7 @@ fn acknowledged(acks: AckPolicy, segments: usize, lost: Option<u64>) -> Vec<Dura
     let smss = pair.ends[0].info(pair.now).snd_mss as usize;
     pair.ends[0].set_nodelay(pair.now, true);
     pair.ends[0].write(pair.now, &vec![1; segments * smss]).unwrap();
-    // Short of the sender's own timers.
+    // Below the sender's own timers.
     while pair.step(start + Duration::from_millis(199) + DELAY) {
         *clock.borrow_mut() = pair.now;
     }

@@ -1,4 +1,4 @@
-//! What a congestion controller is told.
+//! The inputs of a congestion controller.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ struct Told {
     losses: Vec<Lost>,
 }
 
-/// A window that never changes, and what it is told.
+/// A window that never changes, and a record of its inputs.
 #[derive(Debug)]
 struct Fixed(Arc<Mutex<Told>>);
 
@@ -49,7 +49,7 @@ impl Controller for Fixed {
     }
 }
 
-/// What the controller hears during a transfer that loses packet 60, always with a full window.
+/// The controller's inputs during a transfer that loses packet 60, always with a full window.
 fn told() -> Told {
     let told = Arc::new(Mutex::new(Told::default()));
     let record = Arc::clone(&told);

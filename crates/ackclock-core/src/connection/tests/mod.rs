@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::trace::{Entry, TraceClock, TraceConfig, TraceKeep};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
-/// What the path between the two does with the `n`th packet from side `side`.
+/// What the path between the two does with packet `n` from side `side`.
 pub(super) type Path = Box<dyn FnMut(usize, u64) -> Fate>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum Fate {
     Drop,
 }
 
-/// Two ends and what is on its way between them.
+/// Two ends and the packets in transit between them.
 pub(super) struct Pair {
     pub(super) now: Instant,
     pub(super) ends: [Connection; 2],
@@ -54,19 +54,19 @@ pub(super) fn software(mtu: usize) -> Limits {
 }
 
 impl Pair {
-    /// One end writes down all that it does from now on.
+    /// One end traces all that it does from now on.
     pub(super) fn trace(&mut self, end: usize) {
         self.ends[end].set_trace(self.now, Some(TraceConfig { records: 1 << 20, keep: TraceKeep::All }));
     }
 
-    /// What it wrote down.
+    /// Its trace.
     pub(super) fn traced(&self, end: usize) -> Vec<(Instant, Entry)> {
         let mut clock = TraceClock::default();
         let entry = |record| (clock.time(record), Entry::decode(record).expect("each record is known"));
         self.ends[end].trace().map(entry).collect()
     }
 
-    /// Two active opens that cross: the shortest way to two established connections without an endpoint.
+    /// A simultaneous open: the shortest way to two established connections without an endpoint.
     pub(super) fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
         let now = Instant::from_millis(1000);
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
@@ -111,7 +111,7 @@ impl Pair {
         [self.ends[0].state(), self.ends[1].state()]
     }
 
-    /// Lets both ends send all that they want to.
+    /// Both ends send all that they want to.
     fn flush(&mut self) {
         for side in 0..2 {
             let mut header = [0; HEADER_MAX];
@@ -130,7 +130,7 @@ impl Pair {
         }
     }
 
-    /// Advances to the next thing that happens; `false` when nothing will.
+    /// Advances to the next event; `false` if there is none.
     fn step(&mut self, until: Instant) -> bool {
         self.flush();
         let late = self.late;
@@ -159,14 +159,14 @@ impl Pair {
         self.flush();
     }
 
-    /// Moves `bytes` from side 0 to side 1, the reader taking all at once; returns how long it took.
+    /// Moves `bytes` from side 0 to side 1, whose reader takes all at once. Returns how long it took.
     pub(super) fn transfer(&mut self, bytes: usize) -> Duration {
         let start = self.now;
         let (mut written, mut read) = (0, 0);
         let mut buffer = vec![0; 1 << 16];
         let mut may_write = true;
         while read < bytes {
-            // As a task does: writes until it would block, then waits to be told.
+            // As a task does: writes until it would block, then waits for readiness.
             may_write |= self.ends[0].take_readiness().writable;
             while may_write && written < bytes {
                 let chunk: Vec<u8> = (written..bytes.min(written + 50_000)).map(pattern).collect();

@@ -1,4 +1,4 @@
-//! Connections that keep to a pacing schedule, in virtual time.
+//! Connections with a pacing schedule, in virtual time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn departures(pair: &mut Pair, bytes: usize) -> Vec<(Instant, SendReason, u32)> 
     entries.collect()
 }
 
-/// Whether the pacing rate ever held end 0 back, as its trace tells.
+/// Whether the pacing rate ever held end 0 back, by its trace.
 fn was_paced(pair: &Pair) -> bool {
     pair.traced(0).iter().any(|(_, entry)| matches!(entry, Entry::Limited { by: Limit::Pacing, .. }))
 }
@@ -30,7 +30,7 @@ fn burst_max(departures: &[(Instant, SendReason, u32)]) -> u32 {
 
 fn established(tcp: &TcpConfig) -> Pair {
     let mut pair = Pair::established([tcp.clone(), tcp.clone()], perfect());
-    // Crossing opens measure nothing, and a receiver that knows no round trip cannot tune its window by it.
+    // A simultaneous open measures no round trip, and a receiver without one cannot tune its window by it.
     let now = pair.now;
     pair.ends[1].write(now, &[0]).unwrap();
     pair.run_for(Duration::from_millis(100));
@@ -59,7 +59,7 @@ fn without_pacing_each_window_leaves_as_it_opens() {
     let sent = departures(&mut pair, 400_000);
     assert_eq!(pair.ends[0].info(pair.now).pacing_rate, None);
     assert!(!was_paced(&pair));
-    // On a path without a rate, all that was sent at one time is acknowledged at one time, and doubled.
+    // On a path without a rate, everything sent at one time is acknowledged at one time, and doubled.
     let times: std::collections::BTreeSet<_> = sent.iter().map(|(at, ..)| *at).collect();
     assert!(times.len() < 12, "{} instants", times.len());
 }
@@ -190,8 +190,9 @@ fn a_packet_that_is_not_whole_waits_for_a_writer_that_goes_on_if_one_is_in_fligh
 
 #[test]
 fn a_window_keeps_its_throughput_where_timers_tick_by_a_good_part_of_its_round_trip() {
-    // Losses keep the window small, so that a wait too long is not made up for by a larger one. Slow start, whose losses
-    // meet different windows, is over when the clock starts. Fewer bytes would measure which of few losses met which window.
+    // Losses keep the window small, so that a larger one cannot make up for a wait that is too long. Slow
+    // start, whose losses meet different windows, is over when the clock starts. Fewer bytes would measure
+    // which of few losses met which window.
     let took = |tcp: TcpConfig, late: Duration, rtt: Duration| {
         let path = move |side, number| {
             if side == 0 && number % 200 == 199 { Fate::Drop } else { Fate::Deliver(rtt / 2) }

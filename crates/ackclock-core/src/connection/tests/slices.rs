@@ -1,4 +1,5 @@
-//! Slices in and out: what is written is sent, and sent again, from where it lies; what is received is read where it arrived.
+//! Slices in and out: written data is sent and retransmitted without a copy, and received data is read where
+//! it arrived.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ fn text(len: usize) -> Bytes {
     (0..len).map(pattern).collect()
 }
 
-/// Moves `data` from side 0 to side 1, written in slices of these lengths, in turn, and read in slices of `max`.
+/// Moves `data` from side 0 to side 1, written in slices of these lengths, in turn, and read in slices of
+/// `max`.
 fn move_slices(pair: &mut Pair, data: &Bytes, lens: &[usize], max: usize) {
     let (mut rest, mut read) = (data.clone(), 0);
     let mut lens = lens.iter().cycle();

@@ -5,7 +5,7 @@ use crate::Keepalive;
 use crate::profile::Recovery;
 use crate::rtt::RtoConfig;
 
-/// A sender with the estimator that these words describe, on which nothing but the timer repairs losses.
+/// A sender with the estimator that these words describe, with the timer as its only loss recovery.
 fn timed(words: &str) -> TcpConfig {
     TcpConfig {
         rto: RtoConfig::find(words).unwrap(),
@@ -21,7 +21,7 @@ fn lost() -> Path {
     Box::new(|side, _| if side == 0 { Fate::Drop } else { Fate::Deliver(DELAY) })
 }
 
-/// When side 0 sends again what it has sent now, as many times as asked for.
+/// When side 0 retransmits what it has sent now, this many times.
 fn retransmissions(pair: &mut Pair, count: usize) -> Vec<Instant> {
     pair.path = lost();
     pair.ends[0].write(pair.now, b"x").unwrap();
@@ -71,8 +71,8 @@ fn backoff_doubles_up_to_its_cap() {
     assert_eq!(after, [1000, 3000, 7000, 12_000, 17_000]);
 }
 
-// J6: the acknowledgement of what was sent twice says nothing, and the backoff stays until something sent once is
-// acknowledged.
+// J6: the acknowledgement of what was sent twice gives no sample, and the backoff stays until something sent
+// once is acknowledged.
 #[test]
 fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
     // Tests: J3, J6
@@ -99,7 +99,7 @@ fn one_segment_of_a_flight_is_timed() {
     let srtt_after = |words| {
         let mut pair = Pair::established([timed(words), timed(words)], perfect());
         let smss = pair.ends[0].info(pair.now).snd_mss as usize;
-        // The acknowledgements behind the first are slow, and the estimator hears of them or not.
+        // The acknowledgements behind the first are slow, and the estimator gets their samples or not.
         pair.path =
             Box::new(|side, number| Fate::Deliver(if side == 1 && number > 0 { 3 * DELAY } else { DELAY }));
         for _ in 0..8 {
@@ -158,7 +158,7 @@ fn keepalive_timer_rests_while_data_is_outstanding() {
     let probes = pair.packets[0];
     pair.run_for(Duration::from_secs(10));
     let probes = pair.packets[0] - probes;
-    // The peer answers two in a second at the most.
+    // The peer answers at most two in a second.
     assert_eq!(pair.states(), [State::Established; 2]);
     assert!((8..=50).contains(&probes), "{probes} probes in 10 s");
 }

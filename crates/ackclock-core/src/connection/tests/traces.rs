@@ -1,5 +1,5 @@
-//! Goal: of any connection the trace alone tells what was sent, what was lost and why, what moved the windows, and what
-//! sending waited for.
+//! Goal: the trace of a connection alone shows what was sent, what was lost and why, what moved the windows,
+//! and what sending waited for.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{Instant, TcpConfig};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// 200 KB from end 0 to end 1, 10 ms each way, the packets of end 0 in `lost` missing.
+/// 200 KB from end 0 to end 1, 10 ms each way, without the packets of end 0 in `lost`.
 fn transfer(tcp: TcpConfig, lost: &'static [u64]) -> Pair {
     let path =
         move |side, n| if side == 0 && lost.contains(&n) { Fate::Drop } else { Fate::Deliver(10 * MS) };
@@ -42,7 +42,7 @@ fn what_left_is_what_arrived() {
         })
         .collect();
     assert_eq!(sent, received);
-    // One byte after the SYN the first begins, and each where the last ended.
+    // The first begins one byte after the SYN, and each where the last ended.
     assert_eq!(sent[0].0, 1);
     assert!(sent.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0));
     assert_eq!(sent.iter().map(|&(_, len)| len).sum::<u32>(), 200_000);
@@ -145,7 +145,8 @@ fn a_timer_that_fires_late_says_by_how_much() {
 #[test]
 fn the_controllers_own_numbers_have_names() {
     let mut pair = transfer(TcpConfig::default(), &[40]);
-    // The numbers are looked at a few times in a round trip; this segment's acknowledgement is the last of all.
+    // The numbers are recorded a few times in a round trip; this segment's acknowledgement is the last of
+    // all.
     pair.run_for(100 * MS);
     pair.transfer(1000);
     pair.run_for(100 * MS);
@@ -185,7 +186,7 @@ fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
     assert!(outstanding > 1000);
 }
 
-/// The segment sizes that an end wrote down.
+/// The segment sizes that an end recorded.
 fn segment_sizes(pair: &Pair, end: usize) -> Vec<u32> {
     let size = |entry| match entry {
         Entry::SegmentSize { bytes } => Some(bytes),
@@ -204,14 +205,14 @@ fn the_segment_size_is_written_down_and_again_when_it_changes() {
     assert_eq!(segment_sizes(&pair, 0), [1448], "nothing has changed");
     pair.ends[0].set_mtu(pair.now, 1000);
     assert_eq!(segment_sizes(&pair, 0), [1448, 948]);
-    // A trace that begins in the middle begins with it.
+    // A trace that starts during a connection begins with it.
     pair.trace(0);
     assert_eq!(segment_sizes(&pair, 0), [948]);
 }
 
 #[test]
 fn a_duplicate_reported_when_nothing_is_outstanding_is_written_down() {
-    // The first segment is slower than the repetition that a timer sends.
+    // The first segment is slower than the timer's retransmission.
     let path = |side, n| Fate::Deliver(if side == 0 && n == 0 { 3000 * MS } else { 10 * MS });
     let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
     pair.trace(0);

@@ -1,4 +1,4 @@
-//! Transfers over paths that lose, and what the sender does about it.
+//! Transfers over paths with loss, and the sender's response.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn crossing_opens_meet_in_established() {
     // Tests: RFC 9293 MUST-10
     let pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     assert!(pair.ends.iter().all(|end| end.is_established() && end.error().is_none()));
-    // RFC 7323 §2.2: no window of a SYN is shifted, and nothing else has come yet.
+    // RFC 7323 §2.2: the window of a SYN is never scaled, and nothing else has arrived yet.
     assert!(pair.ends.iter().all(|end| end.info(pair.now).snd_wnd <= 65_535));
 }
 
@@ -37,7 +37,7 @@ fn megabytes_arrive_on_a_perfect_path_without_retransmission() {
 
 #[test]
 fn super_segments_arrive_whole() {
-    // Pacing would make their size follow the rate, which is small while the window is.
+    // With pacing their size would follow the rate, which is small while the window is.
     let tcp = TcpConfig { pacing: false, ..TcpConfig::default() };
     let mut pair = Pair::established([tcp.clone(), tcp], perfect());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
@@ -63,8 +63,8 @@ fn one_lost_segment_is_sent_again_once_and_without_a_timeout() {
 
 #[test]
 fn a_writer_that_always_has_more_is_the_limit_at_no_time_of_a_recovery() {
-    // SND.UNA stands still for a round trip, so nothing that was written leaves the buffer: what may be sent beyond the
-    // hole must find room behind it.
+    // SND.UNA does not move for a round trip, so no written data leaves the buffer: what may be sent beyond
+    // the hole must find room behind it.
     let offers_much = TcpConfig { receive_buffer_initial: 4 << 20, ..TcpConfig::default() };
     for lost in (50..400).step_by(10) {
         let path = move |side, number| {
@@ -147,7 +147,7 @@ fn the_window_offered_at_first_is_what_was_asked_for() {
             let _ = pair.ends[0].write(now, &vec![1; 100_000]);
             pair.run_for(Duration::from_secs(1));
         }
-        // The application does not read: what was offered is taken, and no more.
+        // The application does not read: what fits the advertised window is accepted, and no more.
         let held = pair.ends[1].readable();
         assert!((offered..offered + 1460).contains(&held), "{held} bytes of {offered}");
     }
@@ -246,7 +246,7 @@ fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
     sender(&mut pair, &[1; 2 * 1448]);
     pair.run_for(DELAY);
 
-    // The probe is due, but the device takes nothing now; meanwhile all is acknowledged.
+    // The probe is due, but the device takes nothing now; meanwhile everything is acknowledged.
     pair.now = pair.ends[0].poll_timeout().unwrap();
     pair.ends[0].handle_timeout(pair.now);
     assert!(pair.ends[0].flight.owes_tail_probe());

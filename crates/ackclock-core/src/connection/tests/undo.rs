@@ -1,4 +1,4 @@
-//! Reductions that were wrong are taken back, others are not.
+//! Spurious reductions are undone, others are not.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ fn by_rule(counts: UndoCounts, rule: UndoRule) -> u32 {
     }
 }
 
-/// A bulk sender on a path whose forward direction can stand still for a while.
+/// A bulk sender on a path whose forward direction can stall for a while.
 struct Bulk {
     pair: Pair,
     bytes: usize,
@@ -79,7 +79,7 @@ impl Bulk {
         }
     }
 
-    /// One step over a path of one packet in 100 us that stands still until `gate`.
+    /// One step over a path of one packet in 100 us that stalls until `gate`.
     fn step_behind(&mut self, gate: Instant, free: &Rc<Cell<Instant>>, limit: Instant) -> bool {
         let (now, free) = (self.pair.now, Rc::clone(free));
         self.pair.path = Box::new(move |side, _| {
@@ -95,7 +95,7 @@ impl Bulk {
         more
     }
 
-    /// The path stands still for `time` from now on. Returns what was known before the timer expired.
+    /// The path stalls for `time` from now on. Returns the state before the timer expired.
     fn stall(&mut self, time: Duration) -> ConnectionInfo {
         let (gate, free) = (self.pair.now + time, Rc::new(Cell::new(self.pair.now)));
         let mut before = self.info();
@@ -127,7 +127,7 @@ impl Bulk {
             match (entry, entries.get(place + 1)) {
                 (Entry::Window { cwnd, .. }, _) => window = cwnd.into(),
                 (Entry::Undone(rule), Some(&Entry::Window { cwnd, .. })) => found.push((rule, cwnd.into())),
-                // A controller that reduces nothing has nothing to take back.
+                // A controller that never reduces its window has nothing to undo.
                 (Entry::Undone(rule), _) => found.push((rule, window)),
                 _ => {}
             }
@@ -136,23 +136,25 @@ impl Bulk {
     }
 }
 
-/// A transfer whose path stands still once, for long enough that the timer expires, and what was known before it did.
-// Without pacing: it spreads what the expired timer sends again, so that most of it turns out in time to be needless.
+/// A transfer whose path stalls once, for long enough that the timer expires. Returns the state before it
+/// did.
+// Without pacing: pacing spreads what the expired timer retransmits, so that most of it proves needless in
+// time.
 fn delayed(tcp: TcpConfig) -> (Bulk, ConnectionInfo) {
     let tcp = TcpConfig { pacing: false, ..tcp };
     let by_time = tcp.undo == MIN_RTT;
     let mut bulk = Bulk::new(tcp, 1 << 20, perfect());
     bulk.run_for(Duration::from_millis(40));
     let rto = bulk.info().rto;
-    // The timer starts with the last acknowledgement, a round trip after the path stands still; then the original's
-    // must come soon if time is to tell.
+    // The timer starts with the last acknowledgement, a round trip after the path stalls; the original's
+    // acknowledgement must then arrive soon if time is to decide.
     let before = bulk.stall(if by_time { rto + Duration::from_millis(8) } else { rto + rto / 2 });
     assert_eq!(bulk.info().timeouts, 1, "{:?}", bulk.info());
     bulk.finish();
     (bulk, before)
 }
 
-/// The recovery under which a detector is at its plainest: a tail probe is no part of what D-SACK counts.
+/// The simplest recovery for a detector: no tail probes, which D-SACK does not count.
 fn plain(choice: UndoChoice) -> TcpConfig {
     TcpConfig { recovery: Recovery::Sack, ..with(choice) }
 }
@@ -190,7 +192,7 @@ fn spurious_timeout_that_is_found_at_once_sends_the_flight_no_second_time() {
     for (choice, rule) in EACH {
         let again = delayed(plain(choice)).0.info().bytes_retransmitted;
         match rule {
-            // Reports come when all has been sent.
+            // Reports arrive when all has been sent.
             UndoRule::Dsack => assert!(again <= flood, "{again} bytes, {flood} without"),
             _ => assert_eq!(again, 1_448, "{rule:?}, {flood} without"),
         }
@@ -247,7 +249,7 @@ fn spurious_fast_retransmit_is_undone() {
             bulk.finish();
             let info = bulk.info();
             assert_eq!((info.loss_episodes, info.timeouts), (1, 0), "{recovery:?}");
-            // Forward RTO-recovery judges timeouts.
+            // F-RTO judges timeouts.
             let expected = u32::from(rule != UndoRule::Frto);
             assert_eq!(by_rule(info.undone, rule), expected, "{rule:?} with {recovery:?}");
             assert_eq!(info.ssthresh.is_none(), expected == 1, "{rule:?} with {recovery:?}");
@@ -269,7 +271,7 @@ fn second_expiry_leaves_it_to_the_other_detectors() {
     }
 }
 
-/// A path that loses at random, and nothing else; of what returns as well, if `both`.
+/// A path with random loss and nothing else; of the return direction as well, if `both`.
 fn lossy(seed: u64, per_mille: u64, both: bool) -> Path {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     Box::new(move |side, _| {
@@ -291,7 +293,8 @@ fn real_loss_is_never_undone() {
                 bulk.finish();
                 let info = bulk.info();
                 assert!(info.retransmits > 0);
-                // What a tail probe or the timer sends while an acknowledgement is delayed is needless, and said to be.
+                // What a tail probe or the timer sends while an acknowledgement is delayed is needless, and
+                // reported so.
                 assert_eq!(info.undone.total() - info.undone.dsack, 0, "seed {seed}, {recovery:?}: {info:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! TCP-AO between two endpoints, and before those who have no key (RFC 5925).
+//! TCP-AO between two endpoints, and against peers without a key (RFC 5925).
 
 use ackclock_wire::ChecksumAt;
 
@@ -57,7 +57,7 @@ fn transfer(pair: &mut Pair, (client, server): (ConnectionId, ConnectionId), len
     read.len()
 }
 
-/// What the trace of the client's connection says of keys since this was last asked.
+/// The trace records about keys of the client's connection since the last call.
 fn noted(pair: &mut Pair) -> Vec<(Extension, u32)> {
     pair.client.request_traces();
     let batches: Vec<_> = std::iter::from_fn(|| pair.client.poll_trace()).collect();
@@ -162,7 +162,7 @@ fn a_refused_segment_is_counted_and_traced_by_what_is_wrong_with_it() {
     let real = pair.carry(1).remove(0);
     let seen = decode(&real);
     let unsigned = packet(seen.src, seen.dst, fields(Flags::ACK, seen.seq.raw(), seen.ack), &[]);
-    // The option stands last in the header: kind, length, KeyID, RNextKeyID, MAC.
+    // The option is the last in the header: kind, length, KeyID, RNextKeyID, MAC.
     let option = 20 + usize::from(real[32] >> 4) * 4 - 16;
     let (mut of_no_key, mut of_wrong_mac) = (real.clone(), real.clone());
     of_no_key[option + 2] = 77;
@@ -193,7 +193,7 @@ fn keys_roll_over_when_one_end_asks_and_the_data_goes_on() {
     assert_eq!(pair.client.key_ids(ends.0), Some((1, 101)));
     let all = [(Extension::KeySent, 1), (Extension::KeyWanted, 101), (Extension::KeyReceived, 101)];
     assert_eq!(noted(&mut pair), all);
-    // The server asks to be sent with key 2, and says so in its next segment.
+    // The server asks to be sent key 2, in its next segment.
     assert!(pair.server.request_key(ends.1, 2));
     assert!(!pair.server.request_key(ends.1, 9), "there is no such key");
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);

@@ -9,7 +9,7 @@ fn deferred() -> (Host, ListenerId) {
     Host::listening(ListenOptions { deferred: true, ..on_port(PORT) })
 }
 
-/// The reset that is exact for a client whose SYN had this number.
+/// A reset with the exact sequence number for a client whose SYN had this number.
 fn take_back(seq: u32) -> Fields {
     fields(Flags::RST, seq + 1, SeqNum::new(0))
 }
@@ -73,7 +73,7 @@ fn resetting_refuses_the_syn() {
     assert!(host.endpoint.incoming(id).is_none());
 }
 
-/// The ICMP error that the host sends next, and from where.
+/// The next ICMP error of the host, and its source.
 fn icmp_error(host: &mut Host) -> (IpAddr, IcmpReport) {
     let packet = host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
     let packet = [packet.header, packet.payload[0], packet.payload[1]].concat();
@@ -295,7 +295,8 @@ fn sec_b1_those_who_come_and_go_are_bounded_as_those_who_stay() {
     for n in 0..8 {
         host.give(from(n), server(), take_back(1000), &[]);
     }
-    // They keep their places until the application has heard of them; those that it never heard of keep none.
+    // They keep their places until they are reported to the application; those that were never reported keep
+    // none.
     for n in 8..200 {
         host.give(from(n), server(), syn(1000), &[]);
         host.give(from(n), server(), take_back(1000), &[]);
@@ -323,7 +324,7 @@ fn sec_b1_syns_beyond_the_decisions_that_may_be_pending_are_dropped_until_one_is
         })
         .collect();
     assert_eq!((ids.len(), host.endpoint.counters().dropped_syn_backlog), (3, 7));
-    // Each way to decide, and the client's own, makes room for one.
+    // Each decision, and the client's own reset, makes room for one.
     host.endpoint.decide(host.now, ids[0], Decision::Accept);
     host.endpoint.decide(host.now, ids[1], Decision::Drop);
     host.from(4002, take_back(1000));

@@ -1,10 +1,11 @@
-//! Agreements on ECN that pass through half-open records and cookies.
+//! ECN negotiations that pass through half-open records and cookies.
 
 use ackclock_control::profile::Ecn;
 
 use super::*;
 
-/// What a connection agrees on whose SYN has these ECN flags, and the last acknowledgement of whose handshake has those.
+/// The agreement of a connection whose SYN has the first of these ECN flags, and the last acknowledgement of
+/// its handshake the second.
 fn agreed(
     host: &mut Host,
     listener: ListenerId,
@@ -26,8 +27,8 @@ fn agreed(
     host.endpoint.connection(id).unwrap().info(host.now).ecn.map(|ecn| ecn.form)
 }
 
-/// RFC 9768 §3.2.2.1: the form need not be in the cookie, the acknowledgement tells it. Without timestamps there is no room
-/// for any of it.
+/// RFC 9768 §3.2.2.1: the form need not be in the cookie, since the acknowledgement carries it. Without
+/// timestamps there is no room for any of it.
 #[test]
 fn cookie_with_timestamps_carries_the_agreement() {
     let tcp = TcpConfig { ecn: Ecn::Accurate, ..tcp_config() };

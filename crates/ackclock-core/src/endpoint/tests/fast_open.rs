@@ -1,4 +1,4 @@
-//! Fast Open (RFC 7413): the server and the client each before a script, then both of them.
+//! Fast Open (RFC 7413): the server and the client each against a script, then both together.
 
 use ackclock_wire::FastOpenCookie;
 
@@ -81,7 +81,7 @@ fn a_syn_ack_that_is_lost_is_repeated_with_the_answer_behind_it() {
     let from = |flags| again.iter().filter(|sent| sent.dst == client(2001) && sent.flags == flags).count();
     assert_eq!(from(Flags::SYN | Flags::ACK), 1, "{again:?}");
     assert!(again.iter().any(|sent| sent.payload == b"answer"), "{again:?}");
-    // The client's SYN came twice: the answer is the SYN-ACK, and the data is not delivered again.
+    // The client's SYN arrived twice: the answer is the SYN-ACK, and the data is not delivered again.
     let repeated = fast_syn(&mut host, 2001, cookie, b"request");
     assert_eq!((repeated[0].seq, repeated[0].flags), (syn_ack[0].seq, Flags::SYN | Flags::ACK));
     host.from(2001, ack(1008, syn_ack[0].seq + 7));
@@ -133,7 +133,7 @@ fn handshakes_that_are_not_over_are_bounded_and_beyond_that_a_syn_is_an_ordinary
     let acked = |sent: &Sent| sent.ack == SeqNum::new(1008);
     assert_eq!(taken.iter().filter(|sent| acked(sent)).count(), 3);
     assert_eq!(host.endpoint.counters().fast_open_over_bound, 7);
-    // One that ends makes room for one more.
+    // Each one that ends makes room for one more.
     host.from(3000, ack(1008, taken[0].seq + 1));
     assert!(acked(&fast(&mut host, 4000)));
     assert!(!acked(&fast(&mut host, 4001)));

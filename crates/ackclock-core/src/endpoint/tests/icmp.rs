@@ -23,7 +23,7 @@ fn error(kind: (u8, u8), rest: u32, (from, to): (SocketAddr, SocketAddr), seq: S
     packet
 }
 
-/// Makes the IPv4 header's checksum right.
+/// Recomputes the IPv4 header's checksum.
 fn fix_checksum(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let checksum = internet_checksum(&packet[..20]);

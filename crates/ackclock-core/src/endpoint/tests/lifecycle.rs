@@ -86,7 +86,7 @@ fn releasing_with_unread_data_in_time_wait_keeps_the_name_waiting() {
     host.endpoint.release(host.now, id);
     assert_eq!(host.endpoint.memory().0, 0, "unread data is freed");
 
-    // The last acknowledgement was lost: the peer repeats its FIN, and must not be told of a reset.
+    // The last acknowledgement was lost: the peer repeats its FIN, and must not get a reset.
     let answers = host.from(4000, fields(Flags::FIN | Flags::ACK, 1011, iss + 2));
     assert!(answers.len() == 1 && answers[0].flags == Flags::ACK, "{answers:?}");
 }

@@ -1,4 +1,5 @@
-//! Endpoints in virtual time: one before a script of segments ([`Host`]), or two joined by a path ([`Pair`]).
+//! Endpoints in virtual time: one against a script of segments ([`Host`]), or two joined by a path
+//! ([`Pair`]).
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;
@@ -61,7 +62,7 @@ fn on_port(port: u16) -> ListenOptions {
     ListenOptions::new(ListenAddr { addr: None, port: Some(port) })
 }
 
-/// A segment that left an endpoint, in pieces.
+/// The parts of a segment that left an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sent {
     src: SocketAddr,
@@ -97,7 +98,7 @@ impl Host {
         (host, id)
     }
 
-    /// Hands a segment in and takes out what it provokes.
+    /// Delivers a segment and returns what it triggers.
     fn give(&mut self, src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> Vec<Sent> {
         let packet = packet(src, dst, fields, payload);
         let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
@@ -118,7 +119,7 @@ impl Host {
         .collect()
     }
 
-    /// Lets time pass, timers run, and takes out what was sent: when, and what.
+    /// Advances time and runs timers. Returns what was sent, with the times.
     fn wait(&mut self, span: Duration) -> Vec<(Duration, Sent)> {
         let (start, end) = (self.now, self.now + span);
         let mut sent = Vec::new();
@@ -177,7 +178,7 @@ impl Pair {
         Self { client, server, now, lose: |_, _| false, counts: [0; 2] }
     }
 
-    /// Carries packets to and fro, and lets time pass, until nothing happens within `span`.
+    /// Carries packets both ways, and advances time, until nothing happens within `span`.
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {

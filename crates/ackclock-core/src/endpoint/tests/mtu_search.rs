@@ -1,4 +1,4 @@
-//! Paths that drop large packets without a word (RFC 4821): a bulk transfer in virtual time.
+//! Paths that drop large packets silently (RFC 4821): a bulk transfer in virtual time.
 
 use super::*;
 use crate::profile::Recovery;
@@ -16,7 +16,8 @@ const EVERY_POLICY: [Recovery; 7] = [
     Recovery::GoBackN,
 ];
 
-/// A client that writes and a server that reads all the time, 5 ms apart, and what the path takes of the client's packets.
+/// A client that writes and a server that reads all the time, 5 ms apart, and the largest client packet that
+/// the path takes.
 struct Path {
     pair: Pair,
     client: ConnectionId,
@@ -42,7 +43,7 @@ impl Path {
         Self { pair, client, server, mtu: 1500, written: 0, read: 0, dropped: Vec::new() }
     }
 
-    /// Lets the transfer go on for `span`.
+    /// Continues the transfer for `span`.
     fn run(&mut self, span: Duration) {
         let end = self.pair.now + span;
         while self.pair.now < end {
@@ -174,7 +175,7 @@ fn a_path_that_shrinks_once_more_is_found_again() {
     path.run(20 * SECOND);
     let pmtu = path.info().pmtu;
     assert!((1185..=1200).contains(&pmtu), "{pmtu}");
-    // Below what is tried first there is one more step.
+    // Below the first size tried, one more step remains.
     path.mtu = 600;
     path.run(20 * SECOND);
     let pmtu = path.info().pmtu;

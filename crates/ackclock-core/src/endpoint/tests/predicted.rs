@@ -1,5 +1,5 @@
-//! The short way against the long way: the same life given to two pairs of endpoints, one of which predicts nothing,
-//! leaves the same behind after each step, in every field.
+//! The fast path against the slow path: two pairs of endpoints, one without header prediction, live the same
+//! life and have the same state in every field after each step.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::*;
 use crate::Counters;
 
-/// Lives of one run. `ACKCLOCK_LIVES` asks for more.
+/// Lives of one run. `ACKCLOCK_LIVES` sets more.
 const LIVES: u64 = 60;
 const STEPS: usize = 400;
 /// Packets of a life that may be under way at a time.
@@ -55,7 +55,7 @@ impl Choices {
     }
 }
 
-/// Settings for one end. All policies and controllers have their turns.
+/// Settings for one end. All policies and controllers take their turns.
 fn settings(choices: &mut Choices) -> TcpConfig {
     let mut tcp = TcpConfig {
         recovery: choices.of(&POLICIES),
@@ -76,7 +76,7 @@ fn settings(choices: &mut Choices) -> TcpConfig {
     tcp
 }
 
-/// What the path does to packets: one in so many; 0: none.
+/// The rate of each fault of the path: one packet in this many; 0: none.
 #[derive(Clone, Copy)]
 struct Harm {
     lost: u64,
@@ -99,10 +99,10 @@ struct World {
     now: Instant,
     harm: Harm,
     limits: Limits,
-    /// By arrival and number: for which end, and what.
+    /// Packets in transit, by arrival and number: the receiving end, and the packet.
     under_way: BTreeMap<(Instant, u64), (usize, Arriving)>,
     number: u64,
-    /// What left and what was read since the last look.
+    /// What was sent and read since the last comparison.
     seen: String,
 }
 
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// Packets leave, time passes to what is next, and that happens.
+    /// Sends packets, advances to the next event, and runs it.
     fn advance(&mut self, choices: &mut Choices) {
         for side in 0..2 {
             while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
@@ -184,7 +184,7 @@ impl World {
         self.now = self.now.max(next);
         while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (to, Arriving { bytes, segment_size }) = entry.remove();
-            // Changed packets are to reach the connection, so nothing verifies their checksums.
+            // Changed packets must reach the connection, so nothing verifies their checksums.
             let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
             self.ends[to].handle_packet(self.now, &bytes, meta);
         }
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// All that can be seen of both ends, but how many segments took which way.
+    /// All that is visible of both ends, except how many segments took which path.
     fn look(&mut self) -> String {
         let mut seen = std::mem::take(&mut self.seen);
         for end in &self.ends {
@@ -235,10 +235,10 @@ fn server_socket() -> SocketAddr {
     server()
 }
 
-/// One field of the TCP header becomes another.
+/// Changes one field of the TCP header.
 fn change(choices: &mut Choices, bytes: &mut [u8]) {
     let header = 20..bytes.len().min(52);
-    // Not the ports: the segment is to be the connection's.
+    // Not the ports: the segment must belong to the connection.
     let at = header.start + 4 + usize::try_from(choices.below((header.len() - 4) as u64)).unwrap();
     bytes[at] = match choices.below(3) {
         0 => bytes[at].wrapping_add(1),
@@ -267,7 +267,7 @@ fn short_way_leaves_what_the_long_way_leaves() {
         };
         let gso_max_v4 = choices.of(&[0, 0, 20_000, 65_535]);
         let limits = Limits { gso_max_v4, gso_max_v6: 0, tx_checksum: choices.one_in(2) };
-        // The segments of the largest packets may lie in more than two slices of the send buffer.
+        // The segments of the largest packets may span more than two slices of the send buffer.
         let mtu = choices.of(&[1500, 1500, 1500, 65_535]);
         let [mut long, mut short] =
             [false, true].map(|predicts| World::new(predicts, harm, limits, mtu, tcp.clone()));

@@ -45,7 +45,7 @@ fn closing_one_listener_leaves_the_handshakes_and_connections_of_the_others() {
     }
     let accepted = accept_all(&mut host, listeners[0]).len() + accept_all(&mut host, listeners[2]).len();
     assert_eq!(accepted, CLIENTS.len() - lost);
-    // The clients of the one that closed are taken by the others when they try again.
+    // When the clients of the closed one retry, the others take them.
     for port in CLIENTS {
         host.from(port + 1000, syn(7));
     }
@@ -70,7 +70,7 @@ fn a_cookie_comes_back_to_the_listener_that_sent_it_although_another_closed() {
         host.from(port, ack(1001, iss + 1));
     }
     let accepted = [listeners[1], listeners[2]].map(|id| accept_all(&mut host, id).len());
-    // Cookies name no listener: those of the closed one are good at the others, its one record is lost.
+    // Cookies name no listener: those of the closed one are valid at the others; its one record is lost.
     assert_eq!(accepted.iter().sum::<usize>(), CLIENTS.len() - 1);
 }
 

@@ -1,4 +1,4 @@
-//! The rows of docs/security.md that an endpoint answers for.
+//! The rows of docs/security.md that belong to an endpoint.
 
 use super::*;
 use crate::FourTuple;
@@ -141,7 +141,7 @@ fn sec_b1_a_syn_flood_fills_a_bounded_table_and_others_connect_by_cookie() {
     flood(&mut host, 0..6_400);
     assert_eq!(host.endpoint.half_open.len(), 64);
 
-    // Nothing is kept for these, and yet they connect with all their options.
+    // No state is kept for these, and yet they connect with all their options.
     for port in 4000..4100 {
         let syn_ack = host.from(port, syn_with_all_options(1000, 77));
         let (value, _) = syn_ack[0].options.timestamps.unwrap();
@@ -152,7 +152,7 @@ fn sec_b1_a_syn_flood_fills_a_bounded_table_and_others_connect_by_cookie() {
     }
     assert_eq!(host.endpoint.counters().cookies_accepted, 100);
 
-    // The connection that was there has noticed nothing.
+    // The existing connection is not affected.
     host.give(client(3999), server(), ack(1001, iss + 1), &[1; 1000]);
     let answer = host.give(client(3999), server(), ack(2001, iss + 1), &[1; 1000]);
     assert_eq!(answer[0].ack, SeqNum::new(3001));

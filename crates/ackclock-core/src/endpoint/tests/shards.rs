@@ -1,4 +1,4 @@
-//! Two endpoints that are one host: whose a packet is, wherever it arrives.
+//! Two endpoints of one host: which of them owns a packet, wherever it arrives.
 
 use super::*;
 use crate::{UdpOptions, UdpSocketError};
@@ -33,7 +33,7 @@ impl Shards {
         self.hosts.each_mut().map(Host::sent)
     }
 
-    /// Takes strays to their endpoints until there are none.
+    /// Hands strays to their endpoints until none are left.
     fn carry(&mut self) {
         for _ in 0..3 {
             for from in [0, 1] {
@@ -68,7 +68,7 @@ impl Shards {
     }
 }
 
-/// A packet whose checksum is whole.
+/// A packet with a complete checksum.
 fn whole(src: SocketAddr, dst: SocketAddr, fields: Fields) -> Vec<u8> {
     let partial = packet(src, dst, fields, &[]);
     let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
@@ -104,7 +104,7 @@ fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
     let [syn_ack, other] = shards.from(0, 4000, syn(1000));
     assert!(other.is_empty());
     let iss = syn_ack[0].seq;
-    // The last ACK of the handshake, and a SYN that is sent again, at the other one.
+    // The last ACK of the handshake, and a retransmitted SYN, arrive at the other one.
     let [repeated, other] = shards.from(1, 4000, syn(1000));
     assert_eq!((repeated[0].flags, repeated[0].seq, other.len()), (Flags::SYN | Flags::ACK, iss, 0));
     let [none, other] = shards.from(1, 4000, ack(1001, iss + 1));
@@ -138,7 +138,7 @@ fn a_cookie_may_come_back_to_an_endpoint_that_has_sent_none() {
     let host = &mut shards.hosts[1];
     let id = host.endpoint.accept(host.now, shards.listeners[1]).expect("established where the ACK arrived");
     assert_eq!(host.endpoint.counters().cookies_accepted, 1);
-    // From now on the name is there, wherever its packets arrive.
+    // From now on the four-tuple is known, wherever its packets arrive.
     shards.from(0, 4001, fields(Flags::FIN | Flags::ACK, 1001, cookie[0].seq + 1));
     assert_eq!(shards.hosts[1].state(id), State::CloseWait);
     assert_eq!(shards.strays(), ([1, 0], [0, 1], 0));
@@ -274,7 +274,7 @@ fn a_stray_whose_name_has_gone_elsewhere_is_lost() {
     let other = &mut shards.hosts[1];
     other.endpoint.handle_packet(other.now, &late, RxMeta::default());
     let stray = other.endpoint.poll_stray().unwrap();
-    // Meanwhile the client takes its SYN back, and comes again by the other queue.
+    // Meanwhile the client aborts, and connects again by the other queue.
     shards.from(0, 4000, fields(Flags::RST, 1001, SeqNum::new(0)));
     let [none, syn_ack] = shards.from(1, 4000, syn(9000));
     assert!(none.is_empty() && syn_ack.len() == 1);

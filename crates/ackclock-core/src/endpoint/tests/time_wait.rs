@@ -1,9 +1,9 @@
-//! TIME-WAIT: records, and how a new connection takes their place.
+//! TIME-WAIT: records, and how a new connection replaces them.
 
 use super::*;
 
-/// A connection that the server closed first, in TIME-WAIT, with the last acknowledgement sent: its id, and the
-/// server's and the client's next sequence numbers.
+/// A connection that the server closed first, in TIME-WAIT, with the last acknowledgement sent. Returns its
+/// id, and the server's and the client's next sequence numbers.
 fn in_time_wait(host: &mut Host, listener: ListenerId, port: u16) -> (ConnectionId, SeqNum, u32) {
     let (id, iss) = host.accepted(listener, port);
     host.endpoint.update(host.now, id, |connection, now| connection.shutdown(now)).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Goal: the records of a traced connection leave when it is time for them, each once, whatever becomes of the
-//! connection; and nobody who does not fetch them can make them grow without bound.
+//! Goal: the records of a traced connection leave in time, each once, whatever happens to the connection; and
+//! a program that does not fetch them cannot make them grow without bound.
 
 use super::*;
 use crate::trace::{Batch, BatchCause, Entry, Failure, Record, Timer, TraceConfig, TraceKeep};
@@ -25,7 +25,7 @@ fn entries(batches: &[Batch]) -> Vec<Entry> {
     records.map(|&record| Entry::decode(record).expect("a record that this version wrote")).collect()
 }
 
-/// One byte after the other arrives, and is read.
+/// Bytes arrive one after the other, and are read.
 fn receive(host: &mut Host, id: ConnectionId, port: u16, iss: SeqNum, bytes: std::ops::Range<u32>) {
     for n in bytes {
         host.give(client(port), server(), ack(1001 + n, iss + 1), b"x");
@@ -134,14 +134,14 @@ fn a_flight_recorder_of_a_connection_that_ends_well_says_nothing() {
     assert_eq!((host.endpoint.connections().count(), batches(&mut host)), (0, vec![]));
 }
 
-/// What a host tells of changes.
+/// The changes that a host reports.
 fn changes(host: &mut Host) -> Vec<Entry> {
     let batches: Vec<Batch> = std::iter::from_fn(|| host.endpoint.poll_changes()).collect();
     assert!(batches.iter().all(|batch| batch.cause == BatchCause::Changed && !batch.records.is_empty()));
     entries(&batches)
 }
 
-/// A host that tells of changes, with a listener whose connections have this trace.
+/// A host that reports changes, with a listener whose connections have this trace.
 fn telling(trace: Option<TraceConfig>) -> (Host, ListenerId) {
     let mut host = Host::with(EndpointConfig { tell_changes: true, ..config(SERVER) });
     let tcp = TcpConfig { trace, ..TcpConfig::default() };
@@ -155,7 +155,7 @@ fn who_traces_a_connection_and_who_hears_of_changes_each_get_all_of_theirs() {
         let (mut host, listener) = telling(Some(trace));
         let (id, iss) = host.accepted(listener, 4000);
         receive(&mut host, id, 4000, iss, 0..100);
-        // Who traces it otherwise from here on takes nothing from the other.
+        // A second trace of it with other settings takes nothing from the first.
         host.endpoint.update(host.now, id, |connection, now| connection.set_trace(now, Some(trace)));
         host.from(4000, fields(Flags::RST, 1101, iss + 1));
         host.endpoint.release(host.now, id);
@@ -246,7 +246,7 @@ fn who_does_not_fetch_loses_the_newest_records_and_is_told_how_many() {
     let (mut host, listener) = traced(ALL);
     let (id, iss) = host.accepted(listener, 4000);
     let mut sent = 0;
-    // Batches of a few records, so that what a batch takes beside its records counts, too.
+    // Batches of a few records, so that the overhead of a batch counts, too.
     let mut receive_one = |host: &mut Host| {
         receive(host, id, 4000, iss, sent..sent + 1);
         sent += 1;

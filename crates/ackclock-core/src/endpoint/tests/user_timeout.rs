@@ -1,4 +1,4 @@
-//! The user-timeout option, on the wire and in what it does (RFC 5482).
+//! The user-timeout option, on the wire and in its effect (RFC 5482).
 
 use ackclock_wire::UserTimeout;
 
@@ -25,7 +25,7 @@ fn told(sent: &Sent) -> Option<Duration> {
     sent.options.user_timeout.and_then(UserTimeout::duration)
 }
 
-/// A connection whose peer told `timeout` on the last segment of the handshake, and what that drew.
+/// A connection whose peer advertised `timeout` on the last segment of the handshake, and the answer to that.
 fn told_by_peer(option: UserTimeoutOption, timeout: Duration) -> (Host, ConnectionId, SeqNum, Vec<Sent>) {
     let (mut host, listener) = listening(Some(option));
     let iss = host.from(2000, syn(1000))[0].seq;

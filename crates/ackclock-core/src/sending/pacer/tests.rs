@@ -12,8 +12,8 @@ fn quantum(rate: u64, granularity_ns: u64, smss: u64) -> u64 {
     (u128::from(rate) * u128::from(granularity_ns) / 1_000_000_000).max(2 * u128::from(smss)) as u64
 }
 
-/// A sender that always has data, in segments of `smss`, and a timer that is `late` nanoseconds late; the times and
-/// sizes of what it sends until `until`.
+/// A sender that always has data, in segments of `smss`, and a timer that is `late` nanoseconds late. Returns
+/// the times and sizes of what it sends until `until`.
 fn greedy(rate: u64, smss: u64, until: u64, mut late: impl FnMut() -> u64) -> Vec<(u64, u64)> {
     let mut pacer = Pacer::new(Instant::ZERO);
     pacer.set_rate(rate);
@@ -52,7 +52,7 @@ fn departures_are_a_quantum_apart() {
 #[test]
 fn rate_is_met_within_one_percent_from_8_kbit_to_100_gbit() {
     for rate in [1_000, 12_345, 125_000, 1_000_003, 125_000_000, 1_250_000_000, 12_500_000_000_u64] {
-        // Segments of which 1 % of a second holds at least a quantum.
+        // Segment sizes for which 1 % of a second holds at least a quantum.
         let smss = SMSS.min(rate / 200);
         let sent = total(&greedy(rate, smss, 1_000 * MILLISECOND, || 0));
         assert!(sent.abs_diff(rate) <= rate / 100, "{sent} bytes in a second at {rate}");
@@ -84,7 +84,7 @@ fn what_was_not_used_is_lost() {
     pacer.set_rate(rate);
     pacer.charge(Instant::ZERO, 2 * SMSS);
     assert_eq!(pacer.allowance(Instant::from_millis(60_000), 2 * SMSS), 2 * SMSS);
-    // A timer that was a minute late is made up for by 40 ms.
+    // After a timer that is a minute late, at most 40 ms are made up for.
     pacer.is_owed = true;
     assert_eq!(pacer.allowance(Instant::from_millis(60_000), 2 * SMSS), 2 * SMSS + rate / 25);
 }
@@ -123,7 +123,7 @@ proptest! {
         for (first, &(from, before)) in sums.iter().enumerate().step_by(sums.len() / 50 + 1) {
             for (last, &(until, _)) in sums.iter().enumerate().skip(first).step_by(sums.len() / 50 + 1) {
                 let through = sums.get(last + 1).map_or(all, |&(_, before)| before);
-                // A nanosecond, which is several bytes at such rates, for the rounding of times.
+                // One nanosecond of rounding, which is several bytes at such rates.
                 let span = u128::from(until - from + late_max + 1);
         let most = span * u128::from(rate) / 1_000_000_000 + burst + 1;
                 prop_assert!(through - before <= most, "{} of {most} in {span} ns", through - before);

@@ -1,18 +1,18 @@
-//! What a reviewer found: each a case in which a loss-free path was held to lose, or a window fell too far.
+//! Findings of a review: each a case in which loss was found on a path without any, or a window fell too far.
 
 use super::*;
 
-// RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated says neither that it was needed nor that it was
-// not.
+// RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated does not show whether the probe was
+// needed.
 #[test]
 fn late_answer_to_a_probe_is_no_loss() {
     let mut sender = Sender::new(reno());
     sender.send(4).expire();
     assert_eq!(sender.resend(2), [(3, SendReason::TailProbe)]);
-    // The answer to the original was only late.
+    // Only the answer to the original was late.
     sender.wait(5).ack(4, &[]);
     assert_eq!((sender.info().loss_episodes, sender.ssthresh()), (0, u64::MAX));
-    // Case 1: the answer to the probe says so.
+    // Case 1: the answer to the probe shows it.
     sender.wait(5).ack(4, &[(3, 4)]);
     sender.send(4).wait(20).ack(8, &[]);
     assert_eq!((sender.info().loss_episodes, sender.ssthresh()), (0, u64::MAX));
@@ -52,7 +52,8 @@ fn report_of_another_segment_does_not_settle_a_probe() {
     assert_eq!(sender.info().loss_episodes, 1);
 }
 
-// RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was found, not what the same acknowledgement left.
+// RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was found, not what the same
+// acknowledgement left.
 #[test]
 fn acknowledgement_of_most_of_a_window_halves_the_whole_window() {
     let mut sender = Sender::new(reno());
@@ -99,7 +100,7 @@ fn slow_start_after_a_timeout_grows_while_only_lost_data_waits() {
     assert_eq!(rounds, [1, 2, 4, 8, 1]);
 }
 
-// What the reordering timer finds is answered at once: nothing else may come to answer it.
+// What the reordering timer finds is retransmitted at once: no later event may come to trigger it.
 #[test]
 fn loss_found_by_the_timer_during_recovery_is_sent_again() {
     let mut sender = Sender::new(reno());
@@ -109,7 +110,7 @@ fn loss_found_by_the_timer_during_recovery_is_sent_again() {
     assert_eq!(sender.info().lost, 0, "the reordering window is open");
     sender.expire();
     assert_eq!(sender.resend(5), [(3, SendReason::Retransmission)]);
-    // Recovery has sent more than it may by now when the timer finds another.
+    // Recovery has already sent more than it may when the timer finds another.
     sender.wait(1).ack(3, &[(8, 9), (4, 7)]);
     assert_eq!((sender.info().lost, sender.flight.room()), (0, 0));
     sender.expire();

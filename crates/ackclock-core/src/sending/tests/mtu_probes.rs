@@ -1,4 +1,5 @@
-//! A lost probe of the path's MTU: its data goes again at once, and nothing else happens, whatever the policy.
+//! A lost probe of the path's MTU: its data is retransmitted at once, and nothing else happens, under any
+//! policy.
 
 use ackclock_control::profile::Recovery;
 
@@ -35,7 +36,7 @@ fn third_duplicate_resends_all_of_a_probe_and_no_one_is_told() {
         let cwnd = sender.info().cwnd;
         assert_eq!(sender.ack(4, &[]).ack(4, &[]).resend(10), [], "{recovery:?}: two may be reordering");
         assert_eq!(sender.ack(4, &[]).resend(10), AGAIN, "{recovery:?}");
-        // Those of the other segments come as late as what goes again.
+        // Those of the other segments arrive as late as what is retransmitted.
         for _ in 0..3 {
             assert_eq!(sender.wait(2).ack(4, &[]).resend(10), [], "{recovery:?}");
         }
@@ -70,7 +71,7 @@ fn duplicates_behind_a_lost_probe_let_new_data_follow() {
         let room = sender.flight.room();
         sender.ack(4, &[]).ack(4, &[]);
         assert_eq!(sender.flight.room(), room + 2 * SMSS, "{recovery:?}");
-        // What they gave is taken back when the hole is filled.
+        // Their credit is taken back when the hole is filled.
         sender.wait(20).ack(22, &[]);
         assert_eq!(sender.flight.in_flight(), 0, "{recovery:?}");
         unharmed(&sender);
@@ -111,7 +112,7 @@ fn acknowledgements_that_a_queue_delays_are_no_second_loss() {
     let mut sender = probed(Recovery::Sack, 14);
     sender.ack(4, &[(6, 7)]).ack(4, &[(6, 8)]).ack(4, &[(6, 9)]);
     assert_eq!(sender.resend(10), AGAIN);
-    // Longer than the smallest round trip, and what was sent before the retransmission still comes in.
+    // Longer than the smallest round trip, and what was sent before the retransmission still arrives.
     for held in 10..20 {
         assert_eq!(sender.wait(4).ack(4, &[(6, held)]).resend(10), [], "{held}");
     }

@@ -1,12 +1,12 @@
-//! Tail loss probes that follow each other, and those in recovery and after a timeout.
+//! Consecutive tail loss probes, and those in recovery and after a timeout.
 
 use super::*;
 
-/// Two round trips of 20 ms, and what timers may add before a loss was seen.
+/// Two round trips of 20 ms, and what timers may add before any loss.
 const PTO: Duration = Duration::from_millis(50);
-/// The same on a path that is known to lose.
+/// The same on a path with known loss.
 const PTO_AFTER_LOSS: Duration = Duration::from_millis(41);
-/// The least timeout of the default estimator.
+/// The smallest timeout of the default estimator.
 const RTO: Duration = Duration::from_millis(200);
 
 #[test]
@@ -20,7 +20,7 @@ fn probe_without_answer_is_followed_by_another_after_twice_the_time() {
     // A third one would be later than the timer, which the first restarted and the second did not.
     assert_eq!(sender.expire().now, sent + PTO + RTO);
     assert_eq!(sender.info().timeouts, 1);
-    // Of the last segment nothing is known; the first one asks.
+    // Nothing is known of the last segment; the first one is the probe.
     assert_eq!(sender.resend(2), [(0, SendReason::Retransmission)]);
 }
 
@@ -32,7 +32,7 @@ fn answer_to_the_second_probe_finds_the_loss_without_a_timeout() {
     sender.wait(20).ack(0, &[(3, 4)]);
     assert_eq!((sender.info().timeouts, sender.info().loss_episodes, sender.info().lost), (0, 1, 3 * SMSS));
     assert_eq!(sender.resend(4), [(0, SendReason::Retransmission)], "as RFC 9937 allows");
-    // The count begins again: what follows is probed after one PTO.
+    // The count restarts: what follows is probed after one PTO.
     let sent = sender.wait(20).ack(4, &[]).send(4).now;
     assert_eq!(sender.expire().now, sent + PTO_AFTER_LOSS);
     assert_eq!(sender.resend(1), [(7, SendReason::TailProbe)]);
@@ -50,7 +50,7 @@ fn each_of_two_probes_needs_its_own_report() {
         sender.send(4).wait(20).ack(8, &[]);
         sender.info().loss_episodes
     };
-    // RFC 8985 §7.4.2: else the original, a probe or an answer was lost, and that is congestion.
+    // RFC 8985 §7.4.2: otherwise the original, a probe or an answer was lost, and that is congestion.
     assert_eq!([answered(1), answered(2)], [1, 0]);
 }
 
@@ -62,7 +62,8 @@ fn lost_data_that_the_window_holds_back_is_the_probe() {
     let resent = sender.resend(20).len() as u64;
     assert!((1..17).contains(&resent), "{resent}");
     assert_eq!(sender.resend(1), [], "the window is full");
-    // No answer comes. The timer of the probe lets one more go, and the retransmission timer has not expired.
+    // No answer arrives. The timer of the probe releases one more, and the retransmission timer has not
+    // expired.
     sender.expire();
     assert_eq!(sender.resend(20), [(resent, SendReason::Retransmission)]);
     assert_eq!(sender.info().timeouts, 0);
@@ -76,7 +77,7 @@ fn first_segment_after_a_timeout_is_probed_for() {
     while sender.info().timeouts == 0 {
         sender.expire().resend(1);
     }
-    // F-RTO lets nothing else go, so the probe repeats what the timer sent.
+    // F-RTO permits nothing else, so the probe repeats what the timer sent.
     let timeout = sender.now;
     sender.expire();
     assert_eq!(sender.resend(4), [(0, SendReason::TailProbe)]);
@@ -114,20 +115,21 @@ fn probes_of_an_outage_grow_with_the_logarithm_of_its_length() {
             .extend(resent.iter().filter(|(_, reason)| *reason == SendReason::TailProbe).map(|_| sender.now));
     }
     let probes_until = |secs| probes.iter().filter(|&&at| at < sent + Duration::from_secs(secs)).count();
-    // 41 ms doubled seven times are five seconds, thirteen times five minutes; the timer takes the place of some.
+    // 41 ms doubled seven times are five seconds, thirteen times five minutes; the retransmission timer
+    // replaces some.
     let counts = [probes_until(5), probes_until(300)];
     assert!((2..=7).contains(&counts[0]) && (2..=13).contains(&counts[1]), "{counts:?}");
 }
 
-/// Of a later flight the first segment is lost, and the three behind it arrive at once. Whether it goes again at once, as on
-/// a path on which no reordering has been seen.
+/// Of a later flight the first segment is lost, and the three behind it arrive at once. Returns whether it is
+/// retransmitted at once, as on a path without reordering.
 fn next_loss_is_answered_at_once(sender: &mut Sender) -> bool {
     let first = sender.flight.nxt().since(at(0)) / SMSS;
     sender.send(4).wait(20).ack(first, &[(first + 1, first + 4)]);
     sender.resend(1) == [(first, SendReason::Retransmission)]
 }
 
-// RFC 8985 §6.2 step 4 widens the window because something was wrongly held to be late. A probe was not.
+// RFC 8985 §6.2 step 4 widens the window because a segment was wrongly taken to be late. A probe was not.
 #[test]
 fn reported_copies_of_probes_show_no_reordering() {
     for (probes, reports) in [(1, 1), (2, 1), (2, 2)] {
@@ -149,7 +151,7 @@ fn reported_copies_of_probes_show_no_reordering() {
 #[test]
 fn copies_of_both_ends_of_the_flight_show_no_reordering() {
     let mut sender = Sender::new(reno());
-    // The last segment twice, the timer's repetition, and a probe of the first: all arrive.
+    // The last segment twice, the timer's retransmission, and a probe of the first: all arrive.
     sender.send(4);
     while sender.info().timeouts == 0 {
         sender.expire().resend(1);
@@ -177,7 +179,7 @@ fn one_report_more_than_probes_shows_reordering() {
 fn reported_copy_of_a_window_probe_shows_no_reordering() {
     let mut sender = Sender::new(reno());
     sender.send(2).wait(5);
-    // The peer's window has closed, and the first byte asks after it.
+    // The peer's window has closed, and the first byte probes it.
     sender.leaves(at(0), at(0) + 1, SendReason::WindowProbe);
     sender.wait(15).ack(2, &[]).send(1);
     sender.acknowledge(2, &[(at(0), at(0) + 1)]);

@@ -1,4 +1,4 @@
-//! Own addresses: probed, announced, found to be another's, defended.
+//! Own addresses: probed, announced, found in use by another station, defended.
 
 use super::*;
 
@@ -28,7 +28,8 @@ fn an_ipv4_address_is_probed_three_times_then_announced_twice() {
     for (_, announcement) in announcements {
         assert!(announcement.arp().sender.to_string() == V4 && announcement.arp().target.to_string() == V4);
     }
-    // RFC 5227 §2.1.1, §2.3: a random wait of up to 1 s, 1 to 2 s between probes, 2 s, 2 s between announcements.
+    // RFC 5227 §2.1.1, §2.3: a random wait of up to 1 s, 1 to 2 s between probes, 2 s, 2 s between
+    // announcements.
     let at: Vec<Duration> = sent.iter().map(|(at, _)| *at).collect();
     assert!(at[0] < SECOND);
     assert!(
@@ -45,7 +46,7 @@ fn an_ipv6_address_is_asked_for_once_and_used_a_second_later() {
     let mut rig = Rig::fresh(v6_only);
     assert_eq!(rig.send(V6, PEER_V6), Sending::Refused(Refusal::SourceNotUsable));
     let sent = rig.run(10 * SECOND);
-    // The address and the link-local one: a question and two announcements each.
+    // The address and the link-local one: a probe and two announcements each.
     assert_eq!(sent.len(), 6);
     let of_address: Vec<_> =
         sent.iter().filter(|(_, frame)| frame.bytes[48..64] == v6(V6).octets()).collect();
@@ -154,7 +155,7 @@ fn who_probes_for_an_address_in_use_is_told_that_it_is() {
     assert_eq!((sent[0].dst, sent[0].arp().is_reply), (station(7), true));
     rig.nd(station(7), &nd::solicit(Ipv6Addr::UNSPECIFIED, solicited_node(v6(V6)), v6(V6), station(7)));
     let sent = rig.sent();
-    // RFC 4861 §7.2.4: to all, since the one who asks has no address yet.
+    // RFC 4861 §7.2.4: to all, since the solicitor has no address yet.
     assert_eq!(sent[0].dst, "33:33:00:00:00:01".parse().unwrap());
     assert!(matches!(sent[0].nd(), Nd::Advertisement(told) if !told.solicited && told.target == v6(V6)));
 }

@@ -1,10 +1,10 @@
-//! Floods, forgeries and nonsense: every table keeps its bound, and nothing panics.
+//! Floods, forgeries and garbage: every table keeps its bound, and nothing panics.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The `number`th host of 10.0.0.0/8.
+/// Host `number` of 10.0.0.0/8.
 fn host(number: u32) -> String {
     let [_, b, c, d] = number.to_be_bytes();
     format!("10.{b}.{c}.{d}")
@@ -28,7 +28,7 @@ fn a_flood_of_questions_fills_the_table_and_takes_no_place_from_a_neighbour_in_u
     assert_eq!(rig.link.neighbours().count(), 512);
     assert_eq!(rig.link.counters().table_full, 5000 - 511);
     assert_eq!(rig.neighbour(PEER), Some((Some(station(7)), NeighbourState::Reachable)));
-    // Another neighbour that this host wants finds its place.
+    // Another neighbour that this host needs finds its place.
     assert_eq!(rig.send(V4, "10.200.0.1"), Sending::Waiting);
     assert_eq!(rig.link.counters().evicted, 1);
     assert_eq!(rig.neighbour(PEER), Some((Some(station(7)), NeighbourState::Reachable)));
@@ -43,7 +43,7 @@ fn a_scan_by_this_host_keeps_the_bounds_too() {
     assert_eq!(rig.link.neighbours().count(), 512);
     let counters = rig.link.counters();
     assert_eq!((counters.evicted, counters.waiting_dropped), (2000 - 512, 2000 - 512));
-    // Questions that find no room are dropped; the ones before them are asked again in time.
+    // Requests that find no room are dropped; those before them are repeated in time.
     assert_eq!(rig.sent().len(), 256);
     assert_eq!(counters.messages_dropped, 2000 - 256);
     rig.run(10 * SECOND);
@@ -60,7 +60,7 @@ fn a_forged_reply_makes_no_neighbour_and_convinces_only_until_the_check() {
     rig.sent();
     rig.arp(true, station(66), PEER, V4);
     assert_eq!(rig.neighbour(PEER), Some((Some(station(66)), NeighbourState::Stale)));
-    // The station does not answer for the address: three questions later it is asked for among all.
+    // The station does not answer for the address: after three requests, a broadcast one follows.
     rig.send(V4, PEER);
     let asked = rig.run(9 * SECOND);
     assert_eq!(asked.iter().filter(|(_, frame)| frame.dst == station(66)).count(), 3);
@@ -116,7 +116,7 @@ fn replies_that_nobody_takes_away_are_bounded() {
     assert_eq!(rig.link.counters().messages_dropped, 1000 - 256);
 }
 
-/// Something that happens to a link.
+/// An event on a link.
 #[derive(Clone, Debug)]
 enum Event {
     Frame(Vec<u8>),
@@ -211,7 +211,7 @@ proptest! {
             prop_assert!(rig.link.messages.len() <= 8);
             prop_assert!(rig.link.addresses(rig.now).count() <= 16);
         }
-        // What waits is sent or given up, and a link that is left alone comes to rest.
+        // What waits is sent or given up, and a link without input comes to rest.
         rig.sent();
         rig.run(2000 * SECOND);
         prop_assert_eq!(rig.link.neighbours.waiting_bytes(), 0);

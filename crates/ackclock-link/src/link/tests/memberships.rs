@@ -4,7 +4,7 @@ use crate::mld::{ALL_V2_ROUTERS, Saying, report, report_v1};
 
 const GROUP: &str = "ff02::1:ff00:9";
 
-/// One IPv6 address beside the link-local one, which has another group.
+/// One IPv6 address besides the link-local one, which has another group.
 fn reporting(detection: Detection) -> Rig {
     Rig::fresh(|config| {
         config.addresses = vec![Prefix::new(ip("fd09::9"), 64)];
@@ -13,11 +13,11 @@ fn reporting(detection: Detection) -> Rig {
     })
 }
 
-/// The reports among what was sent: when each was, whether it came from nowhere, and its first record.
-fn reports(frames: &[(Duration, Sent)]) -> Vec<(Duration, bool, u8)> {
+/// The reports among what was sent: the time, whether the source was unspecified, and the first record.
+fn reports(frames: &[(Duration, SentFrame)]) -> Vec<(Duration, bool, u8)> {
     let is_report =
-        |sent: &&(Duration, Sent)| sent.1.ether_type == 0x86dd && sent.1.bytes.get(48) == Some(&143);
-    let told = |(at, sent): &(Duration, Sent)| {
+        |sent: &&(Duration, SentFrame)| sent.1.ether_type == 0x86dd && sent.1.bytes.get(48) == Some(&143);
+    let told = |(at, sent): &(Duration, SentFrame)| {
         assert_eq!(sent.dst, MacAddr::of_group(ALL_V2_ROUTERS.into()));
         (*at, sent.bytes[8..24] == [0; 16], sent.bytes[56])
     };
@@ -33,7 +33,7 @@ fn a_group_is_reported_before_its_address_is_probed_and_again_once_there_is_a_so
     assert_eq!(sent[0].0, sent[1].0);
     assert_eq!(sent[1].1.bytes[40], 135, "and the question at once behind it");
     let told = reports(&sent);
-    // Joined, from nowhere; and all again from the link-local address, twice within a second.
+    // Joined, from the unspecified address; and all again from the link-local address, twice within a second.
     assert!(told.iter().all(|(_, _, kind)| *kind == 4), "{told:?}");
     let from_address: Vec<_> = told.iter().filter(|(_, nowhere, _)| !nowhere).collect();
     assert!(from_address.len() >= 2 && from_address.len() <= 4, "{told:?}");

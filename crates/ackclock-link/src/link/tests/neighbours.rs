@@ -40,7 +40,7 @@ fn unanswered_questions_are_asked_three_times_a_second_apart_and_then_given_up()
         assert_eq!(seconds(&asked), [1, 2], "{dst}");
         assert_eq!(rig.neighbour(dst), None);
         assert_eq!(rig.link.counters().unresolved, 2);
-        // And the next packet begins all over.
+        // The next packet starts from the beginning.
         assert_eq!(rig.send(src, dst), Sending::Waiting);
         assert_eq!(rig.sent().len(), 1);
     }
@@ -77,7 +77,7 @@ fn a_stale_neighbour_in_use_is_asked_itself_after_five_seconds() {
     assert_eq!(seconds(&asked), [5, 5]);
     assert!(asked.iter().all(|(_, frame)| frame.dst == station(7)), "{asked:?}");
     assert_eq!(rig.neighbour(PEER).unwrap().1, Probe);
-    // Packets go on meanwhile, and an answer ends the doubt.
+    // Packets continue meanwhile, and an answer ends the check.
     assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
     rig.arp(true, station(7), PEER, V4);
     rig.nd(station(7), &nd::advertise(v6(V6), v6(PEER_V6), station(7), true));
@@ -90,7 +90,7 @@ fn a_stale_neighbour_in_use_is_asked_itself_after_five_seconds() {
 fn a_neighbour_that_went_is_found_out_and_found_again_where_it_is() {
     let mut rig = stale();
     rig.send(V4, PEER);
-    // The check begins after 5 s, three questions to it follow, and then it is unknown.
+    // The check begins after 5 s, three unicast requests follow, and then the address is unknown.
     assert_eq!(seconds(&rig.run(20 * SECOND)), [5, 6, 7]);
     assert_eq!(rig.neighbour(PEER), None);
     assert_eq!(rig.send(V4, PEER), Sending::Waiting);
@@ -102,7 +102,8 @@ fn a_neighbour_that_went_is_found_out_and_found_again_where_it_is() {
 
 #[test]
 fn an_advertisement_changes_a_neighbour_as_rfc_4861_says() {
-    // RFC 4861 §7.2.5 and appendix C: state before, flags, whether the address told is another, state and address after.
+    // RFC 4861 §7.2.5 and appendix C: state before, flags, whether the advertised address is another, state
+    // and address after.
     let (same, other) = (station(7), station(8));
     let cases = [
         (Reachable, false, false, same, Reachable, same),
@@ -177,7 +178,7 @@ fn a_question_for_another_host_is_not_answered_and_makes_no_neighbour() {
 
 #[test]
 fn a_neighbour_that_announces_another_address_is_believed_and_checked() {
-    // RFC 826 merges it; whether it holds shows when it is used.
+    // RFC 826 merges it; its use shows whether it is valid.
     let mut rig = reachable();
     rig.arp(false, station(8), PEER, PEER);
     assert_eq!(rig.neighbour(PEER), Some((Some(station(8)), Stale)));
@@ -237,14 +238,14 @@ fn a_link_that_comes_back_doubts_its_neighbours_and_announces_itself() {
 #[test]
 fn a_neighbour_whose_connections_go_on_is_never_asked() {
     let mut rig = stale();
-    // As many seconds as a neighbour would be asked in ten times over.
+    // Ten times the interval of requests, in seconds.
     for _ in 0..300 {
         assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
         rig.link.reached(rig.now, ip(PEER));
         assert!(rig.run(SECOND).is_empty());
         assert_eq!(rig.neighbour(PEER).unwrap().1, Reachable);
     }
-    // Once they stall, it is asked as before.
+    // Once they stop, it is requested as before.
     let mut asked = Vec::new();
     for _ in 0..60 {
         rig.send(V4, PEER);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A router advertisement with what a test wants to say.
+/// A router advertisement with what a test needs.
 struct Told {
     src: &'static str,
     lifetime_s: u16,
@@ -54,7 +54,7 @@ fn global(rig: &Rig) -> Option<(IpAddr, AddressState)> {
 
 #[test]
 fn routers_are_asked_for_three_times_four_seconds_apart_until_one_answers() {
-    let asked = |frames: &[(Duration, Sent)]| {
+    let asked = |frames: &[(Duration, SentFrame)]| {
         let to_routers = "33:33:00:00:00:02".parse().unwrap();
         frames.iter().filter(|(_, frame)| frame.dst == to_routers).map(|(at, _)| *at).collect::<Vec<_>>()
     };

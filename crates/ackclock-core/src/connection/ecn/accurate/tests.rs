@@ -10,13 +10,13 @@ fn sender() -> Sender {
     sender
 }
 
-/// An acknowledgement of so many full segments, `marked` of them marked, without an option.
+/// An acknowledgement of this many full segments, `marked` of them marked, without an option.
 fn ack(sender: &mut Sender, truth: &mut u64, packets: u64, marked: u64) -> u64 {
     *truth += marked;
     sender.on_feedback((*truth & 7) as u8, None, packets * SMSS, SMSS).packets
 }
 
-/// So many full segments arrive.
+/// This many full segments arrive.
 fn arrive(receiver: &mut Receiver, codepoint: Codepoint, packets: u32) {
     for _ in 0..packets {
         receiver.on_segment(codepoint, 1, 1000, false);
@@ -48,7 +48,7 @@ fn marks_are_acknowledged_when_they_begin_and_every_second_one() {
         .map(|codepoint| arrives(codepoint, 100))
         .into();
     assert_eq!(told, [false, true, false, true, false]);
-    // On acknowledgements alone every third, so that two ends do not answer each other's answers for ever.
+    // For acknowledgements alone, every third, so that two ends do not answer each other's answers for ever.
     assert_eq!([0; 6].map(|_| arrives(Codepoint::Ce, 0)), [false, false, true, false, false, true]);
 }
 
@@ -70,7 +70,7 @@ fn option_follows_changes_and_goes_on_with_pure_acknowledgements() {
     assert_eq!(receiver.option(true).and_then(|option| option.ect0()), Some(201));
 }
 
-/// RFC 9768 §3.2.3.3: the counters that matter come first, whichever ECT the peer uses.
+/// RFC 9768 §3.2.3.3: the relevant counters come first, whichever ECT the peer uses.
 #[test]
 fn option_order_follows_what_arrives() {
     for (codepoint, order) in
@@ -95,7 +95,7 @@ fn every_mark_is_seen_while_no_acknowledgement_is_lost() {
     }
 }
 
-/// RFC 9768 §3.2.2.5.2: the field may have come round, so as many marks are assumed as fit.
+/// RFC 9768 §3.2.2.5.2: the field may have wrapped, so as many marks are assumed as fit.
 #[test]
 fn lost_acknowledgements_are_taken_at_their_worst() {
     let (mut sender, mut truth) = (sender(), PACKETS_INITIAL);
@@ -130,7 +130,8 @@ fn an_option_says_how_often_the_field_came_round() {
     assert_eq!(send(0, 20), (0, 0));
 }
 
-/// Where acknowledgements always cover much, as from a receiver that coalesces, that is no sign of loss.
+/// Where acknowledgements always cover many segments, as from a receiver that coalesces, that does not
+/// indicate loss.
 #[test]
 fn stretched_acknowledgements_do_not_invent_marks() {
     let (mut sender, mut truth) = (sender(), PACKETS_INITIAL);
@@ -191,7 +192,7 @@ fn zeroed_options_are_not_believed() {
 }
 
 proptest! {
-    /// Whatever a peer says: no panic, and no more marks than bytes.
+    /// Any input: no panic, and no more marks than bytes.
     #[test]
     fn marks_never_exceed_what_was_acknowledged(
         acks in prop::collection::vec((any::<u8>(), any::<Option<(bool, u32, u32, u32)>>(), 0u64..1 << 40), 0..100),
