@@ -7,7 +7,7 @@
 //! Fast Open is in [`fast_open`]. With the feature `tcp-ao`, `authentication` signs and verifies.
 //! Binding and listening are in [`bound`], who has which port in [`claims`].
 //! Which of several listeners on one port takes a SYN is [`reuse`]'s choice.
-//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. What is not TCP is kept in [`beside`]:
+//! Connections live in [`slots`] as [`live`] describes; what leaves is in [`output`]. Time is [`pauses`]'s. What is not TCP is kept in [`beside`]:
 //! UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others ([`others`]), ICMP that is sent ([`icmp_out`],
 //! within [`limits`]), all through [`outbox`]. What an endpoint sends to itself goes through [`looped`]. One of several
 //! endpoints of a host is a [`shard`], and the [`directory`] says who has which name. Here are the calls of the application.
@@ -73,6 +73,7 @@ mod others;
 mod outbox;
 mod output;
 mod passive;
+mod pauses;
 mod ports;
 mod predicted;
 mod queue;
@@ -113,6 +114,7 @@ use self::live::{Live, Owner};
 use self::martians::Addresses;
 use self::orphans::Orphans;
 use self::output::Events;
+use self::pauses::Pauses;
 use self::ports::Ports;
 use self::queue::IndexQueue;
 use self::reply::Replies;
@@ -152,12 +154,15 @@ pub struct ListenerId {
 ///
 /// A driver hands in packets and the time, then takes out packets, events and the next deadline until there are
 /// none; it should empty [`poll_transmit`](Self::poll_transmit) before it asks for the rest. Times must
-/// not run backwards; one that does is taken for the latest seen.
+/// not run backwards; one that does is taken for the latest seen. If a driver comes a second or more after a deadline, time
+/// stood still since that deadline: a process that was stopped for an hour has not waited an hour for its peers.
 ///
 /// The order of the fields is that of use: what each segment needs lies together, and the rest behind it.
 #[repr(C)]
 pub struct Endpoint {
+    /// By its own clock, which leaves out pauses.
     now: Instant,
+    pauses: Pauses,
     /// The connection that had the last segment: most likely the next one's, too.
     last_connection: u32,
     /// Whether predicted segments, and full ones that leave, take the short way.
@@ -230,6 +235,7 @@ impl Endpoint {
         };
         Self {
             now,
+            pauses: Pauses::new(),
             addresses,
             budget,
             pleas_heard: 0,
@@ -469,13 +475,6 @@ impl Endpoint {
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
-    }
-
-    /// Takes note of the time. A clock that runs backwards stands still here.
-    #[inline]
-    fn advance(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
     }
 
     /// Who has this name.

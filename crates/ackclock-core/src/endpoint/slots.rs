@@ -77,6 +77,10 @@ impl<T> Slots<T> {
     }
 
     /// Index, generation and value of all.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         (0..)
             .zip(&self.slots)

@@ -3,6 +3,8 @@
 //! The timer runs while something is outstanding, unless the peer's window is closed: then the connection's persist timer
 //! takes its place (RFC 9293 SHLD-17). It has one deadline; how long the timeout is, [`RttEstimator`] knows.
 
+use std::time::Duration;
+
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 
 use crate::{Instant, TcpConfig};
@@ -69,6 +71,12 @@ impl Rto {
     /// The peer was heard to live: what still waits, waits since now.
     pub(super) fn note_answer(&mut self, now: Instant) {
         self.waiting_since = self.waiting_since.map(|_| now);
+    }
+
+    /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more at least.
+    pub(super) fn on_pause(&mut self, now: Instant, limit: Duration) {
+        let latest = now + self.estimator.rto_unbacked() - limit;
+        self.waiting_since = self.waiting_since.map(|since| since.max(latest.min(now)));
     }
 
     /// New data was acknowledged; the rest, if any, waits since now.
