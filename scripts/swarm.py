@@ -4,6 +4,8 @@
     scripts/swarm.py                 2,000 seeds and 10 GiB at least
     scripts/swarm.py --gib 1024      a run of days
     scripts/swarm.py --from 5000000  other seeds than the last time
+    scripts/swarm.py --planted       bugs put into a copy of the tree: how many seeds until the swarm notices each
+    scripts/swarm.py --planted fin-not-sent-again paws-ignored    these only
 
 Each of `--jobs` processes (one for each processor) takes a range of seeds after another. A seed that fails is kept in
 target/swarm/failed.txt and minimised: fewer events, fewer transfers, shorter ones. What remains is printed as one command
@@ -20,6 +22,8 @@ import subprocess
 import sys
 import time
 
+import planted
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = "cargo build --locked --quiet --profile quick -p ackclock-tests --bin swarm".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
@@ -31,6 +35,8 @@ RANGE = 25
 def main():
     options = parse()
     os.chdir(ROOT)
+    if options.planted is not None:
+        return planted.main(options)
     subprocess.run(BUILD, check=True)
     target = pathlib.Path(json.loads(subprocess.run(METADATA, check=True, capture_output=True).stdout)["target_directory"])
     swarm = target / "quick/swarm"
@@ -57,6 +63,8 @@ def parse():
     parser.add_argument("--gib", type=float, default=10, help="and the least payload in GiB")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--planted", nargs="*", metavar="BUG", help="the bugs of tests/planted.toml, or all of them")
+    parser.add_argument("--patience", type=int, default=600, help="seconds for each bug")
     return parser.parse_args()
 
 

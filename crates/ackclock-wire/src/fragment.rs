@@ -3,6 +3,8 @@
 //!
 //! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use etherparse::{Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, ip_number};
@@ -54,7 +56,7 @@ impl<'a> Fragment<'a> {
             _ => return Err(IpError::Version),
         };
         let len = fragment.payload.len();
-        let fits = fragment.head.len() + fragment.offset + len <= usize::from(u16::MAX);
+        let fits = fragment.head.len().saturating_add(fragment.end()) <= usize::from(u16::MAX);
         if len == 0 || !fits || (fragment.more && !len.is_multiple_of(8)) {
             return Err(IpError::Length);
         }
@@ -64,14 +66,14 @@ impl<'a> Fragment<'a> {
     /// The end of the payload, in bytes.
     #[must_use]
     pub fn end(&self) -> usize {
-        self.offset + self.payload.len()
+        self.offset.saturating_add(self.payload.len())
     }
 
     /// The whole packet: this fragment's headers, if it is the first, and `payload`. `None` if it is too
     /// long.
     #[must_use]
     pub fn assemble(&self, payload: &[u8], ecn: Codepoint) -> Option<Vec<u8>> {
-        let mut packet = Vec::with_capacity(self.head.len() + payload.len());
+        let mut packet = Vec::with_capacity(self.head.len().saturating_add(payload.len()));
         packet.extend_from_slice(self.head);
         packet.extend_from_slice(payload);
         *packet.get_mut(self.next_at)? = self.protocol;
@@ -138,7 +140,11 @@ fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
                 return Err(IpError::ExtensionHeaders);
             }
             let &[following, len, ..] = rest else { return Err(IpError::Length) };
-            (next, next_at, at) = (following.into(), at, at + (usize::from(len) + 1) * 8);
+            (next, next_at, at) = (
+                following.into(),
+                at,
+                at.saturating_add(usize::from(len).saturating_add(1).saturating_mul(8)),
+            );
             continue;
         }
         let fragment = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;

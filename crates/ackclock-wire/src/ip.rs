@@ -4,6 +4,8 @@
 //! because this stack sends with DF set and its peers learn the MSS, and source routes (RFC 7126 §4.3 and
 //! §4.4, RFC 5095). It skips other IPv4 options. IPv6 options themselves say whether they may be skipped.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use etherparse::err::{ipv4, ipv6};
@@ -239,7 +241,7 @@ pub(crate) fn write_ip(packet: &mut Vec<u8>, header: &IpHeader, payload_len: usi
             let ip = Ipv4Header {
                 dscp: IpDscp::try_new(header.traffic_class >> 2).ok()?,
                 ecn: IpEcn::try_new(header.traffic_class & 3).ok()?,
-                total_len: u16::try_from(Ipv4Header::MIN_LEN + payload_len).ok()?,
+                total_len: u16::try_from(payload_len.checked_add(Ipv4Header::MIN_LEN)?).ok()?,
                 identification: header.identification.unwrap_or(0),
                 dont_fragment: header.identification.is_none(),
                 time_to_live: header.ttl,

@@ -12,6 +12,8 @@
 //!
 //! [`Segment::parse`](crate::Segment::parse) gives the same result for such a packet, and handles all others.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use crate::options::{NOP, TIMESTAMPS};
 use crate::tcp::{self, PROTOCOL};
 use crate::template::{V6_LEN, Version};
@@ -62,7 +64,7 @@ impl<'a> Predicted<'a> {
             return None;
         }
         let control = u32::from_be_bytes(*control);
-        let form = ACK_WITHOUT_OPTIONS + if timestamps { TIMESTAMPS_WORDS } else { 0 };
+        let form = ACK_WITHOUT_OPTIONS.wrapping_add(if timestamps { TIMESTAMPS_WORDS } else { 0 });
         if control >> 16 & !PSH != form {
             return None;
         }

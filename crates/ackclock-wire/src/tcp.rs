@@ -1,5 +1,7 @@
 //! TCP segments: flags and the parsed view (RFC 9293 §3.1).
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use etherparse::TcpSlice;
@@ -104,9 +106,10 @@ impl<'a> Segment<'a> {
     #[inline]
     pub fn seq_len(&self) -> u32 {
         // A payload never exceeds 64 KiB.
-        u32::try_from(self.payload.len()).unwrap_or(u32::MAX)
-            + u32::from(self.flags.contains(Flags::SYN))
-            + u32::from(self.flags.contains(Flags::FIN))
+        u32::try_from(self.payload.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(u32::from(self.flags.contains(Flags::SYN)))
+            .saturating_add(u32::from(self.flags.contains(Flags::FIN)))
     }
 }
 

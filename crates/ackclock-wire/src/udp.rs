@@ -1,5 +1,7 @@
 //! UDP (RFC 768; over IPv6, RFC 8200 §8.1): a view of a datagram, and the writer of a whole packet.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::{IpAddr, SocketAddr};
 
 use crate::bytes::{put, read_u16};
@@ -79,10 +81,10 @@ pub struct UdpHeader {
 /// families differ.
 #[must_use]
 pub fn write_udp(header: &UdpHeader, payload: &[u8]) -> Option<Vec<u8>> {
-    let udp_len = UDP_LEN + payload.len();
+    let udp_len = payload.len().checked_add(UDP_LEN)?;
     let length = u16::try_from(udp_len).ok()?;
     let (src, dst) = (header.src.ip(), header.dst.ip());
-    let mut packet = Vec::with_capacity(IPV6_LEN + udp_len);
+    let mut packet = Vec::with_capacity(udp_len.saturating_add(IPV6_LEN));
     let ip = IpHeader {
         src,
         dst,

@@ -13,8 +13,9 @@ use super::plan::Event;
 use super::program;
 use super::wires::Expected;
 use super::world::{SINK, World};
+use crate::segment::{ACK, Opt, PSH, RST, SYN, Seg, seg as segment};
 
-/// A reset that waits to be sent.
+/// A segment that waits to be sent: a reset, or one of long ago.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forgery {
     pub(super) event: usize,
@@ -32,7 +33,12 @@ impl Forgery {
         let far = (self.size >> 8) as u32 & 0x3fff_ffff;
         match self.what {
             Fault::ResetExact => (ack == end).then_some(ack),
-            // At a number where no received segment ends, so that the next byte cannot be expected there.
+            // Where the next byte is expected, with room for it.
+            Fault::OldSegment => {
+                let fits = edge.wrapping_sub(ack).wrapping_sub(OLD_BYTES) < 1 << 30;
+                (ack == end && fits).then_some(ack)
+            }
+            // Where nothing that has arrived ends, so that the next byte cannot be expected there.
             Fault::ResetInside => {
                 let (first, room) = (end.wrapping_add(1), edge.wrapping_sub(end));
                 ((2..1 << 30).contains(&room)).then(|| first.wrapping_add(far % (room - 1)))
@@ -43,6 +49,25 @@ impl Forgery {
         }
     }
 }
+
+impl Forgery {
+    /// The segment with this number, like `passing`, which was sent to the same host.
+    pub(super) fn segment(&self, passing: &Seg, seq: u32) -> Option<Seg> {
+        if self.what != Fault::OldSegment {
+            return Some(segment(RST).seq(seq));
+        }
+        let (value, echo) = passing.timestamps().filter(|_| !passing.has(SYN) && passing.has(ACK))?;
+        let mut old = segment(PSH).seq(seq).ack(passing.ack);
+        old.window = passing.window;
+        // Twelve days, which the timestamp alone shows, and not the sequence number.
+        old.options = vec![Opt::Timestamps(value.wrapping_sub(1 << 30), echo)];
+        old.payload = vec![0x6f; OLD_BYTES as usize];
+        Some(old)
+    }
+}
+
+/// Payload of a segment of long ago.
+const OLD_BYTES: u32 = 100;
 
 impl World {
     fn event(&self, event: usize) -> Event {
@@ -69,13 +94,10 @@ impl World {
             Fault::Suspend | Fault::ProcessStall => self.hold(number, &event),
             Fault::MemoryExhaustion => self.fill_memory(number, &event),
             Fault::DeviceMtu => self.change_device(number, &event),
-            Fault::ResetOutside | Fault::ResetInside | Fault::ResetExact => self.forgeries.push(Forgery {
-                event: number,
-                what: event.what,
-                host: Self::host_of(&event),
-                path: event.path,
-                size: event.size,
-            }),
+            Fault::ResetOutside | Fault::ResetInside | Fault::ResetExact | Fault::OldSegment => {
+                let Event { what, path, size, .. } = event;
+                self.forgeries.push(Forgery { event: number, what, host: Self::host_of(&event), path, size });
+            }
             _ => self.change_path(number, &event),
         }
     }
@@ -123,16 +145,8 @@ impl World {
 
     fn step_clock(&mut self, number: usize, event: &Event) {
         let host = Self::host_of(event);
-        // Known: acknowledgements that a sleeping host's device held give round trips as long as the step,
-        // and pacing by such a mean takes hours: docs/robustness.md.
-        if self.machines[host].suspended.is_some() && event.step() >= Duration::from_secs(20) {
-            return;
-        }
         if self.machines[host].established() > 0 {
             self.strike(number);
-        }
-        if event.is_fatal() {
-            self.excuses.add(self.now(), event.lasts, (host > 0).then_some(event.path));
         }
         self.machines[host].step_clock(event.step());
         if self.machines[host].suspended.is_none() {
@@ -318,12 +332,13 @@ mod tests {
             assert!(seq.wrapping_sub(ack) >= window, "{expected:?} {seq}");
             let exact = forgery(Fault::ResetExact, size).seq(&expected);
             assert_eq!(exact, (ack == end).then_some(ack));
+            let old = forgery(Fault::OldSegment, size).seq(&expected);
+            assert_eq!(old, (ack == end && window >= OLD_BYTES).then_some(ack));
         }
     }
 
     #[test]
-    fn every_fault_is_one_that_begins_or_one_that_stands() {
-        // A step longer than an hour ends connections.
+    fn only_an_outage_that_peers_give_up_in_ends_connections() {
         let event = Event {
             at: Duration::ZERO,
             lasts: Duration::ZERO,
@@ -332,6 +347,8 @@ mod tests {
             what: Fault::ClockStep,
             size: 3_600_000,
         };
-        assert!(event.is_fatal() && !Event { size: 5_000, ..event }.is_fatal());
+        assert!(!event.is_fatal(), "a clock that steps by an hour ends none");
+        let sleep = |secs| Event { what: Fault::Suspend, lasts: Duration::from_secs(secs), ..event };
+        assert!(sleep(20).is_fatal() && !sleep(19).is_fatal());
     }
 }

@@ -47,6 +47,8 @@ pub enum Fault {
     ResetInside,
     /// A forged reset exactly where the next byte is expected.
     ResetExact,
+    /// A segment of long ago, when the sequence numbers were the same and the bytes were others: only its timestamp shows it.
+    OldSegment,
     /// An address translator forgets its connections.
     NatTimeout,
     /// Nothing passes a path for a while.
@@ -57,7 +59,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of a [`Counts`].
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Reboot,
         Self::AddressChange,
         Self::ClockStep,
@@ -79,6 +81,7 @@ impl Fault {
         Self::ResetOutside,
         Self::ResetInside,
         Self::ResetExact,
+        Self::OldSegment,
         Self::NatTimeout,
         Self::LinkFlap,
         Self::AsymmetricRate,

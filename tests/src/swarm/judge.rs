@@ -96,7 +96,6 @@ impl Event {
         match self.what {
             Fault::Reboot | Fault::AddressChange | Fault::NatTimeout | Fault::ResetExact => true,
             Fault::MemoryExhaustion => true,
-            Fault::ClockStep => self.step() >= LONG,
             Fault::LinkFlap | Fault::Suspend => self.lasts >= LONG,
             _ => false,
         }

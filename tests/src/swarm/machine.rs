@@ -179,6 +179,12 @@ impl Machine {
         all.into_iter().find(|(other, _)| *other == tuple).map(|(_, info)| info.state)
     }
 
+    /// How many bytes a connection has received in order.
+    pub(super) fn received_by(&self, tuple: FourTuple) -> u64 {
+        let all = self.stack().map_or_else(Vec::new, Stack::connections);
+        all.into_iter().find(|(other, _)| *other == tuple).map_or(0, |(_, info)| info.bytes_received)
+    }
+
     /// How much of the memory budget is in use, in percent.
     pub(super) fn memory_percent(&self) -> usize {
         self.stack().map_or(0, |stack| {
@@ -206,6 +212,17 @@ impl Machine {
         }
         let info = on.stack.info();
         assert!(info.memory_used <= info.memory_max, "memory: {} of {}", info.memory_used, info.memory_max);
+        for (tuple, info) in on.stack.connections() {
+            // RFC 9293 §3.8.6.2.2: what was read opened the window by all of it, and the peer hears of that without asking.
+            let shut = info.state == State::Established && info.rcv_wnd == 0 && info.receive_queue == 0;
+            let held = self.wires.held(tuple.local(), tuple.remote(), info.unacked);
+            let told = held.is_none_or(|held| info.sacked <= held);
+            assert!(told, "more counts as held than SACK blocks told of ({held:?}): {tuple:?} {info:?}");
+            assert!(
+                !shut || self.suspended.is_some(),
+                "a window that has opened was not told of: {tuple:?} {info:?}"
+            );
+        }
         if self.suspended.is_some() || on.port.poll_timeout().is_some_and(|at| at != Instant::FAR_FUTURE) {
             return;
         }

@@ -86,8 +86,10 @@ impl Plan {
                 all.push(draw_transfer(&mut rng, path, plan, cut.divide.max(1)));
             }
         }
-        let events: Vec<Event> =
+        let mut events: Vec<Event> =
             (0..rng.between(12, 24)).map(|_| draw_event(&mut rng.fork(), v6, &paths)).collect();
+        // Behind the others, which stay what they were.
+        events.extend((0..rng.below(3)).map(|_| draw_old_segment(&mut rng.fork(), &paths)));
         let keep = |kept: &Option<Vec<usize>>, at: usize| kept.as_ref().is_none_or(|kept| kept.contains(&at));
         let numbered = |at: &(usize, TransferPlan)| keep(&cut.transfers, at.0);
         let transfers = all.into_iter().enumerate().filter(numbered).collect();
@@ -212,11 +214,23 @@ fn draw_event(rng: &mut Rng, v6: bool, paths: &[PathPlan]) -> Event {
     }
 }
 
+fn draw_old_segment(rng: &mut Rng, paths: &[PathPlan]) -> Event {
+    Event {
+        at: Duration::from_millis(rng.between(50, 6_500)),
+        lasts: Duration::from_secs(5),
+        path: rng.below(paths.len() as u64) as usize,
+        at_server: rng.chance(500_000),
+        what: Fault::OldSegment,
+        size: rng.next_u64(),
+    }
+}
+
 impl Fault {
-    /// The faults with a time; the others are permanent boxes.
+    /// Those that happen at a time. The others are boxes that always stand there, and what is drawn by itself.
     fn events() -> Vec<Self> {
-        let stands = [Self::OptionStripping, Self::SequenceRewriting, Self::SequenceRewritingWithoutSack];
-        Self::ALL.into_iter().filter(|fault| !stands.contains(fault)).collect()
+        use Fault::{OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack};
+        let others = [OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack];
+        Self::ALL.into_iter().filter(|fault| !others.contains(fault)).collect()
     }
 }
 

@@ -22,6 +22,10 @@ struct Wire {
     over: bool,
     /// The peer has acknowledged something beyond a SYN.
     open: bool,
+    /// Where what the host has sent ends, from its ISS on.
+    sent: u32,
+    /// What SACK blocks have said that the peer holds, from the ISS on: where each stretch begins and ends.
+    held: BTreeMap<u32, u32>,
 }
 
 /// What a receiver expects, as far as the wire shows.
@@ -57,6 +61,7 @@ impl Wires {
         if wire.iss.is_some() {
             wire.over |= seg.has(FIN);
             wire.flow.sent(seg);
+            wire.sent = wire.sent.max(wire.offset(seg.end()));
         }
     }
 
@@ -77,6 +82,7 @@ impl Wires {
         wire.over |= seg.flags & (RST | FIN) != 0;
         wire.open |= seg.has(ACK) && !seg.has(SYN);
         wire.flow.received(seg);
+        wire.note_held(seg);
         if !seg.has(RST) && wire.end.is_none_or(|end| seg.end().wrapping_sub(end) < 1 << 30) {
             wire.end = Some(seg.end());
         }
@@ -89,9 +95,42 @@ impl Wires {
         Some(Expected { ack, edge, end: wire.end? })
     }
 
+    /// How many bytes the peer can hold beyond a gap, by all the SACK blocks that told of something sent, where `unacked` bytes
+    /// are not acknowledged; `None`: the connection is not known.
+    pub(super) fn held(&self, local: SocketAddr, remote: SocketAddr, unacked: u64) -> Option<u64> {
+        let wire = self.0.get(&(local, remote)).filter(|wire| wire.iss.is_some())?;
+        let una = wire.sent.saturating_sub(u32::try_from(unacked).ok()?);
+        let beyond = |(left, right): (&u32, &u32)| u64::from(right.saturating_sub(una.max(*left)));
+        Some(wire.held.iter().map(beyond).sum())
+    }
+
     /// Whether the host has sent anything between these two sockets.
     pub(super) fn knows(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         self.0.get(&(local, remote)).is_some_and(|wire| wire.iss.is_some())
+    }
+}
+
+impl Wire {
+    /// How far a number lies behind the ISS. A run sends a few megabytes, so that is enough to compare.
+    fn offset(&self, seq: u32) -> u32 {
+        seq.wrapping_sub(self.iss.unwrap_or(seq))
+    }
+
+    /// RFC 2018 §3: a block tells of what was sent.
+    fn note_held(&mut self, seg: &Seg) {
+        for &(left, right) in seg.sack() {
+            let (mut left, mut right) = (self.offset(left), self.offset(right));
+            if left >= right || right > self.sent {
+                continue;
+            }
+            while let Some((&from, &until)) =
+                self.held.range(..=right).next_back().filter(|(_, end)| **end >= left)
+            {
+                self.held.remove(&from);
+                (left, right) = (left.min(from), right.max(until));
+            }
+            self.held.insert(left, right);
+        }
     }
 }
 

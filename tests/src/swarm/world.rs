@@ -20,7 +20,7 @@ use super::tasks::Tasks;
 use super::{Done, Outcome};
 use crate::host::check_frame;
 use crate::rng::Rng;
-use crate::segment::{Frame, RST, SYN, seg};
+use crate::segment::{Frame, SYN};
 
 /// A run.
 pub(super) struct World {
@@ -281,12 +281,14 @@ impl World {
         if self.machines[host].state_of(tuple) != Some(State::Established) {
             return;
         }
+        let Some(forged) = forgery.segment(&passing.seg, seq) else { return };
+        let received = self.machines[host].received_by(tuple);
         self.forgeries.remove(at);
         self.strike(forgery.event);
         if forgery.what == Fault::ResetExact {
             self.excuses.add(self.shared.time.now(), Duration::ZERO, Some(path));
         }
-        let packet = Frame::new(remote, local, seg(RST).seq(seq)).to_bytes();
+        let packet = Frame::new(remote, local, forged).to_bytes();
         self.log(host, '!', &packet);
         self.machines[host].receive(
             path,
@@ -296,6 +298,10 @@ impl World {
         let lives = self.machines[host].state_of(tuple) == Some(State::Established);
         let should = forgery.what != Fault::ResetExact;
         assert_eq!(lives, should, "{:?} with {seq}, {expected:?}: whether {tuple:?} lives", forgery.what);
+        if lives {
+            let taken = self.machines[host].received_by(tuple) - received;
+            assert_eq!(taken, 0, "{:?} with {seq}, {expected:?}: text was taken from it", forgery.what);
+        }
     }
 
     /// Runs programs and sends packets, until nothing more happens at this instant.

@@ -1,5 +1,7 @@
 //! A set of byte ranges: data that arrived out of order, or data that the peer holds beyond a gap.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::collections::BTreeMap;
 
 use crate::position::Position;
@@ -27,7 +29,7 @@ impl RangeSet {
     #[inline]
     pub(crate) fn bytes_of(ranges: usize) -> usize {
         const NODE: usize = 208 + size_of::<Ranges>();
-        if ranges == 0 { 0 } else { NODE + ranges * Self::RANGE_BYTES }
+        if ranges == 0 { 0 } else { ranges.saturating_mul(Self::RANGE_BYTES).saturating_add(NODE) }
     }
 
     /// How many ranges there are.
@@ -81,8 +83,8 @@ impl RangeSet {
             && *covered >= start
         {
             if !joins_next {
-                // Mostly a range grows at its end and stays where it is.
-                ranges.bytes += end.max(*covered).since(*covered);
+                // Mostly a range grows at its end, and stays where it is.
+                ranges.bytes = ranges.bytes.wrapping_add(end.max(*covered).since(*covered));
                 *covered = end.max(*covered);
                 return;
             }
@@ -90,11 +92,11 @@ impl RangeSet {
         }
         while let Some((&next, &covered)) = ranges.ends.range(start..=end).next() {
             ranges.ends.remove(&next);
-            ranges.bytes -= covered.since(next);
+            ranges.bytes = ranges.bytes.wrapping_sub(covered.since(next));
             end = end.max(covered);
         }
         ranges.ends.insert(start, end);
-        ranges.bytes += end.since(start);
+        ranges.bytes = ranges.bytes.wrapping_add(end.since(start));
     }
 
     /// Removes all positions before `at`.
@@ -106,10 +108,10 @@ impl RangeSet {
                 return;
             }
             first.remove();
-            ranges.bytes -= end.since(start);
+            ranges.bytes = ranges.bytes.wrapping_sub(end.since(start));
             if end > at {
                 ranges.ends.insert(at, end);
-                ranges.bytes += end.since(at);
+                ranges.bytes = ranges.bytes.wrapping_add(end.since(at));
                 return;
             }
         }
@@ -126,11 +128,11 @@ impl RangeSet {
             && let Some((&first, &covered)) = ranges.ends.range(from..end).next()
         {
             ranges.ends.remove(&first);
-            ranges.bytes -= covered.since(first);
+            ranges.bytes = ranges.bytes.wrapping_sub(covered.since(first));
             for (left, right) in [(first, start), (end, covered)] {
                 if left < right {
                     ranges.ends.insert(left, right);
-                    ranges.bytes += right.since(left);
+                    ranges.bytes = ranges.bytes.wrapping_add(right.since(left));
                 }
             }
             from = covered;

@@ -5,6 +5,8 @@
 //! is free, so a transfer with some losses never touches the budget. The rest is leased in steps. A segment
 //! that would begin a range without a lease is dropped as if lost.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
 
@@ -111,18 +113,18 @@ impl ReceiveBuffer {
         let touches = |at| self.ahead.containing(at).is_some();
         let begins_range = || from > self.next && !touches(from.back(1)) && !touches(from) && !touches(end);
         let fits = self.ahead.len() < Self::RANGES_MAX
-            && self.queue.keep_beside(Self::bytes_beside(self.ahead.len() + 1));
+            && self.queue.keep_beside(Self::bytes_beside(self.ahead.len().saturating_add(1)));
         if !fits && begins_range() {
             return Received { out_of_order: true, dropped: true, ..Received::default() };
         }
-        let mut fresh = 0;
+        let mut fresh = 0_usize;
         let mut fits = true;
         let (queue, next) = (&mut self.queue, self.next);
         self.ahead.for_each_gap(from, end, |gap, until| {
-            let offset = queue.len() + gap.index_from(next);
+            let offset = queue.len().saturating_add(gap.index_from(next));
             let part = data.get(gap.index_from(start)..until.index_from(start)).unwrap_or_default();
             fits = fits && queue.write_at(offset, part);
-            fresh += part.len() as u64;
+            fresh = part.len().saturating_add(fresh);
         });
         if !fits {
             return Received { out_of_order: from > self.next, dropped: true, ..Received::default() };
@@ -136,7 +138,7 @@ impl ReceiveBuffer {
         }
         Received {
             advanced,
-            duplicate: data.len() as u64 - fresh,
+            duplicate: data.len().saturating_sub(fresh) as u64,
             repeated,
             out_of_order: from > next,
             dropped: false,
@@ -158,7 +160,7 @@ impl ReceiveBuffer {
 
     /// The most bytes that `ranges` ranges beyond a gap take, with their order.
     fn bytes_beside(ranges: usize) -> usize {
-        if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges) + BlockOrder::BYTES_MAX }
+        if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges).saturating_add(BlockOrder::BYTES_MAX) }
     }
 
     /// At most `max` SACK blocks: the one that contains `first`, if any, then the most recently touched

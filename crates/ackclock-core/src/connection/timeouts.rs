@@ -44,6 +44,15 @@ impl Connection {
         self.check_invariants();
     }
 
+    /// Nothing drove the stack until `now`, by a clock that has left that out. What the peer answered meanwhile may be lost,
+    /// so it is asked once more before it is given up.
+    pub(crate) fn on_pause(&mut self, now: Instant) {
+        self.flight.on_pause(now, self.give_up_after());
+        if let Some(keepalive) = self.tcp.keepalive {
+            self.give_up.keepalives = self.give_up.keepalives.min(keepalive.probes.saturating_sub(1));
+        }
+    }
+
     fn on_flight_timeout(&mut self, now: Instant) {
         if self.flight.is_overdue(now) && self.is_to_be_given_up(now) {
             self.trace_fired(now, Timer::Retransmission, self.flight.expiries().retransmission);
@@ -77,10 +86,14 @@ impl Connection {
     /// RFC 9293 MUST-20: at R2, or the user timeout, the connection is given up.
     fn is_to_be_given_up(&self, now: Instant) -> bool {
         let since = self.flight.waiting_since().unwrap_or(now);
+        now.saturating_since(since) >= self.give_up_after()
+    }
+
+    /// R2, or the user timeout.
+    fn give_up_after(&self) -> Duration {
         // RFC 9293 SHLD-11: R2 of data is at least 100 s.
         let r2 = if self.established { R2_DATA } else { R2_SYN };
-        let limit = self.tcp.user_timeout.unwrap_or(r2);
-        now.saturating_since(since) >= limit
+        self.tcp.user_timeout.unwrap_or(r2)
     }
 
     fn on_persist_timeout(&mut self, now: Instant) {

@@ -14,6 +14,7 @@
 //! - [`beside`]: other protocols: UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others
 //!   ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through [`outbox`].
 //! - [`looped`]: packets from the endpoint to itself.
+//! - [`pauses`]: the endpoint's clock, which stands still while nothing drives it.
 //! - [`shard`]: one of several endpoints of a host; [`directory`]: which endpoint has which name.
 //! - `authentication`, with the feature `tcp-ao`: signs and verifies.
 //!
@@ -78,6 +79,7 @@ mod others;
 mod outbox;
 mod output;
 mod passive;
+mod pauses;
 mod ports;
 mod predicted;
 mod queue;
@@ -118,6 +120,7 @@ use self::live::{Live, Owner};
 use self::martians::Addresses;
 use self::orphans::Orphans;
 use self::output::Events;
+use self::pauses::Pauses;
 use self::ports::Ports;
 use self::queue::IndexQueue;
 use self::reply::Replies;
@@ -157,12 +160,16 @@ pub struct ListenerId {
 ///
 /// A driver hands in packets and the time, then takes out packets, events and the next deadline until none
 /// are left. It should empty [`poll_transmit`](Self::poll_transmit) before the rest. Times must not run
-/// backwards; an earlier time counts as the latest seen.
+/// backwards; an earlier time counts as the latest seen. If a driver calls a second or more after a deadline,
+/// time stood still since that deadline: a process that was stopped for an hour has not waited an hour for its
+/// peers.
 ///
 /// Fields are in order of use: what each segment needs lies together, and the rest behind it.
 #[repr(C)]
 pub struct Endpoint {
+    /// By its own clock, which leaves out pauses.
     now: Instant,
+    pauses: Pauses,
     /// The connection of the last segment, and most likely of the next.
     last_connection: u32,
     /// Whether predicted segments, and full ones that leave, take the fast path.
@@ -235,6 +242,7 @@ impl Endpoint {
         };
         Self {
             now,
+            pauses: Pauses::new(),
             addresses,
             budget,
             pleas_heard: 0,
@@ -474,13 +482,6 @@ impl Endpoint {
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
-    }
-
-    /// Records the time. A clock that runs backwards stands still here.
-    #[inline]
-    fn advance(&mut self, now: Instant) -> Instant {
-        self.now = self.now.max(now);
-        self.now
     }
 
     /// The owner of this name.

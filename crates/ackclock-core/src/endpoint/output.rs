@@ -191,6 +191,11 @@ impl Endpoint {
 
     /// The latest time to call `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        self.next_due().map(|due| self.driver_time(due))
+    }
+
+    /// The same by the endpoint's own clock.
+    pub(super) fn next_due(&self) -> Option<Instant> {
         let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             _ => one.or(other),

@@ -185,8 +185,9 @@ impl Endpoint {
             window_scale: window_scale.map(|peers| (peers, ours)),
             sack,
             timestamps,
-            // RFC 6298 §3 (Karn): no sample from a repeated SYN-ACK.
-            rtt: (retransmits == 0).then(|| now.saturating_since(record.since)),
+            // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once, or before a pause.
+            rtt: (retransmits == 0 && !self.pauses.is_since(record.since))
+                .then(|| now.saturating_since(record.since)),
             repetitions: retransmits,
             peer_window: window,
             ecn: ecn.agreement(retransmits),

@@ -76,6 +76,11 @@ impl<T> Slots<T> {
         0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
+    /// All values.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
     /// Index, generation and value of each.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         (0..)

@@ -22,7 +22,7 @@ impl Endpoint {
             mss: peer.mss.unwrap_or_else(|| default_mss(tuple)),
             with_timestamps: peer.timestamps.map(|_| extras),
         };
-        let iss = self.cookies.issue(now, tuple, peer.irs, options);
+        let iss = self.cookies.issue(self.driver_time(now), tuple, peer.irs, options);
         // What cannot be remembered must not be agreed on.
         let without = PeerSyn { window_scale: None, sack: false, ecn: Offer::None, ..*peer };
         let answered = if peer.timestamps.is_some() { peer } else { &without };
@@ -35,7 +35,7 @@ impl Endpoint {
         let ttl = listener.tcp.ttl;
         self.counters.cookies_sent += 1;
         if let Some(directory) = self.directory() {
-            directory.cookies.sent(now);
+            directory.cookies.sent(self.driver_time(now));
         }
         self.reply(tuple, ttl, fields);
     }
@@ -44,13 +44,14 @@ impl Endpoint {
     pub(super) fn take_cookie(&mut self, now: Instant, id: ListenerId, arrival: &Arrival<'_>) -> bool {
         let Arrival { tuple, segment, .. } = arrival;
         let plain = !segment.flags.contains(Flags::SYN);
-        // The SYN may have arrived at another endpoint of this host, whose queue was full.
-        let elsewhere = self.directory().is_some_and(|directory| directory.cookies.is_out(now));
+        // The SYN may have come to another endpoint of this host, whose queue was full.
+        let elsewhere =
+            self.directory().is_some_and(|directory| directory.cookies.is_out(self.driver_time(now)));
         let may_be = |listener: &&Listener| plain && (elsewhere || listener.recently_overflowed(now));
         let Some(listener) = self.listeners.get(id).filter(may_be) else { return false };
         let echo = segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.timestamps);
         let (irs, iss) = (segment.seq - 1, segment.ack - 1);
-        let Some(cookie) = self.cookies.check(now, tuple, irs, iss, echo) else {
+        let Some(cookie) = self.cookies.check(self.driver_time(now), tuple, irs, iss, echo) else {
             self.counters.cookies_refused += 1;
             return false;
         };

@@ -211,12 +211,13 @@ impl Flight {
         call: &mut Call<'_>,
         seen: &Acknowledgement<'_>,
         advanced: u64,
-        outcome: &AckOutcome,
+        outcome: &mut AckOutcome,
     ) {
         if advanced > 0 {
             self.rto.on_progress(call.now, self.is_outstanding());
         }
         self.sample_round_trip(call, seen, advanced, outcome);
+        self.end_pause();
         self.delivery.on_ack(call.now, outcome);
     }
 
@@ -227,13 +228,14 @@ impl Flight {
         call: &mut Call<'_>,
         seen: &Acknowledgement<'_>,
         advanced: u64,
-        outcome: &AckOutcome,
+        outcome: &mut AckOutcome,
     ) {
         let now = call.now;
+        let across_pause = self.leave_out_pause(seen, outcome);
         let rtt = self.rto.estimator_mut();
-        if seen.reported().is_some() {
-            // What it acknowledges had arrived before, and its timestamp is older than that: the duplicate
-            // caused the answer.
+        if seen.reported().is_some() || across_pause {
+            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer. Or
+            // part of the round trip lies in a pause.
             rtt.on_segment_retransmitted();
             return;
         }
@@ -262,6 +264,36 @@ impl Flight {
             rtt.on_sample(sample);
             call.trace.round_trip(now, rtt);
         }
+    }
+
+    /// Nothing drove the stack until `now`: what is out may have been answered long ago, and nothing shows when. A peer that
+    /// is to be given up after a wait of `limit` has at least one timeout left.
+    pub(crate) fn on_pause(&mut self, now: Instant, limit: Duration) {
+        self.rto.on_pause(now, limit);
+        if self.is_outstanding() {
+            self.rto.estimator_mut().on_segment_retransmitted();
+            self.history.get_or_insert_default().resumed = Some(now);
+        }
+    }
+
+    /// Whether what left at `at` left before a pause.
+    pub(crate) fn left_before_pause(&self, at: Instant) -> bool {
+        self.history.as_ref().and_then(|history| history.resumed).is_some_and(|resumed| at < resumed)
+    }
+
+    /// What left before a pause gives no sample; whether all that the acknowledgement delivered did, or what it echoes.
+    fn leave_out_pause(&self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> bool {
+        let Some(resumed) = self.history.as_ref().and_then(|history| history.resumed) else { return false };
+        outcome.newest_once = outcome.newest_once.filter(|at| *at >= resumed);
+        outcome.newest_any.as_ref().is_some_and(|(moment, _)| moment.at < resumed)
+            || seen.echo.is_some_and(|echo| echo.is_from_before(resumed))
+    }
+
+    /// Once all that is out left after the pause, nothing has to remember it.
+    fn end_pause(&mut self) {
+        let Some(history) = &mut self.history else { return };
+        let before = |resumed: &Instant| self.scoreboard.first_sent_at().is_some_and(|at| at < *resumed);
+        history.resumed = history.resumed.filter(before);
     }
 
     /// Judges losses after an acknowledgement that advanced SND.UNA, was a duplicate, or reported either.

@@ -71,9 +71,9 @@ impl Flight {
 }
 
 impl History {
-    /// Whether the past has no consequences: no reduction can be taken back, and no probe of the path is in
-    /// flight.
+    /// Whether what happened has no sequel: no reduction can be taken back, no probe of the path is out, and nothing from
+    /// before a pause.
     fn is_settled(&self) -> bool {
-        self.undo.is_settled() && self.mtu_probe.is_none()
+        self.undo.is_settled() && self.mtu_probe.is_none() && self.resumed.is_none()
     }
 }

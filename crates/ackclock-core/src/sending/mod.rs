@@ -116,6 +116,8 @@ struct History {
     undo: Undo,
     copies: Copies,
     mtu_probe: Option<MtuProbe>,
+    /// When the stack went on after a pause, while something from before it is out.
+    resumed: Option<Instant>,
 }
 
 impl Flight {

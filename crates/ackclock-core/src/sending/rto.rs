@@ -4,6 +4,8 @@
 //! The timer runs while something is outstanding, unless the peer's window is closed; then the connection's
 //! persist timer replaces it (RFC 9293 SHLD-17). It has one deadline. [`RttEstimator`] computes the timeout.
 
+use std::time::Duration;
+
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 
 use crate::{Instant, TcpConfig};
@@ -72,7 +74,13 @@ impl Rto {
         self.waiting_since = self.waiting_since.map(|_| now);
     }
 
-    /// New data was acknowledged. The rest, if any, waits since now.
+    /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more at least.
+    pub(super) fn on_pause(&mut self, now: Instant, limit: Duration) {
+        let latest = now + self.estimator.rto_unbacked() - limit;
+        self.waiting_since = self.waiting_since.map(|since| since.max(latest.min(now)));
+    }
+
+    /// New data was acknowledged; the rest, if any, waits since now.
     #[inline]
     pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.waiting_since = outstanding.then_some(now);

@@ -42,7 +42,7 @@ impl UserTimeout {
     pub fn duration(self) -> Option<Duration> {
         let value = u64::from(self.0 & !Self::MINUTES);
         let unit = if self.0 & Self::MINUTES == 0 { 1 } else { 60 };
-        (value > 0).then(|| Duration::from_secs(value * unit))
+        (value > 0).then(|| Duration::from_secs(value.saturating_mul(unit)))
     }
 
     pub(super) fn parse(bytes: [u8; 2]) -> Self {

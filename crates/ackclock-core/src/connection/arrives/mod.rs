@@ -3,6 +3,8 @@
 //! The endpoint handles CLOSED and LISTEN; SYN-SENT is in [`syn_sent`]. In all other states a segment goes
 //! through the steps below, and each may end the processing. A [`predicted`] segment needs few of them.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod predicted;
 mod step1_sequence;
 mod step2_reset;
@@ -63,7 +65,7 @@ impl Connection {
     ) {
         let segments = coalesced(segment.payload, meta);
         self.trace_received(now, segment);
-        self.counts.segments_received += u64::from(segments);
+        self.counts.segments_received = self.counts.segments_received.wrapping_add(u64::from(segments));
         match self.state {
             State::Closed | State::Listen => {}
             State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),

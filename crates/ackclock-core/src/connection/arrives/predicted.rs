@@ -44,7 +44,7 @@ impl Connection {
         let Some(advanced) = self.predicted_advance(now, &predicted) else { return false };
         let (start, payload) = (self.rcv.nxt, predicted.payload);
         let segments = coalesced(payload, meta);
-        self.counts.segments_received += u64::from(segments);
+        self.counts.segments_received = self.counts.segments_received.wrapping_add(u64::from(segments));
         self.note_timestamps(now, predicted.timestamps, start);
         self.note_heard(now);
         self.take_predicted_ack(now, start, self.flight.una() + advanced, &predicted);

@@ -59,7 +59,7 @@ impl Connection {
             let bare_ack = flags.contains(Flags::ACK) && !flags.contains(Flags::RST);
             return in_window(arrival.start) || bare_ack && arrival.start == self.rcv.edge;
         }
-        in_window(arrival.start) || in_window(arrival.start + (len - 1))
+        in_window(arrival.start) || in_window(arrival.start + len.wrapping_sub(1))
     }
 
     fn unacceptable(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
@@ -117,7 +117,7 @@ impl Connection {
 
     /// How far behind RCV.NXT a repeated segment is believed to be the peer's.
     fn repeat_reach(&self) -> u64 {
-        self.rcv.nxt.since(self.rcv.irs).min(2 * self.rcv.limit_max() as u64)
+        self.rcv.nxt.since(self.rcv.irs).min((self.rcv.limit_max() as u64).saturating_mul(2))
     }
 
     /// RFC 9293 §3.10.7.4: in TIME-WAIT a repeated FIN restarts the 2 MSL timer.

@@ -96,7 +96,10 @@ impl Connection {
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {
         let clean = self.flight.timeouts_in_a_row() == 0;
-        if let Some(sent_at) = self.flight.sent_at().filter(|_| clean && self.serves_fast_open())
+        if let Some(sent_at) = self
+            .flight
+            .sent_at()
+            .filter(|&at| clean && !self.flight.left_before_pause(at) && self.serves_fast_open())
             && !self.flight.has_data()
         {
             self.flight.on_handshake_sample(arrival.now.saturating_since(sent_at));
@@ -147,7 +150,8 @@ impl Connection {
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
     pub(super) fn let_go_of_acknowledged(&mut self, ack: Position) {
-        self.counts.bytes_acked += ack.min(self.snd.data_end()).since(self.flight.una());
+        let acked = ack.min(self.snd.data_end()).since(self.flight.una());
+        self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(acked);
         self.snd.acknowledge(ack);
         self.settle_window_probe();
     }
@@ -180,7 +184,8 @@ impl Connection {
     /// are ignored: they are advisory (RFC 2018 §8), and the cumulative acknowledgement works without them.
     #[inline]
     fn affordable_sack<'a>(&mut self, blocks: &'a [(SeqNum, SeqNum)]) -> &'a [(SeqNum, SeqNum)] {
-        if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept() + SACK_BYTES_MAX) {
+        if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept().saturating_add(SACK_BYTES_MAX))
+        {
             blocks
         } else {
             &[]

@@ -68,7 +68,7 @@ impl Connection {
         self.rcv.nxt += received.advanced;
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= received.advanced > 0;
-        self.counts.bytes_received += received.advanced;
+        self.counts.bytes_received = self.counts.bytes_received.wrapping_add(received.advanced);
         self.rare.count_duplicate(received.duplicate);
         if received.out_of_order {
             self.rare.count_out_of_order();
@@ -105,9 +105,8 @@ impl Connection {
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
     fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool) {
-        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it
-        // represents.
-        self.acks.segments += segments;
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
+        self.acks.segments = self.acks.segments.saturating_add(segments);
         let due = match self.tcp.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
                 self.second_or_gap(at_gap)

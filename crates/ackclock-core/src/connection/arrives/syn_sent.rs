@@ -39,8 +39,10 @@ impl Connection {
         self.note_heard(now);
         if let Some(ack) = ack {
             let clean = self.flight.timeouts_in_a_row() == 0;
-            // Karn: no sample if the SYN was retransmitted.
-            if let Some(sent_at) = self.flight.sent_at().filter(|_| clean) {
+            // Karn: no sample when the SYN went out more than once, or before a pause.
+            if let Some(sent_at) =
+                self.flight.sent_at().filter(|&at| clean && !self.flight.left_before_pause(at))
+            {
                 self.flight.on_handshake_sample(now.saturating_since(sent_at));
             }
             // RFC 7413 §4.2.2: it acknowledges the SYN, and the part of its data that was accepted.

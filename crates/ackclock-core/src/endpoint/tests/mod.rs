@@ -10,6 +10,7 @@ mod handshake;
 mod icmp;
 mod lifecycle;
 mod mtu_search;
+mod pauses;
 mod predicted;
 mod reuse;
 mod security;

@@ -1,0 +1,180 @@
+//! What an hour does in which nothing drives an endpoint: a process that is stopped, a clock that is set forwards.
+
+use super::*;
+use crate::{ConnectionInfo, Keepalive};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An established connection of a [`Pair`], with a few round trips behind it.
+struct Path {
+    pair: Pair,
+    id: ConnectionId,
+}
+
+impl Path {
+    fn new(tcp: &TcpConfig) -> Self {
+        let mut pair = Pair::new();
+        pair.server.listen(pair.now, on_port(PORT)).unwrap();
+        let id = pair.client.connect(pair.now, server(), (None, 0), Some(tcp.clone())).unwrap();
+        let mut path = Self { pair, id };
+        path.pair.run(SECOND);
+        for _ in 0..20 {
+            path.write(100);
+            path.pair.run(Duration::from_millis(100));
+        }
+        path
+    }
+
+    fn write(&mut self, len: usize) {
+        let wrote = self
+            .pair
+            .client
+            .update(self.pair.now, self.id, |connection, now| connection.write(now, &vec![7; len]));
+        assert_eq!(wrote.unwrap().unwrap(), len);
+    }
+
+    fn info(&self) -> ConnectionInfo {
+        let now = self.pair.client.own_time(self.pair.now);
+        self.pair.client.connection(self.id).unwrap().info(now)
+    }
+
+    /// What the client sends reaches the server, whose answer lies in the client's device when it returns.
+    fn answered(&mut self) -> Vec<Vec<u8>> {
+        let there = self.pair.carry(0);
+        assert!(!there.is_empty(), "the client has something to send");
+        self.pair.now += Pair::DELAY;
+        there
+            .iter()
+            .for_each(|packet| self.pair.server.handle_packet(self.pair.now, packet, RxMeta::default()));
+        // Until the delayed acknowledgement is due, too.
+        self.pair.now += Duration::from_millis(40);
+        self.pair.server.handle_timeout(self.pair.now);
+        self.pair.carry(1)
+    }
+
+    /// The client goes on: what its device held, then its timers.
+    fn resume(&mut self, held: &[Vec<u8>]) {
+        held.iter()
+            .for_each(|packet| self.pair.client.handle_packet(self.pair.now, packet, RxMeta::default()));
+        self.pair.client.handle_timeout(self.pair.now);
+    }
+}
+
+#[test]
+fn round_trip_across_a_pause_is_no_sample() {
+    let mut path = Path::new(&tcp_config());
+    let before = path.info();
+    path.write(3000);
+    let held = path.answered();
+    path.pair.now += HOUR;
+    path.resume(&held);
+    let after = path.info();
+    assert_eq!(after.unacked, 0, "the acknowledgement counts");
+    assert_eq!((after.srtt, after.rttvar, after.rto), (before.srtt, before.rttvar, before.rto));
+    assert_eq!((after.rtt_min, after.timeouts, after.lost), (before.rtt_min, 0, 0));
+    // And what leaves later gives samples again: the mean moves by an eighth of what they differ.
+    path.write(3000);
+    let held = path.answered();
+    path.resume(&held);
+    let moved = path.info().srtt.abs_diff(before.srtt);
+    assert!(moved > Duration::ZERO && moved < Duration::from_millis(45), "{:?} {before:?}", path.info().srtt);
+}
+
+#[test]
+fn timer_that_was_due_in_a_pause_expires_once() {
+    let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
+    let mut path = Path::new(&tcp);
+    path.write(1000);
+    assert_eq!(path.pair.carry(0).len(), 1, "and it is lost");
+    path.pair.now += HOUR;
+    path.resume(&[]);
+    assert_eq!(path.pair.carry(0).len(), 1, "it goes out again");
+    assert!(path.info().retransmits <= 1 && path.info().timeouts <= 1, "{:?}", path.info());
+    // The user timeout has hardly begun. The next deadline is in the driver's time.
+    let due = path.pair.client.poll_timeout().unwrap();
+    assert!(due > path.pair.now && due < path.pair.now + SECOND, "{due:?} after {:?}", path.pair.now);
+    path.pair.run(10 * SECOND);
+    let info = path.info();
+    assert_eq!((info.state, info.unacked), (State::Established, 0), "{info:?}");
+}
+
+#[test]
+fn peer_is_asked_once_more_before_it_is_given_up_for_silence() {
+    let keepalive = Keepalive { idle: 10 * SECOND, interval: 5 * SECOND, probes: 1 };
+    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    path.pair.lose = |_, _| true;
+    let before = path.pair.counts[0];
+    path.pair.run(12 * SECOND);
+    assert_eq!(path.pair.counts[0], before + 1, "the only probe, which is lost");
+    path.pair.now += HOUR;
+    path.resume(&[]);
+    assert_eq!(path.info().state, State::Established);
+    // The next one is lost, too: five seconds later that is the end.
+    path.pair.run(4 * SECOND);
+    assert_eq!((path.pair.counts[0], path.info().state), (before + 2, State::Established));
+    path.pair.run(2 * SECOND);
+    assert_eq!(path.info().state, State::Closed);
+}
+
+#[test]
+fn user_timeout_that_ends_in_a_pause_leaves_one_timeout_to_answer() {
+    let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
+    let mut path = Path::new(&tcp);
+    path.pair.lose = |_, _| true;
+    path.write(1000);
+    path.pair.run(99 * SECOND);
+    let before = path.pair.counts[0];
+    path.pair.now += HOUR;
+    path.pair.lose = |_, _| false;
+    path.resume(&[]);
+    path.pair.run(Duration::from_millis(100));
+    let info = path.info();
+    assert_eq!((info.state, info.unacked), (State::Established, 0), "{info:?}");
+    assert!((1..=2).contains(&(path.pair.counts[0] - before)), "one segment goes out again");
+}
+
+#[test]
+fn call_that_is_a_little_late_is_a_call_and_rest_is_time() {
+    let keepalive = Keepalive { idle: HOUR, interval: 5 * SECOND, probes: 2 };
+    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    let before = path.info();
+    path.write(1000);
+    let held = path.answered();
+    // The retransmission timer was due at 200 ms, or the tail loss probe sooner: less than a second ago.
+    path.pair.now += Duration::from_millis(900);
+    path.resume(&held);
+    let took = path.info().srtt.saturating_sub(before.srtt);
+    assert!(took > Duration::from_millis(80) && took < Duration::from_millis(130), "{took:?}");
+    // Nothing is due for nearly an hour, and so that is no pause: the probe leaves an hour after what came last.
+    path.pair.run(SECOND);
+    path.pair.now += HOUR - 20 * SECOND;
+    path.resume(&[]);
+    let before = path.pair.counts[0];
+    path.pair.run(10 * SECOND);
+    assert_eq!(path.pair.counts[0], before);
+    path.pair.run(10 * SECOND);
+    assert_eq!(path.pair.counts[0], before + 1);
+}
+
+#[test]
+fn handshake_across_a_pause_gives_no_sample_at_either_end() {
+    let mut pair = Pair::new();
+    let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+    let id = pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+    let syn = pair.carry(0);
+    pair.now += Pair::DELAY;
+    syn.iter().for_each(|packet| pair.server.handle_packet(pair.now, packet, RxMeta::default()));
+    let syn_ack = pair.carry(1);
+    assert_eq!(syn_ack.len(), 1);
+    pair.now += HOUR;
+    syn_ack.iter().for_each(|packet| pair.client.handle_packet(pair.now, packet, RxMeta::default()));
+    pair.client.handle_timeout(pair.now);
+    assert_eq!(pair.client.connection(id).unwrap().info(pair.client.own_time(pair.now)).srtt, Duration::ZERO);
+    let last = pair.carry(0);
+    last.iter().for_each(|packet| pair.server.handle_packet(pair.now, packet, RxMeta::default()));
+    pair.server.handle_timeout(pair.now);
+    let id = pair.server.accept(pair.now, listener).unwrap();
+    let info = pair.server.connection(id).unwrap().info(pair.server.own_time(pair.now));
+    assert_eq!((info.state, info.srtt), (State::Established, Duration::ZERO));
+}
