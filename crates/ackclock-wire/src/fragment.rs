@@ -171,7 +171,7 @@ mod tests {
 
     /// A fragment of IPv4 at `offset`, with `len` bytes.
     fn piece(protocol: u8, offset: u16, len: u8, more: bool) -> Vec<u8> {
-        let [high, low] = (offset / 8 | u16::from(more) << 13).to_be_bytes();
+        let [high, low] = ((offset / 8) | (u16::from(more) << 13)).to_be_bytes();
         let mut packet =
             vec![0x45, 0, 0, 20 + len, 0, 7, high, low, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         let checksum = sum(&packet).checksum().to_be_bytes();
