@@ -211,6 +211,21 @@ mod tests {
     }
 
     #[test]
+    fn sixty_four_free_blocks_are_kept_and_none_of_another_size() {
+        let budget = Budget::new(1 << 20);
+        budget.put_block(vec![0; BLOCK - 1].into());
+        assert_eq!(budget.free_blocks().len(), 0);
+        (0..FREE_MAX + 1).for_each(|_| budget.put_block(vec![1; BLOCK].into()));
+        assert_eq!(budget.free_blocks().len(), 64);
+        assert_eq!(
+            (budget.take_block(BLOCK)[0], budget.take_block(BLOCK - 1)[0]),
+            (1, 0),
+            "one used before, and a new one"
+        );
+        assert_eq!(budget.free_blocks().len(), 63);
+    }
+
+    #[test]
     fn a_plea_is_heard_once_by_each_who_shares_the_budget() {
         let budget = Budget::new(1 << 20);
         let mut heard = [0; 2];

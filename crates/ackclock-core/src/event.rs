@@ -79,3 +79,24 @@ impl Readiness {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Readiness;
+
+    #[test]
+    fn merged_has_what_either_has() {
+        let none = Readiness::default();
+        let all = Readiness {
+            connected: true,
+            readable: true,
+            writable: true,
+            closed: true,
+            urgent: true,
+            soft_error: true,
+        };
+        assert_eq!([all.merged(none), none.merged(all), all.merged(all)], [all; 3]);
+        assert_eq!(none.merged(none), none);
+        assert!(none.is_empty() && !all.is_empty());
+    }
+}

@@ -175,3 +175,39 @@ fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
 
 const DONT_FRAGMENT: u8 = 0x40;
 const TCP_LEN: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fragment of IPv4 at `offset`, with `len` bytes.
+    fn piece(protocol: u8, offset: u16, len: u8, more: bool) -> Vec<u8> {
+        let [high, low] = ((offset / 8) | (u16::from(more) << 13)).to_be_bytes();
+        let mut packet =
+            vec![0x45, 0, 0, 20 + len, 0, 7, high, low, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let checksum = sum(&packet).checksum().to_be_bytes();
+        packet[10..12].copy_from_slice(&checksum);
+        packet.resize(20 + usize::from(len), 0);
+        packet
+    }
+
+    #[test]
+    fn header_of_tcp_is_not_cut_in_two() {
+        const TCP: u8 = 6;
+        const UDP: u8 = 17;
+        for (protocol, offset, len, more, expected) in [
+            (TCP, 0, 16, true, Err(IpError::Length)),
+            (TCP, 0, 24, true, Ok((0, 24))),
+            (TCP, 0, 19, false, Err(IpError::Length)),
+            (TCP, 0, 20, false, Ok((0, 20))),
+            (TCP, 8, 24, true, Err(IpError::Length)),
+            (TCP, 16, 8, true, Ok((16, 8))),
+            (UDP, 0, 16, true, Ok((0, 16))),
+            (UDP, 8, 24, true, Ok((8, 24))),
+        ] {
+            let packet = piece(protocol, offset, len, more);
+            let parsed = Fragment::parse(&packet).map(|fragment| (fragment.offset, fragment.payload.len()));
+            assert_eq!(parsed, expected, "protocol {protocol}, {len} bytes at {offset}, more: {more}");
+        }
+    }
+}

@@ -44,3 +44,19 @@ impl Limiter {
         allowed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_of_each_kind_in_half_a_second() {
+        let mut limiter = Limiter::new();
+        let mut allow = |millis, provocation| limiter.allow(Instant::from_millis(millis), provocation);
+        assert!(allow(1000, Provocation::Reset));
+        assert!(!allow(1000, Provocation::Reset) && !allow(1499, Provocation::Reset));
+        assert!(allow(1499, Provocation::Syn) && allow(1499, Provocation::Unacceptable));
+        assert!(allow(1500, Provocation::Reset) && !allow(1501, Provocation::Reset));
+        assert!(!allow(1998, Provocation::Syn) && allow(1999, Provocation::Syn));
+    }
+}

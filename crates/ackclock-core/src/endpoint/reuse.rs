@@ -139,4 +139,13 @@ mod tests {
         (2..64).for_each(|member| assert_eq!(group.leave(member), None));
         assert_eq!(group.leave(0), Some(1));
     }
+    #[test]
+    fn the_first_is_the_member_that_has_been_there_longest() {
+        let mut group = Group::of(key(), 5, 9);
+        assert!(group.join(7));
+        assert_eq!(group.first(), Some(5));
+        assert_eq!(group.leave(5), None);
+        assert_eq!(group.first(), Some(9));
+        assert_eq!((group.leave(7), group.leave(9), group.first()), (Some(9), None, None));
+    }
 }

@@ -3,6 +3,7 @@
 mod corrections;
 mod mtu_probes;
 mod probes;
+mod vegas;
 
 use std::time::Duration;
 

@@ -342,3 +342,6 @@ impl Connection {
 pub(crate) fn option_of_syn_ack(agreement: Agreement) -> Option<AccEcn> {
     (agreement.form == Ecn::Accurate).then(|| accurate::Receiver::new().option(true)).flatten()
 }
+
+#[cfg(test)]
+mod tests;

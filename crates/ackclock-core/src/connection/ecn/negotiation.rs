@@ -176,6 +176,15 @@ mod tests {
         assert_eq!(taken, [0b001, 0b101]);
     }
 
+    /// RFC 3168 §6.1.1.
+    #[test]
+    fn a_classic_offer_has_both_ece_and_cwr() {
+        let taken = (0..8).filter(|&ace| {
+            Offer::of_syn(Ecn::Classic, Flags::from_ace(ace), Codepoint::NotEct) == Offer::Classic
+        });
+        assert_eq!(taken.collect::<Vec<u8>>(), [0b011, 0b111]);
+    }
+
     /// RFC 9768 §3.1.3.
     #[test]
     fn offers_of_the_future_are_taken_for_accurate_ones() {

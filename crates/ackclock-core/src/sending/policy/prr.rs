@@ -128,4 +128,49 @@ mod tests {
             assert!(in_flight <= 10 * SMSS);
         }
     }
+    /// What an acknowledgement of `delivered` bytes lets go, with `in_flight` bytes left, a threshold of 10 segments and
+    /// RecoverFS of 20.
+    fn sndcnt(prr: &mut Prr, delivered: u64, in_flight: u64, safe: bool) -> u64 {
+        let episode = Position::default();
+        prr.on_ack(&Progress { episode, delivered, safe, ssthresh: 10 * SMSS, smss: SMSS }, in_flight);
+        prr.allowance(episode).expect("it is the episode's")
+    }
+
+    #[test]
+    fn sndcnt_is_that_of_rfc_9937_to_the_byte() {
+        // RFC 9937, above ssthresh, at it and below it.
+        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        assert_eq!(sndcnt(&mut prr, 1000, 19_000, false), 1000, "half a segment, and the first is forced");
+        prr.on_sent(400);
+        prr.on_sent(500);
+        assert_eq!(prr.allowance(Position::default()), Some(100));
+        assert_eq!(sndcnt(&mut prr, 3000, 17_000, false), 1100, "half of 4000, less the 900 sent");
+        assert_eq!(sndcnt(&mut prr, 1, 17_000, false), 1101, "half of 4001 is rounded up");
+        assert_eq!(sndcnt(&mut prr, 1000, 10_000, true), 0, "at ssthresh nothing");
+        assert_eq!(sndcnt(&mut prr, 999, 4_000, false), 5_100, "6000 delivered, less 900");
+        assert_eq!(sndcnt(&mut prr, 300, 4_000, true), 6_000, "a SafeACK adds a segment, up to ssthresh");
+        prr.on_sent(6_000);
+        assert_eq!(
+            sndcnt(&mut prr, 700, 9_000, false),
+            700,
+            "more is out than was delivered: what this one delivered"
+        );
+    }
+
+    #[test]
+    fn where_a_timer_found_the_loss_one_segment_may_leave() {
+        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        prr.on_sent(500);
+        assert_eq!(sndcnt(&mut prr, 0, 4_000, true), 1000);
+        assert_eq!(sndcnt(&mut prr, 1500, 4_000, false), 1500);
+        assert_eq!(sndcnt(&mut prr, 0, 4_000, false), 1500, "what may be sent already stays");
+    }
+
+    #[test]
+    fn the_state_belongs_to_one_episode() {
+        let (this, other) = (Position::default() + 5, Position::default() + 6);
+        let prr = Prr::new(this, 20 * SMSS);
+        assert_eq!((prr.is_of(this), prr.allowance(this)), (true, Some(0)));
+        assert_eq!((prr.is_of(other), prr.allowance(other)), (false, None));
+    }
 }

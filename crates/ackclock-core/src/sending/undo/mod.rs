@@ -334,7 +334,7 @@ impl Flight {
 mod tests {
     use ackclock_wire::SeqNum;
 
-    use super::{IN_A_ROW_MAX, Reduction, Undo};
+    use super::{IN_A_ROW_MAX, Reduction, Undo, reported_duplicate};
     use crate::position::Position;
 
     fn reduction() -> Option<Reduction> {
@@ -374,5 +374,34 @@ mod tests {
         undo.reduction = reduction();
         assert!(undo.begin());
         assert_eq!(undo.in_a_row, 0);
+    }
+    /// RFC 2883 §4: only the first block, and only below the acknowledgement or within the second block.
+    #[test]
+    fn a_duplicate_is_reported_by_the_first_block_alone() {
+        let ack = Position::default() + 1000;
+        let reported = |blocks: &[(u64, u64)]| {
+            let blocks: Vec<_> = blocks
+                .iter()
+                .map(|&(left, right)| {
+                    ((Position::default() + left).seq(), (Position::default() + right).seq())
+                })
+                .collect();
+            let found = reported_duplicate(ack, &blocks);
+            found.map(|(start, end)| (start.since(Position::default()), end.since(Position::default())))
+        };
+        for (blocks, expected) in [
+            (&[(500, 1000)][..], Some((500, 1000))),
+            (&[(500, 1001)], None),
+            (&[(700, 700)], None),
+            (&[(800, 700)], None),
+            (&[(1500, 2000), (1500, 2000)], Some((1500, 2000))),
+            (&[(1600, 1900), (1500, 2000)], Some((1600, 1900))),
+            (&[(1499, 2000), (1500, 2000)], None),
+            (&[(1500, 2001), (1500, 2000)], None),
+            (&[(1500, 2000), (1200, 1300), (1500, 2000)], None),
+            (&[], None),
+        ] {
+            assert_eq!(reported(blocks), expected, "{blocks:?}");
+        }
     }
 }
