@@ -344,7 +344,7 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         let links = || netns.shell("ip -o link | cut -d: -f2; nft list tables 2> /dev/null; true");
         let before = links();
         let demo = netns.start(&format!("demo --device {device} --bytes 1G --loss 0"));
-        demo.await_line("in a network namespace of this process's own");
+        demo.await_line("in this process's private network namespace");
         let own = demo.network_namespace();
         assert!(namespaces().contains(&own), "{device}");
         // Host B's device is the last to be made; of a raw one the sockets show.
