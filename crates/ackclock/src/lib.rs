@@ -74,6 +74,7 @@
 //!
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
 //! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
+//! [`TcpStream::delivered`], [`TcpStream::watch_delivery`], [`TcpStream::set_not_sent_lowat`],
 //! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
 //! [`TcpStream::notice`], traces that say why each thing was done ([`Stack::next_trace`]), and accepting on any address with
 //! the decision deferred ([`DeferredListener`]).
@@ -153,8 +154,8 @@ mod warnings;
 #[cfg(feature = "tcp-ao")]
 pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
-    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
-    Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
+    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
+    IcmpError, Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
     UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
@@ -183,6 +184,9 @@ pub use self::readiness::{Interest, Ready};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
-pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};
+pub use self::stream::{
+    Delivered, DeliveryWatch, Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream,
+    WriteHalf,
+};
 pub use self::udp::UdpSocket;
 pub use self::warnings::{Warning, Warnings};

@@ -96,6 +96,7 @@ pub(crate) enum Queue {
     Read(ConnectionId),
     Write(ConnectionId),
     Notice(ConnectionId),
+    Delivered(ConnectionId),
     Accept(ListenerId),
     Traces,
     OtherReceive,
@@ -223,6 +224,9 @@ impl State {
             Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
             Queue::Write(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).write),
             Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().notice),
+            Queue::Delivered(id) => {
+                Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().delivered)
+            }
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
@@ -237,7 +241,9 @@ impl State {
     /// lists, and gets none back.
     pub(crate) fn leave(&mut self, queue: Queue, key: WaitKey) -> Option<Waker> {
         match queue {
-            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) if self.streams.get_mut(id).is_none() => {
+            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) | Queue::Delivered(id)
+                if self.streams.get_mut(id).is_none() =>
+            {
                 None
             }
             _ => self.list(queue)?.leave(key),
@@ -351,6 +357,11 @@ impl State {
             rare.urgent |= readiness.urgent;
             rare.soft_error |= readiness.soft_error;
             rare.notice.wake(&mut self.woken);
+        }
+        if readiness.delivered
+            && let Some(rare) = self.streams.get_mut(id).and_then(|slot| slot.rare.as_deref_mut())
+        {
+            rare.delivered.wake(&mut self.woken);
         }
         if !readiness.closed {
             let read = readiness.readable || readiness.connected;

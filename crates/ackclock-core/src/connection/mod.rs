@@ -3,7 +3,7 @@
 //! The code map: a segment arrives in [`arrives`], one file per step of RFC 9293 §3.10.7.4, and one for the
 //! segment that was predicted; the user's calls (§3.10.1 to §3.10.6) are in [`calls`], [`options`] and [`choices`]; what leaves is decided in [`transmit`], mostly in [`fresh`], and put into
 //! bytes in [`header`]; who holds memory and does not get on, in [`pinned`]; what acknowledgements report, in [`acks`]; [`quiet`] finds that nothing leaves; deadlines are in
-//! [`timeouts`]; what few connections need is in [`rare`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
+//! [`timeouts`]; what few connections need is in [`rare`]; what becomes of what was written, for one who asks, in [`feedback`]; what a trace tells is in [`tracing`]; ECN marks are negotiated, echoed and read in [`ecn`]. What is
 //! outstanding, lost, or may be sent is the business of [`Flight`].
 
 mod acks;
@@ -13,6 +13,7 @@ mod choices;
 mod ecn;
 mod errors;
 mod fast_open;
+mod feedback;
 mod flow_labels;
 mod fresh;
 mod header;
