@@ -45,6 +45,7 @@
 //! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
 //! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
+//! | `control` | a Unix socket by which the owner of a stack looks at it: `StackBuilder::control` |
 //! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
@@ -123,6 +124,8 @@ mod authentication;
 mod builder;
 mod choices;
 mod clock;
+#[cfg(all(feature = "control", unix))]
+mod control;
 #[cfg(feature = "dns")]
 mod dns;
 mod driver;
@@ -167,6 +170,8 @@ pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
+#[cfg(all(feature = "control", unix))]
+pub use self::control::ControlError;
 #[cfg(feature = "dns")]
 pub use self::dns::HappyEyeballs;
 pub use self::error::{NoRoute, StackError, connection_error};

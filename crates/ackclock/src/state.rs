@@ -60,6 +60,9 @@ pub(crate) struct State {
     /// Whom the stack asks for names.
     #[cfg(feature = "dns")]
     pub(crate) names: Arc<crate::dns::Names>,
+    /// Connections whose traces go to clients of the control socket.
+    #[cfg(all(feature = "control", unix))]
+    pub(crate) taps: crate::control::Taps,
     /// The spans of the connections; `None` while a thread reports their changes.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
@@ -145,6 +148,8 @@ impl State {
             unfinished: 0,
             #[cfg(feature = "dns")]
             names: Arc::new(settings.names),
+            #[cfg(all(feature = "control", unix))]
+            taps: crate::control::Taps::default(),
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
@@ -305,6 +310,9 @@ impl State {
 
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
+        #[cfg(all(feature = "control", unix))]
+        let batch = self.taps.poll_own(&mut self.endpoint);
+        #[cfg(not(all(feature = "control", unix)))]
         let batch = self.endpoint.poll_trace();
         match batch {
             None if self.poll_down().is_pending() => Poll::Pending,

@@ -181,6 +181,11 @@ impl Log {
         (records, std::mem::take(&mut self.missed))
     }
 
+    /// How many are missing before the first.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed
+    }
+
     /// Records of which nobody will hear.
     pub(crate) fn miss(&mut self, records: u64) {
         self.missed += records;
