@@ -54,6 +54,9 @@ pub struct Readiness {
     pub urgent: bool,
     /// A soft error was noted (RFC 9293 MUST-47, RFC 9293 SHLD-9, RFC 9293 SHLD-25).
     pub soft_error: bool,
+    /// What was waited for with [`Connection::await_delivered`](crate::Connection::await_delivered) is acknowledged, or the
+    /// figures of [`Connection::delivery`](crate::Connection::delivery) changed.
+    pub delivered: bool,
 }
 
 impl Readiness {
@@ -61,8 +64,8 @@ impl Readiness {
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
-        let Self { connected, readable, writable, closed, urgent, soft_error } = self;
-        !(connected | readable | writable | closed | urgent | soft_error)
+        let Self { connected, readable, writable, closed, urgent, soft_error, delivered } = self;
+        !(connected | readable | writable | closed | urgent | soft_error | delivered)
     }
 
     /// Both changes in one.
@@ -76,6 +79,7 @@ impl Readiness {
             closed: self.closed | other.closed,
             urgent: self.urgent | other.urgent,
             soft_error: self.soft_error | other.soft_error,
+            delivered: self.delivered | other.delivered,
         }
     }
 }

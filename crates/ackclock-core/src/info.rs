@@ -114,6 +114,31 @@ pub struct ConnectionInfo {
     pub controller: Snapshot,
 }
 
+/// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct DeliveryInfo {
+    /// Bytes that the application wrote.
+    pub written: u64,
+    /// Of these, from the first on, how many the peer has acknowledged.
+    pub acked: u64,
+    /// Bytes written and not yet sent for the first time: what a change of mind comes in time for.
+    pub not_sent: u64,
+    /// Bytes in flight: sent, neither acknowledged nor held to be lost.
+    pub in_flight: u64,
+    /// Congestion window in bytes.
+    pub cwnd: u64,
+    /// Most recent rate of delivery in bytes a second; zero before the first sample.
+    pub delivery_rate: u64,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Duration,
+    /// Smallest round-trip time seen.
+    pub rtt_min: Duration,
+    /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less [`rtt_min`](Self::rtt_min), not below zero.
+    pub queueing_delay: Duration,
+}
+
 /// Explicit congestion notification on a connection that agreed on it. Counts are totals since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

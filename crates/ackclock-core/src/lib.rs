@@ -81,7 +81,7 @@ pub use endpoint::{
 pub use endpoint::{WarmStep, fetch};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
-pub use info::{ConnectionInfo, EcnInfo, UndoCounts};
+pub use info::{ConnectionInfo, DeliveryInfo, EcnInfo, UndoCounts};
 pub use reassembly::ReassemblyConfig;
 pub use tuple::{FourTuple, ListenAddr};
 pub use udp::{UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit};

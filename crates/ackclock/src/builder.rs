@@ -54,6 +54,8 @@ pub struct StackBuilder {
     secret: Option<[u8; 32]>,
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
+    #[cfg(all(feature = "control", unix))]
+    pub(crate) control: Option<std::path::PathBuf>,
     #[cfg(feature = "dns")]
     pub(crate) names: crate::dns::Names,
 }
@@ -103,6 +105,10 @@ pub enum BuildError {
     /// The connections would have no congestion control.
     #[error(transparent)]
     SimulatedOnly(#[from] SimulatedOnly),
+    /// The control socket could not be opened.
+    #[cfg(all(feature = "control", unix))]
+    #[error(transparent)]
+    Control(#[from] crate::ControlError),
     /// The operating system gave no random numbers.
     #[error("the operating system gave no random numbers for the stack's secret: {0}")]
     NoRandomness(io::Error),
@@ -127,6 +133,8 @@ impl StackBuilder {
             secret: None,
             epoch: None,
             adjust: Limited::default(),
+            #[cfg(all(feature = "control", unix))]
+            control: None,
             #[cfg(feature = "dns")]
             names: crate::dns::Names::default(),
         }
@@ -392,7 +400,13 @@ impl StackBuilder {
             return Err(BuildError::NoRuntime);
         }
         let busy_poll = self.busy_poll;
+        #[cfg(all(feature = "control", unix))]
+        let control = self.open_control(&runtimes[0])?;
         let (stack, clock, shards) = self.assemble()?;
+        #[cfg(all(feature = "control", unix))]
+        if let (Some(control), Some(first)) = (control, shards.refs().next()) {
+            runtimes[0].spawn(control.serve(first));
+        }
         for (shard, runtime) in shards.refs().zip(runtimes.iter().cycle()) {
             let _entered = runtime.enter();
             runtime.spawn(Driver::new(shard, clock, busy_poll).run());

@@ -45,6 +45,7 @@
 //! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
 //! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
+//! | `control` | a Unix socket by which the owner of a stack looks at it: `StackBuilder::control` |
 //! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
@@ -74,6 +75,7 @@
 //!
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
 //! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
+//! [`TcpStream::delivered`], [`TcpStream::watch_delivery`], [`TcpStream::set_not_sent_lowat`],
 //! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
 //! [`TcpStream::notice`], traces that say why each thing was done ([`Stack::next_trace`]), and accepting on any address with
 //! the decision deferred ([`DeferredListener`]).
@@ -122,6 +124,8 @@ mod authentication;
 mod builder;
 mod choices;
 mod clock;
+#[cfg(all(feature = "control", unix))]
+mod control;
 #[cfg(feature = "dns")]
 mod dns;
 mod driver;
@@ -153,8 +157,8 @@ mod warnings;
 #[cfg(feature = "tcp-ao")]
 pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
-    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, Experiment, FourTuple, IcmpError,
-    Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
+    Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
+    IcmpError, Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
     UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
@@ -166,6 +170,8 @@ pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 pub use self::builder::{BuildError, StackBuilder};
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
+#[cfg(all(feature = "control", unix))]
+pub use self::control::ControlError;
 #[cfg(feature = "dns")]
 pub use self::dns::HappyEyeballs;
 pub use self::error::{NoRoute, StackError, connection_error};
@@ -183,6 +189,9 @@ pub use self::readiness::{Interest, Ready};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};
-pub use self::stream::{Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream, WriteHalf};
+pub use self::stream::{
+    Delivered, DeliveryWatch, Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream,
+    WriteHalf,
+};
 pub use self::udp::UdpSocket;
 pub use self::warnings::{Warning, Warnings};

@@ -11,7 +11,7 @@ use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, Tc
 
 use crate::builder::StackBuilder;
 use crate::listener::{ListenerBuilder, TcpListener};
-use crate::shards::Handle;
+use crate::shards::{Handle, ShardRef};
 use crate::shared::Shared;
 use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
@@ -201,28 +201,7 @@ impl Stack {
     /// What the stack has and uses.
     #[must_use]
     pub fn info(&self) -> StackInfo {
-        let shards = self.shared.all();
-        let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
-        let waits = shards.iter().map(Shared::lock_waits);
-        let (lock_waits, lock_waited) =
-            waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
-        let connections = shards.iter().map(connections).sum();
-        self.shared.look(|state| {
-            let (memory_used, memory_max) = state.endpoint.memory();
-            StackInfo {
-                addresses: state.network.addresses.clone(),
-                routes: state.routes(),
-                mtu: state.mtu(),
-                queues: shards.len(),
-                connections,
-                listeners: state.listeners.len(),
-                udp_sockets: state.udp.len(),
-                memory_used,
-                memory_max,
-                lock_waits,
-                lock_waited,
-            }
-        })
+        info(&self.shared)
     }
 
     /// The present on the stack's clock, from whose epoch the records of traces count.
@@ -457,6 +436,32 @@ impl Stack {
             shard.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
         }
     }
+}
+
+/// What a stack has and uses.
+pub(crate) fn info(stack: &ShardRef) -> StackInfo {
+    let shards = stack.all();
+    let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
+    let waits = shards.iter().map(Shared::lock_waits);
+    let (lock_waits, lock_waited) =
+        waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
+    let connections = shards.iter().map(connections).sum();
+    stack.look(|state| {
+        let (memory_used, memory_max) = state.endpoint.memory();
+        StackInfo {
+            addresses: state.network.addresses.clone(),
+            routes: state.routes(),
+            mtu: state.mtu(),
+            queues: shards.len(),
+            connections,
+            listeners: state.listeners.len(),
+            udp_sockets: state.udp.len(),
+            memory_used,
+            memory_max,
+            lock_waits,
+            lock_waited,
+        }
+    })
 }
 
 impl fmt::Debug for Stack {

@@ -60,6 +60,9 @@ pub(crate) struct State {
     /// Whom the stack asks for names.
     #[cfg(feature = "dns")]
     pub(crate) names: Arc<crate::dns::Names>,
+    /// Connections whose traces go to clients of the control socket.
+    #[cfg(all(feature = "control", unix))]
+    pub(crate) taps: crate::control::Taps,
     /// The spans of the connections; `None` while a thread reports their changes.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
@@ -96,6 +99,7 @@ pub(crate) enum Queue {
     Read(ConnectionId),
     Write(ConnectionId),
     Notice(ConnectionId),
+    Delivered(ConnectionId),
     Accept(ListenerId),
     Traces,
     OtherReceive,
@@ -144,6 +148,8 @@ impl State {
             unfinished: 0,
             #[cfg(feature = "dns")]
             names: Arc::new(settings.names),
+            #[cfg(all(feature = "control", unix))]
+            taps: crate::control::Taps::default(),
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
@@ -223,6 +229,9 @@ impl State {
             Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
             Queue::Write(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).write),
             Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().notice),
+            Queue::Delivered(id) => {
+                Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().delivered)
+            }
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
@@ -237,7 +246,9 @@ impl State {
     /// lists, and gets none back.
     pub(crate) fn leave(&mut self, queue: Queue, key: WaitKey) -> Option<Waker> {
         match queue {
-            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) if self.streams.get_mut(id).is_none() => {
+            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) | Queue::Delivered(id)
+                if self.streams.get_mut(id).is_none() =>
+            {
                 None
             }
             _ => self.list(queue)?.leave(key),
@@ -299,6 +310,9 @@ impl State {
 
     /// The next records of a traced connection; `None` once the stack is down and there are no more.
     pub(crate) fn poll_trace(&mut self) -> Poll<Option<Batch>> {
+        #[cfg(all(feature = "control", unix))]
+        let batch = self.taps.poll_own(&mut self.endpoint);
+        #[cfg(not(all(feature = "control", unix)))]
         let batch = self.endpoint.poll_trace();
         match batch {
             None if self.poll_down().is_pending() => Poll::Pending,
@@ -351,6 +365,11 @@ impl State {
             rare.urgent |= readiness.urgent;
             rare.soft_error |= readiness.soft_error;
             rare.notice.wake(&mut self.woken);
+        }
+        if readiness.delivered
+            && let Some(rare) = self.streams.get_mut(id).and_then(|slot| slot.rare.as_deref_mut())
+        {
+            rare.delivered.wake(&mut self.woken);
         }
         if !readiness.closed {
             let read = readiness.readable || readiness.connected;

@@ -91,6 +91,8 @@ pub(crate) struct StreamSlot {
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     pub(crate) notice: WaitList,
+    /// Who waits for acknowledgements.
+    pub(crate) delivered: WaitList,
     /// The urgent pointer advanced and no `notice` told of it.
     pub(crate) urgent: bool,
     /// A soft error was noted and no `notice` told of it.
@@ -208,6 +210,7 @@ impl StreamSlot {
         self.write.wake(woken);
         if let Some(rare) = &mut self.rare {
             rare.notice.wake(woken);
+            rare.delivered.wake(woken);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Exit {
             Self::Done => "Everything was done.",
             Self::Failed => "The connection was reset or closed early, or did not bring everything.",
             Self::Usage => "The command line is wrong.",
-            Self::Refused => "Nothing listens on the peer's port.",
+            Self::Refused => "Nothing listens on the peer's port, or at the control socket.",
             Self::Unreachable => "The peer does not answer, or there is no route to it.",
             Self::Device => "The device cannot be opened or used.",
             Self::File => "A local file cannot be read or written.",

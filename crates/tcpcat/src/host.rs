@@ -65,6 +65,9 @@ impl Host {
         if let Some(ports) = ports {
             builder = builder.ephemeral_ports(*ports.start(), *ports.end());
         }
+        if let Some(path) = &args.observe.control_socket {
+            builder = builder.control(path);
+        }
         let stack = builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))?;
         tokio::spawn(tell(stack.warnings()));
         if let Some(remarks) = remarks {

@@ -22,6 +22,7 @@ mod device;
 mod doctor;
 mod exit;
 mod host;
+mod inspect;
 mod interrupt;
 mod manual;
 mod net;
@@ -59,6 +60,10 @@ fn run(invocation: Invocation) -> Exit {
     let ground = match &invocation {
         Invocation::Demo(args) => Some(demo::prepare(args)),
         Invocation::Doctor(args) if args.probe_namespaces => return doctor::probe_namespaces(),
+        // They run no stack.
+        Invocation::Ss(args) => return inspect::run_ss(args),
+        Invocation::Top(args) => return inspect::run_top(args),
+        Invocation::Trace(args) => return inspect::run_trace(args),
         _ => None,
     };
     let workers = WORKERS + invocation.queues() - 1;
@@ -79,6 +84,9 @@ fn run(invocation: Invocation) -> Exit {
             Invocation::BenchClient(args, target) => bench::run_client(args, target).await,
             Invocation::Demo(args) => demo::run(args, ground).await,
             Invocation::Doctor(args) => doctor::run(args).await,
+            Invocation::Ss(args) => inspect::run_ss(&args),
+            Invocation::Top(args) => inspect::run_top(&args),
+            Invocation::Trace(args) => inspect::run_trace(&args),
             Invocation::Profiles(args) => profiles::run(&args),
             Invocation::Man(args) => manual::run_man(&args::command(), &args),
             Invocation::Completions(args) => manual::run_completions(args::command(), &args),

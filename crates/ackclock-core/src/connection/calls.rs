@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::sender::Sender;
+use super::sender::{Awaited, Sender};
 use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, PLEA_RETRY, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
@@ -44,13 +44,13 @@ impl Connection {
         }
         // The records of many small outstanding segments may exceed their bytes.
         let affordable = self.snd.keep_records(self.flight.bytes_kept());
-        let limit = self.send_limit();
+        let limit = self.write_limit();
         let written = if affordable { append(&mut self.snd, limit) } else { 0 };
         if written < len {
-            self.snd.awaiting_room = true;
+            self.await_room();
         }
         if written == 0 {
-            if self.snd.queued() < self.send_limit() {
+            if self.snd.queued() < limit {
                 // The memory budget is spent. No acknowledgement will announce new room.
                 let retry = if self.plead(now) { PLEA_RETRY } else { BUDGET_RETRY };
                 self.timers.buffers = self.timers.buffers.min(now + retry);
@@ -67,13 +67,16 @@ impl Connection {
     /// Bytes that `write` would take now.
     #[must_use]
     pub fn write_room(&self) -> usize {
-        if self.check_writable().is_ok() { self.send_limit().saturating_sub(self.snd.queued()) } else { 0 }
+        if self.check_writable().is_ok() { self.write_limit().saturating_sub(self.snd.queued()) } else { 0 }
     }
 
     /// Requests [`Readiness::writable`](crate::Readiness::writable) once there is room again, for a caller
     /// that found [`is_writable`](Self::is_writable) false and did not try to write.
     pub fn await_room(&mut self) {
-        self.snd.awaiting_room = true;
+        self.snd.awaited.add(Awaited::ROOM);
+        if self.not_sent_lowat().is_some() {
+            self.snd.awaited.add(Awaited::SENT);
+        }
     }
 
     fn check_writable(&self) -> Result<(), WriteError> {
@@ -91,7 +94,7 @@ impl Connection {
     /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path does not
     /// hide seconds of data. While a hole holds SND.UNA, what is outstanding exceeds the window, and more
     /// must follow nevertheless.
-    fn send_limit(&self) -> usize {
+    pub(super) fn send_limit(&self) -> usize {
         let cwnd = self.flight.cwnd();
         self.send_limit_for(cwnd, self.supply(cwnd))
     }
@@ -122,8 +125,9 @@ impl Connection {
     /// while less than that is left to send, and not for each segment.
     #[inline]
     pub(super) fn note_write_room(&mut self) {
-        if self.snd.awaiting_room && self.is_write_due() {
-            self.snd.awaiting_room = false;
+        if self.snd.awaited.has(Awaited::ROOM) && self.is_write_due() && self.is_below_lowat() {
+            self.snd.awaited.remove(Awaited::ROOM);
+            self.snd.awaited.remove(Awaited::SENT);
             self.readiness.writable = true;
         }
     }
@@ -141,7 +145,10 @@ impl Connection {
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
     pub(super) fn note_acknowledged(&mut self) {
-        self.note_write_room();
+        if !self.snd.awaited.is_none() {
+            self.note_write_room();
+            self.note_feedback(true);
+        }
         if self.snd.queued() == 0 {
             self.timers.buffers = self.timers.buffers.min(self.give_up.heard_at + BUFFERS_KEPT);
             self.readiness.writable |= self.snd.closed;
@@ -260,7 +267,7 @@ impl Connection {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         match self.check_writable() {
-            Ok(()) => self.snd.queued() < self.send_limit(),
+            Ok(()) => self.snd.queued() < self.write_limit(),
             Err(WriteError::NotConnected) => false,
             Err(_) => true,
         }

@@ -12,6 +12,7 @@
 //! - [`pinned`]: connections that hold memory without progress;
 //! - [`ecn`]: ECN marks are negotiated, echoed and read;
 //! - [`tracing`]: what a trace records;
+//! - [`feedback`]: what became of what was written, if the application asks;
 //! - [`rare`]: state that few connections need.
 //!
 //! [`Flight`] decides what is outstanding, lost, or may be sent.
@@ -23,6 +24,7 @@ mod choices;
 mod ecn;
 mod errors;
 mod fast_open;
+mod feedback;
 mod flow_labels;
 mod fresh;
 mod header;

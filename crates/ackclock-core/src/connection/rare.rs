@@ -1,6 +1,7 @@
 //! State that most connections never need: counts of problems, and the limits of answers to unacceptable
 //! segments.
 
+use super::feedback::Feedback;
 use super::limiter::{Limiter, Provocation};
 use crate::Instant;
 
@@ -12,6 +13,7 @@ pub(super) struct Rare(Option<Box<State>>);
 struct State {
     counts: RareCounts,
     limiter: Limiter,
+    feedback: Feedback,
 }
 
 /// Totals since the connection began, all of them 0 on a path without loss.
@@ -54,9 +56,20 @@ impl Rare {
         self.state().limiter.allow(now, provocation)
     }
 
+    /// What was asked for of what becomes of writing.
+    pub(super) fn feedback(&self) -> Feedback {
+        self.0.as_ref().map(|state| state.feedback).unwrap_or_default()
+    }
+
+    pub(super) fn feedback_mut(&mut self) -> &mut Feedback {
+        &mut self.state().feedback
+    }
+
     #[cold]
     fn state(&mut self) -> &mut State {
-        self.0
-            .get_or_insert_with(|| Box::new(State { counts: RareCounts::default(), limiter: Limiter::new() }))
+        self.0.get_or_insert_with(|| {
+            let (counts, feedback) = (RareCounts::default(), Feedback::default());
+            Box::new(State { counts, limiter: Limiter::new(), feedback })
+        })
     }
 }

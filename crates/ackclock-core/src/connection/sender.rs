@@ -40,10 +40,47 @@ pub(crate) struct Sender {
     pub(crate) pmtu: u32,
     /// The application holds partial segments back.
     pub(crate) corked: bool,
-    /// The application found no room to write.
-    pub(crate) awaiting_room: bool,
+    /// What the application waits for.
+    pub(crate) awaited: Awaited,
     buffer: Queue,
     base: Position,
+}
+
+/// What the application waits for in the send buffer. One byte, so that an acknowledgement asks once whether there is anything, for
+/// the row "acknowledgement received" of the counted instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Awaited(u8);
+
+impl Awaited {
+    /// Room to write, of which it found none.
+    pub(crate) const ROOM: Self = Self(1);
+    /// Less that was not sent: it found as much as its low-water mark allows.
+    pub(crate) const SENT: Self = Self(2);
+    /// Acknowledgements: it has asked for feedback.
+    pub(crate) const DELIVERY: Self = Self(4);
+
+    /// Whether it waits for nothing.
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it waits for this.
+    #[inline]
+    pub(crate) fn has(self, what: Self) -> bool {
+        self.0 & what.0 != 0
+    }
+
+    pub(crate) fn add(&mut self, what: Self) {
+        self.0 |= what.0;
+    }
+
+    /// It waits for this no longer. Says whether it did.
+    pub(crate) fn remove(&mut self, what: Self) -> bool {
+        let had = self.has(what);
+        self.0 &= !what.0;
+        had
+    }
 }
 
 impl Sender {
@@ -61,7 +98,7 @@ impl Sender {
             peer_mss: 0,
             pmtu: mtu,
             corked: false,
-            awaiting_room: false,
+            awaited: Awaited::default(),
             buffer: Queue::new(budget),
             base: iss + 1,
         }

@@ -30,6 +30,12 @@ impl Connection {
         self.established
     }
 
+    /// Whether the application has [released](crate::Endpoint::release) it: it finishes by itself.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.orphaned
+    }
+
     /// What the peer's application sent in its SYN or SYN-ACK in the experiment (RFC 6994) that this end
     /// takes part in ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if it arrived. A handshake by
     /// cookie does not keep it.

@@ -19,6 +19,18 @@ impl Connection {
         self.trace_timers(now);
     }
 
+    /// How the connection is traced, if it is.
+    #[must_use]
+    pub fn trace_config(&self) -> Option<TraceConfig> {
+        self.tcp.trace
+    }
+
+    /// What keeps the connection from sending more than it has sent: what a trace tells each time when nothing more leaves.
+    #[must_use]
+    pub fn limited_by(&self) -> Limit {
+        self.limit()
+    }
+
     /// The records not delivered yet, oldest first.
     pub fn trace(&self) -> impl Iterator<Item = Record> + '_ {
         self.trace.records()
@@ -48,6 +60,11 @@ impl Connection {
     /// This many delivered records did not reach their reader.
     pub(crate) fn miss_trace(&mut self, reader: Reader, records: u64) {
         self.trace.miss(reader, records);
+    }
+
+    /// The names of the controller's numbers, and how many records are missing before those that are kept; `None` where none are.
+    pub(crate) fn trace_kept(&self) -> Option<(Vec<&'static str>, u64)> {
+        self.trace.kept()
     }
 
     /// The profile and the controller, for readers of a trace.

@@ -128,6 +128,7 @@ impl Connection {
         self.flight.restart_after_idleness(lend!(self, now), unsent);
         let chosen = self.choose_new(now, burst_max).or_else(|| self.choose_rescue());
         if chosen.is_none() {
+            self.note_sent_enough();
             self.flight.note_nothing_to_send();
         }
         chosen
@@ -250,6 +251,7 @@ impl Connection {
     pub(super) fn forget_cork(&mut self) {
         self.pending.cork_expired = false;
         self.timers.cork = super::timers::Timers::UNSET;
+        self.note_sent_enough();
     }
 
     /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the

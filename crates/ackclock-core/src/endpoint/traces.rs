@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::Endpoint;
 use super::live::Live;
+use crate::ConnectionId;
 use crate::trace::{Batch, BatchCause, Reader};
 
 /// Batches that wait to be fetched.
@@ -79,6 +80,48 @@ impl Endpoint {
         let batch = self.traces.waiting.as_mut()?.traces.pop_front()?;
         self.traces.held -= batch.records.len() + BATCH_COST;
         Some(batch)
+    }
+
+    /// The same, of the first batch that is `wanted`; the others stay where they are.
+    pub fn poll_trace_if(&mut self, wanted: impl Fn(&Batch) -> bool) -> Option<Batch> {
+        let traces = &mut self.traces.waiting.as_mut()?.traces;
+        let place = traces.iter().position(wanted)?;
+        let batch = traces.remove(place)?;
+        self.traces.held -= batch.records.len() + BATCH_COST;
+        Some(batch)
+    }
+
+    /// What a connection's trace has written down and not given out, as a copy: it stays there. `None`: it has no trace, or none
+    /// that keeps records.
+    #[must_use]
+    pub fn recorded(&self, id: ConnectionId) -> Option<Batch> {
+        let live = self.connections.get(id.index, id.generation)?;
+        let connection = &live.connection;
+        let (names, missed) = connection.trace_kept()?;
+        let (profile, congestion) = connection.trace_choices();
+        Some(Batch {
+            connection: live.number,
+            tuple: *live.name(),
+            profile,
+            congestion,
+            names,
+            records: connection.trace().collect(),
+            missed,
+            cause: BatchCause::Requested,
+        })
+    }
+
+    /// The number of a connection, by which batches name it: they are numbered as they are made, from 0.
+    #[must_use]
+    pub fn number(&self, id: ConnectionId) -> Option<u64> {
+        Some(self.connections.get(id.index, id.generation)?.number)
+    }
+
+    /// The connection that has this number, if it still exists.
+    #[must_use]
+    pub fn numbered(&self, number: u64) -> Option<ConnectionId> {
+        let found = self.connections.iter().find(|(_, _, live)| live.number == number);
+        found.map(|(index, generation, _)| ConnectionId { index, generation })
     }
 
     /// What changed a connection or cost it data, if the endpoint [reports

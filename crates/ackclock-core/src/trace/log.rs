@@ -182,6 +182,11 @@ impl Log {
         (records, std::mem::take(&mut self.missed))
     }
 
+    /// How many are missing before the first.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed
+    }
+
     /// Counts records that will not be delivered.
     pub(crate) fn miss(&mut self, records: u64) {
         self.missed += records;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod choices;
+mod feedback;
 mod options;
 mod slices;
 mod split;
@@ -19,6 +20,7 @@ use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::calls::Notice;
+pub use self::feedback::{Delivered, DeliveryWatch};
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::readiness::{Interest, Ready};

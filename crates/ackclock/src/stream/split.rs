@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use ackclock_core::DeliveryInfo;
 use bytes::{BufMut, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::TcpStream;
+use super::{Delivered, DeliveryWatch, TcpStream};
 use crate::readiness::{Interest, Ready};
 
 /// The borrowed read half of a [`TcpStream`], made by [`TcpStream::split`].
@@ -177,6 +178,51 @@ macro_rules! write_methods {
         /// The stack is gone.
         pub async fn writable(&self) -> io::Result<()> {
             self.0.writable().await
+        }
+
+        /// See [`TcpStream::delivered`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// As [`TcpStream::delivered`].
+        pub async fn delivered(&self) -> io::Result<Delivered> {
+            self.0.delivered().await
+        }
+
+        /// See [`TcpStream::delivered_to`]. Cancel-safe.
+        ///
+        /// # Errors
+        /// As [`TcpStream::delivered_to`].
+        pub async fn delivered_to(&self, offset: u64) -> io::Result<Delivered> {
+            self.0.delivered_to(offset).await
+        }
+
+        /// See [`TcpStream::not_sent`].
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub fn not_sent(&self) -> io::Result<u64> {
+            self.0.not_sent()
+        }
+
+        /// See [`TcpStream::set_not_sent_lowat`].
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub fn set_not_sent_lowat(&self, bytes: Option<u32>) -> io::Result<()> {
+            self.0.set_not_sent_lowat(bytes)
+        }
+
+        /// See [`TcpStream::delivery`].
+        ///
+        /// # Errors
+        /// The stack is gone.
+        pub fn delivery(&self) -> io::Result<DeliveryInfo> {
+            self.0.delivery()
+        }
+
+        /// See [`TcpStream::watch_delivery`].
+        pub fn watch_delivery(&self) -> DeliveryWatch {
+            self.0.watch_delivery()
         }
 
         /// See [`TcpStream::try_write`].

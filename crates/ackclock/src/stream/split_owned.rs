@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use ackclock_core::DeliveryInfo;
 use bytes::{BufMut, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::TcpStream;
 use super::split::{read_methods, read_traits, write_methods, write_traits};
+use super::{Delivered, DeliveryWatch, TcpStream};
 use crate::readiness::{Interest, Ready};
 
 /// The read half of a [`TcpStream`], made by [`TcpStream::into_split`].

@@ -14,6 +14,7 @@ mod detached;
 mod drain;
 mod drops;
 mod failures;
+mod feedback;
 mod lifetime;
 mod links;
 mod metrics;

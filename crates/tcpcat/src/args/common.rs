@@ -18,7 +18,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Use the kernel's TCP instead of the stack's, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "Impairment"])]
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "control_socket", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -71,6 +71,9 @@ pub(crate) struct ObserveArgs {
     /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]
     pub(crate) flight_recorder: Option<FlightRecorder>,
+    /// Open a control socket here for ss, top and trace, to this user alone
+    #[arg(long = "control", value_name = "PATH")]
+    pub(crate) control_socket: Option<PathBuf>,
 }
 
 /// An emulated bad network between the stack and the device, in each direction.
@@ -108,7 +111,7 @@ pub(crate) struct ImpairArgs {
     pub(crate) seed: Option<u64>,
 }
 
-fn interval(word: &str) -> Result<Duration, String> {
+pub(super) fn interval(word: &str) -> Result<Duration, String> {
     let time = units::seconds(word).map_err(|error| error.to_string())?;
     let shortest = Duration::from_millis(10);
     if time < shortest { Err("the shortest interval is 10ms".to_owned()) } else { Ok(time) }

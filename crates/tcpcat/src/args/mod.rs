@@ -5,6 +5,7 @@
 mod common;
 mod control;
 mod device;
+mod inspect;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -18,6 +19,7 @@ use clap_complete::Shell;
 pub(crate) use self::common::{Common, ImpairArgs, ObserveArgs, TcpArgs};
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
 pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
+pub(crate) use self::inspect::{SsArgs, TopArgs, TraceArgs, TraceCommand};
 use crate::units;
 
 /// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
@@ -61,6 +63,13 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Say what a transfer lacks here, and the commands that add it
     Doctor(DoctorArgs),
+    /// List the connections of a running stack, as ss does those of the kernel
+    #[command(override_usage = "tcpcat ss [--control PATH] [-i] [--json] [FILTER]")]
+    Ss(SsArgs),
+    /// Watch the connections of a running stack: rates, windows, what each waits for
+    Top(TopArgs),
+    /// Trace one connection of a running stack, or fetch what its flight recorder holds
+    Trace(TraceArgs),
     /// List the profiles, congestion controllers, recovery policies and timeouts, with their sources
     Profiles(ProfilesArgs),
     /// Print the manual page, or write one for each command: tcpcat man --out ~/.local/share/man/man1
@@ -341,6 +350,9 @@ pub(crate) enum Invocation {
     BenchClient(BenchClientArgs, Target),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
+    Ss(SsArgs),
+    Top(TopArgs),
+    Trace(TraceArgs),
     Profiles(ProfilesArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
@@ -359,7 +371,14 @@ impl Invocation {
             Self::Send(args, _) | Self::Recv(args, _) => &args.common,
             Self::BenchServer(args, _) => &args.common,
             Self::BenchClient(args, _) => &args.common,
-            Self::Demo(_) | Self::Doctor(_) | Self::Profiles(_) | Self::Man(_) | Self::Completions(_) => {
+            Self::Demo(_)
+            | Self::Doctor(_)
+            | Self::Ss(_)
+            | Self::Top(_)
+            | Self::Trace(_)
+            | Self::Profiles(_)
+            | Self::Man(_)
+            | Self::Completions(_) => {
                 return 1;
             }
         };
@@ -403,6 +422,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
         }
         Command::Demo(args) => Invocation::Demo(args),
         Command::Doctor(args) => Invocation::Doctor(args),
+        Command::Ss(args) => Invocation::Ss(args),
+        Command::Top(args) => Invocation::Top(args),
+        Command::Trace(args) => Invocation::Trace(args),
         Command::Profiles(args) => Invocation::Profiles(args),
         Command::Man(args) => Invocation::Man(args),
         Command::Completions(args) => Invocation::Completions(args),
@@ -472,6 +494,9 @@ Examples:
   tcpcat send big.iso 192.0.2.9 7000 --device packet --interface eth0 --addr 192.0.2.50/24 --gateway 192.0.2.1
   tcpcat recv big.iso -l 7000 --device tap --configure --addr 10.9.3.2/24
   tcpcat -l 7000 --device transfer.pcapng --addr 10.9.0.2/24     play a capture's other side
+  tcpcat send big.iso 10.9.0.2 7000 --control /run/send.socket --configure --tun tun1 --addr 10.9.1.2/24
+  tcpcat top --control /run/send.socket              watch it
+  tcpcat ss -i --control /run/send.socket dst 10.9.0.2
   tcpcat profiles                                    see what --profile, --cc, --recovery, --rto take";
 
 #[cfg(test)]

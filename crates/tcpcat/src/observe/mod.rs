@@ -1,5 +1,6 @@
 //! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the `--json` report.
 
+mod facts;
 mod progress;
 mod report;
 mod stats;
@@ -18,7 +19,8 @@ use crate::net::{Net, Stream};
 use crate::session::{Kind, Meter, Outcome};
 use crate::units::{bits_per_second, show_bytes, show_rate};
 
-pub(crate) use self::stats::line as stats_line;
+pub(crate) use self::facts::Facts;
+pub(crate) use self::stats::{line as stats_line, words as stats_words};
 
 /// Watches a transfer.
 #[derive(Debug)]

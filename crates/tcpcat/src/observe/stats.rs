@@ -5,22 +5,32 @@ use std::time::Duration;
 
 use ackclock::{ConnectionInfo, FourTuple};
 
+use super::facts::{Facts, STATES};
+
 /// One line about a connection.
 pub(crate) fn line(tuple: &FourTuple, info: &ConnectionInfo) -> String {
-    let mut line = format!("{} {} {} {}", state(info), tuple.local(), tuple.remote(), info.congestion);
+    let facts = Facts::from(info);
+    format!("{} {} {} {}", facts.state(), tuple.local(), tuple.remote(), words(&facts))
+}
+
+/// What `ss -i` says of a connection.
+pub(crate) fn words(info: &Facts) -> String {
+    let mut line = info.congestion.clone();
     if info.timestamps {
         line.push_str(" ts");
     }
     if info.sack {
         line.push_str(" sack");
     }
-    word(&mut line, "profile", info.profile);
-    word(&mut line, "recovery", info.recovery.name());
+    word(&mut line, "profile", &info.profile);
+    word(&mut line, "recovery", &info.recovery);
     if let Some((peer, own)) = info.window_scale {
         word(&mut line, "wscale", format!("{peer},{own}"));
     }
     word(&mut line, "rto", millis(info.rto));
-    word(&mut line, "rto_est", rto_estimator(info));
+    if let Some(estimator) = &info.rto_estimator {
+        word(&mut line, "rto_est", estimator);
+    }
     if info.backoff > 0 {
         word(&mut line, "backoff", info.backoff);
     }
@@ -47,7 +57,7 @@ pub(super) fn rto_estimator(info: &ConnectionInfo) -> String {
     config.preset_name().map_or_else(|| format!("custom,min={min}ms,g={tick}ms"), str::to_owned)
 }
 
-fn counts(line: &mut String, info: &ConnectionInfo) {
+fn counts(line: &mut String, info: &Facts) {
     word(line, "bytes_sent", info.bytes_sent);
     nonzero(line, "bytes_retrans", info.bytes_retransmitted);
     word(line, "bytes_acked", info.bytes_acked);
@@ -56,7 +66,7 @@ fn counts(line: &mut String, info: &ConnectionInfo) {
     word(line, "segs_in", info.segments_received);
 }
 
-fn rates(line: &mut String, info: &ConnectionInfo) {
+fn rates(line: &mut String, info: &Facts) {
     // As ss computes it: what a window each round trip makes.
     let srtt = info.srtt.as_secs_f64();
     if srtt > 0.0 {
@@ -79,7 +89,7 @@ fn rates(line: &mut String, info: &ConnectionInfo) {
     }
 }
 
-fn queues(line: &mut String, info: &ConnectionInfo, mss: u64) {
+fn queues(line: &mut String, info: &Facts, mss: u64) {
     nonzero(line, "unacked", info.unacked.div_ceil(mss));
     if info.retransmits > 0 {
         let now_lost = info.lost.div_ceil(mss);
@@ -91,7 +101,7 @@ fn queues(line: &mut String, info: &ConnectionInfo, mss: u64) {
     nonzero(line, "rcv_ooopack", info.out_of_order);
     word(line, "rcv_space", info.rcv_wnd);
     word(line, "snd_wnd", info.snd_wnd);
-    let notsent = (info.send_queue as u64).saturating_sub(info.unacked);
+    let notsent = info.send_queue.saturating_sub(info.unacked);
     nonzero(line, "notsent", notsent);
 }
 
@@ -118,20 +128,7 @@ fn bps(bits: f64) -> String {
 
 /// The state's name as ss writes it.
 pub(super) fn state(info: &ConnectionInfo) -> &'static str {
-    use ackclock::State;
-    match info.state {
-        State::Closed => "CLOSED",
-        State::Listen => "LISTEN",
-        State::SynSent => "SYN-SENT",
-        State::SynReceived => "SYN-RECV",
-        State::Established => "ESTAB",
-        State::FinWait1 => "FIN-WAIT-1",
-        State::FinWait2 => "FIN-WAIT-2",
-        State::CloseWait => "CLOSE-WAIT",
-        State::Closing => "CLOSING",
-        State::LastAck => "LAST-ACK",
-        State::TimeWait => "TIME-WAIT",
-    }
+    STATES.into_iter().find(|(state, _)| *state == info.state).map_or("UNKNOWN", |(_, name)| name)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `tcpcat` as its users meet it, against itself and the kernel's programs.
 
 mod common;
+mod control;
 mod devices;
 mod failures;
 mod killed;

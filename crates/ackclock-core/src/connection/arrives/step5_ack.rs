@@ -201,6 +201,8 @@ impl Connection {
         self.flight.tell_ack(lend!(self, now), news, ecn_marked);
         if news.advanced > 0 {
             self.note_acknowledged();
+        } else {
+            self.note_feedback(false);
         }
     }
 

@@ -153,3 +153,55 @@ async fn flush_and_shutdown_lose_nothing_of_what_was_written() {
     })
     .await;
 }
+
+/// Runs `call` on a stream whose last bytes are not acknowledged yet; whatever becomes of the call, they are delivered.
+async fn awaits_delivery(call: impl AsyncFn(&Cut, &mut TcpStream)) {
+    at_every_poll(async |cut| {
+        let hosts = hosts();
+        let (mut ours, mut theirs) = joined(&hosts).await;
+        let before = ours.delivery().unwrap().written;
+        ours.write_all(b"what is delivered").await.unwrap();
+        call(cut, &mut ours).await;
+        assert_eq!(ours.delivered().await.unwrap().bytes, before + 17);
+        theirs.read_exact(&mut [0; 17]).await.unwrap();
+        drop((ours, theirs));
+        leaves_nothing(hosts).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_delivery_takes_nothing() {
+    awaits_delivery(async |cut, stream| {
+        cut.at("stream/feedback::delivered", stream.delivered()).await.map(Result::unwrap);
+    })
+    .await;
+    awaits_delivery(async |cut, stream| {
+        let written = stream.delivery().unwrap().written;
+        cut.at("stream/feedback::delivered_to", stream.delivered_to(written)).await.map(Result::unwrap);
+    })
+    .await;
+    awaits_delivery(async |cut, stream| {
+        cut.at("stream/split::delivered", stream.split().1.delivered()).await.map(Result::unwrap);
+    })
+    .await;
+    awaits_delivery(async |cut, stream| {
+        let written = stream.delivery().unwrap().written;
+        cut.at("stream/split::delivered_to", stream.split().1.delivered_to(written))
+            .await
+            .map(Result::unwrap);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_figures_that_was_not_given_is_given_later() {
+    awaits_delivery(async |cut, stream| {
+        let mut watch = stream.watch_delivery();
+        let given = cut.at("stream/feedback::changed", watch.changed()).await.is_some();
+        if !given {
+            watch.changed().await.unwrap();
+        }
+    })
+    .await;
+}

@@ -1,0 +1,270 @@
+//! One client of the control socket.
+
+use std::io;
+use std::time::Duration;
+
+use ackclock_core::trace::Batch;
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::protocol::{Listed, Name, Records, Refusal, Request, answer, keep_name};
+use crate::StackInfo;
+use crate::shards::ShardRef;
+use crate::shared::Shared;
+use crate::stack;
+use crate::state::Queue;
+
+/// The longest request in bytes, its end of line included.
+pub(super) const REQUEST_MAX: usize = 4096;
+/// How long a client may take to read an answer.
+pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
+/// The most connections of one answer.
+pub(super) const LISTED_MAX: usize = 10_000;
+/// How many of them are looked at under one lock.
+const LISTED_AT_ONCE: usize = 64;
+/// How often a traced connection gives out what it has.
+const TRACE_EVERY: Duration = Duration::from_millis(500);
+
+/// Tells a client that is not served why, if it takes that at once.
+pub(super) fn refuse(stream: &UnixStream, kind: &'static str, message: &str) {
+    let line = Refusal { kind, message: message.to_owned() }.line();
+    // The buffer of a new socket holds it.
+    let _ = stream.try_write(line.as_bytes());
+}
+
+/// Answers a client until it goes, or breaks a rule.
+pub(super) async fn serve(stream: UnixStream, stack: ShardRef) {
+    let (reader, writer) = stream.into_split();
+    let mut lines = Lines { reader, buffer: Vec::with_capacity(REQUEST_MAX) };
+    let mut client = Client { stack, writer, trace: None };
+    let mut ticks = interval(TRACE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let traced = client.trace.is_some();
+        let done = tokio::select! {
+            biased;
+            line = lines.next() => match line {
+                Ok(Some(line)) => client.answer(&line).await,
+                Ok(None) => return,
+                Err(refusal) => return drop(client.say(refusal.line()).await),
+            },
+            batch = client.next_records(), if traced => client.give(batch).await,
+            _ = ticks.tick(), if traced => client.ask_for_records(),
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+/// A client's requests.
+#[derive(Debug)]
+struct Lines {
+    reader: OwnedReadHalf,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line; `None` once the client has gone. Cancel-safe: what was read stays.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
+                let rest = self.buffer.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.pop();
+                return Ok(Some(line));
+            }
+            let room = REQUEST_MAX - self.buffer.len();
+            if room == 0 {
+                let message = format!("a request has at most {REQUEST_MAX} bytes, its end of line included");
+                return Err(Refusal { kind: "too-long", message });
+            }
+            let mut part = (&mut self.reader).take(room as u64);
+            match part.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) => return Ok(None),
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Client {
+    stack: ShardRef,
+    writer: OwnedWriteHalf,
+    trace: Option<Traced>,
+}
+
+/// A connection that is traced for this client; no longer once this is dropped.
+#[derive(Debug)]
+struct Traced {
+    stack: ShardRef,
+    name: Name,
+    tap: u64,
+}
+
+#[derive(Serialize)]
+struct Whole {
+    version: &'static str,
+    pid: u32,
+    #[serde(flatten)]
+    info: StackInfo,
+}
+
+#[derive(Serialize)]
+struct All {
+    at_us: u64,
+    connections: Vec<Listed>,
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    counters: crate::Counters,
+}
+
+#[derive(Serialize)]
+struct Named {
+    connection: String,
+}
+
+impl Client {
+    async fn answer(&mut self, line: &[u8]) -> io::Result<()> {
+        let line = match Request::parse(line).and_then(|request| self.done(request)) {
+            Ok(line) => line,
+            Err(refusal) => refusal.line(),
+        };
+        self.say(line).await
+    }
+
+    fn done(&mut self, request: Request) -> Result<String, Refusal> {
+        Ok(match request {
+            Request::Stack => {
+                let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+                answer("stack", Whole { version, pid, info: stack::info(&self.stack) })
+            }
+            Request::Connections => answer("connections", self.list()),
+            Request::Counters => answer("counters", Counted { counters: self.stack.counters() }),
+            Request::TraceOn(name) => {
+                self.trace_on(name)?;
+                answer("trace-on", Named { connection: name.word() })
+            }
+            Request::TraceOff(name) => {
+                if !self.shard(name)?.control(|state, now| state.untap(now, name, None)) {
+                    let message =
+                        format!("connection {} is not traced by a client of this socket", name.word());
+                    return Err(Refusal { kind: "not-traced", message });
+                }
+                answer("trace-off", Named { connection: name.word() })
+            }
+            Request::Dump(name) => {
+                let batch = self.shard(name)?.look(|state| state.recorded(name))?;
+                answer("dump", Records::new(name, &batch))
+            }
+        })
+    }
+
+    fn list(&self) -> All {
+        let at_us = self.stack.now().as_nanos() / 1000;
+        let (mut connections, mut left_out) = (Vec::new(), 0);
+        for (queue, shard) in self.stack.all().iter().enumerate() {
+            let mut from = 0;
+            while let Some(last) = list_some(shard, queue, from, &mut connections) {
+                from = last + 1;
+                if connections.len() >= LISTED_MAX {
+                    left_out += shard.look(|state| {
+                        state.endpoint.connections().filter(|(id, _)| id.index() >= from).count()
+                    });
+                    break;
+                }
+            }
+        }
+        All { at_us, connections, left_out }
+    }
+
+    fn trace_on(&mut self, name: Name) -> Result<(), Refusal> {
+        if let Some(traced) = &self.trace {
+            let message = format!(
+                "connection {} is being traced by this client, and it can be one at a time: open another client",
+                traced.name.word()
+            );
+            return Err(Refusal { kind: "busy", message });
+        }
+        let tap = self.shard(name)?.control(|state, now| state.tap(now, name))?;
+        self.trace = Some(Traced { stack: self.stack.clone(), name, tap });
+        Ok(())
+    }
+
+    fn shard(&self, name: Name) -> Result<&Shared, Refusal> {
+        self.stack.all().get(name.queue).ok_or_else(|| Refusal::no_such_connection(&name.word()))
+    }
+
+    /// The next records of the traced connection; `None` once there are no more. Cancel-safe.
+    async fn next_records(&self) -> Option<Batch> {
+        let traced = self.trace.as_ref()?;
+        let shard = self.stack.all().get(traced.name.queue)?;
+        shard.wait(Queue::Traces, |state, _| state.poll_tapped(traced.name, traced.tap)).await
+    }
+
+    fn ask_for_records(&self) -> io::Result<()> {
+        if let Some(Traced { stack, name, .. }) = &self.trace
+            && let Some(shard) = stack.all().get(name.queue)
+        {
+            shard.control(|state, now| state.ask_tapped(now, *name));
+        }
+        Ok(())
+    }
+
+    async fn give(&mut self, batch: Option<Batch>) -> io::Result<()> {
+        let Some(name) = self.trace.as_ref().map(|traced| traced.name) else { return Ok(()) };
+        let line = match &batch {
+            Some(batch) if batch.records.is_empty() && batch.missed == 0 => return Ok(()),
+            Some(batch) => answer("trace", Records::new(name, batch)),
+            None => {
+                self.trace = None;
+                answer("trace-end", Named { connection: name.word() })
+            }
+        };
+        self.say(line).await
+    }
+
+    async fn say(&mut self, line: String) -> io::Result<()> {
+        timeout(WRITE_MAX, self.writer.write_all(line.as_bytes())).await?
+    }
+}
+
+/// Adds some of a shard's connections, from the index `from` on; the last one's index, if there was one.
+fn list_some(shard: &Shared, queue: usize, from: usize, into: &mut Vec<Listed>) -> Option<usize> {
+    let now = shard.now();
+    shard.look(|state| {
+        let endpoint = &state.endpoint;
+        let mut last = None;
+        let some = endpoint.connections().filter(|(id, _)| id.index() >= from).take(LISTED_AT_ONCE);
+        for (id, connection) in some {
+            last = Some(id.index());
+            let (tuple, info) = (connection.tuple(), connection.info(now));
+            into.push(Listed {
+                id: Name { queue, number: endpoint.number(id).unwrap_or_default() }.word(),
+                local: tuple.local(),
+                remote: tuple.remote(),
+                waits_for: connection.limited_by().name(),
+                rto_estimator: info.rto_config.preset_name(),
+                traced: keep_name(connection.trace_config().map(|config| config.keep)),
+                closing: connection.is_released(),
+                info,
+            });
+        }
+        last
+    })
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        if let Some(shard) = self.stack.all().get(self.name.queue) {
+            shard.control(|state, now| state.untap(now, self.name, Some(self.tap)));
+        }
+    }
+}

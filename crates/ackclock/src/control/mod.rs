@@ -1,0 +1,216 @@
+//! The control socket (feature `control`): a Unix socket by which the owner of a running stack looks at it.
+//!
+//! It answers to the user who owns the program and to no other: the socket's mode is 0600, and each client's user is asked of
+//! the kernel (SO_PEERCRED, unix(7)), because a mode can be changed afterwards. It writes no files, opens no connections and
+//! changes nothing but whether a connection is traced. Its table of bounds:
+//!
+//! | what | bound | beyond it |
+//! |---|---|---|
+//! | clients at once | [`CLIENTS_MAX`] | the next is told so and closed |
+//! | a request in bytes | [`REQUEST_MAX`](client::REQUEST_MAX) | the client is told so and closed |
+//! | time to take an answer | [`WRITE_MAX`](client::WRITE_MAX) | the client is closed |
+//! | connections in one answer | [`LISTED_MAX`](client::LISTED_MAX) | the rest is counted |
+//!
+//! A client has a task of its own, and takes a lock of the stack for a few connections at a time: one who does not read holds
+//! up only itself. The task of the socket ends with the stack, and removes the socket.
+
+mod client;
+mod protocol;
+mod taps;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+pub(crate) use self::taps::Taps;
+use crate::shards::ShardRef;
+use crate::state::Queue;
+use crate::{BuildError, StackBuilder};
+
+/// Why a control socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// A program listens there.
+    #[error("the control socket {} is in use: another program listens there", .0.display())]
+    InUse(PathBuf),
+    /// Something else than a socket has that name.
+    #[error("{} is there already and is not a socket: name another path for the control socket", .0.display())]
+    NotASocket(PathBuf),
+    /// The operating system refused it.
+    #[error("the control socket {} cannot be opened: {source}", path.display())]
+    Io {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl StackBuilder {
+    /// Opens a Unix socket at `path` (feature `control`), by which the user who runs the program, and no other, looks at the stack
+    /// while it runs: `tcpcat ss`, `tcpcat top` and `tcpcat trace` do. Its mode is 0600. A socket that an ended program has left
+    /// there is replaced, and this one is removed when the stack ends. A [detached](Self::detached) stack has none.
+    ///
+    /// ```
+    /// use std::io::{BufRead, BufReader, Write};
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// use ackclock::Stack;
+    /// # use ackclock_device::memory;
+    ///
+    /// # #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, _other_end) = memory::pair(memory::Config::default());
+    /// # let path = std::env::temp_dir().join(format!("ackclock-control-{}", std::process::id()));
+    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).control(&path).spawn()?;
+    ///
+    /// let mut client = UnixStream::connect(&path)?;
+    /// client.write_all(b"{\"request\": \"connections\"}\n")?;
+    /// let mut answer = String::new();
+    /// BufReader::new(client).read_line(&mut answer)?;
+    /// assert!(answer.starts_with("{\"schema\":1,\"answer\":\"connections\","));
+    /// # stack.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # The protocol
+    #[doc = include_str!("protocol.md")]
+    pub fn control(mut self, path: impl Into<PathBuf>) -> Self {
+        self.control = Some(path.into());
+        self
+    }
+
+    pub(crate) fn open_control(
+        &self,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<Option<ControlSocket>, BuildError> {
+        let _entered = runtime.enter();
+        Ok(self.control.as_deref().map(ControlSocket::bind).transpose()?)
+    }
+}
+
+/// A socket that listens, and removes itself.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    file: SocketFile,
+}
+
+/// The socket in the file system.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: what has taken its name since then is left alone.
+    identity: (u64, u64),
+    /// The user who owns it.
+    owner: u32,
+}
+
+impl ControlSocket {
+    /// Listens at `path`. A socket there that no program listens at is replaced. Must be called within a tokio runtime.
+    pub(crate) fn bind(path: &Path) -> Result<Self, ControlError> {
+        let failed = |source| ControlError::Io { path: path.to_owned(), source };
+        remove_stale(path)?;
+        let listener = UnixListener::bind(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => ControlError::InUse(path.to_owned()),
+            _ => failed(error),
+        })?;
+        let metadata = fs::symlink_metadata(path).map_err(failed)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let file = SocketFile { path: path.to_owned(), identity, owner: metadata.uid() };
+        // Until then a client of another user may connect; its user is asked for below.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        Ok(Self { listener, file })
+    }
+
+    /// Answers clients until the stack is down. Does not keep it up.
+    pub(crate) async fn serve(self, stack: ShardRef) {
+        let Self { listener, file } = self;
+        let down = stack.wait(Queue::Shutdown, |state, _| state.poll_down());
+        tokio::select! {
+            biased;
+            () = down => {}
+            () = accept(&listener, file.owner, &stack) => {}
+        }
+        drop((listener, file));
+    }
+}
+
+async fn accept(listener: &UnixListener, owner: u32, stack: &ShardRef) {
+    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    // They end with this.
+    let mut clients = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, most likely: it may pass.
+            tokio::time::sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        while clients.try_join_next().is_some() {}
+        if !is_owner(&stream, owner) {
+            client::refuse(
+                &stream,
+                "not-permitted",
+                "this control socket answers to the user who runs the stack alone",
+            );
+            continue;
+        }
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            let message =
+                format!("{CLIENTS_MAX} clients are connected, and there may be no more: close one of them");
+            client::refuse(&stream, "too-many-clients", &message);
+            continue;
+        };
+        let stack = stack.clone();
+        clients.spawn(async move {
+            client::serve(stream, stack).await;
+            drop(place);
+        });
+    }
+}
+
+fn is_owner(stream: &UnixStream, owner: u32) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == owner)
+}
+
+/// Removes a socket that no program listens at.
+fn remove_stale(path: &Path) -> Result<(), ControlError> {
+    let failed = |source| ControlError::Io { path: path.to_owned(), source };
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    if !kind.is_socket() {
+        return Err(ControlError::NotASocket(path.to_owned()));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(ControlError::InUse(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let identity = fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
+        if identity.is_ok_and(|identity| identity == self.identity) {
+            // What cannot be removed is stale for the next program.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Clients at once: several who look on, and a program that collects.
+const CLIENTS_MAX: usize = 16;
+/// How long after a failure the next client is waited for.
+const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,0 +1,117 @@
+//! Connections whose traces go to a client of the control socket rather than to [`Stack::next_trace`](crate::Stack::next_trace).
+
+use std::collections::BTreeMap;
+use std::task::Poll;
+
+use ackclock_core::trace::{Batch, TraceConfig, TraceKeep};
+use ackclock_core::{Connection, ConnectionId, Endpoint, Instant};
+
+use super::protocol::{Name, Refusal};
+use crate::state::State;
+
+/// Which they are.
+#[derive(Debug, Default)]
+pub(crate) struct Taps {
+    /// By the connection's number.
+    of: BTreeMap<u64, Tap>,
+    made: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tap {
+    /// Which tap of the stack it is, so that a client takes back its own alone.
+    number: u64,
+    /// How the connection was traced before.
+    before: Option<TraceConfig>,
+}
+
+impl Taps {
+    /// The next records that are the program's own.
+    pub(crate) fn poll_own(&self, endpoint: &mut Endpoint) -> Option<Batch> {
+        if self.of.is_empty() {
+            return endpoint.poll_trace();
+        }
+        endpoint.poll_trace_if(|batch| !self.of.contains_key(&batch.connection))
+    }
+}
+
+impl State {
+    /// The connection's records go to a client from now on; the tap's number.
+    pub(super) fn tap(&mut self, now: Instant, name: Name) -> Result<u64, Refusal> {
+        let id = self.numbered(name)?;
+        if self.taps.of.contains_key(&name.number) {
+            return Err(traced_already(name, "another client of this socket has it traced"));
+        }
+        let before = self.endpoint.connection(id).and_then(Connection::trace_config);
+        if before.is_some_and(|config| config.keep == TraceKeep::All) {
+            return Err(traced_already(name, "its program has it traced, and gets all of it"));
+        }
+        let set = |connection: &mut Connection, now| connection.set_trace(now, Some(TraceConfig::FULL));
+        self.endpoint.update(now, id, set).ok_or_else(|| closing(name))?;
+        self.taps.made += 1;
+        let number = self.taps.made;
+        self.taps.of.insert(name.number, Tap { number, before });
+        Ok(number)
+    }
+
+    /// Undoes that, whichever client's it is, or only the tap of a number; whether there was something to undo.
+    pub(super) fn untap(&mut self, now: Instant, name: Name, only: Option<u64>) -> bool {
+        let tap = self.taps.of.get(&name.number).copied();
+        let Some(Tap { before, .. }) = tap.filter(|tap| only.is_none_or(|only| only == tap.number)) else {
+            return false;
+        };
+        self.taps.of.remove(&name.number);
+        if let Ok(id) = self.numbered(name) {
+            self.endpoint.update(now, id, |connection, now| connection.set_trace(now, before));
+        }
+        // What it had written down is no program's.
+        while self.endpoint.poll_trace_if(|batch| batch.connection == name.number).is_some() {}
+        self.traces.wake(&mut self.woken);
+        true
+    }
+
+    /// The next records for the client; `None` once there are no more.
+    pub(super) fn poll_tapped(&mut self, name: Name, number: u64) -> Poll<Option<Batch>> {
+        if self.taps.of.get(&name.number).is_none_or(|tap| tap.number != number) {
+            return Poll::Ready(None);
+        }
+        match self.endpoint.poll_trace_if(|batch| batch.connection == name.number) {
+            None if self.numbered(name).is_ok() && self.down().is_none() => Poll::Pending,
+            batch => Poll::Ready(batch),
+        }
+    }
+
+    /// Has the connection give out what it has written down so far.
+    pub(super) fn ask_tapped(&mut self, now: Instant, name: Name) {
+        if let Ok(id) = self.numbered(name) {
+            self.endpoint.update(now, id, |connection, _| connection.request_trace());
+        }
+    }
+
+    /// What the connection's flight recorder holds.
+    pub(super) fn recorded(&self, name: Name) -> Result<Batch, Refusal> {
+        let id = self.numbered(name)?;
+        self.endpoint.recorded(id).ok_or_else(|| Refusal {
+            kind: "not-traced",
+            message: format!(
+                "connection {} has no flight recorder: its program has to ask for one when it starts (StackBuilder::flight_recorder)",
+                name.word()
+            ),
+        })
+    }
+
+    fn numbered(&self, name: Name) -> Result<ConnectionId, Refusal> {
+        self.endpoint.numbered(name.number).ok_or_else(|| Refusal::no_such_connection(&name.word()))
+    }
+}
+
+fn traced_already(name: Name, why: &str) -> Refusal {
+    let message = format!("connection {} is traced already: {why}", name.word());
+    Refusal { kind: "traced-already", message }
+}
+
+fn closing(name: Name) -> Refusal {
+    let message =
+        format!("connection {} closes in the background, and cannot be traced any more", name.word());
+    Refusal { kind: "no-such-connection", message }
+}

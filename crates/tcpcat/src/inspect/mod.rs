@@ -1,0 +1,61 @@
+//! `tcpcat ss`, `top` and `trace`: a running stack, seen through its control socket.
+//!
+//! They run no stack and no runtime of their own. [`Client`] asks, [`Seen`] is what there was to see of a connection.
+
+mod client;
+mod filter;
+mod ss;
+mod top;
+mod trace;
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use crate::observe::Facts;
+
+pub(crate) use self::client::Client;
+pub(crate) use self::ss::run as run_ss;
+pub(crate) use self::top::{Sort, run as run_top};
+pub(crate) use self::trace::run as run_trace;
+
+/// A connection of the stack at one moment.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) id: String,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// What keeps it from sending more.
+    pub(crate) waits_for: String,
+    #[serde(default)]
+    rto_estimator: Option<String>,
+    /// What is known of it, in the words of `ss -ti`.
+    pub(crate) info: Facts,
+}
+
+impl Seen {
+    /// Puts together what the socket tells in two places.
+    fn whole(mut self) -> Self {
+        self.info.rto_estimator = self.rto_estimator.take();
+        self
+    }
+}
+
+/// All connections at one moment.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Look {
+    /// The stack's clock in microseconds.
+    pub(crate) at_us: u64,
+    pub(crate) connections: Vec<Seen>,
+    /// How many more there are.
+    pub(crate) left_out: u64,
+}
+
+impl Look {
+    /// Looks now.
+    pub(crate) fn take(client: &mut Client) -> Result<Self, crate::exit::Failure> {
+        let mut look: Self = client.ask("connections", None)?;
+        look.connections = look.connections.into_iter().map(Seen::whole).collect();
+        Ok(look)
+    }
+}

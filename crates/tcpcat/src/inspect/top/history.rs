@@ -1,0 +1,164 @@
+//! What was seen of each connection, one look after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use clap::ValueEnum;
+
+use crate::inspect::{Look, Seen};
+
+/// What the table is sorted by; the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// Bytes acknowledged and received a second
+    Rate,
+    /// Congestion window
+    Cwnd,
+    /// Smoothed round-trip time
+    Srtt,
+    /// Segments sent again
+    Retransmits,
+    /// The order in which they were made
+    Number,
+}
+
+/// A connection at the last looks.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) seen: Seen,
+    /// Bits a second between the last two looks; `None` after the first.
+    pub(super) rate_bps: Option<u64>,
+    /// The newest last.
+    pub(super) points: VecDeque<Point>,
+    moved: u64,
+}
+
+/// One look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// The stack's clock in seconds.
+    pub(super) at: f64,
+    pub(super) rate_bps: u64,
+    pub(super) cwnd: u64,
+    pub(super) in_flight: u64,
+    pub(super) snd_wnd: u64,
+    pub(super) ssthresh: Option<u64>,
+}
+
+/// All connections that there were at the last look.
+#[derive(Debug)]
+pub(super) struct Histories {
+    of: BTreeMap<String, History>,
+    /// Their ids, in the order of the table.
+    order: Vec<String>,
+    sort: Sort,
+    at_us: u64,
+    pub(super) left_out: u64,
+}
+
+impl Sort {
+    pub(super) const ALL: [(char, Self, &str); 5] = [
+        ('r', Self::Rate, "rate"),
+        ('c', Self::Cwnd, "cwnd"),
+        ('s', Self::Srtt, "srtt"),
+        ('t', Self::Retransmits, "retrans"),
+        ('n', Self::Number, "number"),
+    ];
+
+    pub(super) fn of_key(letter: char) -> Option<Self> {
+        Self::ALL.into_iter().find(|(key, ..)| *key == letter).map(|(_, sort, _)| sort)
+    }
+}
+
+impl Histories {
+    pub(super) fn new(sort: Sort) -> Self {
+        Self { of: BTreeMap::new(), order: Vec::new(), sort, at_us: 0, left_out: 0 }
+    }
+
+    pub(super) fn sort_by(&mut self, sort: Sort) {
+        self.sort = sort;
+        self.put_in_order();
+    }
+
+    pub(super) fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    /// Takes a look in; connections that are not in it are forgotten.
+    pub(super) fn add(&mut self, look: Look) {
+        let elapsed_us = look.at_us.saturating_sub(self.at_us);
+        let mut before = std::mem::take(&mut self.of);
+        for seen in look.connections {
+            let moved = seen.info.bytes_acked + seen.info.bytes_received;
+            // A connection of the same number at another address is of another stack.
+            let known = before
+                .remove(&seen.id)
+                .filter(|known| known.seen.local == seen.local && known.moved <= moved);
+            let rate_bps = known.as_ref().and_then(|known| {
+                ((moved - known.moved) * 8).saturating_mul(1_000_000).checked_div(elapsed_us)
+            });
+            let mut points = known.map(|known| known.points).unwrap_or_default();
+            if points.len() == POINTS_MAX {
+                points.pop_front();
+            }
+            let info = &seen.info;
+            points.push_back(Point {
+                at: look.at_us as f64 / 1e6,
+                rate_bps: rate_bps.unwrap_or(0),
+                cwnd: info.cwnd,
+                in_flight: info.in_flight,
+                snd_wnd: u64::from(info.snd_wnd),
+                ssthresh: info.ssthresh,
+            });
+            self.of.insert(seen.id.clone(), History { seen, rate_bps, points, moved });
+        }
+        (self.at_us, self.left_out) = (look.at_us, look.left_out);
+        self.put_in_order();
+    }
+
+    /// In the order of the table.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &History> {
+        self.order.iter().filter_map(|id| self.of.get(id))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Where a connection stands in the table.
+    pub(super) fn place(&self, id: &str) -> Option<usize> {
+        self.order.iter().position(|other| other == id)
+    }
+
+    pub(super) fn at(&self, place: usize) -> Option<&History> {
+        self.of.get(self.order.get(place)?)
+    }
+
+    /// All of them together, in bits a second.
+    pub(super) fn rate_bps(&self) -> u64 {
+        self.of.values().filter_map(|history| history.rate_bps).sum()
+    }
+
+    fn put_in_order(&mut self) {
+        // By number first: a stable sort keeps that among equals.
+        let number = |id: &str| {
+            let (queue, number) = id.split_once('.').unwrap_or(("0", id));
+            (queue.parse::<u64>().unwrap_or(u64::MAX), number.parse::<u64>().unwrap_or(u64::MAX))
+        };
+        self.order = self.of.keys().cloned().collect();
+        self.order.sort_by_key(|id| number(id));
+        let (of, sort) = (&self.of, self.sort);
+        self.order.sort_by_key(|id| {
+            let Some(History { seen, rate_bps, .. }) = of.get(id) else { return std::cmp::Reverse(0) };
+            std::cmp::Reverse(match sort {
+                Sort::Rate => rate_bps.unwrap_or(0),
+                Sort::Cwnd => seen.info.cwnd,
+                Sort::Srtt => u64::try_from(seen.info.srtt.as_nanos()).unwrap_or(u64::MAX),
+                Sort::Retransmits => seen.info.retransmits,
+                Sort::Number => 0,
+            })
+        });
+    }
+}
+
+/// Looks that are kept of a connection.
+const POINTS_MAX: usize = 120;

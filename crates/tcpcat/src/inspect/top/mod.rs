@@ -1,0 +1,119 @@
+//! `tcpcat top`: a stack's connections, live.
+
+mod history;
+mod view;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Terminal};
+
+pub(crate) use self::history::Sort;
+use self::view::View;
+use super::{Client, Look};
+use crate::args::TopArgs;
+use crate::exit::{Exit, Failure};
+
+/// Shows the stack until `q`.
+pub(crate) fn run(args: &TopArgs) -> Exit {
+    let done = Client::connect(args.control.path())
+        .and_then(|mut client| if args.once { once(&mut client, args) } else { live(&mut client, args) });
+    match done {
+        Ok(()) => Exit::Done,
+        Err(failure) => {
+            say!("tcpcat: {failure}");
+            failure.exit()
+        }
+    }
+}
+
+/// Prints one frame as text. A rate needs two looks.
+fn once(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
+    let mut view = View::new(args.sort.unwrap_or(Sort::Rate));
+    view.histories.add(Look::take(client)?);
+    std::thread::sleep(args.interval.min(ONCE_APART));
+    view.histories.add(Look::take(client)?);
+    // Memory does not fail.
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(ONCE_SIZE.0, ONCE_SIZE.1));
+    let Ok(_) = terminal.draw(|frame| view.draw(frame));
+    for line in text(terminal.backend()).lines() {
+        show!("{line}");
+    }
+    Ok(())
+}
+
+/// What stands on a screen, without its colours.
+pub(super) fn text(screen: &TestBackend) -> String {
+    let buffer = screen.buffer();
+    let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    let rows: Vec<String> = (0..buffer.area.height).map(|y| row(y).trim_end().to_owned()).collect();
+    rows.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// The terminal is as it was once this is dropped, also by a panic: `ratatui::try_init` sees to that.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn take() -> io::Result<Self> {
+        ratatui::try_init().map(Self)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+fn live(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
+    let mut view = View::new(args.sort.unwrap_or(Sort::Rate));
+    view.histories.add(Look::take(client)?);
+    let mut screen = Screen::take().map_err(|error| {
+        Failure::new(Exit::Failed, format!("this is not a terminal that can be drawn on: {error}"))
+            .remedy("print one frame as text: tcpcat top --once")
+    })?;
+    let mut next = Instant::now() + args.interval;
+    loop {
+        screen.0.draw(|frame| view.draw(frame)).map_err(|error| failed(&error))?;
+        if event::poll(next.saturating_duration_since(Instant::now())).map_err(|error| failed(&error))? {
+            match event::read().map_err(|error| failed(&error))? {
+                Event::Key(key) if key.kind != KeyEventKind::Release && press(&mut view, key) => {
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        if Instant::now() >= next {
+            view.histories.add(Look::take(client)?);
+            next = Instant::now() + args.interval;
+        }
+    }
+}
+
+/// A key; whether it ends the program.
+fn press(view: &mut View, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+        KeyCode::Char('q') | KeyCode::Esc => return true,
+        KeyCode::Up | KeyCode::Char('k') => view.select(-1),
+        KeyCode::Down | KeyCode::Char('j') => view.select(1),
+        KeyCode::PageUp => view.select(-10),
+        KeyCode::PageDown => view.select(10),
+        KeyCode::Char(letter) => {
+            if let Some(sort) = Sort::of_key(letter) {
+                view.histories.sort_by(sort);
+            }
+        }
+        _ => {}
+    }
+    false
+}
+
+fn failed(error: &io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("the terminal cannot be used any more: {error}"))
+}
+
+const ONCE_APART: Duration = Duration::from_millis(500);
+const ONCE_SIZE: (u16, u16) = (100, 24);
