@@ -98,6 +98,7 @@ mod tests {
             closed: true,
             urgent: true,
             soft_error: true,
+            delivered: true,
         };
         assert_eq!([all.merged(none), none.merged(all), all.merged(all)], [all; 3]);
         assert_eq!(none.merged(none), none);
