@@ -1,6 +1,7 @@
 //! `tcplab` as its users see it: arguments in; text, files and exit codes out.
 
 mod captures;
+mod cluster;
 mod compare;
 mod kit;
 mod papers;
