@@ -6,6 +6,7 @@ mod compare;
 mod kit;
 mod papers;
 mod recorded;
+mod refusals;
 mod scenarios;
 mod traces;
 
