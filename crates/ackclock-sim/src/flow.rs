@@ -30,6 +30,8 @@ pub(crate) struct Flow {
     pub(crate) last_byte: Option<Instant>,
     /// When the last of its connections closed in order.
     pub(crate) completed: Option<Instant>,
+    /// When the last of its connections ended, in order or not.
+    pub(crate) ended: Option<Instant>,
     /// What `from` sent, and what `to` sent, on connections that are over.
     pub(crate) sent: [SentTotals; 2],
     pub(crate) rtt: [Histogram; 2],

@@ -257,6 +257,7 @@ impl Core {
         flow.sent[usize::from(side == Side::To)].add(&connection.info(world.now));
         if side == Side::From {
             flow.closed += 1;
+            flow.ended = Some(world.now);
             match connection.error() {
                 Some(_) => flow.failed += 1,
                 None => flow.completed = Some(world.now),

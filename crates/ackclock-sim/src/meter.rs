@@ -126,10 +126,13 @@ impl LengthMeter {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }
 
-    /// The average over the time from zero to `now`, in thousandths of a packet.
-    pub(crate) fn mean_thousandths(&self, now: u64) -> u64 {
+    /// The average from `from` until `until`, or until the queue's last change if that is later, in thousandths of
+    /// a packet. `now` is the end of the measurement; nothing waits before `from`.
+    pub(crate) fn mean_thousandths(&self, from: u64, until: u64, now: u64) -> u64 {
         let area = self.area + u128::from(self.packets) * u128::from(now - self.since);
-        if now == 0 { 0 } else { (area * 1000 / u128::from(now)) as u64 }
+        let end = if self.packets > 0 { now } else { until.max(self.since) };
+        let time = u128::from(end.saturating_sub(from));
+        (area * 1000).checked_div(time).unwrap_or(0) as u64
     }
 }
 
@@ -208,7 +211,14 @@ mod tests {
         length.set(100, 2, 3000);
         length.set(200, 1, 1500);
         length.set(300, 0, 0);
-        assert_eq!(length.mean_thousandths(400), (2 * 100 + 100) * 1000 / 400);
+        let area = 2 * 100 + 100;
+        assert_eq!(length.mean_thousandths(0, 400, 400), area * 1000 / 400);
+        assert_eq!(length.mean_thousandths(100, 400, 1000), area * 1000 / 300);
+        // What waits after the end counts with its time, whether it has left or not.
+        assert_eq!(length.mean_thousandths(100, 250, 1000), area * 1000 / 200);
+        length.set(500, 1, 1500);
+        assert_eq!(length.mean_thousandths(100, 250, 600), (area + 100) * 1000 / 500);
+        assert_eq!(LengthMeter::default().mean_thousandths(7, 7, 7), 0);
         assert_eq!((length.peak_packets, length.peak_bytes), (2, 3000));
     }
 }

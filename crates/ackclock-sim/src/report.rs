@@ -3,7 +3,7 @@
 use ackclock_core::Instant;
 use serde::Serialize;
 
-use crate::flow::{SentTotals, Side};
+use crate::flow::{Flow, SentTotals, Side};
 use crate::guest::Seat;
 use crate::link::Link;
 use crate::meter::Histogram;
@@ -17,6 +17,10 @@ pub struct Report {
     pub seed: u64,
     /// Simulated time.
     pub time: f64,
+    /// When the first flow began. With guest stacks, whose connections only they know, the beginning of the run.
+    pub ran_from: f64,
+    /// When the last flow ended. The end of the run while a connection is open, and with guest stacks.
+    pub ran_until: f64,
     /// One for each traffic and each added application.
     pub flows: Vec<FlowReport>,
     /// One for each guest stack. Only the guest knows its connections.
@@ -137,7 +141,8 @@ pub struct LinkReport {
     pub reordered: u64,
     /// Packets that arrived damaged.
     pub damaged: u64,
-    /// Packets in the queue, on average over time.
+    /// Packets in the queue, on average over the time in which flows ran: from [`Report::ran_from`] to
+    /// [`Report::ran_until`], or until the last packet has left if that is later.
     pub queue_mean: f64,
     /// The most packets in the queue.
     pub queue_peak: u32,
@@ -151,11 +156,14 @@ impl Report {
     pub(crate) fn new(simulation: &Simulation) -> Self {
         let net = &simulation.world.net;
         let now = simulation.world.now;
+        let ran = ran(simulation);
         let flows = flows(simulation);
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
         Self {
             seed: simulation.seed,
             time: seconds(now.as_nanos()),
+            ran_from: seconds(ran[0].as_nanos()),
+            ran_until: seconds(ran[1].as_nanos()),
             jain_index: jain_index(&goodputs),
             flows,
             guests: guests(simulation),
@@ -163,7 +171,7 @@ impl Report {
                 .link_names()
                 .into_iter()
                 .zip(&net.links)
-                .map(|(name, link)| LinkReport::new(name, link, now))
+                .map(|(name, link)| LinkReport::new(name, link, ran, now))
                 .collect(),
             packets_delivered: net.delivered,
             packets_without_route: net.lost_at_nodes[0],
@@ -192,8 +200,9 @@ impl Report {
 }
 
 impl LinkReport {
-    fn new(name: String, link: &Link, now: Instant) -> Self {
+    fn new(name: String, link: &Link, ran: [Instant; 2], now: Instant) -> Self {
         let stats = &link.stats;
+        let [from, until] = ran.map(Instant::as_nanos);
         let drops = DropRule::ALL.into_iter().zip(stats.dropped()).filter(|(_, count)| *count > 0).collect();
         Self {
             name,
@@ -206,7 +215,7 @@ impl LinkReport {
             duplicated: stats.duplicated,
             reordered: stats.reordered,
             damaged: stats.damaged,
-            queue_mean: stats.length.mean_thousandths(now.as_nanos()) as f64 / 1000.0,
+            queue_mean: stats.length.mean_thousandths(from, until, now.as_nanos()) as f64 / 1000.0,
             queue_peak: stats.length.peak_packets,
             queue_peak_bytes: stats.length.peak_bytes,
             queue_delay: (&stats.delays()).into(),
@@ -250,6 +259,21 @@ pub fn jain_index(shares: &[f64]) -> f64 {
 #[must_use]
 pub fn power(bytes_per_second: f64, delay_seconds: f64) -> f64 {
     ratio(bytes_per_second, delay_seconds)
+}
+
+/// From the first start of a flow that opened a connection to the last end; the whole run if that is unknown.
+fn ran(simulation: &Simulation) -> [Instant; 2] {
+    let world = &simulation.world;
+    let whole = [Instant::ZERO, world.now];
+    if simulation.guests.all().next().is_some() {
+        return whole;
+    }
+    let opened = || world.flows.iter().filter(|flow| flow.opened > 0);
+    let end = |flow: &Flow| flow.ended.filter(|_| flow.closed == flow.opened).unwrap_or(world.now);
+    match (opened().map(|flow| flow.start).min(), opened().map(end).max()) {
+        (Some(from), Some(until)) => [from, until],
+        _ => whole,
+    }
 }
 
 /// All traffic, open connections included.

@@ -61,6 +61,11 @@ impl Failure {
         Self::new(Exit::Failed, format!("interrupted: {what}"))
     }
 
+    /// Something that is needed is not there yet.
+    pub(crate) fn incomplete(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
     /// Adds the remedy.
     pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }

@@ -15,7 +15,8 @@ use crate::measure::Measures;
 use crate::net::shared;
 
 /// The varied parameters, and those that all cells share.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Grid {
     /// Controllers by name, with any parameters after a colon.
     pub cc: Vec<String>,

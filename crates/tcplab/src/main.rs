@@ -17,13 +17,15 @@ mod output;
 mod papers;
 mod picture;
 mod recorded;
+mod refusal;
 mod rto;
 mod run;
 mod ssthresh;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 
@@ -64,7 +66,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome: anyhow::Result<Exit> = match Args::parse().command {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let args = Args::try_parse_from(&words)
+        .unwrap_or_else(|error| refusal::with_help(error, Args::command(), &words).exit());
+    let outcome: anyhow::Result<Exit> = match args.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Papers(args) => papers::run(&args),

@@ -9,7 +9,9 @@ use ackclock_core::{ConnectionError, ConnectionId, Instant, ReadError};
 use ackclock_sim::observe::{Pcapng, Series};
 use ackclock_sim::scenario::{Arrivals, Corruption, SizeOf, TcplibMix, TimeOf};
 use ackclock_sim::units::{Bytes, Rate, Share, Span};
-use ackclock_sim::{App, AppContext, AppEvent, Direction, Scenario, Simulation, TrafficConfig, TrafficKind};
+use ackclock_sim::{
+    App, AppContext, AppEvent, Direction, Report, Scenario, Simulation, TrafficConfig, TrafficKind,
+};
 
 use super::{bottleneck, dumbbell};
 
@@ -49,6 +51,33 @@ fn each_connection_carries_as_many_requests_as_told() {
     let report = Simulation::new(&scenario).unwrap().run();
     let flow = &report.flows[0];
     assert_eq!((flow.connections, flow.closed, flow.latency.count), (3, 3, 10), "{flow:?}");
+}
+
+#[test]
+fn means_cover_the_time_in_which_flows_ran() {
+    let report = |seconds: u64| {
+        let mut scenario = dumbbell(Span::seconds(seconds), bottleneck());
+        for (name, start) in [("first", 20), ("second", 21)] {
+            let bulk = TrafficConfig::bulk(name, "a", "b", Some(Bytes(2_000_000)));
+            scenario = scenario.traffic(bulk.start(Span::seconds(start)));
+        }
+        Simulation::new(&scenario).unwrap().run()
+    };
+    let [short, long] = [60, 600].map(report);
+    assert!(short.flows.iter().all(|flow| flow.closed == 1 && flow.failed == 0), "{:?}", short.flows);
+    let last = short.flows.iter().filter_map(|flow| flow.completed).fold(0.0, f64::max);
+    assert_eq!((short.ran_from, short.ran_until), (20.0, last));
+    assert!((23.0..30.0).contains(&last), "{last}");
+    let queue = |report: &Report| report.link("left-right:there").unwrap().queue_mean;
+    // Little's law: packets that wait are the rate of packets times how long they wait, over the same time.
+    let link = short.link("left-right:there").unwrap();
+    let by_little = link.sent as f64 * link.queue_delay.mean / (short.ran_until - short.ran_from);
+    assert!(by_little > 1.0 && (queue(&short) / by_little - 1.0).abs() < 0.002, "{link:?}: {by_little}");
+    // Idle time changes neither queues nor round trips.
+    assert_eq!(queue(&short), queue(&long));
+    let rtts = |report: &Report| report.flows.iter().map(|flow| flow.there.rtt.mean).collect::<Vec<_>>();
+    assert_eq!(rtts(&short), rtts(&long));
+    assert_eq!((long.time, long.ran_until), (600.0, last));
 }
 
 #[test]

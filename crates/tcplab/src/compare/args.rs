@@ -9,6 +9,7 @@ use ackclock_sim::scenario::EcnSetting;
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Grid, QueueKind};
 
+use super::shard::Shard;
 use crate::exit::Failure;
 
 /// Options of `tcplab compare`.
@@ -16,7 +17,7 @@ use crate::exit::Failure;
 #[command(after_help = NOTES)]
 pub(crate) struct Args {
     /// Controllers: cubic,bbr,vegas:alpha=2,beta=4
-    #[arg(long, value_name = "NAMES", required = true, value_parser = controllers)]
+    #[arg(long, value_name = "NAMES", required_unless_present = "merge", value_parser = controllers)]
     cc: Vec<Controllers>,
     /// Everything except the controller
     #[arg(long, value_name = "NAME", default_value = "modern", value_parser = profile)]
@@ -58,16 +59,31 @@ pub(crate) struct Args {
     /// File for the results, as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Run one part of the grid, as 2/4 for the second of four; its results stay in the folder until --merge puts all parts
+    /// together
+    #[arg(long, value_name = "I/N", requires = "out", conflicts_with = "json")]
+    pub(super) shard: Option<Shard>,
+    /// Put together what all shards of a grid have in their folders; the grid is theirs
+    #[arg(long, value_name = "DIR", num_args = 1.., requires = "out", conflicts_with_all = OF_THE_GRID)]
+    pub(super) merge: Vec<PathBuf>,
     /// Number of runs at a time [default: the number of processors]
     #[arg(long, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
 }
+
+/// The options that a merge takes from the shards, and the one that it contradicts.
+const OF_THE_GRID: [&str; 12] = [
+    "cc", "profile", "rate", "delay", "buffer", "loss", "flows", "queue", "ecn", "duration", "seeds", "shard",
+];
 
 const NOTES: &str = "\
 Each run is a bottleneck with endless flows through it, measured from its beginning, slow start included. Receivers offer \
 a large window from the start (four times what path and queue hold): a window tuned to what arrives would hold senders \
 to two bandwidth-delay products, and a deep queue would never fill. Access links are ten times as fast as the bottleneck \
 and add a random delay of up to one packet's time.\n\n\
+Several machines share a grid: each runs the same command with another --shard I/N and --out, and `tcplab compare --merge \
+DIR.. --out ALL` makes what one run of all would have made, byte for byte. Shards of another grid, another division or \
+another build of tcplab are refused.\n\n\
 Power is throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 if all flows \
 have the same rate, 1/N if one has all of it.";
 

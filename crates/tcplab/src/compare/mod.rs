@@ -1,10 +1,14 @@
 //! `tcplab compare`: controllers over a grid of situations.
 
 mod args;
+mod difference;
+mod merge;
 mod pictures;
 mod report;
+mod shard;
 mod store;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,22 +16,33 @@ use std::time::Instant;
 use ackclock_control::congestion::Registry;
 use indicatif::ProgressBar;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use tcplab::grid::Cell;
+use tcplab::grid::{Cell, Grid};
 use tcplab::measure::Measures;
 
 pub(crate) use self::args::Args;
+use self::merge::Merged;
 use self::report::Comparison;
+use self::shard::Label;
 use self::store::Store;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(folder) = args.out.as_ref().filter(|_| !args.merge.is_empty()) {
+        return merge(args, folder);
+    }
     let grid = args.grid()?;
-    let cells = grid.cells();
+    let cells = match args.shard {
+        Some(shard) => shard.cells(&grid)?,
+        None => grid.cells(),
+    };
     if let Some(folder) = &args.out {
         output::make_folder(folder)?;
     }
     let store = args.out.as_ref().map(|folder| Store::open(folder, args.fresh)).transpose()?;
+    if let (Some(shard), Some(folder), Some(store)) = (args.shard, &args.out, &store) {
+        Label::put(folder, store.build(), shard, &grid, args.fresh)?;
+    }
     if let Some(store) = &store {
         tell(store, &cells);
     }
@@ -39,7 +54,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     let done: Option<Vec<Measures>> = results?.into_iter().collect();
     let Some(results) = done else { return Err(stopped(store.as_ref()).into()) };
-    let comparison = Comparison::new(&grid, &results);
+    let spent = began.elapsed().as_secs_f64();
+    if let Some(shard) = args.shard {
+        say(&format!("shard {shard}: {} of {} runs; {spent:.1} s", cells.len(), grid.cells().len()));
+        return Ok(Exit::Done);
+    }
+    report(args, &grid, &results)?;
+    say(&format!("{} runs; {spent:.1} s", cells.len()));
+    Ok(Exit::Done)
+}
+
+/// Puts the results of shards together in `folder`, and reports them like those of one run.
+fn merge(args: &Args, folder: &Path) -> anyhow::Result<Exit> {
+    let same = |other: &&PathBuf| std::fs::canonicalize(other).ok() == std::fs::canonicalize(folder).ok();
+    if let Some(shard) = args.merge.iter().filter(|_| folder.exists()).find(same) {
+        let message = format!("--out {} is one of the folders to merge", shard.display());
+        return Err(Failure::usage(message).remedy("name another folder with --out").into());
+    }
+    let merged = Merged::read(&args.merge, &store::build()?)?;
+    output::make_folder(folder)?;
+    let store = Store::open(folder, args.fresh)?;
+    for (cell, measures) in merged.cells.iter().zip(&merged.results) {
+        if store.find(cell).is_none() {
+            store.add(cell, measures)?;
+        }
+    }
+    report(args, &merged.grid, &merged.results)?;
+    say(&format!("{} runs of {} shards", merged.cells.len(), args.merge.len()));
+    Ok(Exit::Done)
+}
+
+/// Prints the table, and writes the page, its pictures and the JSON that were requested.
+fn report(args: &Args, grid: &Grid, results: &[Measures]) -> anyhow::Result<()> {
+    let comparison = Comparison::new(grid, results);
     output::print_beside(args.json.as_ref(), &comparison.text())?;
     if let Some(folder) = &args.out {
         comparison.write(folder)?;
@@ -47,8 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(file) = &args.json {
         output::write_json(file, &comparison)?;
     }
-    say(&format!("{} runs; {:.1} s", cells.len(), began.elapsed().as_secs_f64()));
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Runs the cells without a known result. The results are in the cells' order, `None` for those after an
@@ -85,11 +131,14 @@ fn tell(store: &Store, cells: &[Cell]) {
     if known > 0 {
         say(&format!("{known} of {} runs come from {path}", cells.len()));
     }
-    if store.torn > 0 {
-        say(&format!("{} damaged lines of {path} are left out", store.torn));
+    if store.known().torn > 0 {
+        say(&format!("{} damaged lines of {path} are left out", store.known().torn));
     }
-    if store.foreign > 0 {
-        say(&format!("{} runs in {path} come from another build of tcplab and are not used", store.foreign));
+    if store.known().foreign > 0 {
+        say(&format!(
+            "{} runs in {path} come from another build of tcplab and are not used",
+            store.known().foreign
+        ));
     }
 }
 

@@ -33,10 +33,18 @@ const NAME: &str = "cells.jsonl";
 pub(super) struct Store {
     path: PathBuf,
     build: String,
-    known: HashMap<String, Measures>,
+    known: Known,
     file: Mutex<File>,
     /// A lock on the folder, held until this is dropped or the process ends in any way.
     _held: File,
+}
+
+/// The results in a file.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    results: HashMap<String, Measures>,
+    /// All lines that could be read.
+    lines: Vec<u8>,
     /// Lines of other builds or formats.
     pub(super) foreign: usize,
     /// Lines that could not be read.
@@ -64,33 +72,13 @@ impl Store {
         let held = hold(folder)?;
         let path = folder.join(NAME);
         let build = build()?;
-        let text = match fs::read(&path) {
-            Ok(_) if fresh => Vec::new(),
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Failure::file("read", &path, &error).into()),
-        };
-        let (mut known, mut kept) = (HashMap::new(), Vec::new());
-        let (mut foreign, mut torn) = (0, 0);
-        for line in text.split_inclusive(|byte| *byte == b'\n') {
-            match read(line, &build) {
-                Read::Known(line) => {
-                    known.insert(key(&line.cell)?, line.measures);
-                }
-                Read::Foreign => foreign += 1,
-                Read::Torn => {
-                    torn += 1;
-                    continue;
-                }
-            }
-            kept.extend_from_slice(line);
-        }
-        if torn > 0 || fresh {
-            output::write_file(&path, &kept)?;
+        let known = if fresh { Known::default() } else { Known::read(folder, &build)? };
+        if known.torn > 0 || fresh {
+            output::write_file(&path, &known.lines)?;
         }
         let file = File::options().create(true).append(true).open(&path);
         let file = Mutex::new(file.map_err(|error| Failure::file("write", &path, &error))?);
-        Ok(Self { path, build, known, file, _held: held, foreign, torn })
+        Ok(Self { path, build, known, file, _held: held })
     }
 
     /// The path of the file.
@@ -98,9 +86,19 @@ impl Store {
         &self.path
     }
 
+    /// What was in the file when it was opened.
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The hash of this program.
+    pub(super) fn build(&self) -> &str {
+        &self.build
+    }
+
     /// The result of a run, if known.
     pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
-        self.known.get(&key(cell).ok()?)
+        self.known.find(cell)
     }
 
     /// Stores the result of a run.
@@ -110,6 +108,38 @@ impl Store {
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         file.write_all(&line).map_err(|error| Failure::file("write", &self.path, &error).into())
+    }
+}
+
+impl Known {
+    /// Reads the results of `build` in `folder`, which is not changed.
+    pub(super) fn read(folder: &Path, build: &str) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(Failure::file("read", &path, &error).into()),
+        };
+        let mut known = Self::default();
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            match read(line, build) {
+                Read::Known(line) => {
+                    known.results.insert(key(&line.cell)?, line.measures);
+                }
+                Read::Foreign => known.foreign += 1,
+                Read::Torn => {
+                    known.torn += 1;
+                    continue;
+                }
+            }
+            known.lines.extend_from_slice(line);
+        }
+        Ok(known)
+    }
+
+    /// The result of a run, if known.
+    pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
+        self.results.get(&key(cell).ok()?)
     }
 }
 
@@ -147,7 +177,7 @@ fn key(cell: &Cell) -> serde_json::Result<String> {
 }
 
 /// A hash of this program, because another build may give other results.
-fn build() -> anyhow::Result<String> {
+pub(super) fn build() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
     let program = fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
     let mut hasher = DefaultHasher::new();
@@ -178,7 +208,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 20]).unwrap();
         let store = Store::open(&folder, false).unwrap();
-        assert_eq!((store.torn, store.foreign), (1, 0));
+        assert_eq!((store.known.torn, store.known.foreign), (1, 0));
         assert_eq!(store.find(&cells[1]), Some(&measures));
         assert_eq!(store.find(&cells[2]), None);
         store.add(&cells[2], &measures).unwrap();
@@ -188,7 +218,7 @@ mod tests {
         let other = String::from_utf8(whole).unwrap().replace(&build().unwrap(), "another");
         fs::write(&path, &other).unwrap();
         let store = Store::open(&folder, false).unwrap();
-        assert_eq!((store.torn, store.foreign, store.find(&cells[0])), (0, 3, None));
+        assert_eq!((store.known.torn, store.known.foreign, store.find(&cells[0])), (0, 3, None));
         assert_eq!(fs::read(&path).unwrap(), other.as_bytes());
         drop(store);
         Store::open(&folder, true).unwrap();

@@ -27,7 +27,8 @@ pub(super) fn page(report: &Report, name: &str) -> Page {
 }
 
 fn summary(report: &Report) -> String {
-    format!("{} s with seed {}", number(report.time), report.seed)
+    let (from, until) = (number(report.ran_from), number(report.ran_until));
+    format!("{} s with seed {}; flows ran from {from} s to {until} s", number(report.time), report.seed)
 }
 
 fn fairness(report: &Report) -> String {

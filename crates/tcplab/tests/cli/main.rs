@@ -1,10 +1,12 @@
 //! `tcplab` as its users see it: arguments in; text, files and exit codes out.
 
 mod captures;
+mod cluster;
 mod compare;
 mod kit;
 mod papers;
 mod recorded;
+mod refusals;
 mod scenarios;
 mod traces;
 
