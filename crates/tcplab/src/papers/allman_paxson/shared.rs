@@ -8,6 +8,11 @@ pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64,
     Value { name: name.into(), unit: "", paper, others: "", measured, spread: None, band, reason: None }
 }
 
+/// Why shares of the paper's set are not those of this one.
+pub(super) const OTHER_SET: &str = "it is a property of the set of transfers and not of an estimator alone, and the paper's set is another \
+    one: paths, loads and queues of this one are drawn from the stated distribution and were not fitted to the paper's numbers. \
+    Which of its properties makes the difference is not known";
+
 /// How many of the steps from each value to the next do not decrease.
 pub(super) fn rises(values: impl IntoIterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.into_iter().collect();
