@@ -6,12 +6,13 @@ use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, asse
 use ackclock_control::rtt::presets;
 use ackclock_trace::chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 
+use super::orderings;
 use super::shared::{OTHER_SET, about, percent, rises, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
 use crate::papers::{Band, Findings, Table, Value};
 
 /// A row: the preset, and the paper's W in seconds, W~ and B in percent.
-type Row = (&'static str, f64, f64, f64);
+pub(super) type Row = (&'static str, f64, f64, f64);
 
 const TABLE_1: &[Row] = &[
     ("ap-min-1000", 144_564.0, 8.4, 0.63),
@@ -174,14 +175,15 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     let set = trace_set()?;
     let all = All::measure(set)?;
     let values = [of_the_set(set), of_table_1(&all), of_table_2(&all), of_table_3(&all), of_table_4(&all)];
+    let (orders, reversed) = orderings::of(&TABLES, |name| [all.w(name), all.w_tilde(name), all.b(name)]);
     let mut notes = vec![about(set)];
     notes.push(
         "The paper gives `fast` as 1/2 and 1/4 in its table, and as twice the standard gains in its text; the text is followed."
             .to_owned(),
     );
     Ok(Findings {
-        values: values.into_iter().flatten().collect(),
-        tables: TABLES.iter().map(|(title, rows)| all.table(title, rows)).collect(),
+        values: values.into_iter().flatten().chain(orders).collect(),
+        tables: TABLES.iter().map(|(title, rows)| all.table(title, rows)).chain([reversed]).collect(),
         figures: Vec::new(),
         notes,
     })
