@@ -149,11 +149,22 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
             band: Band::Above(1.0),
             ..Summary::of([lazy_to_prompt(with)]).value("with: lazy to prompt, of the means", "")
         },
-        of(with, |run| run.lost_of(LAZY))
+    ]
+    .into_iter()
+    .chain(losses(with))
+    .chain(rates(with))
+    .collect()
+}
+
+/// What was really lost.
+fn losses(with: &[Run]) -> [Value; 3] {
+    let of = |measure: fn(&Run) -> f64| Summary::of(with.iter().map(measure));
+    [
+        of(|run| run.lost_of(LAZY))
             .value("with: share of lazy receivers' segments that is lost", "")
             .printed("0.018")
             .because(FEW_LOST),
-        of(with, |run| run.lost_of(PROMPT))
+        of(|run| run.lost_of(PROMPT))
             .value("with: the same of prompt ones", "")
             .printed("0.005")
             .because(FEW_LOST),
@@ -162,12 +173,9 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
             paper: "0: all were losses",
             band: Band::AtMost(0.0),
             reason: Some(FEWER_AGAIN),
-            ..of(with, Run::spurious).value("with: share of what is sent again that was not lost", "")
+            ..of(Run::spurious).value("with: share of what is sent again that was not lost", "")
         },
     ]
-    .into_iter()
-    .chain(rates(with))
-    .collect()
 }
 
 /// KB/s of each conversation while all four were sending.
