@@ -50,7 +50,7 @@ pub(crate) struct Value {
     pub(crate) measured: f64,
     /// The smallest and the largest of single runs, if there were several.
     pub(crate) spread: Option<(f64, f64)>,
-    /// Where it must lie.
+    /// Where it must lie. It follows from the paper or from the other simulator, never from what is measured.
     pub(crate) band: Band,
     /// Why it may be outside, as found by investigation. Without a reason, a value outside fails the command.
     pub(crate) reason: Option<&'static str>,
@@ -60,8 +60,8 @@ pub(crate) struct Value {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Band {
-    /// Anywhere: it is only reported.
-    Reported,
+    /// Neither the paper nor another simulator says anything to hold it against.
+    NoReference,
     AtLeast(f64),
     AtMost(f64),
     Below(f64),
@@ -73,8 +73,10 @@ pub(crate) enum Band {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum BandVerdict {
-    /// It is inside, or there is no band.
+    /// It is inside.
     Ok,
+    /// There is nothing to judge it by.
+    NoReference,
     /// It is outside, and the reason is known and documented.
     Explained,
     /// It is outside without an explanation.
@@ -92,18 +94,47 @@ pub(crate) struct Table {
 impl Value {
     pub(crate) fn verdict(&self) -> BandVerdict {
         match (self.band.holds(self.measured), self.reason) {
+            (true, _) if self.band == Band::NoReference => BandVerdict::NoReference,
             (true, _) => BandVerdict::Ok,
             (false, Some(_)) => BandVerdict::Explained,
             (false, None) => BandVerdict::Outside,
         }
     }
+
+    /// Holds it against the number that the paper prints, to the paper's last digit.
+    pub(crate) fn printed(self, paper: &'static str) -> Self {
+        Self { paper, band: Band::printed(paper), ..self }
+    }
+
+    /// Gives the reason why it may be outside.
+    pub(crate) fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
 }
 
 impl Band {
-    /// Whether `value` is inside. NaN is in no band, not even one that is only reported.
+    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-A) say of ratios of 1.02
+    /// and 1.09 that the throughput "stays pretty much unchanged".
+    pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
+
+    /// A number as it is printed: within half a unit of its last digit. Other words are a band that holds nothing.
+    pub(crate) fn printed(number: &str) -> Self {
+        Self::between(number, number)
+    }
+
+    /// From the smaller to the larger of two printed numbers, with half a unit of the last digit on either side.
+    pub(crate) fn between(one: &str, other: &str) -> Self {
+        let [(one, half_one), (other, half_other)] = [one, other].map(|number| {
+            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            (number.parse().unwrap_or(f64::NAN), 0.5 / 10_f64.powi(decimals as i32))
+        });
+        Self::Within((one - half_one).min(other - half_other), (one + half_one).max(other + half_other))
+    }
+
+    /// Whether `value` is inside. NaN is in no band, not even where there is no reference.
     pub(crate) fn holds(self, value: f64) -> bool {
         match self {
-            Self::Reported => !value.is_nan(),
+            Self::NoReference => !value.is_nan(),
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Below(limit) => value < limit,
@@ -116,7 +147,7 @@ impl Band {
 impl fmt::Display for Band {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reported => Ok(()),
+            Self::NoReference => Ok(()),
             Self::AtLeast(least) => write!(f, "≥ {}", number(*least)),
             Self::AtMost(most) => write!(f, "≤ {}", number(*most)),
             Self::Below(limit) => write!(f, "< {}", number(*limit)),
@@ -130,6 +161,7 @@ impl fmt::Display for BandVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ok => "ok",
+            Self::NoReference => "no reference",
             Self::Explained => "outside, with reason",
             Self::Outside => "OUTSIDE",
         })
@@ -151,6 +183,17 @@ mod tests {
         assert_eq!(value(2.0, Band::Below(2.0), Some("why")), BandVerdict::Explained);
         assert_eq!(value(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Ok);
         assert_eq!(value(2.0, Band::Within(2.1, 3.0), None), BandVerdict::Outside);
-        assert_eq!(value(f64::NAN, Band::Reported, None), BandVerdict::Outside);
+        assert_eq!(value(2.0, Band::NoReference, None), BandVerdict::NoReference);
+        assert_eq!(value(f64::NAN, Band::NoReference, None), BandVerdict::Outside);
+    }
+
+    #[test]
+    fn a_printed_number_is_a_band_of_half_a_unit_of_its_last_digit() {
+        assert!(Band::printed("123").holds(122.5) && Band::printed("123").holds(123.5));
+        assert!(!Band::printed("123").holds(122.4) && !Band::printed("123").holds(123.6));
+        assert!(Band::printed("0.993").holds(0.9934) && !Band::printed("0.993").holds(0.9936));
+        assert!(Band::between("66", "56").holds(55.6) && Band::between("66", "56").holds(66.4));
+        assert!(!Band::between("66", "56").holds(55.4) && !Band::between("66", "56").holds(66.6));
+        assert!(!Band::printed("about 5").holds(5.0));
     }
 }

@@ -64,7 +64,7 @@ impl Summary {
         Self::of(reports.iter().map(measure))
     }
 
-    /// A value that is only reported and has no paper's value beside it. The caller fills in what there is.
+    /// A value without a reference. The caller fills in what there is.
     pub(crate) fn value(self, name: impl Into<String>, unit: &'static str) -> Value {
         Value {
             name: name.into(),
@@ -73,7 +73,7 @@ impl Summary {
             others: "",
             measured: self.mean,
             spread: (self.count > 1).then_some((self.least, self.most)),
-            band: Band::Reported,
+            band: Band::NoReference,
             reason: None,
         }
     }

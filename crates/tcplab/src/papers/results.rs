@@ -42,6 +42,7 @@ struct Judged<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) ok: usize,
+    pub(super) no_reference: usize,
     pub(super) explained: usize,
     pub(super) outside: usize,
     pub(super) failed: usize,
@@ -58,6 +59,7 @@ impl Counts {
             for value in &findings.values {
                 match value.verdict() {
                     BandVerdict::Ok => counts.ok += 1,
+                    BandVerdict::NoReference => counts.no_reference += 1,
                     BandVerdict::Explained => counts.explained += 1,
                     BandVerdict::Outside => counts.outside += 1,
                 }
@@ -73,10 +75,13 @@ impl Counts {
 
     /// In words.
     pub(super) fn words(self) -> String {
-        let Self { ok, explained, outside, failed } = self;
-        let values = ok + explained + outside;
-        let mut words =
-            format!("{values} values: {ok} ok, {explained} outside with reason, {outside} OUTSIDE");
+        let Self { ok, no_reference, explained, outside, failed } = self;
+        let judged = ok + explained + outside;
+        let mut words = format!(
+            "{} values, {judged} judged: {ok} ok, {explained} outside with reason, {outside} OUTSIDE; {no_reference} with \
+             no reference",
+            judged + no_reference
+        );
         if failed > 0 {
             words += &format!("; {failed} experiments could not be done");
         }
@@ -133,8 +138,11 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
     let mut page = format!(
         "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from running the \
          code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean over the runs, and \
-         `runs` gives the least and the largest of single ones. A value outside its band without a written reason \
-         fails the command.\n\n",
+         `runs` gives the least and the largest of single ones. A band follows from its source: where the paper prints a \
+         number, half a unit of its last digit on either side (with another simulator's beside it, from the one to the \
+         other); where it claims an order, that order; where it calls something unchanged, 0.91 to 1.09, since Brakmo and \
+         Peterson call 1.09 so. Where neither says anything, the verdict is 'no reference', which is not counted among the \
+         judged. A value outside its band without a written reason fails the command.\n\n",
         Counts::of(outcomes).words()
     );
     let summary = outcomes.iter().map(|Outcome { experiment, findings }| {
@@ -196,7 +204,8 @@ fn cells(value: &Value) -> Vec<String> {
 fn worst(findings: &Findings) -> BandVerdict {
     let verdicts = || findings.values.iter().map(Value::verdict);
     let first = |verdict| verdicts().find(|other| *other == verdict);
-    first(BandVerdict::Outside).or_else(|| first(BandVerdict::Explained)).unwrap_or(BandVerdict::Ok)
+    let order = [BandVerdict::Outside, BandVerdict::Explained, BandVerdict::Ok];
+    order.into_iter().find_map(first).unwrap_or(BandVerdict::NoReference)
 }
 
 /// The anchor of a heading in rendered Markdown: lower case, hyphens for spaces, no other punctuation.
@@ -260,7 +269,9 @@ mod tests {
 
     #[test]
     fn the_page_shows_values_verdicts_and_reasons() {
-        let values = vec![value(1.3, None), value(1.1, Some("the link is slower")), value(1.1, None)];
+        let unknown = Value { band: Band::NoReference, ..value(1.3, None) };
+        let values =
+            vec![value(1.3, None), unknown, value(1.1, Some("the link is slower")), value(1.1, None)];
         let findings = Findings { values, notes: vec!["A note.".to_owned()], ..Findings::default() };
         let outcomes = [
             Outcome { experiment: &EXPERIMENT, findings: Ok(findings) },
@@ -268,7 +279,8 @@ mod tests {
         ];
         let page = page(&outcomes, 2);
         for wanted in [
-            "3 values: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 experiments could not be done",
+            "4 values, 3 judged: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 with no reference; 1 experiments could not be done",
+            "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 |  | no reference |",
             "| [VE5/7](#ve57-alone-on-the-link) | alone on the link | OUTSIDE |",
             "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 | ≥ 1.2 | ok |",
             "**ratio, outside its band:** the link is slower",
@@ -278,10 +290,10 @@ mod tests {
             assert!(page.contains(wanted), "{wanted} in {page}");
         }
         let counts = Counts::of(&outcomes);
-        assert_eq!(counts, Counts { ok: 1, explained: 1, outside: 1, failed: 1 });
+        assert_eq!(counts, Counts { ok: 1, no_reference: 1, explained: 1, outside: 1, failed: 1 });
         assert!(!counts.passed() && Counts { explained: 1, ..Counts::default() }.passed());
         let json = json(&outcomes).unwrap();
-        assert_eq!(json["experiments"][0]["values"][1]["verdict"], "explained");
+        assert_eq!(json["experiments"][0]["values"][2]["verdict"], "explained");
         assert_eq!(json["experiments"][1]["error"], "no host");
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
             format!("live, {undo}: time of all runs over that without undo"),
             "",
             Ratio::of(pairs.iter()).mean_ln.exp(),
-            Band::Reported,
+            Band::NoReference,
         ));
         for (which, chosen) in KINDS {
             let chosen: Vec<&Pair> = pairs.iter().filter(|pair| chosen(pair)).collect();

@@ -5,6 +5,7 @@
 //! `crate::assess` does the rest.
 
 mod live_undo;
+mod orderings;
 mod path;
 mod shared;
 mod sites;

@@ -6,12 +6,13 @@ use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, asse
 use ackclock_control::rtt::presets;
 use ackclock_trace::chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 
-use super::shared::{about, percent, rises, share, value};
+use super::orderings;
+use super::shared::{OTHER_SET, about, percent, rises, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
 use crate::papers::{Band, Findings, Table, Value};
 
 /// A row: the preset, and the paper's W in seconds, W~ and B in percent.
-type Row = (&'static str, f64, f64, f64);
+pub(super) type Row = (&'static str, f64, f64, f64);
 
 const TABLE_1: &[Row] = &[
     ("ap-min-1000", 144_564.0, 8.4, 0.63),
@@ -174,14 +175,15 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     let set = trace_set()?;
     let all = All::measure(set)?;
     let values = [of_the_set(set), of_table_1(&all), of_table_2(&all), of_table_3(&all), of_table_4(&all)];
+    let (orders, reversed) = orderings::of(&TABLES, |name| [all.w(name), all.w_tilde(name), all.b(name)]);
     let mut notes = vec![about(set)];
     notes.push(
         "The paper gives `fast` as 1/2 and 1/4 in its table, and as twice the standard gains in its text; the text is followed."
             .to_owned(),
     );
     Ok(Findings {
-        values: values.into_iter().flatten().collect(),
-        tables: TABLES.iter().map(|(title, rows)| all.table(title, rows)).collect(),
+        values: values.into_iter().flatten().chain(orders).collect(),
+        tables: TABLES.iter().map(|(title, rows)| all.table(title, rows)).chain([reversed]).collect(),
         figures: Vec::new(),
         notes,
     })
@@ -199,9 +201,16 @@ fn of_the_set(set: &TraceSet) -> Vec<Value> {
             "unavoidable timeouts of a transfer",
             "4.6",
             count(|replay| replay.timeouts) / set.transfers.len() as f64,
-            Band::Reported,
-        ),
-        value("transfers without a timeout", "0.34", share(without, set.transfers.len()), Band::Reported),
+            Band::printed("4.6"),
+        )
+        .because(OTHER_SET),
+        value(
+            "transfers without a timeout",
+            "0.34",
+            share(without, set.transfers.len()),
+            Band::printed("0.34"),
+        )
+        .because(OTHER_SET),
         value(
             "timeouts found in the packets over those the senders counted",
             "",
@@ -319,11 +328,16 @@ fn of_table_3(all: &All) -> Vec<Value> {
             "table 3: W~ of take-first over std",
             "1.4",
             ratio(all.w_tilde("ap-take-first"), all.w_tilde("ap-std")),
-            Band::Reported,
-        ),
+            Band::printed("1.4"),
+        )
+        .because(OTHER_SET),
     ]
 }
 
+/// From the rows of the tables with the same timers.
+const MINIMUM_AND_K: &str = "here the deviation matters more and the minimum less than in the paper: from k = 4 to k = 6 B falls to a \
+    third (in the paper to half), and from no minimum to 250 ms hardly at all (in the paper to half). Which \
+    property of the two sets makes that difference is not known";
 const SAME_FOUR: &str =
     "with k of 16 and of 12 the same four timeouts of the set are bad; from there on each smaller k has more";
 
@@ -347,8 +361,10 @@ fn of_table_4(all: &All) -> Vec<Value> {
             "table 4: B of RTO_min 250 ms with k = 4 over B of k = 6 without a minimum",
             "0.93",
             all.b("ap-min-250") / all.b("ap-k-6"),
-            Band::Reported,
-        ),
+            // "performs strictly better than the no-minimum k = 6 variant" (§2.6).
+            Band::Below(1.0),
+        )
+        .because(MINIMUM_AND_K),
     ]
 }
 

@@ -88,6 +88,8 @@ fn run() -> anyhow::Result<Findings> {
         if size.kilobytes == SIZES[0].kilobytes {
             values.push(Value {
                 paper: "92",
+                band: Band::printed("92"),
+                reason: Some(REASON),
                 ..Summary::of([faster]).value("1 MB: runs in which Vegas is faster than Reno", "%")
             });
         }

@@ -38,7 +38,7 @@ fn run() -> anyhow::Result<Findings> {
             ]);
         }
         let value = Summary::of([least]).value(format!("16 of {}: least goodput over link", sender.name), "");
-        let band = if sender == VEGAS { Band::AtLeast(0.8) } else { Band::Reported };
+        let band = if sender == VEGAS { Band::AtLeast(0.8) } else { Band::NoReference };
         values.push(Value { paper: "“no stability problems”", band, ..value });
     }
     let vegas = figure_12(VEGAS, 15)?;
@@ -51,7 +51,7 @@ fn run() -> anyhow::Result<Findings> {
     let both = [(VEGAS, &vegas), (RENO, &reno)];
     for (sender, found) in both {
         let name = format!("fig. 12, {}: goodput over link, where bulk transfers are held up", sender.name);
-        let band = if sender == VEGAS { Band::AtLeast(0.8) } else { Band::Reported };
+        let band = if sender == VEGAS { Band::AtLeast(0.8) } else { Band::NoReference };
         values.push(Value {
             paper: "“no stability problems”", band, ..found.bottlenecks().value(name, "")
         });
@@ -59,7 +59,14 @@ fn run() -> anyhow::Result<Findings> {
     for (sender, found) in both {
         let name =
             format!("fig. 12, {}: the same of the links of the sites that they come from", sender.name);
-        values.push(found.own_links().value(name, ""));
+        // The first reading of the lost drawing; the note says why the second is the one that counts.
+        let band = if sender == VEGAS { Band::AtLeast(0.8) } else { Band::NoReference };
+        values.push(Value {
+            paper: "“no stability problems”",
+            band,
+            reason: Some(IDLE_OWN_LINK),
+            ..found.own_links().value(name, "")
+        });
     }
     values.push(Value {
         paper: "",
@@ -77,6 +84,8 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables, figures, notes: vec![NOTE.to_owned()] })
 }
 
+const IDLE_OWN_LINK: &str = "the transfers of site 10 are held up at site 4, not on their own link, which is idle for a third of the time \
+    (note and last table)";
 /// Why there are two goodputs for fig. 12.
 const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring to the site they go to, \
                     which is full of others' conversations besides; the ring is never more than half busy. So the link of the \
