@@ -32,7 +32,7 @@ const NOTE: &str = "Sixteen connections of Vegas are less fair than sixteen of R
 
 const DELAYS_NOT_GIVEN: &str = "the paper gives neither delays nor buffers: its index is within those of single runs here, which \
     differ in the delay (first table)";
-const SIXTEEN: &str = "the note says why sixteen of Vegas are no fairer than sixteen of Reno";
+const SIXTEEN: &str = "the note says why sixteen of Vegas are not fairer than sixteen of Reno";
 const BESIDE_RENO: &str = "not known. The twelve runs, which differ in the delay and the starts, range from 0.87 to 1.00; single delays \
     were not looked into";
 /// One-way delays in ms.
