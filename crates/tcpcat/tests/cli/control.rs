@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -167,7 +168,10 @@ struct Tmux(String);
 
 impl Tmux {
     fn start(command: &str) -> Self {
-        let tmux = Self(format!("tcpcat-test-{}", std::process::id()));
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        // A server that is ending still holds its name.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let tmux = Self(format!("tcpcat-test-{}-{number}", std::process::id()));
         tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command]);
         tmux
     }
