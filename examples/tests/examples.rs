@@ -227,6 +227,20 @@ fn virtual_hyper_downloads_alone_and_beside_a_bulk_transfer() {
 }
 
 #[test]
+fn video_frames_arrive_in_time_if_feedback_drops_some() {
+    let said = text(start("video_frames", &[]).finish());
+    let line = |how: &str| said.lines().find(|line| line.starts_with(how)).expect(how).to_owned() + "\n";
+    let number = |line: &str, before: &str, after: &str| between(line, before, after).parse::<u64>().unwrap();
+    let (without, with) = (line("without: "), line("with feedback: "));
+    // After ten seconds at half the film's rate the viewer is five seconds behind.
+    assert_eq!(number(&without, "without: ", " of 750"), 750, "{said}");
+    assert!((4_500..6_000).contains(&number(&without, "at worst ", " ms\n")), "{said}");
+    // Of the film's 750 frames, 125 do not fit through.
+    assert!((600..=640).contains(&number(&with, "with feedback: ", " of 750")), "{said}");
+    assert!((100..250).contains(&number(&with, "at worst ", " ms\n")), "{said}");
+}
+
+#[test]
 fn the_same_services_run_on_the_kernels_sockets() {
     let axum = text(start("virtual_axum", &["kernel"]).finish());
     assert!(axum.starts_with("the kernel's loopback\n20 requests: fastest"), "{axum}");
