@@ -152,7 +152,7 @@ fn a_folder_keeps_to_its_shard() {
     let scratch = Scratch::new();
     let out = shards(&scratch, &["1/2"]).remove(0);
     let again = compare(&["--shard", "1/2", "--out", &out]);
-    assert!(again.err.contains("4 of 4 runs are taken from"), "{}", again.err);
+    assert!(again.err.contains("4 of 4 runs come from"), "{}", again.err);
     let said = compare(&["--shard", "2/2", "--out", &out]).failed(2);
     assert!(said.contains("holds shard 1/2, not this shard 2/2") && said.contains("--fresh"), "{said}");
     let other = [&GRID[..7], &["--seeds", "3", "--shard", "1/2", "--out", &out]].concat();
