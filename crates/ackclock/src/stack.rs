@@ -230,10 +230,9 @@ impl Stack {
         let now = self.shared.now();
         let of_shard = |shard: &Shared| {
             shard.look(|state| {
-                let now = state.endpoint.own_time(now);
                 let connections = state.endpoint.connections();
                 connections
-                    .map(|(_, connection)| (connection.tuple(), connection.info(now)))
+                    .map(|(_, connection)| (connection.tuple(), state.info(now, connection)))
                     .collect::<Vec<_>>()
             })
         };

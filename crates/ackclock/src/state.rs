@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ackclock_core::trace::Batch;
 use ackclock_core::{
-    Connection, ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
-    TcpConfig, UdpId,
+    Connection, ConnectionId, ConnectionInfo, Endpoint, Event, Instant, Limits, ListenerId, Readiness,
+    State as Tcp, TcpConfig, UdpId,
 };
 
 use crate::choices::{self, Choices};
@@ -210,6 +210,11 @@ impl State {
         let Phase::Down(error) = &self.phase else { return self.connection(id) };
         let connection = self.endpoint.connection(id).filter(|connection| has_rest(connection));
         connection.ok_or_else(|| error.clone().into())
+    }
+
+    /// Everything known about a connection. `now` is the driver's time.
+    pub(crate) fn info(&self, now: Instant, connection: &Connection) -> ConnectionInfo {
+        connection.info(self.endpoint.own_time(now))
     }
 
     /// Does something with a connection that a handle owns.
@@ -560,7 +565,7 @@ const WRITTEN_MAX: usize = 256 << 10;
 const STREAM_MIN: usize = 128 << 10;
 
 /// Whether a connection neither sends nor receives any more.
-fn is_over(connection: &Connection) -> bool {
+pub(crate) fn is_over(connection: &Connection) -> bool {
     matches!(connection.state(), Tcp::Closed | Tcp::TimeWait)
 }
 

@@ -67,7 +67,8 @@ impl Connection {
         self.snd.capacity() + self.rcv.buffer.capacity()
     }
 
-    /// Everything known about the connection.
+    /// Everything known about the connection. `now` is the time of its endpoint's clock
+    /// ([`Endpoint::own_time`](crate::Endpoint::own_time)).
     #[must_use]
     pub fn info(&self, now: Instant) -> ConnectionInfo {
         let (counts, rare) = (&self.counts, self.rare.counts());

@@ -245,7 +245,7 @@ fn list_some(shard: &Shared, queue: usize, from: usize, into: &mut Vec<Listed>) 
         let some = endpoint.connections().filter(|(id, _)| id.index() >= from).take(LISTED_AT_ONCE);
         for (id, connection) in some {
             last = Some(id.index());
-            let (tuple, info) = (connection.tuple(), connection.info(now));
+            let (tuple, info) = (connection.tuple(), state.info(now, connection));
             into.push(Listed {
                 id: Name { queue, number: endpoint.number(id).unwrap_or_default() }.word(),
                 local: tuple.local(),

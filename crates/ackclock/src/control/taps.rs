@@ -21,6 +21,8 @@ pub(crate) struct Taps {
 struct Tap {
     /// Which tap of the stack it is, so that a client takes back its own alone.
     number: u64,
+    /// The connection that has the number: to find it by that is a walk over all.
+    id: ConnectionId,
     /// How the connection was traced before.
     before: Option<TraceConfig>,
 }
@@ -50,20 +52,19 @@ impl State {
         self.endpoint.update(now, id, set).ok_or_else(|| closing(name))?;
         self.taps.made += 1;
         let number = self.taps.made;
-        self.taps.of.insert(name.number, Tap { number, before });
+        self.taps.of.insert(name.number, Tap { number, id, before });
         Ok(number)
     }
 
     /// Undoes that, whichever client's it is, or only the tap of a number; whether there was something to undo.
     pub(super) fn untap(&mut self, now: Instant, name: Name, only: Option<u64>) -> bool {
         let tap = self.taps.of.get(&name.number).copied();
-        let Some(Tap { before, .. }) = tap.filter(|tap| only.is_none_or(|only| only == tap.number)) else {
+        let Some(Tap { id, before, .. }) = tap.filter(|tap| only.is_none_or(|only| only == tap.number))
+        else {
             return false;
         };
         self.taps.of.remove(&name.number);
-        if let Ok(id) = self.numbered(name) {
-            self.endpoint.update(now, id, |connection, now| connection.set_trace(now, before));
-        }
+        self.endpoint.update(now, id, |connection, now| connection.set_trace(now, before));
         // What it had written down is no program's.
         while self.endpoint.poll_trace_if(|batch| batch.connection == name.number).is_some() {}
         self.traces.wake(&mut self.woken);
@@ -72,18 +73,17 @@ impl State {
 
     /// The next records for the client; `None` once there are no more.
     pub(super) fn poll_tapped(&mut self, name: Name, number: u64) -> Poll<Option<Batch>> {
-        if self.taps.of.get(&name.number).is_none_or(|tap| tap.number != number) {
-            return Poll::Ready(None);
-        }
+        let tap = self.taps.of.get(&name.number).filter(|tap| tap.number == number);
+        let Some(&Tap { id, .. }) = tap else { return Poll::Ready(None) };
         match self.endpoint.poll_trace_if(|batch| batch.connection == name.number) {
-            None if self.numbered(name).is_ok() && self.down().is_none() => Poll::Pending,
+            None if self.endpoint.number(id).is_some() && self.down().is_none() => Poll::Pending,
             batch => Poll::Ready(batch),
         }
     }
 
     /// Has the connection give out what it has written down so far.
     pub(super) fn ask_tapped(&mut self, now: Instant, name: Name) {
-        if let Ok(id) = self.numbered(name) {
+        if let Some(&Tap { id, .. }) = self.taps.of.get(&name.number) {
             self.endpoint.update(now, id, |connection, _| connection.request_trace());
         }
     }

@@ -3,12 +3,12 @@
 use std::io;
 use std::task::Poll;
 
-use ackclock_core::{Connection, ConnectionId, DeliveryInfo, Instant, State as Tcp};
+use ackclock_core::{Connection, ConnectionId, DeliveryInfo, Instant};
 
 use super::TcpStream;
 use crate::error;
 use crate::shards::ShardRef;
-use crate::state::{Queue, State};
+use crate::state::{Queue, State, is_over};
 
 /// What [`TcpStream::delivered`] waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl DeliveryWatch {
     /// # Errors
     /// As those of [`changed`](Self::changed), but that of a connection that ended.
     pub fn get(&self) -> io::Result<DeliveryInfo> {
-        self.shared.look(|state| state.watched(self.id).map(Connection::delivery))
+        self.shared.look(|state| state.connection(self.id).map(Connection::delivery))
     }
 }
 
@@ -179,7 +179,6 @@ impl State {
         id: ConnectionId,
         seen: u64,
     ) -> Poll<io::Result<(u64, DeliveryInfo)>> {
-        self.watched(id)?;
         if let Some(changes) = self.update(now, id, |connection, _| connection.await_feedback(seen))? {
             return Poll::Ready(Ok((changes, self.connection(id)?.delivery())));
         }
@@ -188,17 +187,10 @@ impl State {
             None => Poll::Pending,
         }
     }
-
-    /// A connection whose stream was not dropped.
-    fn watched(&self, id: ConnectionId) -> io::Result<&Connection> {
-        let connection = self.connection(id)?;
-        if connection.is_released() { Err(error::not_connected()) } else { Ok(connection) }
-    }
 }
 
 /// Why nothing will be acknowledged any more, if so.
 fn over(connection: &Connection) -> Option<io::Error> {
     let error = connection.error().map(error::connection);
-    let is_over = matches!(connection.state(), Tcp::Closed | Tcp::TimeWait);
-    error.or_else(|| is_over.then(error::not_connected))
+    error.or_else(|| is_over(connection).then(error::not_connected))
 }

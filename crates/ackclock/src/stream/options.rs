@@ -201,10 +201,7 @@ impl TcpStream {
     /// The stack is gone.
     pub fn info(&self) -> io::Result<ConnectionInfo> {
         let now = self.shared.now();
-        self.shared.look(|state| {
-            let now = state.endpoint.own_time(now);
-            state.connection(self.id).map(|connection| connection.info(now))
-        })
+        self.shared.look(|state| state.connection(self.id).map(|connection| state.info(now, connection)))
     }
 
     /// Bytes still to be read up to the end of urgent data; 0: none is announced. Urgent data stays in the stream.
