@@ -25,7 +25,7 @@ pub const STACK: &str = "10.9.0.2/24";
 /// Takes `CAP_NET_ADMIN`: run it as root, or in your own network namespace.
 ///
 /// # Errors
-/// The device cannot be opened or configured; the message says how to mend it.
+/// The device cannot be opened or configured; the message says what to do.
 pub fn tun(name: &str) -> anyhow::Result<Box<dyn Device>> {
     let (device, fell_back) = open(name, OffloadMode::Auto)?;
     if let Some(why) = fell_back {

@@ -1,9 +1,10 @@
-//! Writes mutants into a copy of the sources, so that one build has them all; an environment variable chooses which is active.
+//! Writes mutants into a copy of the sources, so that one build holds them all. An environment variable
+//! selects the active one.
 //!
-//! `scripts/mutants.py` calls it: a [`Task`] as JSON on the standard input, a [`Report`] on the standard output. Each place
-//! with mutants becomes a `match` on the number of the active mutant, whose other arm is the original code. Comments around
-//! each arm (`/*m7*/ .. /*m7.*/`) and each place (`/*p7*/ .. /*p7.*/`) let the script see to which of them an error of the
-//! compiler belongs.
+//! `scripts/mutants.py` calls it: a [`Task`] as JSON on standard input, a [`Report`] on standard output. Each
+//! place with mutants becomes a `match` on the number of the active mutant; its last arm is the original
+//! code. Comments around each arm (`/*m7*/ .. /*m7.*/`) and each place (`/*p7*/ .. /*p7.*/`) let the script
+//! attribute a compiler error to a mutant or a place.
 
 mod places;
 mod render;
@@ -14,18 +15,18 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-/// What is to be written.
+/// What to write.
 #[derive(Deserialize)]
 struct Task {
-    /// The folder that has the sources.
+    /// The folder of the sources.
     from: PathBuf,
     /// The folder of the copy.
     to: PathBuf,
     /// The files to write, relative to both, with their mutants.
     files: BTreeMap<PathBuf, Vec<Mutant>>,
-    /// Names of functions that must stay `const`. All others may be called at run time only, so that they can have mutants.
+    /// Functions that must stay `const`. All others lose it, so that they can have mutants.
     constant: BTreeSet<String>,
-    /// What is written at the end of some files.
+    /// Text to append to some files.
     appended: BTreeMap<PathBuf, String>,
 }
 
@@ -34,7 +35,7 @@ struct Task {
 struct Mutant {
     number: u32,
     genre: Genre,
-    /// Where what is replaced begins: a line and a column in characters, both from 1.
+    /// Where the replaced code begins: line and column in characters, both from 1.
     line: usize,
     column: usize,
     replacement: String,
@@ -50,12 +51,12 @@ enum Genre {
     StructField,
 }
 
-/// What became of them.
+/// What was written and what was not.
 #[derive(Default, Serialize)]
 struct Report {
-    /// The place of each mutant that was written. The place is what the build reports when it is reached.
+    /// The place of each mutant that was written. The build reports a place when it is reached.
     places: BTreeMap<u32, u32>,
-    /// Those that could not be written: they stand in constants, patterns or `let` chains.
+    /// Mutants that could not be written: those in constants, patterns or `let` chains.
     left_out: Vec<u32>,
 }
 
@@ -80,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// An unchanged file keeps its time, so that its crate is not built again.
+/// An unchanged file keeps its time, so that its crate is not rebuilt.
 fn write_if_changed(path: &Path, text: &str) -> io::Result<()> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Finds in a file the places of the mutants asked for.
+//! Finds the places of the requested mutants in a file.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -9,10 +9,10 @@ use syn::visit::{self, Visit};
 
 use crate::{Genre, Mutant};
 
-/// Something to write differently, by its bytes in the source.
+/// A place to rewrite, by its bytes in the source.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// What is replaced; empty where something is only inserted.
+    /// The replaced code; empty where code is only inserted.
     pub(crate) at: Range<usize>,
     pub(crate) what: What,
     pub(crate) alternatives: Vec<Mutant>,
@@ -33,7 +33,7 @@ pub(crate) enum What {
     /// A condition after a pattern.
     Arm,
     Guard,
-    /// A field of a struct expression that has a base.
+    /// A field of a struct expression with a base.
     Field {
         name: String,
         value: Range<usize>,
@@ -41,7 +41,7 @@ pub(crate) enum What {
         path: Range<usize>,
         base_is_place: bool,
     },
-    /// The word `const`, which is left out.
+    /// The word `const`, to be removed.
     Const,
 }
 
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// The places of `mutants` in a source, and the words `const` to be left out, in no order.
+/// The places of `mutants` in a source, and each `const` to be removed, in no order.
 pub(crate) fn find(source: &str, mutants: &[Mutant], constant: &BTreeSet<String>) -> syn::Result<Vec<Place>> {
     let file = syn::parse_file(source)?;
     let mut wanted: HashMap<_, Vec<Mutant>> = HashMap::new();
@@ -71,13 +71,13 @@ pub(crate) fn find(source: &str, mutants: &[Mutant], constant: &BTreeSet<String>
 struct Finder<'a> {
     wanted: HashMap<(Genre, usize, usize), Vec<Mutant>>,
     constant: &'a BTreeSet<String>,
-    /// What is visited is computed by the compiler, where no mutant can be chosen.
+    /// Inside an expression that the compiler evaluates: no mutant can be selected there.
     in_constant: bool,
     found: Vec<Place>,
 }
 
 impl Finder<'_> {
-    /// Notes a place if it has mutants, which are those of a kind that begin where `begin` does.
+    /// Notes a place if it has mutants: those of this kind that begin where it begins.
     fn place(&mut self, genre: Genre, begin: Span, at: Range<usize>, what: What) {
         if self.in_constant {
             return;
@@ -212,7 +212,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Whether an operand is part of a `let` chain, which cannot be an operand of anything else.
+/// Whether an operand is part of a `let` chain. Such an operand cannot be nested in another expression.
 fn binds(expression: &syn::Expr) -> bool {
     match expression {
         syn::Expr::Let(_) => true,

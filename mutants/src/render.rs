@@ -1,4 +1,4 @@
-//! Writes a source with its places.
+//! Writes a source with the mutants at its places.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::places::{Place, What};
 
 /// The whole source, with each place as a choice among its mutants.
 pub(crate) fn render(source: &str, mut places: Vec<Place>) -> String {
-    // Outer places before those within them; what is inserted before what begins at the same byte.
+    // Outer places come before those within them, and insertions before code that begins at the same byte.
     places.sort_by_key(|place| (place.at.start, !place.at.is_empty(), usize::MAX - place.at.end));
     Writer { source, places: &places }.text(0..source.len())
 }
@@ -19,7 +19,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A part of the source, with the places in it.
+    /// A part of the source with its places.
     fn text(&self, part: Range<usize>) -> String {
         let mut out = String::new();
         let mut at = part.start;

@@ -114,7 +114,7 @@ mod tests {
         for at in [5, 6, 145, 146, 287, 290] {
             meter.see(at * MS, &data(0, 1));
         }
-        // 139 ms are no pause with this round trip, 141 and 200 are.
+        // 139 ms are not a pause with this round trip, 141 and 200 are.
         let seen = meter.finish(490 * MS);
         assert_eq!((seen.silence_max_ns, seen.silence_at_ns), (200 * MS, 285 * MS));
         assert_eq!((seen.pauses, seen.paused_ns), (2, 341 * MS));

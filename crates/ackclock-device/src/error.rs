@@ -240,7 +240,7 @@ pub fn explain(error: &io::Error, name: &str) -> String {
     match error.raw_os_error() {
         Some(libc::EIO) => format!("{name} is down: sudo ip link set {name} up"),
         Some(libc::EBADFD | libc::ENODEV | libc::ENXIO) => {
-            format!("{name} was deleted while it was in use: make it again and start anew")
+            format!("{name} was deleted while it was in use: make it again and restart the program")
         }
         Some(libc::EBADF) => format!("the descriptor of {name} was closed by someone else in this process"),
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN) => {

@@ -50,7 +50,7 @@ impl VnetHeader {
                 6 => GSO_TCPV6,
                 _ => return None,
             };
-            // The kernel sets CWR only in the first segment in any case; the bit tells it that there is one.
+            // The kernel sets CWR only in the first segment in any case; the bit says that it has to.
             if packet.header.get(usize::from(packet.transport_offset) + 13)? & TCP_CWR != 0 {
                 header.gso_type |= GSO_ECN;
             }

@@ -14,7 +14,7 @@ use crate::nd::AdvertisedPrefix;
 use crate::random::Random;
 use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Prefix, Timing};
 
-/// Whether an own address may be used.
+/// Whether one of the host's addresses may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressState {
     /// Still probed; packets from it are dropped.
@@ -27,7 +27,7 @@ pub enum AddressState {
     Duplicate(MacAddr),
 }
 
-/// The state of an own address.
+/// The state of one of the host's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
     /// The address and its network.
@@ -38,7 +38,7 @@ pub struct AddressInfo {
     pub automatic: bool,
 }
 
-/// A message about an own address.
+/// A message about one of the host's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// Asks whether another station has it.
@@ -47,7 +47,7 @@ pub(crate) enum Claim {
     Announce(IpAddr),
 }
 
-/// The own addresses.
+/// The host's addresses.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     own: Vec<Own>,
@@ -132,7 +132,7 @@ impl Addresses {
         !self.own.iter().any(Own::is_tentative)
     }
 
-    /// Whether `addr` lies in the network of an own address that was configured, or is link-local.
+    /// Whether `addr` is link-local, or in the network of one of the host's configured addresses.
     pub(crate) fn is_on_link(&self, addr: IpAddr) -> bool {
         let link_local = matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
         // RFC 4862 §5.5.4, RFC 5942 §4: an address made from a prefix does not make the prefix on-link.
@@ -143,8 +143,8 @@ impl Addresses {
         self.own.iter().any(|own| own.prefix.is_broadcast(addr))
     }
 
-    /// The own address as source of a request for `target`: of its network if there is one, else link-local,
-    /// else any.
+    /// The host's address as the source of a request for `target`: one in its network if there is one, else
+    /// link-local, else any.
     pub(crate) fn source_for(&self, target: IpAddr) -> Option<IpAddr> {
         let usable = || {
             let of_family = |own: &&Own| own.prefix.addr().is_ipv4() == target.is_ipv4() && own.is_usable();
@@ -159,7 +159,7 @@ impl Addresses {
         chosen.map(|own| own.prefix.addr())
     }
 
-    /// A station with the Ethernet address `by` uses an own address.
+    /// The station with the Ethernet address `by` uses one of the host's addresses.
     pub(crate) fn conflict(&mut self, now: Instant, addr: IpAddr, by: MacAddr) {
         let timing = self.timing;
         let Some(own) = self.own.iter_mut().find(|own| own.prefix.addr() == addr) else { return };

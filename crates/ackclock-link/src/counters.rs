@@ -27,12 +27,12 @@ pub struct LinkCounters {
     pub waiting_dropped: u64,
     /// Packets dropped because their next hop did not answer.
     pub unresolved: u64,
-    /// Packets without a route: not in an own network, and no router known.
+    /// Packets without a route: in none of the host's networks, and no router known.
     pub no_route: u64,
-    /// Packets from an own address that is not in use: still probed, or another host's.
+    /// Packets from an address of the host that is not in use: still probed, or another host's.
     pub source_not_usable: u64,
     /// The link's own messages that found no room.
     pub messages_dropped: u64,
-    /// Messages that claim an own address for another station.
+    /// Messages that claim one of the host's addresses for another station.
     pub conflicts: u64,
 }

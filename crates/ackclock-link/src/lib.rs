@@ -1,6 +1,6 @@
 //! Ethernet under a stack that knows IP packets: frames, ARP, IPv6 neighbour discovery.
 //!
-//! A [`Link`] is a state machine without I/O. Whoever holds it gives it frames ([`Link::handle_frame`]), packets to
+//! A [`Link`] is a state machine without I/O. Its driver gives it frames ([`Link::handle_frame`]), packets to
 //! send ([`Link::send_packet`]) and the time ([`Link::handle_timeout`]), sends what it has to send
 //! ([`Link::poll_transmit`]), and comes back when it wants to be woken ([`Link::poll_timeout`]). The same inputs give
 //! the same frames.

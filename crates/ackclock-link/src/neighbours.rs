@@ -4,8 +4,8 @@
 //! remove old entries and names a unicast request to the neighbour as one (that section was not read).
 //!
 //! Deviation from RFC 4861 §7.2.2: packets whose neighbour does not answer are dropped and counted; they
-//! cause no ICMP error, because a connection continues when the neighbour is back. A request for a neighbour
-//! has the own address that is nearest to it as its source, not that of the packet.
+//! cause no ICMP error, because a connection continues when the neighbour is back. The source of a request
+//! for a neighbour is the host's address nearest to it, not the source of the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;

@@ -60,7 +60,7 @@ pub enum GuestError {
     #[error("host `{0}` has a stack already: a host takes one, whose handles can be cloned")]
     Taken(String),
     /// The scenario does not carry payloads.
-    #[error("a stack of one's own needs real bytes on the wire: set the scenario's `full_packets`")]
+    #[error("a stack of your own needs real bytes on the wire: set the scenario's `full_packets`")]
     NoPayloads,
 }
 

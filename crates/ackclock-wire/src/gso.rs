@@ -64,7 +64,7 @@ fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
 /// The checksum of `sum` in the transport's form.
 fn on_wire(at: ChecksumAt, sum: Sum) -> u16 {
     match sum.checksum() {
-        // RFC 768: zero means that there is no checksum; a computed zero is sent as all ones.
+        // RFC 768: zero means no checksum; a computed zero is sent as all ones.
         0 if at.is_udp() => u16::MAX,
         checksum => checksum,
     }

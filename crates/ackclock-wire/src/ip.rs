@@ -61,7 +61,9 @@ pub enum IpError {
     #[error("the IPv4 header checksum is wrong")]
     HeaderChecksum,
     /// A fragment.
-    #[error("the packet is a fragment, which are not reassembled; lower the MSS or mend path MTU discovery")]
+    #[error(
+        "the packet is a fragment, and fragments are not reassembled; lower the MSS or fix path MTU discovery"
+    )]
     Fragment,
     /// A source-routed packet.
     #[error("the packet carries a source route")]

@@ -89,7 +89,7 @@ pub enum BuildError {
     /// More queues than a stack may have.
     #[error("{queues} queues were given; a stack has at most {max}")]
     TooManyQueues {
-        /// How many there were.
+        /// The number of queues given.
         queues: usize,
         /// The most that a stack may have.
         max: usize,
@@ -147,12 +147,14 @@ impl StackBuilder {
         self
     }
 
-    /// The queues of a device that was opened with several, each a device of its own, in place of [`device`](Self::device).
-    /// The stack drives each on a task of its own, so that it takes as many processors, and a connection stays at the queue
-    /// by which its packets come. A packet that comes by another is handed over, and counted ([`Stack::queue_counters`]).
+    /// The queues of a device that was opened with several, each a device of its own, in place of
+    /// [`device`](Self::device). The stack drives each on its own task, so it can use that many processors. A
+    /// connection stays on the queue that its packets arrive on. A packet that arrives on another queue is
+    /// handed over, and counted ([`Stack::queue_counters`]).
     ///
-    /// Nothing else changes, but the bounds on connections and those of listeners are divided among the queues, rounded up;
-    /// the memory budget is not. What is not TCP is done at the first queue. Connections are opened at each queue in turn.
+    /// Nothing else changes, except that the bounds on connections and on listeners are divided among the
+    /// queues, rounded up; the memory budget is not. The first queue handles everything that is not TCP.
+    /// Connections are opened on each queue in turn.
     ///
     /// ```
     /// use ackclock::Stack;
@@ -160,12 +162,12 @@ impl StackBuilder {
     /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // In memory a queue is a cable; of a TUN device, `device::open_queues` opens several.
+    /// // In memory a queue is a cable; for a TUN device, `device::open_queues` opens several.
     /// let (cables, ends): (Vec<_>, Vec<_>) = (0..2).map(|_| memory::pair(memory::Config::default())).unzip();
     /// let server = Stack::builder().queues(cables).address("10.0.0.1/24".parse()?).spawn()?;
     /// let listener = server.listen("10.0.0.1:7".parse()?)?;
     ///
-    /// // A client at each. They stay: a cable that is cut ends the stack, as a device does that is taken away.
+    /// // One client on each. They stay: a cut cable ends the stack, as the removal of a device does.
     /// let mut clients = Vec::new();
     /// for (number, end) in (2..).zip(ends) {
     ///     let client = Stack::builder().device(end).address(format!("10.0.0.{number}/24").parse()?).spawn()?;
@@ -185,11 +187,11 @@ impl StackBuilder {
         self
     }
 
-    /// Adds a local address. Where there are several, RFC 6724 §5 says from which a connection is opened. A stack without
-    /// addresses can still accept connections to any.
+    /// Adds a local address. With several, RFC 6724 §5 chooses the source of each connection opened. A stack
+    /// without addresses can still accept connections to any.
     ///
-    /// The address must not be one that the kernel has, or the kernel answers too: on a TUN device with
-    /// `10.0.0.1/24` the stack may be `10.0.0.2/24`.
+    /// The kernel must not have the same address, or it answers too: on a TUN device with `10.0.0.1/24` the
+    /// stack may be `10.0.0.2/24`.
     pub fn address(mut self, address: Cidr) -> Self {
         self.addresses.push(address);
         self
@@ -203,9 +205,9 @@ impl StackBuilder {
         self
     }
 
-    /// Adds a route whose destinations are reached from this local address, unless a connection or socket names another:
-    /// what `src` is to `ip route`. Of several such routes the one with the longest prefix counts; to all else leads the
-    /// address that RFC 6724 §5 chooses.
+    /// Adds a route whose destinations are reached from this local address, unless a connection or socket
+    /// names another, like `src` of `ip route`. The longest matching prefix wins; elsewhere RFC 6724 §5
+    /// chooses the address.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
@@ -220,25 +222,26 @@ impl StackBuilder {
         self.route(peer.into())
     }
 
-    /// The settings so far of connections and listeners that name none of their own, to be changed and given to
-    /// [`tcp`](Self::tcp).
+    /// The present settings of connections and listeners that name none of their own, to be changed and
+    /// passed to [`tcp`](Self::tcp).
     #[must_use]
     pub fn config(&self) -> TcpConfig {
         self.tcp.clone()
     }
 
-    /// Settings of connections and listeners that name none of their own. Begin with [`config`](Self::config) after
-    /// [`profile`](Self::profile): the default knows nothing of it.
+    /// Sets the configuration of connections and listeners that name none of their own. Start from
+    /// [`config`](Self::config) after [`profile`](Self::profile): `TcpConfig`'s default does not include the
+    /// profile.
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.tcp = tcp;
         self
     }
 
-    /// Makes all the choices of a profile for those connections, by name (`"vegas-1995"`) or by value; the other
-    /// settings stay. The names of profiles are in [`Profile::all`].
+    /// Sets everything that a profile chooses for those connections, by name (`"vegas-1995"`) or by value;
+    /// other settings stay. [`Profile::all`] has the names.
     ///
     /// # Errors
-    /// No profile has the name, or no controller is called what the profile says; the error lists those that there are.
+    /// No profile has the name, or no controller has the name in the profile; the error lists the valid ones.
     pub fn profile<P>(mut self, profile: P) -> io::Result<Self>
     where
         P: TryInto<Profile>,
@@ -251,7 +254,7 @@ impl StackBuilder {
     /// The congestion controller of those connections, by name or by value.
     ///
     /// # Errors
-    /// No controller has this name; the error lists those that there are.
+    /// No controller has this name; the error lists the valid ones.
     pub fn congestion_control(mut self, controller: impl IntoController) -> io::Result<Self> {
         self.tcp.congestion = self.choices.controller(controller)?;
         Ok(self)
@@ -263,13 +266,13 @@ impl StackBuilder {
         self
     }
 
-    /// Keeps the newest `records` records of each of those connections, 16 bytes each, and has them given out when it fails,
-    /// stalls or on request: see [`Stack::next_trace`].
+    /// Keeps the newest `records` trace records of each of those connections, 16 bytes each, and hands them
+    /// over when the connection fails or stalls, or on request: see [`Stack::next_trace`].
     pub fn flight_recorder(self, records: usize) -> Self {
         self.trace(TraceConfig { records, keep: TraceKeep::Newest })
     }
 
-    /// Registers a controller of your own, so that its name can be chosen on this stack wherever a built-in one's can.
+    /// Registers a controller of your own. Its name then works on this stack wherever a built-in name does.
     ///
     /// # Errors
     /// A controller of this name is registered already.
@@ -278,91 +281,95 @@ impl StackBuilder {
         Ok(self)
     }
 
-    /// Replaces the controllers that can be chosen by name, the built-in ones unless this is called.
+    /// Replaces the set of controllers that can be chosen by name; by default it is the built-in ones.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.choices.registry = registry;
         self
     }
 
-    /// The most bytes that all buffers of all connections take together (default 1 GiB).
+    /// The most bytes that the buffers of all connections may use together (default 1 GiB).
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.adjust.memory_budget = Some(bytes);
         self
     }
 
-    /// The most connections at one time (default 1,048,576), a part of them at each of several queues.
+    /// The most connections at one time (default 1,048,576); several queues share it.
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.adjust.connections_max = Some(connections);
         self
     }
 
-    /// First and last of the ports that `connect` chooses from (default 1,024 to 65,535, RFC 6056).
+    /// The first and last port that `connect` chooses from (default 1,024 to 65,535, RFC 6056).
     pub fn ephemeral_ports(mut self, first: u16, last: u16) -> Self {
         self.adjust.ephemeral_ports = Some((first, last));
         self
     }
 
-    /// How late a deadline may be met (default 1 ms, as tokio's timers count): what pacing lets go at one time is what the
-    /// rate makes of it, or two segments. Less is for a [`detached`](Self::detached) stack whose time is exact.
+    /// How late a deadline may be met (default 1 ms, the granularity of tokio's timers). Pacing releases
+    /// bursts of what the rate yields in that time, or two segments. Use less for a
+    /// [`detached`](Self::detached) stack whose time is exact.
     pub fn timer_granularity(mut self, granularity: Duration) -> Self {
         self.adjust.timer_granularity = Some(granularity);
         self
     }
 
-    /// Whether IPv6 packets carry flow labels (RFC 6437; default `true`): one for each connection, and another after each
-    /// of its timeouts. Where routers choose by the label between several servers of one address, `false` keeps a
-    /// connection at its own.
+    /// Whether IPv6 packets carry flow labels (RFC 6437; default `true`): one for each connection, and a new
+    /// one after each of its timeouts. Where routers use the label to choose between several servers with one
+    /// address, `false` keeps a connection on its server.
     pub fn flow_labels(mut self, wanted: bool) -> Self {
         self.adjust.flow_labels = Some(wanted);
         self
     }
 
-    /// Gives out what arrives and is not the stack's own, whole IP packets with their meta, and takes such to be sent: see
-    /// [`Stack::other_packets`]. `capacity` packets wait each way (default 0: there is no such channel).
+    /// Passes arriving IP packets that are not the stack's own to the program, whole and with their metadata,
+    /// and sends such packets: see [`Stack::other_packets`]. `capacity` packets wait in each direction
+    /// (default 0: no such channel).
     pub fn other_packets(mut self, capacity: usize) -> Self {
         self.adjust.other_packets = capacity;
         self
     }
 
-    /// The most ICMP echo requests ("pings") to the stack's addresses that are answered in a second (default 1,000; 0 turns
-    /// it off). Every host answers them: RFC 1122 §3.2.2.6, RFC 4443 §4.2.
+    /// The most ICMP echo requests ("pings") to the stack's addresses answered per second (default 1,000; 0
+    /// turns answers off). Every host must answer them: RFC 1122 §3.2.2.6, RFC 4443 §4.2.
     pub fn echo_replies(mut self, per_second: u32) -> Self {
         self.adjust.echo_replies = Some(per_second);
         self
     }
 
-    /// Whether a datagram for a UDP port to which nothing is bound is answered by ICMP port unreachable (default `true`): at
-    /// most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122 §4.1.3.1, RFC 4443 §3.1).
+    /// Whether a datagram for a UDP port without a socket is answered by ICMP port unreachable (default
+    /// `true`): at most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122
+    /// §4.1.3.1, RFC 4443 §3.1).
     pub fn port_unreachable(mut self, wanted: bool) -> Self {
         self.adjust.port_unreachable = Some(wanted);
         self
     }
 
-    /// Puts fragmented packets together, within these bounds (default: fragments are dropped and counted). TCP needs none of
-    /// it, as it is never fragmented by a peer with path MTU discovery; datagrams that are longer than a packet do.
+    /// Reassembles fragmented packets within these bounds (default: fragments are dropped and counted). TCP
+    /// does not need it, because a peer with path MTU discovery never fragments it. Datagrams longer than a
+    /// packet do.
     pub fn reassembly(mut self, config: ReassemblyConfig) -> Self {
         self.adjust.reassembly = Some(config);
         self
     }
 
-    /// For how long after the last packet the driver asks the device again and again instead of sleeping (default
-    /// zero). Trades a processor for latency. Where asking brings nothing in that time it is tried more and more rarely, one
-    /// time in 65 at last, and when something else needs the processor meanwhile it rests for a hundred times as long: where
-    /// no processor is free, or packets come seldom, little is lost.
+    /// How long the driver polls the device after the last packet before it sleeps (default zero). This
+    /// trades a processor for latency. Where polling finds nothing in that time, it is tried less and less
+    /// often, down to one time in 65. When another task needs the processor meanwhile, polling pauses for a
+    /// hundred times as long. So little is lost where no processor is free or packets are rare.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
         self.busy_poll = duration;
         self
     }
 
-    /// How long connections may take to finish after [`Stack::shutdown`], or after the last handle was dropped, before
-    /// they are reset and the device is closed (default 10 s).
+    /// How long connections may take to finish after [`Stack::shutdown`], or after the last handle was
+    /// dropped. Then they are reset and the device is closed (default 10 s).
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// Fixes the secret from which sequence numbers, ports and cookies are derived, which otherwise comes from the
-    /// operating system. For reproducible tests only: who knows the seed can forge segments.
+    /// Fixes the secret that sequence numbers, ports and cookies are derived from; by default it comes from
+    /// the operating system. For reproducible tests only: anyone who knows the seed can forge segments.
     pub fn seed(mut self, seed: u64) -> Self {
         let mut secret = [0; 32];
         for (index, byte) in secret.iter_mut().enumerate() {
@@ -372,14 +379,14 @@ impl StackBuilder {
         self
     }
 
-    /// Time zero of the stack's clock (default: when it is spawned). Of stacks that have it in common the times of traces
-    /// and packets can be compared.
+    /// Time zero of the stack's clock (default: when it is spawned). Stacks that share it have comparable
+    /// times in traces and packets.
     pub fn epoch(mut self, epoch: tokio::time::Instant) -> Self {
         self.epoch = Some(epoch);
         self
     }
 
-    /// Starts the stack on the present tokio runtime.
+    /// Starts the stack on the current tokio runtime.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -388,13 +395,14 @@ impl StackBuilder {
         self.spawn_on(&[runtime])
     }
 
-    /// Starts the stack with each of its [`queues`](Self::queues) on a runtime of its own, for a program with a thread for each
-    /// processor: the first on the first, and so on, beginning again where there are fewer runtimes. The device of a queue
-    /// belongs to the runtime in whose context it was opened. A listener's connections are best accepted on each runtime by
-    /// [`accept_at`](crate::TcpListener::accept_at), so that no packet wakes another thread.
+    /// Starts the stack with each of its [`queues`](Self::queues) on a runtime of its own, for a program with
+    /// one thread for each processor: the first queue on the first runtime, and so on, starting over if there
+    /// are fewer runtimes. A queue's device belongs to the runtime in whose context it was opened. Accept a
+    /// listener's connections on each runtime with [`accept_at`](crate::TcpListener::accept_at), so that no
+    /// packet wakes another thread.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn); there are no runtimes.
+    /// As [`spawn`](Self::spawn); `runtimes` is empty.
     pub fn spawn_on(self, runtimes: &[tokio::runtime::Handle]) -> Result<Stack, BuildError> {
         if runtimes.is_empty() {
             return Err(BuildError::NoRuntime);
@@ -414,7 +422,7 @@ impl StackBuilder {
         Ok(stack)
     }
 
-    /// The stack, and what drivers drive.
+    /// The stack, and the parts that its drivers drive.
     pub(crate) fn assemble(mut self) -> Result<(Stack, TokioClock, Arc<Shards>), BuildError> {
         let queues = std::mem::take(&mut self.queues);
         let capabilities: Vec<Capabilities> = queues.iter().map(|queue| queue.capabilities()).collect();
@@ -429,8 +437,8 @@ impl StackBuilder {
         Ok((Stack::new(Handle::new(first)), clock, shards))
     }
 
-    /// Makes a stack without a device, a runtime or a clock of its own: whoever holds the [`Port`] moves its packets and
-    /// its time. `mtu` is the largest IP packet in bytes.
+    /// Makes a stack without a device, runtime or clock of its own: the owner of the [`Port`] moves its
+    /// packets and its time. `mtu` is the largest IP packet in bytes.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -440,7 +448,7 @@ impl StackBuilder {
         Ok((Stack::new(Handle::new(only.clone())), Port::new(only)))
     }
 
-    /// A shard for each device, or one without.
+    /// One shard for each device, or a single one without a device.
     fn shards(
         self,
         clock: Arc<dyn Clock>,
@@ -517,5 +525,5 @@ impl StackBuilder {
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What Linux allows an interface.
+/// Linux's limit for an interface.
 const QUEUES_MAX: usize = 256;

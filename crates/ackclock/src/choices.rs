@@ -1,4 +1,5 @@
-//! How congestion controllers and profiles are chosen, by name or by value, and which of them a device may meet.
+//! Chooses congestion controllers and profiles by name or by value, and checks which of them a device may
+//! meet.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -12,9 +13,10 @@ use ackclock_core::rtt::RtoConfig;
 
 use crate::error;
 
-/// What [`TcpStream::set_congestion_control`](crate::TcpStream::set_congestion_control) and
-/// [`StackBuilder::congestion_control`](crate::StackBuilder::congestion_control) take: the name of a controller that is
-/// built in (`"cubic"`) or was registered with the stack, or a factory. No other types can implement it: it is sealed.
+/// The argument of [`TcpStream::set_congestion_control`](crate::TcpStream::set_congestion_control) and
+/// [`StackBuilder::congestion_control`](crate::StackBuilder::congestion_control): the name of a controller
+/// that is built in (`"cubic"`) or was registered with the stack, or a factory. The trait is sealed, so no
+/// other type implements it.
 pub trait IntoController: sealed::Find {}
 
 impl<T: sealed::Find> IntoController for T {}
@@ -23,7 +25,7 @@ mod sealed {
     use super::{Arc, ControllerFactory, Registry, UnknownController};
 
     pub trait Find {
-        /// The factory that is meant. `registry` has the names.
+        /// The factory that this names. `registry` has the names.
         fn find_in(self, registry: &Registry) -> Result<Arc<dyn ControllerFactory>, UnknownController>;
     }
 }
@@ -54,21 +56,21 @@ impl sealed::Find for Arc<dyn ControllerFactory> {
 )]
 pub struct SimulatedOnly(pub &'static str);
 
-/// What can be chosen on a stack.
+/// The choices that a stack offers.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     pub(crate) registry: Registry,
-    /// Nothing but a simulated network is reached.
+    /// Whether only simulated networks can be reached.
     pub(crate) simulated: bool,
 }
 
 impl Choices {
-    /// What a stack that is still being described may choose; [`Self::check`] has the last word.
+    /// The choices of a stack that is still being built; [`Self::check`] decides in the end.
     pub(crate) fn any() -> Self {
         Self { registry: Registry::builtin(), simulated: true }
     }
 
-    /// The factory that is meant, or an error for a caller of sockets.
+    /// The factory, or an error in the form that sockets return.
     pub(crate) fn controller(
         &self,
         controller: impl IntoController,
@@ -82,7 +84,7 @@ impl Choices {
         Ok(factory)
     }
 
-    /// Makes all the choices of a profile.
+    /// Sets everything that a profile chooses.
     pub(crate) fn apply<P>(&self, profile: P, tcp: &mut TcpConfig) -> io::Result<()>
     where
         P: TryInto<Profile>,
@@ -116,7 +118,7 @@ where
     choice.try_into().map_err(invalid)
 }
 
-/// The timeout's estimator, by name or by value.
+/// The retransmission timeout's estimator, by name or by value.
 pub(crate) fn rto<R>(tcp: &mut TcpConfig, rto: R) -> io::Result<()>
 where
     R: TryInto<RtoConfig>,
@@ -140,21 +142,21 @@ where
     Ok(())
 }
 
-/// What ends the first slow start, by name; `"off"`: nothing does.
+/// The estimator that ends the first slow start, by name; `"off"`: none.
 pub(crate) fn start_up(tcp: &mut TcpConfig, estimator: &str) -> io::Result<()> {
     tcp.start_up =
         if estimator == "off" { None } else { Some(SenderEstimatorKind::find(estimator).map_err(invalid)?) };
     Ok(())
 }
 
-/// Type of service or traffic class; the two bits of ECN are the connection's own.
+/// Type of service or traffic class; the connection sets the two bits of ECN itself.
 pub(crate) fn tos(tcp: &mut TcpConfig, tos: u32) -> io::Result<()> {
     let tos = u8::try_from(tos).map_err(|_| error::out_of_range("tos", "0 to 255"))?;
     tcp.dscp = tos >> 2;
     Ok(())
 }
 
-/// An error for who chose something that there is not.
+/// The error of an unknown name.
 pub(crate) fn invalid(error: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, error)
 }

@@ -1,4 +1,4 @@
-//! Where a stack's time comes from: its driver supplies a [`Clock`], and nothing else in this crate reads one.
+//! The source of a stack's time: its driver supplies a [`Clock`], and nothing else in this crate reads one.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ackclock_core::Instant;
 
 /// A clock that never goes backwards.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The present, counted from an epoch that the clock chooses.
+    /// The present time, counted from an epoch that the clock chooses.
     fn now(&self) -> Instant;
 }
 
@@ -28,7 +28,7 @@ impl TokioClock {
         Self { epoch }
     }
 
-    /// When tokio's own timers say that it is `at`; far-away instants are cut to a year from the epoch.
+    /// `at` in the time of tokio's own timers; far-away instants are cut to a year from the epoch.
     pub(crate) fn deadline(&self, at: Instant) -> tokio::time::Instant {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         self.epoch + at.saturating_since(Instant::ZERO).min(YEAR)

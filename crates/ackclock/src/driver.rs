@@ -1,12 +1,13 @@
 //! The task that owns the device: it carries packets and time between the device, the clock and the endpoint.
 //!
-//! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and wakes
-//! those who wait for what happened. When a turn found nothing to do, the driver sleeps until the device, the
-//! timer or a call wakes it. It contains no decision of TCP.
+//! One turn receives a batch, hands it to the endpoint, does what is due, sends what the endpoint has, and
+//! wakes the tasks that wait for the results. After a turn that found nothing to do, the driver sleeps until
+//! the device, the timer or a call wakes it. It makes no TCP decisions.
 //!
-//! On a runtime of one thread the tasks that a turn wakes run before the next, and read while the bytes are in the cache.
-//! After a few bytes they run even before the acknowledgements leave: what they write, or the end of the stream, goes in the
-//! same packet. On several threads the driver does not wait for them, since another thread may be busy with something else for long.
+//! On a single-threaded runtime the tasks that a turn wakes run before the next turn, and read while the
+//! bytes are in the cache. After a few bytes they run even before the acknowledgements are sent: their reply,
+//! or the end of the stream, goes in the same packet. On several threads the driver does not wait for them,
+//! since another thread may be busy with other work for long.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -35,45 +36,45 @@ pub(crate) struct Driver {
     shared: ShardRef,
     clock: TokioClock,
     packets: Packets,
-    /// What became of receiving the packets that lie in the batch and wait for the next poll.
+    /// The result of a receive whose packets are in the batch and wait for the next poll.
     held: Option<io::Result<()>>,
-    /// Whether the others know that this shard has nothing left to finish.
+    /// Whether the other shards know that this one has nothing left to finish.
     finished: bool,
     sleep: Pin<Box<Sleep>>,
-    /// When `sleep` ends; `None`: it has no end that matters.
+    /// When `sleep` ends; `None`: it is not set to a useful time.
     sleep_until: Option<Instant>,
     woken: Vec<Waker>,
     spin: Spin,
-    /// Whether the tasks that a turn wakes run on this thread, and before the driver's next turn if that lets them.
+    /// Whether the tasks that a turn wakes run on this thread, before the driver's next turn if it lets them.
     lets_others_first: bool,
-    /// The turn before has left what it had to send until those that it woke have had theirs; how often it may wait for
-    /// them yet, since what they do wakes others.
+    /// The previous turn left its packets unsent until the tasks that it woke have run. This counts how often
+    /// the driver may still wait for them, since they wake others in turn.
     owes: bool,
     waits_left: u32,
-    /// Packets since the driver slept, and whether there was but one between the last two times.
+    /// Packets since the driver slept, and whether there was exactly one between the last two times.
     since_sleep: usize,
     lone: bool,
     capabilities_due: Instant,
-    /// What the device was like when it was asked last, and what it is like.
+    /// The device's abilities when last asked, and now.
     generations: (Option<u64>, Option<u64>),
 }
 
-/// What came to a shard in a turn.
+/// The packets of a shard in one turn.
 #[derive(Debug)]
 struct Packets {
-    /// By its device.
+    /// From its device.
     batch: ReceiveBatch,
-    /// By another shard.
+    /// From another shard.
     taken: VecDeque<Stray>,
-    /// By its device for another shard.
+    /// From its device, for another shard.
     strays: Vec<Stray>,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 enum Turn {
     /// Something was done: there may be more.
     Busy,
-    /// Others have something to do now, and the driver may have more once they have done it.
+    /// Other tasks have something to do now, and the driver may have more once they have done it.
     Others,
     /// Nothing to do before `sleep_until`; the driver is noted as asleep.
     Idle,
@@ -86,7 +87,7 @@ enum Turn {
 pub(crate) struct Sent {
     packets: usize,
     more: bool,
-    /// Whether the stack sent something to itself: others may wait for what came of that.
+    /// Whether the stack sent packets to itself: tasks may wait for what these caused.
     looped: bool,
 }
 
@@ -124,7 +125,7 @@ impl Driver {
         self.lets_others_first = tasks;
         let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
         self.shared.lock().stack.turns = turns;
-        // It gives way of itself, and the runtime's budget would stop it in the middle of what it sends.
+        // The driver yields on its own, and the runtime's budget would interrupt it in the middle of sending.
         coop::unconstrained(poll_fn(|cx| self.poll(cx))).await;
     }
 
@@ -151,14 +152,15 @@ impl Driver {
                 }
             }
         }
-        // That there was nothing is not kept: by the next poll there may be, and only who asks the device is woken by it.
+        // An empty result is not kept: the next poll may find packets, and only a task that polls the device
+        // is woken by it.
         if !self.found_nothing(&received) {
             self.held = Some(received);
         }
         gives_way(cx)
     }
 
-    /// Whether those that were woken have done something since the driver looked, and may have others go on with it.
+    /// Whether the woken tasks have acted since the driver last looked, and may have woken others in turn.
     fn waits_on(&mut self) -> bool {
         let has_calls = std::mem::take(&mut self.shared.lock().driver.has_calls);
         self.waits_left = if has_calls { self.waits_left.saturating_sub(1) } else { 0 };
@@ -176,7 +178,7 @@ impl Driver {
         }
         let worked = received.and_then(|()| self.work(&mut locked.stack, cx, now));
         let busy = worked.unwrap_or_else(|error| {
-            // Another shard may have gone down in order before, and its peer with it.
+            // Another shard may have closed cleanly before, and its peer with it.
             let over = shared.have_finished();
             let why = if over { StackError::Shutdown } else { StackError::Device(Arc::new(error)) };
             locked.stack.go_down(now, why);
@@ -207,7 +209,7 @@ impl Driver {
             Turn::Idle
         };
         if matches!(turn, Turn::Over) {
-            // Before anyone can know of it: who waited for the end may open the device again.
+            // Before anyone can see the end: a task that waited for it may open the device again.
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
@@ -223,12 +225,12 @@ impl Driver {
         turn
     }
 
-    /// Receives what there is, with the device's lock only.
+    /// Receives what is there, under the device's lock alone.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let batch = &mut self.packets.batch;
         batch.clear();
         if self.lets_others_first && self.lone && self.since_sleep == 0 {
-            // Perhaps a request, as the last time: its answer need not wait for a look at what follows.
+            // Probably another single request: its answer need not wait for a look at what follows.
             batch.limit(1);
         }
         let mut device = self.shared.device();
@@ -241,7 +243,7 @@ impl Driver {
         }
     }
 
-    /// Receives, again and again for a moment, until there is something.
+    /// Polls for a short time until something arrives.
     fn receive_spinning(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         for _ in 0..SPINS_PER_POLL {
             let received = self.receive(cx);
@@ -257,7 +259,7 @@ impl Driver {
         received.is_ok() && self.packets.batch.is_empty()
     }
 
-    /// The endpoint's part of a turn; whether there was anything to do.
+    /// The endpoint's part of a turn. Returns whether there was anything to do.
     fn work(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         if self.shared.all().len() > 1 {
             self.shared.inbox.take(&mut self.packets.taken);
@@ -278,7 +280,7 @@ impl Driver {
         Ok(busy || stack.endpoint.has_looped())
     }
 
-    /// Sends what the endpoint has; whether that was anything.
+    /// Sends what the endpoint has. Returns whether there was anything.
     fn send(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(false) };
@@ -290,7 +292,7 @@ impl Driver {
         Ok(sent.packets > 0 || sent.looped)
     }
 
-    /// Sets the timer; whether it has not expired yet.
+    /// Sets the timer. Returns whether it is still running.
     fn sleeps(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(until) = self.sleep_until else { return true };
         let deadline = self.clock.deadline(until);
@@ -302,7 +304,8 @@ impl Driver {
 }
 
 impl Packets {
-    /// Gives them to the endpoint, and takes out what is another's; how many bytes came by the device.
+    /// Gives the packets to the endpoint, and takes out those of other shards. Returns the bytes that came
+    /// from the device.
     fn hand_in(&mut self, stack: &mut State, now: Instant) -> usize {
         for stray in self.taken.drain(..) {
             stack.endpoint.handle_stray(now, &stray);
@@ -321,7 +324,7 @@ impl Packets {
 }
 
 impl Drop for Driver {
-    /// The runtime may drop the task at any time: nobody may wait for a driver that is gone.
+    /// The runtime may drop the task at any time: no call may wait for a driver that is gone.
     fn drop(&mut self) {
         let now = self.shared.now();
         let mut locked = self.shared.lock();
@@ -342,21 +345,21 @@ impl Drop for Driver {
     }
 }
 
-/// Fairness: others of this thread have their turn, and the runtime looks for what arrived.
+/// Yields, so that other tasks of this thread run and the runtime looks for I/O.
 fn gives_way(cx: &Context<'_>) -> Poll<()> {
     cx.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// How long to sleep when `due` is the next deadline. A timer that is set and ends before it is left alone: with
-/// each segment the retransmission timer is stopped and started anew, and one wake-up too many in hundreds of
+/// How long to sleep when `due` is the next deadline. A timer that is set and ends earlier is left alone.
+/// Each segment stops and restarts the retransmission timer, and one extra wake-up in hundreds of
 /// milliseconds costs less than setting tokio's timer, and waking the driver for that, each time.
 fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Option<Instant> {
     let is_early = |set: &Instant| *set > now && due.is_none_or(|due| *set <= due);
     set.filter(is_early).or(due)
 }
 
-/// Asks the device again what it can do.
+/// Asks the device again about its abilities.
 fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
     let asked = shared.device().as_ref().map(|device| (device.capabilities(), device.routes()));
     let Some((capabilities, routes)) = asked else { return };
@@ -365,7 +368,7 @@ fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
     stack.set_device_routes(now, routes);
 }
 
-/// Sends what the endpoint has, until it has no more, the device is full or enough was sent for once.
+/// Sends what the endpoint has until it has no more, the device is full, or enough was sent for one turn.
 pub(crate) fn transmit(
     stack: &mut State,
     device: &mut Box<dyn Device>,
@@ -408,12 +411,12 @@ fn hand_over(
 }
 
 impl Sent {
-    /// All that could be sent now; `looped`: how many packets the stack had sent to itself before.
+    /// All that could be sent now was sent; `looped`: how many packets the stack had sent to itself before.
     fn all(stack: &State, packets: usize, looped: u64) -> Self {
         Self { packets, more: false, looped: stack.endpoint.packets_looped() != looped }
     }
 
-    /// Whether nothing is left that could be sent now, nor anyone to be told of what was.
+    /// Whether nothing is left to send now, and no task is left to notify of what was sent.
     pub(crate) fn is_complete(self) -> bool {
         !self.more && !self.looped
     }
@@ -427,23 +430,24 @@ pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
     }
 }
 
-/// Packets of one batch: they are processed under one lock.
+/// Packets in one batch, processed under one lock.
 const BATCH_PACKETS: usize = 64;
-/// Bytes of one batch: room for 64 packets of the MTU's size or four of 64 KB. With the receive buffer and the reader's own
-/// it stays in a processor's second-level cache.
+/// Bytes in one batch: room for 64 packets of the MTU's size or four of 64 KB. Together with the receive
+/// buffer and the reader's own buffer it fits a processor's second-level cache.
 const BATCH_BYTES: usize = 264 << 10;
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
-/// A batch of as many bytes is part of a stream, whose sender waits for the acknowledgement; of fewer, perhaps a request.
+/// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
+/// may be a request.
 const STREAM_MIN: usize = 32 << 10;
-/// Turns before other tasks of the thread have theirs.
+/// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;
-/// How often the driver waits for tasks that others have woken: who accepts a connection starts a task, which reads the
-/// request, and another perhaps which answers.
+/// How often the driver waits for tasks that other tasks have woken: an accept loop spawns a task, which
+/// reads the request, and perhaps another one answers.
 const WAITS: u32 = 4;
-/// How often the device is asked before other tasks of the thread have their turn: some microseconds.
+/// How often the device is polled before the thread's other tasks run: some microseconds.
 const SPINS_PER_POLL: usize = 16;
-/// How often a device is asked what it can do.
+/// How often a device is asked about its abilities.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! How errors of the core become `std::io::Error`s of the kind that the kernel's sockets would give.
+//! Turns the core's errors into `std::io::Error`s of the kind that the kernel's sockets would give.
 //!
-//! An `io::Error` holds either the number of an operating system's error or an error of one's own, never both. Where the
-//! number says all that the core's error says, and programs look for it ([`io::Error::raw_os_error`]), it is the number: a
-//! reset, a refused connection, a broken pipe, an address in use, a socket that is not connected. [`connection_error`]
-//! finds the core's error again. Everything that says more, which address, which limit, which timeout or what to do, is the
-//! core's error, where `get_ref` and `downcast` find it; its `raw_os_error` is `None`.
+//! An `io::Error` holds either an operating system's error number or a custom error, never both. Where the
+//! number carries all the information of the core's error, and programs look for it
+//! ([`io::Error::raw_os_error`]), it is the number: a reset, a refused connection, a broken pipe, an address
+//! in use, a socket that is not connected. [`connection_error`] recovers the core's error. Everything with
+//! more information (which address, which limit, which timeout, what to do) is the core's error, which
+//! `get_ref` and `downcast` find; its `raw_os_error` is `None`.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use ackclock_core::{
     UdpSocketError, WriteError,
 };
 
-/// Why a stack serves no call any more. Every pending and later call fails with it, inside an [`io::Error`] of kind
-/// [`ErrorKind::NetworkDown`].
+/// Why a stack no longer serves calls. Every pending and later call fails with it, inside an [`io::Error`] of
+/// kind [`ErrorKind::NetworkDown`].
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -39,11 +40,11 @@ pub enum StackError {
     /// [`Stack::shutdown`](crate::Stack::shutdown) was called.
     #[error("the stack has been shut down")]
     Shutdown,
-    /// [`Stack::drain`](crate::Stack::drain) was called: there are no new connections and listeners. Those connections that
-    /// exist know nothing of it.
+    /// [`Stack::drain`](crate::Stack::drain) was called: new connections and listeners are refused. Existing
+    /// connections are not affected.
     #[error("the stack drains: it takes no new connections and listeners")]
     Draining,
-    /// What drove the stack has ended: its tokio runtime, or its [`Port`](crate::Port).
+    /// The stack's driver has ended: its tokio runtime, or its [`Port`](crate::Port).
     #[error("the stack's driver has ended: its runtime was shut down, or its port dropped")]
     DriverGone,
 }
@@ -73,7 +74,7 @@ pub(crate) fn connection(error: ConnectionError) -> io::Error {
     }
 }
 
-/// How the connection ended, if that is what an error of a stream says.
+/// How the connection ended, if a stream's error says so.
 ///
 /// ```
 /// use ackclock::{ConnectionError, connection_error};
@@ -97,7 +98,7 @@ pub fn connection_error(error: &io::Error) -> Option<ConnectionError> {
     }
 }
 
-/// Errors that the operating system has a number for which says it all.
+/// Errors for which the operating system's number carries all the information.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Refused,
@@ -107,7 +108,7 @@ enum Number {
     NotConnected,
 }
 
-/// The error of this number where there are numbers as on Unix, and the core's own elsewhere.
+/// The error of this number on systems with Unix's numbers, and the core's own elsewhere.
 fn os(number: Number, own: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     #[cfg(unix)]
     {
@@ -135,7 +136,7 @@ fn os(number: Number, own: impl Into<Box<dyn std::error::Error + Send + Sync>>) 
 
 pub(crate) fn connect(error: ConnectError) -> io::Error {
     let kind = match error {
-        // Nothing listens on port 0: what a SYN to it would find out.
+        // Nothing can listen on port 0: a SYN to it would only find that out.
         ConnectError::InvalidRemote(remote) if remote.port() == 0 => return os(Number::Refused, error),
         ConnectError::InvalidRemote(_) => ErrorKind::NetworkUnreachable,
         ConnectError::NoLocalAddress(_) | ConnectError::NotLocal(_) | ConnectError::AddressInUse(_) => {
@@ -212,8 +213,8 @@ pub(crate) fn ttl(ttl: u32) -> io::Result<u8> {
     ttl.ok_or_else(|| out_of_range("ttl", "1 to 255"))
 }
 
-/// The smallest buffers that a socket can be given; what is less is raised to it, as Linux does (by what `getsockopt` says of a
-/// buffer of one byte on x86-64).
+/// The smallest buffers of a socket. Smaller sizes are raised to these, as on Linux (by what `getsockopt`
+/// reports for a buffer of one byte on x86-64).
 pub(crate) const SEND_BUFFER_LEAST: usize = 4608;
 pub(crate) const RECEIVE_BUFFER_LEAST: usize = 2304;
 
@@ -225,12 +226,12 @@ pub(crate) fn receive_buffer(size: u32) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX).max(RECEIVE_BUFFER_LEAST)
 }
 
-/// A value that an option does not take.
+/// A value that an option does not accept.
 pub(crate) fn out_of_range(option: &'static str, range: &'static str) -> io::Error {
     self::option(OptionError::OutOfRange { option, range })
 }
 
-/// The connection behind a handle is no longer known to the endpoint.
+/// The endpoint no longer knows the connection of this handle.
 pub(crate) fn not_connected() -> io::Error {
     os(Number::NotConnected, ReadError::NotConnected)
 }
@@ -238,7 +239,8 @@ pub(crate) fn not_connected() -> io::Error {
 fn connection_kind(error: ConnectionError) -> ErrorKind {
     match error {
         ConnectionError::TimedOut | ConnectionError::KeepaliveTimedOut => ErrorKind::TimedOut,
-        // As the kernel does: a port or protocol that nobody serves refuses, all else on the way is unreachable.
+        // As the kernel does: an unserved port or protocol refuses, and every other error on the path means
+        // unreachable.
         ConnectionError::Unreachable(IcmpError::Port | IcmpError::Protocol) => ErrorKind::ConnectionRefused,
         ConnectionError::Unreachable(IcmpError::Network) => ErrorKind::NetworkUnreachable,
         ConnectionError::Unreachable(_) => ErrorKind::HostUnreachable,

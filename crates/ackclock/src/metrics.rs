@@ -1,4 +1,4 @@
-//! [`Metrics`]: a stack in numbers that have names.
+//! [`Metrics`]: a stack's named numbers.
 
 use std::fmt;
 
@@ -7,11 +7,12 @@ use ackclock_core::{Connection, Counters, State as Tcp};
 use crate::Stack;
 use crate::state::{Phase, State};
 
-/// What a stack counts and uses at one moment, by name: for those who collect numbers without asking what each is. The same
-/// numbers as fields are [`Stack::counters`] and [`Stack::info`].
+/// A stack's counters and gauges at one moment, by name: for collectors that need not know each number.
+/// [`Stack::counters`] and [`Stack::info`] have the same numbers as fields.
 ///
-/// Displayed, it is the text that OpenMetrics 1.0 describes (`application/openmetrics-text; version=1.0.0; charset=utf-8`) and
-/// Prometheus reads: each name with `ackclock_` before it, and counters with `_total` behind it.
+/// Displayed, it is text in the OpenMetrics 1.0 format (`application/openmetrics-text; version=1.0.0;
+/// charset=utf-8`), which Prometheus reads: each name is prefixed with `ackclock_`, and counters end in
+/// `_total`.
 ///
 /// ```
 /// # use ackclock::{MetricKind, Stack};
@@ -27,7 +28,7 @@ use crate::state::{Phase, State};
 /// # Ok(()) }
 /// ```
 ///
-/// Names keep their meaning; later versions may have more.
+/// Names keep their meaning; later versions may add more.
 ///
 #[doc = include_str!("metrics.md")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,15 +41,15 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// What it is called, in lower case with underscores; a gauge with a unit ends with it.
+    /// Its name, in lower case with underscores; the name of a gauge with a unit ends with the unit.
     pub name: &'static str,
     /// How it changes.
     pub kind: MetricKind,
-    /// What one is: `"bytes"`; empty where things are counted, which the name says.
+    /// Its unit: `"bytes"`; empty for a count, whose name says what is counted.
     pub unit: &'static str,
-    /// What it is, in a sentence.
+    /// A sentence that describes it.
     pub help: &'static str,
-    /// What it is now.
+    /// Its present value.
     pub value: u64,
 }
 
@@ -56,13 +57,13 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// It counts from zero since the stack began, and never goes back.
+    /// Counts from zero since the stack started, and never decreases.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
 }
 
-/// A gauge: its name, its unit, what it is, and where it comes from.
+/// A gauge: its name, unit, description and source.
 struct Gauge(&'static str, &'static str, &'static str, fn(&State) -> u64);
 
 const GAUGES: [Gauge; 10] = [
@@ -105,7 +106,8 @@ const GAUGES: [Gauge; 10] = [
 ];
 
 impl Stack {
-    /// What the stack counts and uses, by name; displayed, in the format of Prometheus. It looks at every connection.
+    /// The stack's counters and gauges by name; displayed, in the format of Prometheus. Looks at every
+    /// connection.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.shared.look(|state| Metrics {
@@ -116,7 +118,7 @@ impl Stack {
 }
 
 impl Metrics {
-    /// Every number, gauges first, in an order that stays.
+    /// Every number, gauges first, in a stable order.
     pub fn iter(&self) -> impl Iterator<Item = Metric> + '_ {
         let gauges = GAUGES.iter().zip(self.gauges).map(|(&Gauge(name, unit, help, _), value)| Metric {
             name,
@@ -135,7 +137,7 @@ impl Metrics {
         gauges.chain(counters)
     }
 
-    /// The number with this name, the one without `ackclock_` and `_total`.
+    /// The number with this name, without `ackclock_` and `_total`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.iter().find(|metric| metric.name == name).map(|metric| metric.value)
@@ -175,7 +177,7 @@ impl serde::Serialize for Metrics {
     }
 }
 
-/// How many connections are in one of these states.
+/// The number of connections in these states.
 fn connections(state: &State, counts: fn(Tcp) -> bool) -> u64 {
     let is_counted = |&(_, connection): &(_, &Connection)| counts(connection.state());
     state.endpoint.connections().filter(is_counted).count() as u64

@@ -1,17 +1,20 @@
 //! Models: whole stacks under a scheduler that chooses the order in which threads take locks.
 //!
-//! A model is two stacks on a cable of memory and a program. Drivers and the program's tasks are shuttle's, and so are the
-//! locks and counters of this crate ([`sync`](crate::sync)). Time stands, so no timer saves who was not woken: a lost
-//! wake-up is a deadlock, which shuttle reports with the schedule that led to it.
+//! A model is two stacks on a cable in memory, and a program. Drivers and the program's tasks run on shuttle,
+//! and so do the locks and counters of this crate ([`sync`](crate::sync)). Time stands still, so no timer
+//! rescues a task that was not woken: a lost wake-up is a deadlock, which shuttle reports with the schedule
+//! that led to it.
 //!
-//! Why shuttle and not loom: what may be lost here is a wake-up between a task, a driver, a device and another shard, each of
-//! which is right by itself. So the models run the crate's own calls, drivers and endpoints, some hundred steps long, of which no
-//! tool tries all orders; loom would need models of them instead, and those would be right where the code may not
-//! be. What loom can do besides is to reorder relaxed loads and stores. All that is handed over here is under a mutex,
-//! and the counters decide nothing but the order of turns and when all shards have finished, which is re-read under a lock.
+//! Why shuttle and not loom: the bug to find is a wake-up lost between a task, a driver, a device and another
+//! shard, each of which is correct alone. So the models run the crate's real calls, drivers and endpoints,
+//! some hundred steps long, which is too long for any tool to try all orders. Loom would need simplified
+//! models instead, which could be correct where the code is not. Loom can also reorder relaxed loads and
+//! stores, but all data here is handed over under a mutex; the counters decide only the order of turns and
+//! when all shards have finished, and the latter is read again under a lock.
 //!
-//! Schedules are random (each step another thread with the same chance) and by priorities with few changes (PCT), which finds an
-//! error that needs d of them with a known chance (Burckhardt and others, ASPLOS 2010; not read).
+//! Schedules are random (each step picks a thread with equal chance) or by priorities with few changes (PCT),
+//! which finds an error that needs d changes with a known probability (Burckhardt and others, ASPLOS 2010;
+//! not read).
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg ackclock_shuttle" cargo test -p ackclock --lib models::
@@ -31,7 +34,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::driver::Driver;
 use crate::{Stack, TcpStream};
 
-/// Two stacks and what drives them.
+/// Two stacks and their drivers.
 struct Hosts {
     client: Stack,
     server: Stack,
@@ -39,14 +42,14 @@ struct Hosts {
     drivers: Vec<JoinHandle<()>>,
 }
 
-/// What a model's stacks are like.
+/// The parameters of a model's stacks.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     /// Whether drivers take turns with the tasks, as on a runtime of one thread.
     beside_tasks: bool,
     /// How many packets the cable holds in each direction.
     cable_packets: usize,
-    /// Whether the server has two queues, and gets packets by the wrong one.
+    /// Whether the server has two queues, and gets packets on the wrong one.
     shards: bool,
 }
 
@@ -64,7 +67,7 @@ impl Hosts {
         Self { client, server, cables, drivers }
     }
 
-    /// The devices are taken away, and the drivers end.
+    /// The devices are removed, and the drivers end.
     async fn end(self) {
         drop((self.client, self.server));
         self.cables.iter().for_each(Cable::unplug);
@@ -83,7 +86,8 @@ fn started(builder: crate::StackBuilder, shape: Shape, drivers: &mut Vec<JoinHan
     stack
 }
 
-/// One device made of a peer's queues: what is sent goes by each in turn, so that a peer with two gets half at the wrong one.
+/// One device made of a peer's queues. It sends on each in turn, so a peer with two gets half of its packets
+/// on the wrong one.
 #[derive(Debug)]
 struct Spread {
     queues: Vec<MemoryDevice>,
@@ -117,12 +121,13 @@ impl Device for Spread {
     }
 }
 
-/// Runs a model under many schedules, for drivers of both kinds. `ACKCLOCK_SCHEDULES` says how many of each kind, of a thousand.
+/// Runs a model under many schedules, for both kinds of driver. `ACKCLOCK_SCHEDULES` sets the number for each
+/// kind; the default is a thousand.
 fn model<F>(shards: bool, program: fn(Hosts) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
-    // Only its clock is used, which stands: timers are set and never expire.
+    // Only its clock is used, which stands still: timers are set and never expire.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     let _entered = runtime.enter();
@@ -141,14 +146,14 @@ where
 fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
-    // That it takes relaxed counters for strict ones: see above.
+    // It treats relaxed counters as strict ones: see above.
     config.silence_warnings = true;
     config
 }
 
-/// The same schedules each time; one that fails is printed, too.
+/// The same schedules each time. A schedule that fails is printed, too.
 const SEED: u64 = 1;
-/// Changes of priority, at most.
+/// The most changes of priority.
 const CHANGES: usize = 3;
 
 async fn joined(hosts: &Hosts) -> (TcpStream, TcpStream) {
@@ -187,7 +192,7 @@ fn a_packet_at_the_wrong_shard_wakes_the_right_one() {
     model(true, exchange);
 }
 
-/// Two tasks wait for one stream, and a third that is dropped.
+/// Two tasks wait for one stream, and a third one is dropped.
 async fn two_readers(hosts: Hosts) {
     let (mut ours, theirs) = joined(&hosts).await;
     let theirs = std::sync::Arc::new(theirs);
@@ -237,7 +242,7 @@ fn each_of_two_tasks_that_accept_on_two_shards_gets_a_connection() {
     model(true, two_accepts);
 }
 
-/// More than both buffers hold, so that the writer has to be woken, too.
+/// More than both buffers hold, so the writer must be woken, too.
 async fn much(hosts: Hosts) {
     const BYTES: usize = 200_000;
     let (mut ours, mut theirs) = joined(&hosts).await;
@@ -261,7 +266,7 @@ fn a_writer_that_waits_for_room_is_woken() {
     model(false, much);
 }
 
-/// The device goes away under tasks that wait.
+/// The device is removed while tasks wait.
 async fn unplugged(hosts: Hosts) {
     let (mut ours, mut theirs) = joined(&hosts).await;
     let cables = hosts.cables.clone();

@@ -1,5 +1,5 @@
-//! Addresses as sockets show and take them: v4-mapped ones on a socket of IPv6 (RFC 4291 §2.5.5.2, RFC 3493 §3.7), which never
-//! stand in a packet; and unspecified ones as a destination, which mean this host.
+//! Addresses as sockets show and take them: v4-mapped ones on an IPv6 socket (RFC 4291 §2.5.5.2, RFC 3493
+//! §3.7), which never appear in a packet; and unspecified ones as a destination, which mean this host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,12 +7,12 @@ use ackclock_core::ListenAddr;
 
 use crate::state::State;
 
-/// What packets carry: a v4-mapped address is the IPv4 address in it.
+/// An address as packets carry it: the IPv4 address for a v4-mapped one.
 pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
     SocketAddr::new(addr.ip().to_canonical(), addr.port())
 }
 
-/// Whether an address is IPv4's in the form of IPv6.
+/// Whether an address is v4-mapped.
 pub(crate) fn is_mapped(ip: IpAddr) -> bool {
     ip.is_ipv6() && ip.to_canonical().is_ipv4()
 }
@@ -25,14 +25,14 @@ pub(crate) fn shown(addr: SocketAddr, mapped: bool) -> SocketAddr {
     }
 }
 
-/// What a listener listens on, as a socket shows it: what takes both families is IPv6's wildcard.
+/// The address of a listener as a socket shows it: a listener for both families has IPv6's wildcard.
 pub(crate) fn listened(addr: ListenAddr, mapped: bool) -> SocketAddr {
     let ip = addr.addr.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
     shown(SocketAddr::new(ip, addr.port.unwrap_or(0)), mapped)
 }
 
-/// What is to be listened on or bound to: `0.0.0.0` stands for any address of IPv4, `::` for any of either family unless it is
-/// to be `only_v6`.
+/// The address to listen on or bind to: `0.0.0.0` stands for any IPv4 address, `::` for any of either family,
+/// or of IPv6 if `only_v6`.
 pub(crate) fn local(ip: IpAddr, only_v6: bool) -> Option<IpAddr> {
     match ip {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) if !only_v6 => None,
@@ -40,7 +40,7 @@ pub(crate) fn local(ip: IpAddr, only_v6: bool) -> Option<IpAddr> {
     }
 }
 
-/// Whom to connect to: an unspecified address is this host, by its first address of the family.
+/// The address to connect to: an unspecified address is this host, by its first address of the family.
 pub(crate) fn remote(state: &State, addr: SocketAddr) -> SocketAddr {
     let addr = canonical(addr);
     let same = |own: &IpAddr| own.is_ipv4() == addr.is_ipv4();

@@ -1,4 +1,4 @@
-//! What a stack knows of its network, and what of that changes while it runs: addresses, routes, MTU.
+//! A stack's network, which can change while it runs: addresses, routes, MTU.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,23 +14,23 @@ use crate::{BuildError, Cidr, NoRoute, error};
 pub(crate) struct Network {
     /// Local addresses.
     pub(crate) addresses: Vec<Cidr>,
-    /// Those of them that are used only where there is no other.
+    /// The local addresses that are used only where there is no other.
     deprecated: Vec<IpAddr>,
-    /// `None`: the device leads everywhere.
+    /// `None`: every destination goes to the device.
     routes: Option<Vec<Route>>,
     /// Largest IP packet that the device carries.
     device_mtu: usize,
-    /// The routes of a device that is several.
+    /// The routes of a device that consists of several.
     links: Vec<DeviceRoute>,
-    /// Largest IP packet that is wanted.
+    /// The program's bound on IP packets.
     mtu_max: Option<usize>,
 }
 
-/// A network that the device leads to.
+/// A network reached through the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) destination: Cidr,
-    /// The local address from which it is reached, if that is not left to the rules.
+    /// The local address to use for it, unless the rules choose.
     pub(crate) source: Option<IpAddr>,
 }
 
@@ -44,7 +44,7 @@ impl Network {
         Self { addresses, deprecated: Vec::new(), routes, device_mtu, links, mtu_max: None }
     }
 
-    /// Whether a route leads to `remote`. Without routes the device leads everywhere.
+    /// Whether a route leads to `remote`. Without routes every destination goes to the device.
     pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
         let Some(routes) = &self.routes else { return Ok(()) };
         let mut known = routes.iter().map(|route| &route.destination).chain(&self.addresses);
@@ -129,7 +129,7 @@ impl State {
         Ok(())
     }
 
-    /// The device carries packets of this size now.
+    /// The device now carries packets of this size.
     pub(crate) fn set_device_mtu(&mut self, now: Instant, mtu: usize) {
         if self.network.device_mtu != mtu {
             self.network.device_mtu = mtu;
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// The device has these routes now.
+    /// The device now has these routes.
     pub(crate) fn set_device_routes(&mut self, now: Instant, links: Vec<DeviceRoute>) {
         if self.network.links != links {
             self.network.links = links;
@@ -149,7 +149,7 @@ impl State {
         self.network.mtu()
     }
 
-    /// Tells a new endpoint of all of it.
+    /// Configures a new endpoint with all of it.
     pub(crate) fn tell_network(&mut self) {
         self.tell_addresses();
         self.tell_routes();

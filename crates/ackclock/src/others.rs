@@ -12,15 +12,15 @@ use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
 use crate::waiters::WaitList;
 
-/// Receives what arrives and is not the stack's own: every protocol but TCP, ICMP and UDP that the stack answers for;
-/// TCP to addresses that are neither the stack's nor listened on; errors about connections that it does not have;
-/// fragments. Got from [`Stack::other_packets`](crate::Stack::other_packets).
+/// Receives arriving packets that are not the stack's own: protocols other than the TCP, ICMP and UDP that
+/// the stack handles; TCP to addresses that are neither the stack's nor listened on; errors about connections
+/// that it does not have; fragments. [`Stack::other_packets`](crate::Stack::other_packets) returns it.
 ///
-/// The packets are as the device gave them, checked for nothing but the lengths of their IP header: sources may be forged,
-/// checksums wrong. What waits is bounded by [`StackBuilder::other_packets`](crate::StackBuilder::other_packets) and the
-/// memory budget; what comes then is dropped and counted
-/// ([`Counters::dropped_other_full`](crate::Counters::dropped_other_full)), as by a full interface. Dropping the receiver
-/// closes the channel: from then on the stack does with such packets what it does without one.
+/// The packets are as the device delivered them. Only the lengths in their IP header are checked: sources may
+/// be forged, checksums wrong. [`StackBuilder::other_packets`](crate::StackBuilder::other_packets) and the
+/// memory budget bound the waiting packets; beyond that, packets are dropped and counted
+/// ([`Counters::dropped_other_full`](crate::Counters::dropped_other_full)), as by a full interface. Dropping
+/// the receiver closes the channel: from then on the stack treats such packets as it does without one.
 ///
 /// ```
 /// use ackclock::{OtherPacket, Stack};
@@ -47,21 +47,21 @@ pub struct OtherReceiver {
     shared: Handle,
 }
 
-/// Sends whole IP packets of any kind and from any address. Cloning gives another sender of the same stack.
+/// Sends whole IP packets of any kind from any address. Cloning gives another sender for the same stack.
 ///
-/// A checksum of TCP or UDP that is labelled as unfinished is finished, and a packet with a segment size is cut, so that what
-/// was received from one stack can be sent from another as it is. The IP header is taken at its word.
+/// A TCP or UDP checksum labelled as unfinished is completed, and a packet with a segment size is split, so
+/// packets received from one stack can be sent from another as they are. The IP header is not checked.
 #[derive(Clone)]
 pub struct OtherSender {
     shared: Handle,
 }
 
-/// Who waits at the channel of other packets.
+/// The tasks that wait at the channel of other packets.
 #[derive(Debug, Default)]
 pub(crate) struct OtherSlot {
     pub(crate) receive: WaitList,
     pub(crate) send: WaitList,
-    /// Whether the channel exists and nobody has taken it.
+    /// Whether the channel exists and neither end has been taken.
     pub(crate) free: bool,
 }
 
@@ -103,7 +103,7 @@ impl Drop for OtherReceiver {
 }
 
 impl OtherSender {
-    /// Sends a packet, when as many others have left as there must be.
+    /// Sends a packet, after waiting for room.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
@@ -154,7 +154,7 @@ impl State {
         Poll::Ready(self.endpoint.send_other(now, packet).map_err(error::other))
     }
 
-    /// The two ends of the channel, if there is one and nobody has them.
+    /// The two ends of the channel, if it exists and they have not been taken.
     pub(crate) fn take_others(&mut self) -> bool {
         std::mem::take(&mut self.others.free)
     }

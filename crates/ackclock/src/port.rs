@@ -1,4 +1,4 @@
-//! [`Port`]: a stack driven by someone else, a simulator for instance.
+//! [`Port`]: a stack driven by other code, for instance a simulator.
 
 use std::task::{Context, Poll, Waker};
 
@@ -10,11 +10,11 @@ use crate::shards::ShardRef;
 use crate::shared::Locked;
 use crate::state::Phase;
 
-/// The other side of a [`StackBuilder::detached`](crate::StackBuilder::detached) stack: packets and time go in, packets
-/// and deadlines come out, in the shape of [`ackclock_core::Endpoint`]. No clock, timer or device is touched
-/// but what the holder supplies; the same seed and the same calls give the same packets.
+/// The other side of a [`StackBuilder::detached`](crate::StackBuilder::detached) stack: packets and time go
+/// in, packets and deadlines come out, in the shape of [`ackclock_core::Endpoint`]. It uses no clock, timer
+/// or device except those that its owner supplies; the same seed and the same calls give the same packets.
 ///
-/// Tasks that wait for what happened are woken by these calls. Dropping the port fails every pending call.
+/// These calls wake the tasks that wait for their effects. Dropping the port fails every pending call.
 ///
 /// ```
 /// use ackclock::{Clock, Instant, Limits, Stack};
@@ -34,7 +34,7 @@ use crate::state::Phase;
 /// let mut connect = Box::pin(stack.connect("10.0.0.2:80".parse()?));
 /// assert!(connect.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 ///
-/// // The SYN waits to be sent, and then to be sent again.
+/// // The SYN waits to be sent, and later to be sent again.
 /// let limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
 /// assert!(port.poll_transmit(Instant::ZERO, limits, |syn| assert_eq!(syn.payload_len(), 0)));
 /// assert!(!port.poll_transmit(Instant::ZERO, limits, |_| unreachable!()));
@@ -56,12 +56,12 @@ impl Port {
         self.turn(now, |locked| locked.stack.endpoint.handle_packet(now, packet, meta));
     }
 
-    /// Time has come for some timer; a spurious call does nothing.
+    /// A timer may be due; a spurious call does nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.turn(now, |locked| locked.stack.handle_timeout(now));
     }
 
-    /// When `handle_timeout` is to be called next, at the latest.
+    /// The latest time for the next call of `handle_timeout`.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.shared.look(|state| state.poll_timeout())
@@ -87,13 +87,13 @@ impl Port {
     /// send, or an earlier deadline.
     pub fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut locked = self.shared.lock();
-        // A call that left something to do took the mark of the parked driver away.
+        // A call that left something to do has cleared the mark of the parked driver.
         let worked = locked.driver.unpark().is_none();
         locked.driver.park(cx.waker(), None);
         if worked { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether the stack has closed: nothing will be sent any more.
+    /// Whether the stack has closed: it will send nothing more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.look(|state| matches!(state.phase, Phase::Down(_)))

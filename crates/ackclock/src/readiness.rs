@@ -1,7 +1,7 @@
-//! What to wait for, and what is ready: tokio's types where it has them.
+//! Interest and readiness: tokio's types where it has them.
 //!
-//! They come with tokio's feature `net`, which it has on no WebAssembly. There, types of the same names have the same methods,
-//! so a program is written once, with `ackclock::{Interest, Ready}`.
+//! They come with tokio's feature `net`, which no WebAssembly target has. There, types with the same names
+//! have the same methods, so one program works with both through `ackclock::{Interest, Ready}`.
 
 #[cfg(not(target_family = "wasm"))]
 pub use tokio::io::{Interest, Ready};
@@ -18,11 +18,11 @@ mod own {
     use std::fmt;
     use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
-    /// What to wait for: stands in for tokio's `Interest`, which is missing here.
+    /// The events to wait for. Replaces tokio's `Interest`, which is missing here.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub struct Interest(u8);
 
-    /// What is ready: stands in for tokio's `Ready`, which is missing here.
+    /// The events that are ready. Replaces tokio's `Ready`, which is missing here.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Ready(u8);
 
@@ -34,19 +34,19 @@ mod own {
         /// An error.
         pub const ERROR: Self = Self(1 << 5);
 
-        /// Whether it is in reading.
+        /// Whether it includes reading.
         #[must_use]
         pub const fn is_readable(self) -> bool {
             self.0 & Self::READABLE.0 != 0
         }
 
-        /// Whether it is in writing.
+        /// Whether it includes writing.
         #[must_use]
         pub const fn is_writable(self) -> bool {
             self.0 & Self::WRITABLE.0 != 0
         }
 
-        /// Whether it is in errors.
+        /// Whether it includes errors.
         #[must_use]
         pub const fn is_error(self) -> bool {
             self.0 & Self::ERROR.0 != 0
@@ -62,7 +62,7 @@ mod own {
             Self(self.0 | other.0)
         }
 
-        /// This without the other; `None` if nothing is left.
+        /// This one without the other; `None` if nothing is left.
         #[must_use]
         pub fn remove(self, other: Self) -> Option<Self> {
             Some(Self(self.0 & !other.0)).filter(|left| left.0 != 0)
@@ -76,9 +76,9 @@ mod own {
         pub const READABLE: Self = Self(1);
         /// There is room to write.
         pub const WRITABLE: Self = Self(1 << 1);
-        /// Nothing more comes.
+        /// No more data will arrive.
         pub const READ_CLOSED: Self = Self(1 << 2);
-        /// Nothing more can be written.
+        /// No more data can be written.
         pub const WRITE_CLOSED: Self = Self(1 << 3);
         /// There is an error.
         pub const ERROR: Self = Self(1 << 5);
@@ -91,25 +91,25 @@ mod own {
             self == Self::EMPTY
         }
 
-        /// Whether a read would not wait, be it for the end of the stream.
+        /// Whether a read would return at once, even with the end of the stream.
         #[must_use]
         pub fn is_readable(self) -> bool {
             self & (Self::READABLE | Self::READ_CLOSED) != Self::EMPTY
         }
 
-        /// Whether a write would not wait, be it for an error.
+        /// Whether a write would return at once, even with an error.
         #[must_use]
         pub fn is_writable(self) -> bool {
             self & (Self::WRITABLE | Self::WRITE_CLOSED) != Self::EMPTY
         }
 
-        /// Whether nothing more comes.
+        /// Whether no more data will arrive.
         #[must_use]
         pub fn is_read_closed(self) -> bool {
             self & Self::READ_CLOSED != Self::EMPTY
         }
 
-        /// Whether nothing more can be written.
+        /// Whether no more data can be written.
         #[must_use]
         pub fn is_write_closed(self) -> bool {
             self & Self::WRITE_CLOSED != Self::EMPTY

@@ -1,4 +1,4 @@
-//! What stands for addresses: [`ToSocketAddrs`].
+//! [`ToSocketAddrs`]: types that stand for addresses.
 
 use std::future::{Future, ready};
 use std::io::{self, ErrorKind};
@@ -9,12 +9,12 @@ use crate::{Stack, TcpListener, TcpStream};
 /// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind) take: addresses,
 /// addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"`, `("example.com", 80)`).
 ///
-/// With the feature `dns` a stack with name servers (`StackBuilder::name_servers`) resolves names through itself, and
-/// connects as RFC 8305 says: the families race. Without name servers, and with the feature `resolve`,
-/// `tokio::net::lookup_host` resolves them by the host's own resolver, over the kernel's network, and the addresses are tried
-/// one after the other, as tokio does.
+/// With the feature `dns`, a stack with name servers (`StackBuilder::name_servers`) resolves names itself,
+/// and connects as in RFC 8305: the families race. Without name servers, and with the feature `resolve`,
+/// `tokio::net::lookup_host` asks the host's own resolver, over the kernel's network, and the addresses are
+/// tried one after the other, as tokio does.
 ///
-/// The same types implement it as tokio's trait of this name. No others can: it is sealed.
+/// The same types implement tokio's trait of this name. The trait is sealed, so no others can.
 ///
 /// ```
 /// # use ackclock::{Stack, TcpListener, TcpStream};
@@ -67,7 +67,7 @@ pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Resul
     lookup(host, port).await
 }
 
-/// Tries the addresses one after the other; the last error stands.
+/// Tries the addresses one after the other. If all fail, the last error is returned.
 async fn first<T, F>(addrs: Vec<SocketAddr>, mut attempt: impl FnMut(SocketAddr) -> F) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
@@ -158,7 +158,7 @@ impl Resolve for (String, u16) {
     }
 }
 
-/// The addresses of a name by the host's resolver.
+/// The addresses of a name, from the host's resolver.
 #[cfg(all(feature = "resolve", not(target_family = "wasm")))]
 async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host((host, port)).await?.collect())

@@ -1,22 +1,23 @@
-//! The shards of a stack: one for each queue of its device, and what is done on all of them.
+//! The shards of a stack: one for each queue of its device, and the operations that involve all of them.
 //!
-//! A shard ([`Shared`]) is a queue, an endpoint behind a lock of its own, and a driver. A stack with one device is one shard,
-//! and all here comes down to it. With several queues, a connection lives where its packets arrive: an accepted one at the
-//! shard where its SYN came, one that is opened at the next in turn, whose queue it leaves by and is answered by. Its stream
-//! holds a [`Handle`] of that shard, so that reading, writing and waiting touch no other.
+//! A shard ([`Shared`]) is a queue, an endpoint behind its own lock, and a driver. A stack with one device is
+//! a single shard. With several queues, a connection lives where its packets arrive: an accepted one on the
+//! shard that received its SYN; an opened one on the next shard in turn, whose queue it leaves by, and which
+//! receives the answers. Its stream holds a [`Handle`] of that shard, so reading, writing and waiting touch
+//! no other.
 //!
-//! What is the stack's own is on each shard, or on the first:
+//! State that belongs to the whole stack is on each shard, or on the first:
 //!
 //! | what | where |
 //! |---|---|
-//! | addresses, routes, MTU, keys, phase | on each, told in one order ([`Handle::ordered`]) |
+//! | addresses, routes, MTU, keys, phase | on each, changed in one order ([`Handle::ordered`]) |
 //! | listeners | a part on each, with its share of the bounds (`listener::parts`) |
 //! | bound ports | decided by the first, noted by the others |
 //! | names of connections, memory budget, whether SYN cookies are out | shared by the endpoints themselves |
 //! | UDP, other packets, fragments, echo replies | the first |
 //!
-//! A packet that arrives at another shard is put into its [`Inbox`], and the driver there is woken. No shard's lock is taken
-//! under another's.
+//! A packet for another shard goes into that shard's [`Inbox`], and its driver is woken. No shard's lock is
+//! taken under another's.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -36,18 +37,18 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 #[derive(Debug)]
 pub(crate) struct Shards {
     list: Box<[Shared]>,
-    /// Held while something is done on one after the other.
+    /// Held while an operation runs on one shard after the other.
     order: Mutex<()>,
     handles: AtomicUsize,
-    /// How many have nothing left to finish.
+    /// The number of shards with nothing left to finish.
     finished: AtomicUsize,
-    /// How many connections have been opened.
+    /// The number of connections opened so far.
     opened: AtomicUsize,
     #[cfg(feature = "dns")]
     resolver: std::sync::OnceLock<crate::dns::Resolver>,
 }
 
-// As `Shared` is; what resolves names is asked again after a panic, and has locks of its own.
+// As `Shared` is; the resolver is asked again after a panic, and has its own locks.
 impl std::panic::UnwindSafe for Shards {}
 impl std::panic::RefUnwindSafe for Shards {}
 
@@ -58,11 +59,11 @@ pub(crate) struct ShardRef {
     index: usize,
 }
 
-/// A counted reference of a stack, listener or stream: the stack closes when the last one is dropped.
+/// A counted reference held by a stack, listener or stream: the stack closes when the last one is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle(ShardRef);
 
-/// Packets that arrived at other shards and are this one's.
+/// Packets for this shard that arrived at others.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Mutex<VecDeque<Stray>>,
@@ -88,7 +89,7 @@ impl Shards {
         })
     }
 
-    /// A reference of each.
+    /// A reference to each.
     pub(crate) fn refs(self: &Arc<Self>) -> impl Iterator<Item = ShardRef> + '_ {
         (0..self.list.len()).map(|index| ShardRef { shards: Arc::clone(self), index })
     }
@@ -105,12 +106,12 @@ impl ShardRef {
         self.all().iter().enumerate().filter(move |(index, _)| *index != own).map(|(_, shard)| shard)
     }
 
-    /// Counts of all shards.
+    /// The sum of all shards' counters.
     pub(crate) fn counters(&self) -> Counters {
         self.all().iter().map(Shared::counters).fold(Counters::default(), Counters::plus)
     }
 
-    /// Gives packets to the shards that they are for.
+    /// Passes packets to the shards that own their connections.
     pub(crate) fn hand_over(&self, strays: &mut Vec<Stray>) {
         for stray in strays.drain(..) {
             let Some(to) = self.all().get(stray.to()) else { continue };
@@ -120,7 +121,7 @@ impl ShardRef {
         }
     }
 
-    /// This shard has nothing left to finish, which it says once; whether none has.
+    /// Reports, once, that this shard has nothing left to finish. Returns whether that holds for all.
     pub(crate) fn finish(&self, said: &mut bool) -> bool {
         if !std::mem::replace(said, true) {
             self.shards.finished.fetch_add(1, Ordering::AcqRel);
@@ -133,7 +134,7 @@ impl ShardRef {
         self.shards.finished.load(Ordering::Acquire) >= self.all().len()
     }
 
-    /// This shard is down: so is the stack. Where all have finished, the others see so themselves.
+    /// This shard is down, and so is the stack. If all have finished, the others notice by themselves.
     pub(crate) fn spread(&self, why: &StackError) {
         for other in self.others() {
             match why {
@@ -162,7 +163,7 @@ impl Handle {
         self.0.clone()
     }
 
-    /// What resolves names through the stack, if it has name servers; made when it is needed first.
+    /// The resolver that works through the stack, if it has name servers; made on first use.
     #[cfg(feature = "dns")]
     pub(crate) fn resolver(&self) -> std::io::Result<Option<&crate::dns::Resolver>> {
         let shards = &self.0.shards;
@@ -171,24 +172,24 @@ impl Handle {
             if names.servers.is_empty() {
                 return Ok(None);
             }
-            // Another that was made meanwhile is as good.
+            // If another was made meanwhile, it will do.
             let _ = shards.resolver.set(crate::dns::Resolver::new(names, Arc::downgrade(shards))?);
         }
         Ok(shards.resolver.get())
     }
 
-    /// Which of the stack's shards it is.
+    /// The index of this shard.
     pub(crate) fn index(&self) -> usize {
         self.0.index
     }
 
-    /// The same stack by another of its shards.
+    /// The same stack through another of its shards.
     pub(crate) fn at(&self, index: usize) -> Self {
         Self::new(ShardRef { index, ..self.0.clone() })
     }
 
-    /// All shards, beginning with the one whose turn it is to open a connection, or always with the same for a `server` of
-    /// which something is remembered there.
+    /// All shards, starting with the one whose turn it is to open a connection. For a `server` about which a
+    /// shard remembers something, it is always the same shard.
     pub(crate) fn in_turn(&self, server: Option<IpAddr>) -> impl ExactSizeIterator<Item = usize> + use<> {
         let count = self.all().len();
         let first = match server {
@@ -199,7 +200,7 @@ impl Handle {
         (0..count).map(move |step| (first % count + step) % count)
     }
 
-    /// Does something on each shard, the first before the others; the first one's result.
+    /// Runs an operation on each shard, the first one before the others. Returns the first one's result.
     pub(crate) fn each<R>(&self, mut f: impl FnMut(&mut State, Instant) -> R) -> R {
         self.ordered(|shards| {
             let result = shards.on(0, &mut f);
@@ -208,8 +209,8 @@ impl Handle {
         })
     }
 
-    /// Does something on several shards, one after the other, while no other such thing is done: all see them in one order.
-    /// Who waits for it is woken at the end.
+    /// Runs an operation on several shards, one after the other, while no other such operation runs: all see
+    /// them in one order. Waiting tasks are woken at the end.
     pub(crate) fn ordered<R>(&self, f: impl FnOnce(&mut Ordered<'_>) -> R) -> R {
         let shards = &*self.0.shards;
         let several = shards.list.len() > 1;
@@ -225,13 +226,13 @@ impl Handle {
         result
     }
 
-    /// Has every driver look at its state again.
+    /// Makes every driver look at its state again.
     pub(crate) fn wake_drivers(&self) {
         self.all().iter().for_each(Shared::wake_driver);
     }
 
-    /// Tries `attempt` on each shard, `first` first, until it is ready on one; while it is on none, the task waits in the queue
-    /// of each. Which shard it was.
+    /// Tries `attempt` on each shard, starting with `first`, until it is ready on one. While it is pending on
+    /// all, the task waits in the queue of each. Returns the shard's index with the result.
     pub(crate) async fn wait_any<T>(
         &self,
         first: usize,
@@ -299,12 +300,12 @@ impl Deref for Handle {
 }
 
 impl Ordered<'_> {
-    /// How many shards there are.
+    /// The number of shards.
     pub(crate) fn len(&self) -> usize {
         self.shards.list.len()
     }
 
-    /// Does something on one of them.
+    /// Runs an operation on one of them.
     pub(crate) fn on<R>(&mut self, index: usize, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let (result, woken) = self.shards.list[index].settle(f);
         self.woken.push(woken);
@@ -313,7 +314,7 @@ impl Ordered<'_> {
 }
 
 impl Inbox {
-    /// Puts a packet in, if there is room; whether the driver is to be woken, as there was none before it.
+    /// Adds a packet, if there is room. Returns whether to wake the driver, because the inbox was empty.
     fn push(&self, stray: Stray) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= INBOX_MAX {
@@ -324,13 +325,13 @@ impl Inbox {
         waiting.len() == 1
     }
 
-    /// Takes all packets out, into `taken`, which is empty. To be called under the lock under which the driver is noted to
+    /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is noted to
     /// sleep, so that who puts one in later finds it asleep.
     pub(crate) fn take(&self, taken: &mut VecDeque<Stray>) {
         std::mem::swap(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }
 
-    /// How many packets found no room.
+    /// The number of packets that found no room.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,12 +1,14 @@
-//! The two locks of a shard, and how a call passes through them. A stack with one device is one shard: [`shards`](crate::shards).
+//! The two locks of a shard, and how a call passes through them. A stack with one device is one shard: see
+//! [`shards`](crate::shards).
 //!
-//! [`Shared::state`] guards the endpoint and its waiters; [`Shared::device`] guards the device. Whoever wants both
-//! takes the state first. The driver holds the device alone while it receives, so calls go on meanwhile.
+//! [`Shared::state`] guards the endpoint and its waiters; [`Shared::device`] guards the device. A task that
+//! needs both takes the state first. The driver holds only the device while it receives, so calls proceed
+//! meanwhile.
 //!
-//! A call runs under the state's lock, once. If it left something to send and the driver sleeps, the caller sends it
-//! itself, on its own task: for a request and its answer that saves a task switch, in a multi-threaded runtime a
-//! wake-up of another thread. The driver is woken only when the caller could not finish, or when a timer has become
-//! due earlier than the driver sleeps.
+//! A call runs under the state's lock, once. If it left something to send and the driver sleeps, the caller
+//! sends it itself, on its own task: for a request and its answer that saves a task switch, and in a
+//! multi-threaded runtime the wake-up of another thread. The driver is woken only when the caller could not
+//! finish, or when a timer is now due before the driver would wake.
 
 use std::future::poll_fn;
 use std::io;
@@ -36,11 +38,12 @@ pub(crate) struct Shared {
     lock_waits: LockWaits,
 }
 
-// As tokio's sockets are: a call that panics under a lock leaves the endpoint's bounds and checks in force ([`Shared::lock`]).
+// As for tokio's sockets: after a call that panics under a lock, the endpoint's bounds and checks still hold
+// ([`Shared::lock`]).
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
 
-/// The state and what the caller needs to know of the driver.
+/// The state, and what the caller needs to know about the driver.
 #[derive(Debug)]
 pub(crate) struct Locked {
     pub(crate) stack: State,
@@ -53,22 +56,22 @@ pub(crate) struct Parking {
     waker: Option<Waker>,
     parked: bool,
     until: Option<Instant>,
-    /// It does not sleep, but lets those that it woke have their turn first.
+    /// It is awake, but lets the tasks that it woke run first.
     lets_others: bool,
-    /// Whether a call has come to something since then.
+    /// Whether a call has changed something since then.
     pub(crate) has_calls: bool,
 }
 
-/// How often someone found the state's lock taken, and for how long.
+/// How often a caller found the state's lock taken, and for how long.
 #[derive(Debug, Default)]
 struct LockWaits {
     times: AtomicU64,
     nanos: AtomicU64,
 }
 
-/// Who is to be woken once all locks are released.
+/// Tasks to wake once all locks are released.
 #[derive(Debug)]
-#[must_use = "who is not woken waits for ever"]
+#[must_use = "a task that is not woken waits for ever"]
 pub(crate) struct Woken {
     driver: Option<Waker>,
     tasks: Vec<Waker>,
@@ -76,11 +79,11 @@ pub(crate) struct Woken {
     pub(crate) has_news: bool,
 }
 
-/// How a task that must wait is found again.
+/// How a waiting task is found again.
 pub(crate) enum Place<'a> {
-    /// By the one place of a direction's `poll_*` methods.
+    /// Through the one slot of a direction's `poll_*` methods.
     Poller,
-    /// By a place of its own in the queue.
+    /// Through its own place in the queue.
     Queued(&'a mut Option<WaitKey>),
 }
 
@@ -99,8 +102,8 @@ impl Shared {
         self.clock.now()
     }
 
-    /// The state. If a call panicked under the lock, the endpoint's own bounds and checks still hold, so others may
-    /// go on with their connections.
+    /// Locks the state. If a call panicked under the lock, the endpoint's own bounds and checks still hold,
+    /// so other tasks may continue with their connections.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
         match self.state.try_lock() {
             Ok(locked) => locked,
@@ -119,13 +122,13 @@ impl Shared {
         locked
     }
 
-    /// How often the state's lock was found taken, and for how long all of these waited.
+    /// How often the state's lock was found taken, and the total time of those waits.
     pub(crate) fn lock_waits(&self) -> (u64, Duration) {
         let nanos = self.lock_waits.nanos.load(Ordering::Relaxed);
         (self.lock_waits.times.load(Ordering::Relaxed), Duration::from_nanos(nanos))
     }
 
-    /// Counts of what the shard did and refused.
+    /// Counters of the shard's work and refusals.
     pub(crate) fn counters(&self) -> Counters {
         let mut counters = self.look(|state| state.endpoint.counters());
         counters.dropped_strays += self.inbox.dropped();
@@ -136,12 +139,12 @@ impl Shared {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.lock().stack)
     }
 
-    /// A call that reads or writes data: at most something to send and a timer come of it.
+    /// A call that reads or writes data: it causes at most a send and a timer.
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let now = self.now();
         let mut locked = self.lock();
@@ -159,7 +162,7 @@ impl Shared {
         result
     }
 
-    /// A call that changes what others may wait for: they are told.
+    /// A call that changes what other tasks may wait for: they are woken.
     pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
         let (result, woken) = self.settle(f);
         self.settled(woken);
@@ -174,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// The same, and the caller wakes them.
+    /// The same, but the caller wakes them.
     pub(crate) fn settle<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
@@ -187,7 +190,7 @@ impl Shared {
         (result, Woken { driver, tasks, has_news })
     }
 
-    /// Another shard is down, and so is this one: its device is dropped before anyone can know.
+    /// Another shard is down, and so is this one: its device is dropped before any task can know.
     pub(crate) fn fail(&self, why: StackError) {
         let now = self.now();
         let mut locked = self.lock();
@@ -238,7 +241,7 @@ impl Shared {
             Place::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
             Place::Poller => None,
         };
-        // What a reader has to send, an acknowledgement, goes with what it will write, or with the driver's next turn.
+        // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
         let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
         locked.driver.has_calls = true;
         let driver = if leaves { self.flush(&mut locked, now) } else { None };
@@ -265,7 +268,7 @@ impl Shared {
         poll_fn(|cx| seat.poll(cx, &mut attempt)).await
     }
 
-    /// Sends what there is if the driver sleeps; returns the driver's waker if it must go on itself.
+    /// Sends what there is if the driver sleeps. Returns the driver's waker if the driver must continue.
     fn flush(&self, locked: &mut Locked, now: Instant) -> Option<Waker> {
         if !locked.driver.parked {
             // It looks at everything again before it sleeps.
@@ -282,19 +285,19 @@ impl Shared {
                     }
                 }
             }
-            // A foreign driver takes the packets itself.
+            // The owner of a port takes the packets itself.
             _ => false,
         };
         let due = locked.stack.poll_timeout();
         let early = due.is_some_and(|due| locked.driver.until.is_none_or(|until| due < until));
         if done && !early && !locked.stack.following.is_empty() {
-            // What a writer has left unfilled leaves with the driver's turn, if not before.
+            // A writer's partly filled packet leaves with the driver's turn at the latest.
             return locked.driver.waker.clone();
         }
         if done && !early { None } else { locked.driver.unpark() }
     }
 
-    /// Has the driver look at the state again.
+    /// Makes the driver look at the state again.
     pub(crate) fn wake_driver(&self) {
         let waker = self.lock().driver.unpark();
         wake(waker);
@@ -313,7 +316,7 @@ impl Parking {
         self.lets_others = false;
     }
 
-    /// The driver has woken others and goes on once they have had their turn. They send what they write themselves, as if it
+    /// The driver has woken tasks and continues once they have run. They send what they write themselves, as if it
     /// slept, and need not wake it for what is due.
     pub(crate) fn let_others(&mut self, waker: &Waker, now: Instant) {
         self.park(waker, Some(now));
@@ -328,7 +331,7 @@ impl Parking {
     }
 }
 
-/// A place in a queue that is given up when the waiting future is dropped.
+/// A place in a queue that is released when the waiting future is dropped.
 pub(crate) struct Seat<'a> {
     shared: &'a Shared,
     queue: Queue,
@@ -367,7 +370,7 @@ impl Woken {
     }
 }
 
-/// Who waits for records, if a call has left some.
+/// Tasks that wait for trace records, if a call has left some.
 fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
     let mut woken = Vec::new();
     if stack.endpoint.has_traces() {
@@ -382,7 +385,7 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// Turns what is pending into an error, for the `try_*` methods.
+/// Turns `Pending` into an error, for the `try_*` methods.
 pub(crate) fn now_or_would_block<T>(outcome: Poll<io::Result<T>>) -> io::Result<T> {
     match outcome {
         Poll::Ready(result) => result,

@@ -60,14 +60,14 @@ enum Family {
     V6,
 }
 
-/// What a socket is bound to.
+/// The address that a socket is bound to.
 #[derive(Debug)]
 struct Bound {
     local: SocketAddr,
     port: Reservation,
 }
 
-/// A port that no one else gets; given back when it is dropped.
+/// A reserved port, released when this is dropped.
 struct Reservation {
     id: Option<BoundId>,
     shared: Handle,
@@ -108,14 +108,15 @@ impl TcpSocket {
         self
     }
 
-    /// Chooses the local address and port, which no one else gets from then on; an unspecified address leaves the choice of the
-    /// address to the stack, port 0 that of the port, which [`local_addr`](Self::local_addr) tells.
+    /// Reserves the local address and port. An unspecified address leaves the choice of the address to the
+    /// stack, and port 0 the choice of the port; [`local_addr`](Self::local_addr) returns it.
     ///
     /// # Errors
-    /// [`ErrorKind::AddrInUse`] if a listener or another socket has it, or, unless [`set_reuseaddr`](Self::set_reuseaddr) was
-    /// called, a connection; [`ErrorKind::AddrNotAvailable`] if it is no address of the stack; [`ErrorKind::InvalidInput`] if
-    /// the socket is bound already or the address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many
-    /// listeners and bound sockets.
+    /// [`ErrorKind::AddrInUse`] if a listener or another socket has it, or, unless
+    /// [`set_reuseaddr`](Self::set_reuseaddr) was called, a connection; [`ErrorKind::AddrNotAvailable`] if it
+    /// is not an address of the stack; [`ErrorKind::InvalidInput`] if the socket is bound already or the
+    /// address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many listeners and bound
+    /// sockets.
     // RFC 9293 MUST-43: an active OPEN takes an optional local address.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         let mut settings = self.settings();
@@ -138,7 +139,7 @@ impl TcpSocket {
         let (shared, settings) = self.into_parts();
         settings.check_family(addr)?;
         let stream = open(&shared, addr, settings.local(), Some(settings.tcp))?;
-        // The connection has its name now; the port is free for others again as far as `reuseaddr` goes.
+        // The connection has its name now; `reuseaddr` decides whether others may use the port.
         drop(settings.bound);
         if settings.linger.is_some() {
             stream.set_linger(settings.linger)?;
@@ -146,11 +147,13 @@ impl TcpSocket {
         stream.connected().await
     }
 
-    /// Opens a connection and writes `data`, which goes with the SYN if the server has given this stack a cookie before (TCP
-    /// Fast Open, RFC 7413); otherwise, and where such SYNs get lost, it follows the handshake, and the SYN asks for a cookie.
-    /// Returns when the handshake is over and all of `data` is in the send buffer.
+    /// Opens a connection and writes `data`. The data goes with the SYN if the server has given this stack a
+    /// cookie before (TCP Fast Open, RFC 7413). Otherwise, and where such SYNs get lost, it follows the
+    /// handshake, and the SYN asks for a cookie. Returns when the handshake is complete and all of `data` is
+    /// in the send buffer.
     ///
-    /// The server may see data of a SYN twice, on two connections, when the SYN is duplicated on its way: it must not matter.
+    /// The server may see a SYN's data twice, on two connections, if the SYN is duplicated on the path: the
+    /// application must tolerate that.
     ///
     /// ```
     /// # use ackclock::Stack;
@@ -192,8 +195,8 @@ impl TcpSocket {
         Ok(stream)
     }
 
-    /// Listens, on any address and a free port if the socket was not bound; at most `backlog` established connections wait to be
-    /// accepted.
+    /// Listens, on any address and a free port if the socket was not bound. At most `backlog` established
+    /// connections wait to be accepted.
     ///
     /// # Errors
     /// As [`Stack::listen`].
@@ -222,7 +225,7 @@ impl TcpSocket {
         Ok(bound.unwrap_or(SocketAddr::new(settings.wildcard(), 0)))
     }
 
-    /// Nothing can have gone wrong yet.
+    /// Always `None`: nothing can have failed yet.
     ///
     /// # Errors
     /// None.
@@ -243,7 +246,7 @@ impl TcpSocket {
     }
 }
 
-/// Options, as they will be on the stream or on the streams accepted; see the same methods of [`TcpStream`].
+/// Options of the future stream, or of the streams accepted; see the same methods of [`TcpStream`].
 impl TcpSocket {
     /// Whether keep-alive probes are on.
     ///
@@ -262,7 +265,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// What was set by [`set_reuseaddr`](Self::set_reuseaddr).
+    /// The value set by [`set_reuseaddr`](Self::set_reuseaddr).
     ///
     /// # Errors
     /// None.
@@ -270,9 +273,9 @@ impl TcpSocket {
         Ok(self.settings().reuseaddr)
     }
 
-    /// Whether [`bind`](Self::bind) may take a port that connections have, those in TIME-WAIT among them, and one that another
-    /// socket is bound to that says so, too, and does not listen (default: no; [`Stack::listen`] does, as tokio's
-    /// `TcpListener::bind`).
+    /// Whether [`bind`](Self::bind) may take a port that connections use, including those in TIME-WAIT, or
+    /// one bound by another socket with the same setting that does not listen (default: no; [`Stack::listen`]
+    /// does, like tokio's `TcpListener::bind`).
     ///
     /// # Errors
     /// None.
@@ -281,7 +284,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// What was set by [`set_reuseport`](Self::set_reuseport).
+    /// The value set by [`set_reuseport`](Self::set_reuseport).
     ///
     /// # Errors
     /// None.
@@ -289,7 +292,7 @@ impl TcpSocket {
         Ok(self.settings().reuseport)
     }
 
-    /// Whether other listeners of this stack that say so, too, may share the address and port: see
+    /// Whether other listeners of this stack with the same setting may share the address and port: see
     /// [`ListenerBuilder::reuse_port`].
     ///
     /// # Errors
@@ -299,7 +302,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// What was set by [`set_only_v6`](Self::set_only_v6).
+    /// The value set by [`set_only_v6`](Self::set_only_v6).
     ///
     /// # Errors
     /// None.
@@ -307,7 +310,7 @@ impl TcpSocket {
         Ok(self.settings().only_v6)
     }
 
-    /// Whether `::` stands for addresses of IPv6 alone (default: for those of IPv4, too; RFC 3493 §5.3). To be set before
+    /// Whether `::` stands for IPv6 addresses only (default: IPv4 as well; RFC 3493 §5.3). Set it before
     /// [`bind`](Self::bind).
     ///
     /// # Errors
@@ -329,7 +332,7 @@ impl TcpSocket {
         Ok(u32::try_from(self.settings().tcp.send_buffer_max).unwrap_or(u32::MAX))
     }
 
-    /// Sets the most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
+    /// Sets the most bytes that wait in the send buffer. Values below 4,608 are raised to it.
     ///
     /// # Errors
     /// None.
@@ -346,8 +349,8 @@ impl TcpSocket {
         Ok(u32::try_from(self.settings().tcp.receive_buffer_max).unwrap_or(u32::MAX))
     }
 
-    /// Sets the most bytes that wait to be read: 2,304 or more, to which less is raised. Set before the connection exists, it also decides the window
-    /// scale that is offered.
+    /// Sets the most bytes that wait to be read. Values below 2,304 are raised to it. Set before the
+    /// connection exists, it also decides the window scale offered.
     ///
     /// # Errors
     /// None.
@@ -373,7 +376,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Has dropping the stream reset the connection.
+    /// Makes dropping the stream reset the connection.
     ///
     /// # Errors
     /// None.
@@ -398,7 +401,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Type of service of IPv4 packets: the code point in the upper six bits, zero in the two of ECN.
+    /// Type of service of IPv4 packets: the code point in the upper six bits, zero in the two ECN bits.
     ///
     /// # Errors
     /// None.
@@ -406,7 +409,7 @@ impl TcpSocket {
         Ok(u32::from(self.settings().tcp.dscp) << 2)
     }
 
-    /// Sets the type of service; the two bits of ECN are the connection's own and ignored.
+    /// Sets the type of service. The two ECN bits are ignored: the connection sets them itself.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] above 255.
@@ -430,7 +433,7 @@ impl TcpSocket {
         self.set_tos_v4(tclass)
     }
 
-    /// Sets the user timeout (RFC 5482): also the longest that `connect` waits for an answer.
+    /// Sets the user timeout (RFC 5482), which is also the longest that `connect` waits for an answer.
     ///
     /// # Errors
     /// None.
@@ -439,8 +442,8 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Tells the peer the user timeout by an option and takes the peer's into account within these bounds (RFC 5482); `None`
-    /// (the default): neither.
+    /// Sends the user timeout to the peer in an option and follows the peer's within these bounds (RFC 5482);
+    /// `None` (the default): neither.
     ///
     /// # Errors
     /// None.
@@ -449,8 +452,9 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Takes part in an experiment (RFC 6994): its option goes on the SYN, a word to the peer's application beside the
-    /// stream, which a peer that does not take part ignores. The peer reads it with [`TcpStream::peer_experiment`].
+    /// Takes part in an experiment (RFC 6994): its option goes on the SYN and carries a few bytes to the
+    /// peer's application, outside the stream. A peer that does not take part ignores it. The peer reads it
+    /// with [`TcpStream::peer_experiment`].
     ///
     /// # Errors
     /// None.
@@ -459,15 +463,15 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Everything that a connection is told at its making, to be changed and [set](Self::set_config): it begins with the stack's
-    /// own settings, its profile among them.
+    /// The full configuration of the future connection, to be changed and [set](Self::set_config). It starts
+    /// as the stack's own settings, including its profile.
     #[must_use]
     pub fn config(&self) -> TcpConfig {
         self.settings().tcp.clone()
     }
 
-    /// Sets everything that a connection is told at its making, in one. Begin with [`config`](Self::config):
-    /// `TcpConfig { nodelay: true, ..socket.config() }`; the default knows nothing of the stack's profile.
+    /// Sets the full configuration of the future connection. Start from [`config`](Self::config): `TcpConfig
+    /// { nodelay: true, ..socket.config() }`; the default does not include the stack's profile.
     ///
     /// # Errors
     /// None.
@@ -492,7 +496,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Where to connect from.
+    /// The address to connect from.
     fn local(&self) -> (Option<IpAddr>, u16) {
         let local = self.bound.as_ref().map(|bound| bound.local);
         local.map_or((None, 0), |local| (names::specified(local.ip()), local.port()))
@@ -537,7 +541,7 @@ pub(crate) fn open(
     open_in_turn(shared, None, remote, tcp, attempt).map(|(stream, ())| stream)
 }
 
-/// Makes the attempt on the shard whose turn it is; on the next one as long as one has no room for a connection.
+/// Tries the shard whose turn it is, and the next ones while they have no room for a connection.
 fn open_in_turn<T>(
     shared: &Handle,
     server: Option<IpAddr>,
@@ -573,7 +577,7 @@ fn open_in_turn<T>(
     }
 }
 
-/// The same with data, of which so much was taken.
+/// The same with data. Returns how much of it was taken.
 fn open_with_data(
     shared: &Handle,
     remote: SocketAddr,

@@ -1,17 +1,18 @@
-//! What becomes of connections, as spans and events of `tracing` (feature `tracing`).
+//! Reports connections as spans and events of `tracing` (feature `tracing`).
 //!
-//! The core writes down what changes a connection or costs it data
-//! ([`EndpointConfig::tell_changes`](ackclock_core::EndpointConfig::tell_changes)), beside the trace that a connection may have of
-//! its own. Here each of these entries becomes an event, after the call or the driver's turn in which it happened and outside the
-//! stack's lock, so a subscriber may use the stack. One thread tells at a time, in the order of what happened; another that
-//! comes meanwhile leaves the rest to it. Without the feature this is two empty functions.
+//! The core records what changes a connection or costs it data
+//! ([`EndpointConfig::tell_changes`](ackclock_core::EndpointConfig::tell_changes)), beside the trace that the
+//! connection itself may have. Here each of these entries becomes an event, after the call or the driver's
+//! turn in which it happened and outside the stack's lock, so a subscriber may use the stack. One thread
+//! reports at a time, in the order of the entries; a thread that arrives meanwhile leaves its entries to it.
+//! Without the feature this is two empty functions.
 
 use crate::shared::Shared;
 use crate::state::State;
 
 #[cfg(not(feature = "tracing"))]
 impl State {
-    /// Whether there is something to [tell](Shared::tell).
+    /// Whether there are changes to [report](Shared::tell).
     pub(crate) fn has_news(&self) -> bool {
         false
     }
@@ -42,14 +43,14 @@ mod told {
     }
 
     impl State {
-        /// Whether there is something to [tell](Shared::tell).
+        /// Whether there are changes to [report](Shared::tell).
         pub(crate) fn has_news(&self) -> bool {
             self.endpoint.has_changes()
         }
     }
 
     impl Shared {
-        /// Tells what has happened, unless somebody is at it.
+        /// Reports the changes, unless another thread is doing so.
         pub(crate) fn tell(&self) {
             let Some(mut spans) = self.lock().stack.spans.take() else { return };
             loop {
@@ -89,7 +90,7 @@ mod told {
             if self.open.len() >= SPANS_MAX {
                 self.open.pop_first();
             }
-            // Not a part of what the task does that happened to call.
+            // The span does not belong to the task that happened to make the call.
             let span = info_span!(
                 target: TARGET,
                 parent: None,
@@ -123,7 +124,8 @@ mod told {
         }
     }
 
-    /// Whether a connection's span ends with it. TIME-WAIT is only remembered, in a record that tells nothing.
+    /// Whether a connection's span ends with this entry. The entry for TIME-WAIT says nothing about how long
+    /// it lasts.
     fn is_end(entry: &Entry) -> bool {
         matches!(entry, Entry::State(_, Tcp::Closed | Tcp::TimeWait))
     }
@@ -135,6 +137,7 @@ mod told {
 
     const TARGET: &str = "ackclock";
 
-    /// Beyond as many, the one of the oldest connection ends; it has another once there is something to tell of it.
+    /// Beyond this many, the oldest connection's span ends; the connection gets a new one when there is more
+    /// to report.
     const SPANS_MAX: usize = 1 << 20;
 }

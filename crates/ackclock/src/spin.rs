@@ -1,25 +1,25 @@
-//! Whether to ask the device again and again, or to sleep.
+//! Decides whether to poll the device or to sleep.
 //!
-//! Asking saves the time in which a processor is woken, if one is free for it. Where none is, or packets come seldom, it only
-//! takes time from those who would send something, and a thread that has used up its share then waits for milliseconds.
-//! So it is tried, left for longer and longer while it brings nothing, and left for a hundred times as long as something
-//! else has had the processor meanwhile.
+//! Polling saves the time of waking a processor, if one is free for it. If none is, or packets are rare, it
+//! only takes time from other tasks that would send, and a thread that has used up its share then waits for
+//! milliseconds. So the driver tries polling, backs off further and further while it brings nothing, and
+//! pauses it for a hundred times as long as another task had the processor meanwhile.
 
 use std::time::Duration;
 
 use ackclock_core::Instant;
 
-/// When the driver polls busily.
+/// When the driver polls.
 #[derive(Debug)]
 pub(crate) struct Spin {
-    /// How long it does before it sleeps; zero: never.
+    /// How long it polls before it sleeps; zero: never.
     time: Duration,
-    /// Until when, while it does.
+    /// The end of the present polling.
     until: Option<Instant>,
     looked_at: Instant,
-    /// It lost the processor: not before.
+    /// Not before this, because it lost the processor.
     rests_until: Instant,
-    /// How often it is to sleep at once, now and after the next failure.
+    /// How often to sleep at once, now and after the next failure.
     skips: u32,
     skips_next: u32,
 }
@@ -36,12 +36,12 @@ impl Spin {
         }
     }
 
-    /// Whether it ever does: spares all others a look at the clock.
+    /// Whether it ever polls; if not, callers need not read the clock.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.time.is_zero()
     }
 
-    /// There is nothing to do: whether to ask the device now rather than to sleep.
+    /// There is nothing to do: whether to poll the device now rather than sleep.
     pub(crate) fn begins(&mut self, now: Instant) -> bool {
         if self.until.is_some() && self.has_lost_processor(now) {
             return false;
@@ -68,7 +68,7 @@ impl Spin {
         goes_on
     }
 
-    /// There was something to do. If the driver did not sleep before it, asking was worth it.
+    /// There was something to do. If the driver did not sleep before it, polling was worth it.
     pub(crate) fn found_work(&mut self, now: Instant) {
         if self.until.is_some() && !self.has_lost_processor(now) {
             self.until = None;
@@ -76,7 +76,7 @@ impl Spin {
         }
     }
 
-    /// Whether something else has had the processor since the last look: a task of this runtime, or another program.
+    /// Whether another task of this runtime, or another program, has had the processor since the last look.
     fn has_lost_processor(&mut self, now: Instant) -> bool {
         let gap = now.saturating_since(self.looked_at);
         if gap < LOST_MIN {
@@ -88,11 +88,12 @@ impl Spin {
     }
 }
 
-/// It is tried at least once in this many times.
+/// It polls at least once in this many times.
 const SKIPS_MAX: u32 = 64;
-/// Asking takes a few microseconds at a time.
+/// A poll takes a few microseconds.
 const LOST_MIN: Duration = Duration::from_micros(200);
-/// How many times as long as the processor was lost it is not tried: what asking costs is a hundredth at most.
+/// The pause as a multiple of the time for which the processor was lost: polling then costs a hundredth at
+/// most.
 const REST: u32 = 100;
 
 #[cfg(test)]
@@ -124,7 +125,7 @@ mod tests {
     fn the_more_often_it_fails_the_less_often_it_is_tried_until_it_succeeds() {
         let mut spin = Spin::new(TIME);
         let mut now = 0;
-        // Fails, and says how often it then slept at once before it was tried again.
+        // A failure. Returns how often it then slept at once before it polled again.
         let mut fail = |spin: &mut Spin| {
             now += 1000;
             assert!(spin.begins(at(now)) && !spin.begins(at(now + 50)));

@@ -1,4 +1,4 @@
-//! [`Stack`]: the handle of a host's TCP.
+//! [`Stack`]: the handle of a TCP host.
 
 use std::fmt;
 use std::io;
@@ -17,17 +17,17 @@ use crate::socket::{self, TcpSocket};
 use crate::state::{Queue, State};
 use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others, resolve};
 
-/// A TCP in user space: a device, addresses, and the connections between them and the world. Cloning gives another handle
-/// of the same stack.
+/// A TCP in user space: a device, addresses, and the connections between them and their peers. Cloning gives
+/// another handle of the same stack.
 ///
 /// # End
 ///
-/// The stack lives as long as one of its handles: stacks, listeners and streams count, also streams that are
-/// being closed. When the last is dropped, connections that are still closing have the builder's
-/// [`close_timeout`](StackBuilder::close_timeout) to finish, then the device is dropped. TIME-WAIT does not
-/// keep the device open: a peer whose last FIN was not answered will send it again to nobody, until it gives up.
-/// Use [`shutdown`](Self::shutdown) to wait for the end, which a program should do before its runtime ends: what drives
-/// the stack ends with the runtime.
+/// The stack lives as long as one of its handles: stacks, listeners, and streams, even those being closed.
+/// When the last one is dropped, connections that are still closing have the builder's
+/// [`close_timeout`](StackBuilder::close_timeout) to finish; then the device is dropped. TIME-WAIT does not
+/// keep the device open: if the answer to a peer's last FIN was lost, the peer retransmits the FIN unanswered
+/// until it gives up. Use [`shutdown`](Self::shutdown) to wait for the end. A program should do so before its
+/// runtime ends, because the stack's driver ends with the runtime.
 #[derive(Clone)]
 pub struct Stack {
     pub(crate) shared: Handle,
@@ -41,31 +41,31 @@ pub struct StackInfo {
     /// Local addresses.
     #[cfg_attr(feature = "serde", serde(serialize_with = "in_words"))]
     pub addresses: Vec<Cidr>,
-    /// Routes; `None`: the device leads everywhere.
+    /// Routes; `None`: every destination goes to the device.
     #[cfg_attr(feature = "serde", serde(serialize_with = "in_words_if_any"))]
     pub routes: Option<Vec<Cidr>>,
-    /// Largest IP packet in bytes: with several devices, that which each of them carries.
+    /// Largest IP packet in bytes that every device carries.
     pub mtu: usize,
-    /// Queues of its device, each with a part of the connections.
+    /// Queues of its device; the connections are divided among them.
     pub queues: usize,
-    /// Connections that exist, those included that close in the background.
+    /// Connections that exist, including those that close in the background.
     pub connections: usize,
     /// Listeners.
     pub listeners: usize,
     /// UDP sockets.
     pub udp_sockets: usize,
-    /// Bytes that all buffers take.
+    /// Bytes used by all buffers.
     pub memory_used: usize,
-    /// Bytes that they may take.
+    /// The most bytes that they may use.
     pub memory_max: usize,
     /// How often a call or a driver found the lock of its queue taken.
     pub lock_waits: u64,
-    /// For how long all of these waited together.
+    /// The total time of those waits.
     pub lock_waited: Duration,
 }
 
 impl Stack {
-    /// Starts to describe a stack.
+    /// Starts building a stack.
     pub fn builder() -> StackBuilder {
         StackBuilder::new()
     }
@@ -74,9 +74,9 @@ impl Stack {
         Self { shared }
     }
 
-    /// Opens a connection to `addr` from an address of the stack and a port that it chooses. Use
-    /// [`socket`](Self::socket) to choose more, and `tokio::time::timeout` to wait for less than the three minutes
-    /// that RFC 9293 asks for. [`TcpStream::connect`] takes names.
+    /// Opens a connection to `addr`. The stack chooses its own address and port. Use [`socket`](Self::socket)
+    /// to choose more, and `tokio::time::timeout` to wait for less than the three minutes that RFC 9293 asks
+    /// for. [`TcpStream::connect`] takes names.
     ///
     /// # Cancel safety
     /// Dropping the future gives up the attempt; nothing is left behind.
@@ -85,23 +85,23 @@ impl Stack {
     /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
     /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
     /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all ports are taken;
-    /// for an address that no peer can have `NetworkUnreachable`, for port 0 `ConnectionRefused`, both without a packet; an
-    /// unspecified address is this host's;
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all
+    /// ports are taken; `NetworkUnreachable` for an address that no peer can have and `ConnectionRefused` for
+    /// port 0, both without sending a packet (an unspecified address is this host's);
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         socket::open(&self.shared, addr, (None, 0), None)?.connected().await
     }
 
-    /// The addresses of a name, those of IPv6 first, by the stack's name servers (`StackBuilder::name_servers`), or where it
-    /// has none and the feature `resolve` is enabled, by the host's resolver.
+    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
+    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
     ///
     /// # Cancel safety
     /// Cancel-safe.
     ///
     /// # Errors
     /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if no name server
-    /// answers, [`Unsupported`](io::ErrorKind::Unsupported) if nothing resolves names here.
+    /// answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve names.
     pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         if let Ok(literal) = host.parse() {
             return Ok(vec![literal]);
@@ -110,21 +110,21 @@ impl Stack {
         Ok(found.into_iter().map(|addr| addr.ip()).collect())
     }
 
-    /// Listens on an address and port. An unspecified address stands for any, also one that the stack was not given: `0.0.0.0`
-    /// for any of IPv4, `::` for any of either family; port 0 for a free one.
+    /// Listens on an address and port. An unspecified address stands for any, even one that the stack was not
+    /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
     ///
     /// # Errors
     /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard address or a
     /// specific one,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
     pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
         self.listener().addr(addr).bind()
     }
 
-    /// Listens on every address and port for which there is no other listener, also addresses that the stack was
-    /// not given: what a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the
-    /// destination that the client dialled.
+    /// Listens on every address and port without another listener, even on addresses that the stack was not
+    /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
+    /// that the client dialled.
     ///
     /// # Errors
     /// As [`listen`](Self::listen).
@@ -132,25 +132,25 @@ impl Stack {
         self.listener().bind()
     }
 
-    /// Makes a listener with more choices; on any address and port unless told otherwise.
+    /// Builds a listener with more options; on any address and port by default.
     pub fn listener(&self) -> ListenerBuilder {
         ListenerBuilder::new(self.shared.clone())
     }
 
-    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any of either family,
-    /// also one that the stack was not given; port 0 for a free one.
+    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any
+    /// of either family, even one that the stack was not given. Port 0 stands for a free one.
     ///
     /// # Errors
     /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is no address of the stack,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
     pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
         UdpSocket::new(&self.shared, addr.into())
     }
 
-    /// Binds a UDP socket to every address and port that no other socket has, also addresses that the stack was not given:
-    /// what a proxy or a VPN needs. [`UdpSocket::recv_meta`] says what the client has dialled, and
-    /// [`UdpSocket::send_transmit`] answers from there.
+    /// Binds a UDP socket to every address and port that no other socket has, even to addresses that the
+    /// stack was not given, as a proxy or a VPN needs. [`UdpSocket::recv_meta`] returns the destination that
+    /// the client dialled, and [`UdpSocket::send_transmit`] answers from there.
     ///
     /// ```
     /// use ackclock::{Stack, UdpSocket, UdpTransmit};
@@ -191,40 +191,40 @@ impl Stack {
         TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
     }
 
-    /// Settings of connections and listeners that name none of their own, its profile among them: to begin with where some are to
-    /// be changed.
+    /// The settings of connections and listeners that name none of their own, including the profile: a
+    /// starting point for changes.
     #[must_use]
     pub fn config(&self) -> TcpConfig {
         self.shared.look(|state| state.tcp.clone())
     }
 
-    /// What the stack has and uses.
+    /// The stack's addresses, connections and use of resources.
     #[must_use]
     pub fn info(&self) -> StackInfo {
         info(&self.shared)
     }
 
-    /// The present on the stack's clock, from whose epoch the records of traces count.
+    /// The present time on the stack's clock. Trace records use the same epoch.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now()
     }
 
-    /// Counts of what the stack received, sent and refused.
+    /// Counters of what the stack received, sent and refused.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
 
-    /// The same for each queue by itself. A packet that arrived by another queue than its connection's is counted there as
-    /// handed over ([`Counters::strays_handed_over`]), and at the connection's queue as taken ([`Counters::strays_taken`]);
-    /// with one queue there is none.
+    /// The counters of each queue. A packet that arrived on another queue than its connection's is counted
+    /// there as handed over ([`Counters::strays_handed_over`]), and at the connection's queue as taken
+    /// ([`Counters::strays_taken`]); with one queue both stay zero.
     #[must_use]
     pub fn queue_counters(&self) -> Vec<Counters> {
         self.shared.all().iter().map(Shared::counters).collect()
     }
 
-    /// All connections, those included that close in the background: what `ss -ti` lists.
+    /// All connections, including those that close in the background: what `ss -ti` lists.
     #[must_use]
     pub fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
         let now = self.shared.now();
@@ -241,13 +241,15 @@ impl Stack {
 
     /// The next records of traced connections; `None` once the stack is down and all were fetched.
     ///
-    /// A connection is traced if [`StackBuilder::trace`] or [`flight_recorder`](StackBuilder::flight_recorder),
-    /// [`TcpSocket::set_trace`] or [`TcpStream::set_trace`] says so. Whole traces come in batches, each time when as many
-    /// records as were set aside have been written and at the end of the connection; a flight recorder's come when
-    /// the connection fails, when its retransmission timer has run out three times in a row, and on request
-    /// ([`request_traces`](Self::request_traces)). [`Entry::decode`](crate::trace::Entry::decode) says what a record says;
-    /// `ackclock-trace` writes them to files. Fetch them on a task of their own: 64 MiB of them wait, what comes then is
-    /// dropped and counted. The task's `Stack` counts as a handle, so the stack closes by [`shutdown`](Self::shutdown).
+    /// A connection is traced if [`StackBuilder::trace`] or
+    /// [`flight_recorder`](StackBuilder::flight_recorder), [`TcpSocket::set_trace`] or
+    /// [`TcpStream::set_trace`] asks for it. Whole traces arrive in batches, each time the buffer set aside
+    /// for records is full, and at the end of the connection. A flight recorder's records arrive when the
+    /// connection fails, when its retransmission timer has expired three times in a row, and on request
+    /// ([`request_traces`](Self::request_traces)). [`Entry::decode`](crate::trace::Entry::decode) decodes a
+    /// record; `ackclock-trace` writes records to files. Fetch them on a separate task: up to 64 MiB wait,
+    /// and beyond that they are dropped and counted. The task's `Stack` counts as a handle, so use
+    /// [`shutdown`](Self::shutdown) to close the stack.
     ///
     /// ```
     /// use ackclock::Stack;
@@ -257,7 +259,7 @@ impl Stack {
     /// # let (left, right) = memory::pair(memory::Config::default());
     /// # let _server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
     /// let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).flight_recorder(1000).spawn()?;
-    /// // Nobody listens there.
+    /// // No listener is there.
     /// assert!(stack.connect("10.0.0.2:80".parse()?).await.is_err());
     ///
     /// let batch = stack.next_trace().await.expect("the stack is up");
@@ -281,25 +283,25 @@ impl Stack {
         self.shared.wait_any(0, |_| Queue::Traces, attempt).await.1
     }
 
-    /// Has all traced connections give out what they have written down, to [`next_trace`](Self::next_trace).
+    /// Makes all traced connections hand over their records to [`next_trace`](Self::next_trace).
     pub fn request_traces(&self) {
         self.shared.each(|state, _| state.endpoint.request_traces());
     }
 
-    /// What the stack sees that no error tells: waits for it with [`Warnings::next`].
+    /// Problems that the stack notices but no error reports: wait for them with [`Warnings::next`].
     #[must_use]
     pub fn warnings(&self) -> Warnings {
         Warnings::new(self.shared.uncounted())
     }
 
-    /// The two ends of the channel of other packets, if [`StackBuilder::other_packets`] asked for it and nobody has taken
-    /// them yet. Both count as handles of the stack.
+    /// The two ends of the channel of other packets, if [`StackBuilder::other_packets`] asked for it and they
+    /// have not been taken. Both count as handles of the stack.
     #[must_use]
     pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
         self.shared.control(|state, _| state.take_others()).then(|| others::channel(&self.shared))
     }
 
-    /// Adds a local address, or changes the prefix of one that there is.
+    /// Adds a local address, or changes the prefix of an existing one.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
@@ -307,19 +309,20 @@ impl Stack {
         self.shared.each(|state, _| state.add_address(address))
     }
 
-    /// Removes a local address; whether there was one. Connections that have it go on; listeners and UDP sockets on it hear
-    /// nothing more.
+    /// Removes a local address. Returns whether it existed. Its connections continue; listeners and UDP
+    /// sockets on it receive nothing more.
     pub fn remove_address(&self, address: IpAddr) -> bool {
         self.shared.each(|state, _| state.remove_address(address))
     }
 
-    /// Says whether a local address is to be used for new connections only where there is no other of its scope (RFC 6724 §5
-    /// rule 3), as one that will soon be removed; whether there is such an address.
+    /// Sets whether new connections use a local address only if no other has its scope (RFC 6724 §5 rule 3),
+    /// as for one that will soon be removed. Returns whether the address exists.
     pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
         self.shared.each(|state, _| state.set_deprecated(address, deprecated))
     }
 
-    /// Adds a route: see [`StackBuilder::route`]. The first one ends that the device leads everywhere.
+    /// Adds a route: see [`StackBuilder::route`]. From the first route on, the device no longer serves every
+    /// destination.
     pub fn add_route(&self, destination: Cidr) {
         self.shared.each(|state, _| state.add_route(destination, None));
     }
@@ -334,19 +337,20 @@ impl Stack {
         Ok(())
     }
 
-    /// Removes a route; whether there was one. Connections go on. Without the last one, only the networks of local addresses
-    /// are reached; [`clear_routes`](Self::clear_routes) has the device lead everywhere again.
+    /// Removes a route. Returns whether it existed. Connections continue. Without the last one, only the
+    /// networks of local addresses can be reached; [`clear_routes`](Self::clear_routes) sends every
+    /// destination to the device again.
     pub fn remove_route(&self, destination: Cidr) -> bool {
         self.shared.each(|state, _| state.remove_route(destination))
     }
 
-    /// Removes all routes: the device leads everywhere.
+    /// Removes all routes: every destination goes to the device.
     pub fn clear_routes(&self) {
         self.shared.each(|state, _| state.clear_routes());
     }
 
-    /// Bounds the size of IP packets sent, to less than the device carries; `None`: what the device carries. Connections
-    /// that exist follow.
+    /// Bounds the size of IP packets sent, below what the device carries; `None`: what the device carries.
+    /// Existing connections follow.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where the stack has an
@@ -355,20 +359,21 @@ impl Stack {
         self.shared.each(|state, now| state.set_mtu_max(now, mtu))
     }
 
-    /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that what it has is
-    /// not all. The stack itself goes on.
+    /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that
+    /// its data is incomplete. The stack itself continues.
     pub fn abort(&self) {
         self.shared.each(State::abort_all);
     }
 
-    /// Lets the stack run dry, for a restart: listeners end at once, connections that wait to be accepted are reset, and there
-    /// are no new ones in either direction; those that exist go on, unchanged to their programs, until these end them. What
-    /// has not ended `within` this time is reset. Then the device is dropped. Ready with how many were reset; what had arrived
+    /// Drains the stack for a restart: listeners end at once, connections that wait to be accepted are reset,
+    /// and new ones are refused in both directions. Existing connections continue unchanged until their
+    /// programs end them. Those that have not ended `within` this time are reset; then the device is dropped.
+    /// Returns how many were reset; data that had arrived on the others can still be read.
     /// on the others can still be read.
     ///
-    /// New connections and listeners fail with [`StackError::Draining`](crate::StackError::Draining). A second call can only
-    /// shorten the time; [`shutdown`](Self::shutdown) closes what is left by itself. UDP sockets work to the end and do
-    /// not delay it.
+    /// New connections and listeners fail with [`StackError::Draining`](crate::StackError::Draining). A
+    /// second call can only shorten the time; [`shutdown`](Self::shutdown) closes the remaining connections
+    /// itself. UDP sockets work to the end and do not delay it.
     ///
     /// ```
     /// # use ackclock::Stack;
@@ -386,7 +391,7 @@ impl Stack {
     /// let drained = tokio::spawn(async move { server.drain(Duration::from_secs(30)).await });
     /// assert!(listener.accept().await.is_err());
     ///
-    /// // What was begun is finished.
+    /// // The request in progress completes.
     /// accepted.write_all(b"the answer").await?;
     /// drop(accepted);
     /// let mut answer = Vec::new();
@@ -397,10 +402,10 @@ impl Stack {
     /// ```
     ///
     /// # Cancel safety
-    /// Cancel-safe; once polled, the stack drains whether or not somebody waits.
+    /// Cancel-safe; once polled, the stack drains even if the future is dropped.
     ///
     /// # Errors
-    /// The stack ended otherwise meanwhile: the device failed, the runtime was shut down.
+    /// The stack ended in another way meanwhile: the device failed, the runtime was shut down.
     pub async fn drain(&self, within: Duration) -> io::Result<usize> {
         self.shared.each(|state, now| state.begin_drain(now, within));
         self.shared.wake_drivers();
@@ -411,8 +416,9 @@ impl Stack {
         Ok(reset)
     }
 
-    /// Waits until the stack takes no new connections: it drains, closes or is gone. Ends a server that would otherwise
-    /// wait for connections for ever (`axum::serve(..).with_graceful_shutdown(async move { stack.closing().await })`).
+    /// Waits until the stack takes no new connections: it drains, closes or is gone. Use it to end a server
+    /// that would otherwise wait for connections for ever (`axum::serve(..).with_graceful_shutdown(async move
+    /// { stack.closing().await })`).
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -420,14 +426,14 @@ impl Stack {
         self.shared.wait(Queue::Shutdown, |state, _| state.poll_closing()).await;
     }
 
-    /// Closes the stack and waits until it is closed: listeners end, the sending side of every connection is
-    /// closed after what was written, and once all connections have finished, or the builder's
-    /// [`close_timeout`](StackBuilder::close_timeout) has passed, the device is dropped. Meanwhile streams can be
-    /// read. Afterwards every call fails with [`StackError`](crate::StackError) inside an error of kind
-    /// [`NetworkDown`](io::ErrorKind::NetworkDown).
+    /// Closes the stack and waits until it is closed. Listeners end, and the sending side of every connection
+    /// is closed after the data already written. Once all connections have finished, or the builder's
+    /// [`close_timeout`](StackBuilder::close_timeout) has passed, the device is dropped. Until then streams
+    /// can be read. Afterwards every call fails with [`StackError`](crate::StackError) inside an error of
+    /// kind [`NetworkDown`](io::ErrorKind::NetworkDown).
     ///
     /// # Cancel safety
-    /// Cancel-safe; the stack closes whether or not somebody waits.
+    /// Cancel-safe; once polled, the stack closes even if the future is dropped.
     pub async fn shutdown(&self) {
         self.shared.each(State::begin_close);
         self.shared.wake_drivers();
@@ -470,7 +476,7 @@ impl fmt::Debug for Stack {
     }
 }
 
-/// Networks as they are written: `"10.0.0.1/24"`.
+/// Networks in text form: `"10.0.0.1/24"`.
 #[cfg(feature = "serde")]
 fn in_words<'a, S: serde::Serializer>(
     networks: impl IntoIterator<Item = &'a Cidr>,

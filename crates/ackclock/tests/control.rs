@@ -251,7 +251,7 @@ async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
         return;
     }
     let as_nobody = |path: &Path| {
-        // One who is refused is told so unasked.
+        // The refusal arrives without a request.
         let script = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(10)\n\
                       s.connect(sys.argv[1])\nprint(s.makefile().read())";
         let arguments = ["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", script];

@@ -181,7 +181,7 @@ async fn a_family_that_the_stack_has_no_address_of_is_not_asked_for() {
         assert!(took < 10, "{took} ms: no answer for IPv6 is waited for");
         let kinds: Vec<u16> = net.asked.lock().unwrap().iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [A]);
-        // Who asks for addresses gets all.
+        // A lookup of addresses returns all of them.
         assert_eq!(net.client.lookup("both.test").await.unwrap(), ALIVE.map(ip));
     }
 }

@@ -16,7 +16,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
-/// One span, open or closed, with what was told in it.
+/// One span, open or closed, with its fields and events.
 #[derive(Clone, Debug, Default)]
 struct Told {
     fields: BTreeMap<String, String>,

@@ -69,7 +69,7 @@ impl FromStr for Forward {
     fn from_str(text: &str) -> Result<Self, String> {
         let (local, remote) = text.split_once('=').ok_or("write it as 127.0.0.1:8080=10.9.0.1:80")?;
         let parse = |text: &str| {
-            text.parse().map_err(|_| format!("{text:?} is no address and port, as 10.9.0.1:80 is"))
+            text.parse().map_err(|_| format!("{text:?} is not an address and port, such as 10.9.0.1:80"))
         };
         Ok(Self { local: parse(local)?, remote: parse(remote)? })
     }
@@ -87,7 +87,7 @@ impl Args {
             let (key, readable) = keys::read(path)?;
             if readable {
                 eprintln!(
-                    "{0} can be read by others than its owner; mend it with `chmod 600 {0}`",
+                    "{0} can be read by users other than its owner; fix that with `chmod 600 {0}`",
                     path.display()
                 );
             }

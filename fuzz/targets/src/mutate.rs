@@ -1,4 +1,4 @@
-//! Inputs without a fuzzer: drawn at random, or made from those that there are.
+//! Inputs without a fuzzer: drawn at random, or mutated from existing ones.
 
 use std::fs;
 use std::io;

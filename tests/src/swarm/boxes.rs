@@ -17,7 +17,7 @@ use crate::segment::{ACK, FIN, Frame, Opt, PSH, RST, SYN, Seg};
 /// The boxes on a path for the whole run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fixed {
-    /// Which options are taken off SYNs, and whether SACK blocks are taken off the others.
+    /// Which options are stripped from SYNs, and whether SACK blocks are stripped from other segments.
     pub(super) strip: Strip,
     pub(super) rewrite: Option<Rewrite>,
     /// What the address translator does with a segment of an unknown connection; `None`: there is no
@@ -75,7 +75,7 @@ pub(super) struct Boxes {
     passed: BTreeMap<(SocketAddr, SocketAddr), Instant>,
 }
 
-/// The result for a segment.
+/// What a box does to a segment.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     /// The packets that continue.
@@ -246,7 +246,7 @@ impl Boxes {
         }
     }
 
-    /// Whether the segment is dropped: a pure acknowledgement closely behind another.
+    /// Whether to drop the segment: a pure acknowledgement closely behind another.
     fn thin(&mut self, now: Instant, frame: &Frame, passed: &mut Passed) -> bool {
         let Some(event) = self.switched.thin else { return false };
         let seg = &frame.seg;

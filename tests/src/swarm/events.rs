@@ -15,7 +15,7 @@ use super::wires::Expected;
 use super::world::{SINK, World};
 use crate::segment::{ACK, Opt, PSH, RST, SYN, Seg, seg as segment};
 
-/// A segment that waits to be sent: a reset, or one of long ago.
+/// A segment waiting to be sent: a reset, or an old segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forgery {
     pub(super) event: usize,
@@ -44,14 +44,14 @@ impl Forgery {
                 ((2..1 << 30).contains(&room)).then(|| first.wrapping_add(far % (room - 1)))
             }
             _ if self.size & 1 == 0 => Some(ack.wrapping_sub(1 + far)),
-            // Beyond what the window may have grown to since.
+            // Beyond any edge that the window may have reached since.
             _ => Some(edge.wrapping_add((16 << 20) + far)),
         }
     }
 }
 
 impl Forgery {
-    /// The segment with this number, like `passing`, which was sent to the same host.
+    /// The segment with this number, modelled on `passing`, which was sent to the same host.
     pub(super) fn segment(&self, passing: &Seg, seq: u32) -> Option<Seg> {
         if self.what != Fault::OldSegment {
             return Some(segment(RST).seq(seq));
@@ -59,14 +59,14 @@ impl Forgery {
         let (value, echo) = passing.timestamps().filter(|_| !passing.has(SYN) && passing.has(ACK))?;
         let mut old = segment(PSH).seq(seq).ack(passing.ack);
         old.window = passing.window;
-        // Twelve days, which the timestamp alone shows, and not the sequence number.
+        // Twelve days back: the timestamp alone shows it, and the sequence number does not.
         old.options = vec![Opt::Timestamps(value.wrapping_sub(1 << 30), echo)];
         old.payload = vec![0x6f; OLD_BYTES as usize];
         Some(old)
     }
 }
 
-/// Payload of a segment of long ago.
+/// Payload of an old segment.
 const OLD_BYTES: u32 = 100;
 
 impl World {
@@ -165,7 +165,7 @@ impl World {
         let slot = if event.what == Fault::Suspend { &mut machine.suspended } else { &mut machine.stalled };
         let held = slot.is_none();
         slot.get_or_insert(number);
-        // A suspension counts once a packet meets it.
+        // A suspension counts once it holds up a packet.
         if held && busy && event.what == Fault::ProcessStall {
             self.strike(number);
         }
@@ -347,7 +347,7 @@ mod tests {
             what: Fault::ClockStep,
             size: 3_600_000,
         };
-        assert!(!event.is_fatal(), "a clock that steps by an hour ends none");
+        assert!(!event.is_fatal(), "a clock that steps by an hour ends no connection");
         let sleep = |secs| Event { what: Fault::Suspend, lasts: Duration::from_secs(secs), ..event };
         assert!(sleep(20).is_fatal() && !sleep(19).is_fatal());
     }

@@ -5,7 +5,7 @@ use std::fmt;
 /// What may happen to a network, its hosts and its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A host loses all state while segments to and from it are under way, and restarts.
+    /// A host loses all state while segments to and from it are in flight, and restarts.
     Reboot,
     /// A client gets another address; the old one is no longer reachable.
     AddressChange,
@@ -15,7 +15,7 @@ pub enum Fault {
     Suspend,
     /// A program stops: it neither reads nor writes; its host's stack continues.
     ProcessStall,
-    /// Connections fill the server's memory budget, and nothing reads what they sent.
+    /// Connections fill the server's memory budget with data that no program reads.
     MemoryExhaustion,
     /// The path carries smaller packets; a router reports it.
     MtuDrop,
@@ -27,7 +27,7 @@ pub enum Fault {
     Split,
     /// Segments arrive merged, as from receive offload.
     Coalesce,
-    /// Segments arrive merged without the device's saying so.
+    /// Segments arrive merged, but the device does not report it.
     Merge,
     /// Acknowledgements close behind another are dropped.
     AckThinning,
@@ -47,7 +47,8 @@ pub enum Fault {
     ResetInside,
     /// A forged reset exactly where the next byte is expected.
     ResetExact,
-    /// A segment of long ago, when the sequence numbers were the same and the bytes were others: only its timestamp shows it.
+    /// An old segment from when the sequence numbers were the same and the bytes were different: only its
+    /// timestamp gives it away.
     OldSegment,
     /// An address translator forgets its connections.
     NatTimeout,
@@ -58,7 +59,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them, in the order of a [`Counts`].
+    /// All faults, in the order of a [`Counts`].
     pub const ALL: [Self; 25] = [
         Self::Reboot,
         Self::AddressChange,
@@ -94,12 +95,12 @@ impl Fault {
 pub struct Counts([u64; Fault::ALL.len()]);
 
 impl Counts {
-    /// One more of `fault`.
+    /// Counts `fault` once more.
     pub(super) fn add(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -110,7 +111,7 @@ impl Counts {
         self.0[fault as usize]
     }
 
-    /// The faults that struck less than `least` times.
+    /// The faults that struck fewer than `least` times.
     #[must_use]
     pub fn rarer_than(&self, least: u64) -> Vec<Fault> {
         Fault::ALL.into_iter().filter(|fault| self.of(*fault) < least).collect()

@@ -2,11 +2,11 @@
 //!
 //! # Too early
 //!
-//! A client that reads the end of the stream has waited for six passages in a row: SYN, SYN-ACK, its header,
-//! the server's answer, its own FIN, which it sends only then, and the server's FIN, which waits for that
-//! one. Besides, each direction's bytes have passed a link of a known rate behind the header or the answer.
-//! With D the delay, n the bytes and R the rate of each direction, up (u) and down (d), a transfer takes at
-//! least
+//! A client that reads the end of the stream has waited for six one-way delays in a row: SYN, SYN-ACK, its
+//! header, the server's answer, its own FIN, which it sends only then, and the server's FIN, which waits for
+//! the client's. Each direction's bytes have also passed a link of a known rate after the header or the
+//! answer. With D the delay, n the bytes and R the rate of each direction, up (u) and down (d), a transfer
+//! takes at least
 //!
 //! ```text
 //! max(3 Du + 3 Dd,  2 Du + 2 Dd + nu / Ru,  2 Du + 2 Dd + nd / Rd)
@@ -28,20 +28,21 @@
 //! G = sum of min(60 s, R 2^k), k = 0 .. K
 //! ```
 //!
-//! If something ended connections without telling an end (a reboot, another address, a forgotten
-//! translation), that end gives up at its user timeout of 120 s, looked at when its timer expires, up to 60 s
-//! later, and connects again, where a SYN may meet the same bad luck: that adds 180 s and, once more, G.
+//! If something ended connections without one end noticing (a reboot, another address, a forgotten
+//! translation), that end gives up at its user timeout of 120 s, which it checks when its timer expires, up
+//! to 60 s later. It then connects again, and that SYN may meet the same bad luck. That adds 180 s and, once
+//! more, G.
 //!
-//! *The work.* Padhye's model (see [`crate::model`]) says how long a transfer takes that has the path to
+//! *The work.* Padhye's model (see [`crate::model`]) gives the duration of a transfer that has the path to
 //! itself:
 //!
 //! ```text
 //! W = n 8/R + n/MSS (RTT sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p²)) + n/window RTT + 2 log2(n/MSS) RTT
 //! ```
 //!
-//! Where a path is full, its rate decides, so RTT is the one without queues. Shares of a path are not
-//! promised to be fair, so n is what all transfers of the path have to carry, summed over both ways; and the
-//! model is a mean, so three times that is allowed.
+//! Where a path is full, its rate decides, so RTT is the one without queues. Fair shares of a path are not
+//! promised, so n is what all transfers of the path carry, summed over both directions. The model is a mean,
+//! so three times that is allowed.
 //!
 //! ```text
 //! end <= H + G + 3 W
@@ -73,7 +74,7 @@ impl Excuses {
         self.0.push(Excuse { from, until: from + lasts, path });
     }
 
-    /// Whether something that ends connections happened while this one lived.
+    /// Whether something that ends connections happened during this connection's life.
     pub(super) fn cover(&self, failure: &Failure) -> bool {
         let earlier = if failure.at_server { ACCEPTED_LATE } else { EARLIER };
         let is_concerned = |excuse: &Excuse| {
@@ -87,7 +88,7 @@ impl Excuses {
 
 /// A segment of an earlier connection can disturb an end this long after it.
 const EARLIER: Duration = Duration::from_secs(5);
-/// A program that is stopped accepts this much later.
+/// A stopped program accepts this much later.
 const ACCEPTED_LATE: Duration = Duration::from_secs(20);
 
 impl Event {
@@ -101,7 +102,7 @@ impl Event {
         }
     }
 
-    /// Whether its damage is done when it begins.
+    /// Whether it does its damage when it begins.
     fn is_instant(&self) -> bool {
         use Fault::{AddressChange, ClockStep, DeviceMtu, MtuDrop, NatTimeout};
         matches!(self.what, AddressChange | ClockStep | DeviceMtu | MtuDrop | NatTimeout)
@@ -123,7 +124,7 @@ impl Event {
 /// An outage from which a connection may not come back: keep-alive gives up after 40 s.
 const LONG: Duration = Duration::from_secs(20);
 
-/// The least and the most that a transfer may take, from its start.
+/// The least and the most time that a transfer may take, from its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) least: Duration,
@@ -168,8 +169,8 @@ fn slowest(rates: &[f64; 2], events: &[&Event]) -> f64 {
     (rates[0].min(rates[1]) / by.unwrap_or(1) as f64).max(RATE_MIN as f64)
 }
 
-/// The share of packets that a link loses or that its receiver cannot use; a packet that is overtaken may be
-/// taken for lost.
+/// The share of packets that a link loses or that its receiver cannot use. An overtaken packet may be taken
+/// for lost.
 fn lost(link: &Faults) -> f64 {
     f64::from(link.loss + link.corrupt + link.truncate + link.reorder) / 1e6
 }
@@ -184,7 +185,7 @@ fn tries(p: f64) -> i32 {
     tries
 }
 
-/// The result of Padhye's model for all that the path has to carry, in seconds.
+/// Padhye's model for everything that the path has to carry, in seconds.
 fn work(plan: &Plan, path: usize, rates: &[f64; 2], rtt: f64) -> f64 {
     let transfers: Vec<_> =
         plan.transfers.iter().map(|(_, other)| other).filter(|other| other.path == path).collect();

@@ -37,7 +37,7 @@ pub(super) struct Machine {
 
 #[derive(Debug)]
 struct On {
-    // Dropped first, so that nothing leaves when the stack goes.
+    // Dropped first, so that nothing is sent when the stack is dropped.
     port: Port,
     stack: Stack,
 }
@@ -80,7 +80,7 @@ impl Machine {
         self.boots += 1;
         self.mtu = DEVICE_MTU;
         self.memory_resets = 0;
-        // Steps of the clock are forgotten, as on a host that sets its clock when it boots.
+        // A host sets its clock when it boots, so earlier steps are forgotten.
         let clock = HostClock::default();
         clock.sim.store(now.as_nanos(), Ordering::Relaxed);
         self.clock = Arc::new(clock);
@@ -206,21 +206,25 @@ impl Machine {
     pub(super) fn check(&mut self) {
         self.turns += 1;
         let Some(on) = &self.on else { return };
-        // What costs a walk over all connections is checked now and then.
+        // A check that walks over all connections runs only now and then.
         if !self.turns.is_multiple_of(16) {
             return;
         }
         let info = on.stack.info();
         assert!(info.memory_used <= info.memory_max, "memory: {} of {}", info.memory_used, info.memory_max);
         for (tuple, info) in on.stack.connections() {
-            // RFC 9293 §3.8.6.2.2: what was read opened the window by all of it, and the peer hears of that without asking.
+            // RFC 9293 §3.8.6.2.2: reading opened the window by all that was read, and the peer learns of it
+            // without asking.
             let shut = info.state == State::Established && info.rcv_wnd == 0 && info.receive_queue == 0;
             let held = self.wires.held(tuple.local(), tuple.remote(), info.unacked);
             let told = held.is_none_or(|held| info.sacked <= held);
-            assert!(told, "more counts as held than SACK blocks told of ({held:?}): {tuple:?} {info:?}");
+            assert!(
+                told,
+                "more bytes count as held than SACK blocks reported ({held:?}): {tuple:?} {info:?}"
+            );
             assert!(
                 !shut || self.suspended.is_some(),
-                "a window that has opened was not told of: {tuple:?} {info:?}"
+                "no segment announced a window that has opened: {tuple:?} {info:?}"
             );
         }
         if self.suspended.is_some() || on.port.poll_timeout().is_some_and(|at| at != Instant::FAR_FUTURE) {

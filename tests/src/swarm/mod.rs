@@ -17,16 +17,18 @@
 //! | How long may a transfer take, and which errors are excused? | `judge.rs` |
 //! | What holds for each segment? | `wires.rs`, and [`crate::flow`] |
 //!
-//! What is held against each run:
+//! What each run must satisfy:
 //!
 //! - Every byte is compared, and the end of a stream is where its sender ended it.
-//! - Every packet is checked as [`crate::host::check_frame`] and [`crate::flow`] say: sizes, options, flags;
-//!   the window's right edge never goes back, nothing leaves beyond the peer's window.
-//! - A connection fails only when something happened to it that ends connections.
+//! - Every packet passes [`crate::host::check_frame`] and [`crate::flow`]: sizes, options, flags; the
+//!   window's right edge never moves back, and nothing is sent beyond the peer's window.
+//! - A connection fails only after an event that ends connections.
 //! - A forged reset ends a connection when its number is exact, and never otherwise (RFC 9293 §3.10.7.4).
-//! - A segment of long ago with numbers of today is known by its timestamp, and nothing of it is taken (RFC 7323 §5).
+//! - An old segment with numbers of today is recognised by its timestamp, and none of its data is taken (RFC
+//!   7323 §5).
 //! - Memory stays within the budget, and a connection that waits has a timer.
-//! - The peer hears of a window that has opened, and nothing counts as held that no SACK block told of.
+//! - The peer learns of a window that has opened, and no data counts as held without a SACK block that covers
+//!   it.
 //! - Each transfer ends within its bounds, neither too early nor too late (`judge.rs`).
 //! - At the end nothing is left: no connection, no memory, and an hour without a packet.
 
@@ -51,14 +53,15 @@ pub use self::plan::Cut;
 use self::world::World;
 use crate::link::LinkStats;
 
-/// What the hashes of seeds 0 to [`PINNED_SEEDS`] make together. It changes when the swarm, the stack or what it says to
-/// programs does anything at another time or in another order: if that was meant, put the number here that the test shows.
+/// The combined hash of seeds 0 to [`PINNED_SEEDS`]. It changes when the swarm or the stack does anything at
+/// another time or in another order, or answers a program differently. If that is intended, copy the number
+/// that the test prints to here.
 pub const PINNED: u64 = 0xc083_bbbe_1c60_d3d5;
 
-/// How many seeds are pinned.
+/// The number of pinned seeds.
 pub const PINNED_SEEDS: u64 = 24;
 
-/// What a seed did, or many together.
+/// The totals of one seed, or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
     /// Payload bytes that programs received and compared.
@@ -86,11 +89,11 @@ pub struct Outcome {
     pub done: Done,
     /// What each direction of each path did.
     pub links: Vec<LinkStats>,
-    /// Over every packet that was sent or received, and its time.
+    /// Over every packet sent or received, and its time.
     pub hash: u64,
 }
 
-/// Runs a seed, or what is left of it.
+/// Runs a seed, or a cut of it.
 ///
 /// # Errors
 /// The violation, in the words of the check that found it.
@@ -99,21 +102,21 @@ pub fn run(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Result<Outcom
     catch_unwind(run).map_err(|panic| match panic.downcast::<String>() {
         Ok(message) => *message,
         Err(panic) => {
-            panic.downcast_ref::<&str>().map_or("a panic without words", |message| message).to_owned()
+            panic.downcast_ref::<&str>().map_or("a panic without a message", |message| message).to_owned()
         }
     })
 }
 
-/// What many seeds did together.
+/// The totals of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// How many there were.
+    /// The number of seeds.
     pub seeds: u64,
-    /// What they did.
+    /// Their outcome together.
     pub done: Done,
     /// Packets lost, dropped by queues, copied, held back, damaged, cut short.
     pub links: [u64; 6],
-    /// The hashes of all, in the order in which they were added.
+    /// The hashes of all seeds, in the order in which they were added.
     pub hash: u64,
 }
 
@@ -131,7 +134,7 @@ impl Done {
 }
 
 impl Total {
-    /// One more.
+    /// Adds one seed.
     pub fn add(&mut self, outcome: &Outcome) {
         self.seeds += 1;
         self.done.add(&outcome.done);

@@ -26,9 +26,9 @@ pub(super) struct Path {
     pub(super) address: u8,
     /// The events that are on.
     pub(super) flapped: Option<usize>,
-    /// With the event: whether the device says what it merged.
+    /// With the event: whether the device reports merged segments.
     pub(super) merging: Option<(usize, bool)>,
-    /// With the event: whether a router says so.
+    /// With the event: whether a router reports it.
     pub(super) narrowed: Option<(usize, bool)>,
 }
 
@@ -135,7 +135,7 @@ impl Path {
         (merged, struck)
     }
 
-    /// Whether arriving packets are held until several are there.
+    /// Whether the device holds arriving packets until it has several.
     pub(super) fn moderate(&mut self, on: bool) {
         let by = if on { Duration::from_millis(3) } else { Duration::ZERO };
         self.links.iter_mut().for_each(|link| link.faults.moderation = by);

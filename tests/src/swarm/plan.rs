@@ -1,7 +1,7 @@
 //! The plan of a seed: the network, its hosts, the transfers, and the events with their targets and times.
 //!
-//! A plan is drawn whole before anything runs. What is left out of it ([`Cut`]) does not change the draws for
-//! the rest, so that a failing seed can be made smaller.
+//! A plan is drawn completely before anything runs. Leaving parts out ([`Cut`]) does not change the draws for
+//! the rest, so a failing seed can be minimised.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::faults::Fault;
 use crate::link::Faults;
 use crate::rng::Rng;
 
-/// What is left of a seed's plan.
+/// The parts of a seed's plan that remain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The events that remain, by number; `None`: all.
@@ -88,7 +88,7 @@ impl Plan {
         }
         let mut events: Vec<Event> =
             (0..rng.between(12, 24)).map(|_| draw_event(&mut rng.fork(), v6, &paths)).collect();
-        // Behind the others, which stay what they were.
+        // After the others, whose draws stay the same.
         events.extend((0..rng.below(3)).map(|_| draw_old_segment(&mut rng.fork(), &paths)));
         let keep = |kept: &Option<Vec<usize>>, at: usize| kept.as_ref().is_none_or(|kept| kept.contains(&at));
         let numbered = |at: &(usize, TransferPlan)| keep(&cut.transfers, at.0);
@@ -162,7 +162,7 @@ fn draw_path(rng: &mut Rng, plain: bool) -> PathPlan {
 
 fn draw_transfer(rng: &mut Rng, path: usize, plan: &PathPlan, divide: u64) -> TransferPlan {
     let start = Duration::from_millis(rng.below(5_000));
-    // What a direction carries in two seconds is enough for its events.
+    // Two seconds of a direction's capacity are enough for its events.
     let most = plan.links.each_ref().map(|link| link.rate_bps.unwrap_or(0) / 8 * 2);
     let mut size = |way: usize| {
         let size = match rng.below(10) {
@@ -226,7 +226,7 @@ fn draw_old_segment(rng: &mut Rng, paths: &[PathPlan]) -> Event {
 }
 
 impl Fault {
-    /// Those that happen at a time. The others are boxes that always stand there, and what is drawn by itself.
+    /// Faults that have a time. The others are permanent boxes, or drawn separately.
     fn events() -> Vec<Self> {
         use Fault::{OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack};
         let others = [OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack];

@@ -55,7 +55,7 @@ pub(super) struct Transfer {
 /// An attempt that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Whose end it was; `None` where the server does not know yet.
+    /// The path of the end that failed; `None` where the server does not know it yet.
     pub(super) path: usize,
     pub(super) at_server: bool,
     pub(super) began: Instant,
@@ -80,7 +80,7 @@ impl Shared {
         self.failures.borrow_mut().push(Failure { path, at_server, began, at, error });
     }
 
-    /// How much one call reads or writes.
+    /// The size of one read or write.
     fn chunk(&self, stream: u64) -> usize {
         let mut rng = Rng::new(self.seed ^ stream);
         let most = rng.pick(&[100, 1460, 4096, 16_384, 65_536]);
@@ -233,7 +233,7 @@ async fn receive(
     }
 }
 
-/// Sends what nothing reads, until the time is over.
+/// Sends data that no program reads, until the time is over.
 pub(super) async fn hog(shared: Rc<Shared>, stack: Stack, sink: SocketAddr) {
     let rest = shared.hog_until.get().saturating_since(shared.time.now());
     tokio::select! {

@@ -14,7 +14,7 @@ pub(super) struct Wires(BTreeMap<(SocketAddr, SocketAddr), Wire>);
 struct Wire {
     flow: Flow,
     iss: Option<u32>,
-    /// The peer's recent SYNs; which of them counts shows when one is answered.
+    /// The peer's recent SYNs. Which of them counts is known once one is answered.
     syns: Vec<Seg>,
     /// The highest sequence number that arrived.
     end: Option<u32>,
@@ -22,9 +22,9 @@ struct Wire {
     over: bool,
     /// The peer has acknowledged something beyond a SYN.
     open: bool,
-    /// Where what the host has sent ends, from its ISS on.
+    /// The end of what the host has sent, counted from its ISS.
     sent: u32,
-    /// What SACK blocks have said that the peer holds, from the ISS on: where each stretch begins and ends.
+    /// The ranges that SACK blocks reported as held by the peer: start and end of each, counted from the ISS.
     held: BTreeMap<u32, u32>,
 }
 
@@ -95,8 +95,8 @@ impl Wires {
         Some(Expected { ack, edge, end: wire.end? })
     }
 
-    /// How many bytes the peer can hold beyond a gap, by all the SACK blocks that told of something sent, where `unacked` bytes
-    /// are not acknowledged; `None`: the connection is not known.
+    /// How many bytes the peer can hold beyond a gap, given all SACK blocks that reported sent data, with
+    /// `unacked` bytes unacknowledged; `None`: the connection is not known.
     pub(super) fn held(&self, local: SocketAddr, remote: SocketAddr, unacked: u64) -> Option<u64> {
         let wire = self.0.get(&(local, remote)).filter(|wire| wire.iss.is_some())?;
         let una = wire.sent.saturating_sub(u32::try_from(unacked).ok()?);
@@ -111,12 +111,12 @@ impl Wires {
 }
 
 impl Wire {
-    /// How far a number lies behind the ISS. A run sends a few megabytes, so that is enough to compare.
+    /// The distance of a number from the ISS. A run sends a few megabytes, so comparing these is enough.
     fn offset(&self, seq: u32) -> u32 {
         seq.wrapping_sub(self.iss.unwrap_or(seq))
     }
 
-    /// RFC 2018 §3: a block tells of what was sent.
+    /// RFC 2018 §3: a block reports sent data.
     fn note_held(&mut self, seg: &Seg) {
         for &(left, right) in seg.sack() {
             let (mut left, mut right) = (self.offset(left), self.offset(right));

@@ -182,7 +182,7 @@ impl World {
             self.advance(next);
         }
         self.machines.iter().for_each(Machine::check_empty);
-        // What is under way still arrives, and may be answered.
+        // Packets in flight still arrive, and may be answered.
         let quiet = self.shared.time.now() + QUIET_AFTER;
         while let Some(next) = self.next_time().filter(|next| *next < quiet) {
             self.advance(next);
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// An error needs an excuse.
+    /// Every error needs an excuse.
     fn judge(&mut self) {
         let failures = std::mem::take(&mut *self.shared.failures.borrow_mut());
         for failure in failures {

@@ -89,7 +89,7 @@ async fn from_the_kernel(stack: &ackclock::Stack, family: Family) {
     report("from the kernel", LEN, began);
 }
 
-/// A round trip of 2 ms, so that there is a flight in which packets can be lost.
+/// A round trip of 2 ms, so that a flight exists in which packets can be lost.
 fn network() -> Settings {
     Settings { delay: Duration::from_millis(1), ..Settings::default() }
 }

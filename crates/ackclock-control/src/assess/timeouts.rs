@@ -397,7 +397,7 @@ mod tests {
 
     const EXPIRED: Why = Why::Timeout { avoidable: false };
 
-    /// `ap-min-0` on a connection of which the first round trip is 100 ms: it then waits 300 ms.
+    /// `ap-min-0` on a connection whose first round trip is 100 ms: it then waits 300 ms.
     fn after_first_round_trip(rest: &[Event], undo_quarters: Option<u8>) -> Timeouts {
         let events = [sent(0, 0, Why::New), acked(100, 1)].into_iter().chain(rest.iter().copied());
         assess(events, &presets::find("ap-min-0").unwrap().config, undo_quarters)

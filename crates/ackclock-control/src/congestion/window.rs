@@ -15,7 +15,7 @@ pub struct Window {
     bytes_acked: u64,
     /// Whether slow start follows a timeout.
     after_timeout: bool,
-    /// cwnd and ssthresh before the last reduction. A cwnd of zero means that there is nothing to undo.
+    /// cwnd and ssthresh before the last reduction. A cwnd of zero: nothing to undo.
     prior_cwnd: u64,
     prior_ssthresh: u64,
 }

@@ -1,30 +1,30 @@
-//! What becomes of what was written, for an application that asks: what is acknowledged and since when, what was not sent yet, how
-//! fast the path is.
+//! Delivery feedback for an application that asks: how much is acknowledged and since when, how much is still
+//! unsent, and how fast the path is.
 //!
-//! A connection whose application does not ask pays nothing for it on the short ways: [`Awaited`] is the byte that an
-//! acknowledgement looks at anyway, and the rest is kept in [`Rare`](super::rare::Rare).
+//! A connection whose application does not ask pays nothing for it on the fast paths: [`Awaited`] is in a
+//! byte that an acknowledgement reads anyway, and the rest is kept in [`Rare`](super::rare::Rare).
 
 use super::Connection;
 use super::sender::Awaited;
 use crate::{DeliveryInfo, Instant};
 
-/// What was asked for, and what came of it.
+/// The application's requests, and the answers so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Feedback {
-    /// The most that may wait to be sent for the first time, in bytes.
+    /// The most bytes that may wait to be sent for the first time.
     lowat: Option<u32>,
     /// Acknowledgements that delivered something since the application first asked.
     changes: u64,
-    /// When the last of them arrived that advanced SND.UNA.
+    /// When the last acknowledgement that advanced SND.UNA arrived.
     acked_at: Option<Instant>,
-    /// Tell when as many bytes are acknowledged.
+    /// Wake the application once this many bytes are acknowledged.
     tell_at: Option<u64>,
-    /// Tell of the next change.
+    /// Wake the application at the next change.
     tell_next: bool,
 }
 
 impl Connection {
-    /// What became of what was written, and how fast the path is.
+    /// Delivery so far, and the speed of the path.
     #[must_use]
     pub fn delivery(&self) -> DeliveryInfo {
         let (sending, rtt) = (self.flight.info(&self.tcp), self.flight.rtt());
@@ -47,23 +47,24 @@ impl Connection {
         self.snd.data_end().since(self.snd.iss + 1)
     }
 
-    /// Bytes of the stream, from the first on, that the peer has acknowledged.
+    /// Bytes from the start of the stream that the peer has acknowledged.
     #[must_use]
     pub fn acked(&self) -> u64 {
         self.flight.una().min(self.snd.data_end()).since(self.snd.iss + 1)
     }
 
-    /// Bytes that were written and not yet sent for the first time.
+    /// Bytes that were written but never sent.
     #[must_use]
     pub fn not_sent(&self) -> u64 {
         self.unsent()
     }
 
-    /// How many bytes are acknowledged, and when the acknowledgement arrived, once they are at least `upto`; until then `None`, and
-    /// [`Readiness::delivered`](crate::Readiness::delivered) tells when.
+    /// The number of acknowledged bytes and when their acknowledgement arrived, once they are at least
+    /// `upto`. Until then `None`, and [`Readiness::delivered`](crate::Readiness::delivered) reports when to
+    /// ask again.
     ///
-    /// Before the first such call, or one of [`await_feedback`](Self::await_feedback), the time is that of the last segment that
-    /// arrived, which is no earlier than the acknowledgement.
+    /// Before the first such call, or the first of [`await_feedback`](Self::await_feedback), the time is that
+    /// of the last segment that arrived, which is no earlier than the acknowledgement.
     pub fn await_delivered(&mut self, upto: u64) -> Option<(u64, Instant)> {
         self.snd.awaited.add(Awaited::DELIVERY);
         let (acked, heard_at) = (self.acked(), self.give_up.heard_at);
@@ -75,8 +76,9 @@ impl Connection {
         None
     }
 
-    /// How often the figures of [`delivery`](Self::delivery) have changed since feedback was first asked for, if that is not
-    /// `seen`; else `None`, and [`Readiness::delivered`](crate::Readiness::delivered) tells of the next change.
+    /// The number of changes to the figures of [`delivery`](Self::delivery) since feedback was first asked
+    /// for, if it differs from `seen`. Otherwise `None`, and
+    /// [`Readiness::delivered`](crate::Readiness::delivered) reports the next change.
     pub fn await_feedback(&mut self, seen: u64) -> Option<u64> {
         self.snd.awaited.add(Awaited::DELIVERY);
         let feedback = self.rare.feedback_mut();
@@ -84,31 +86,33 @@ impl Connection {
         (feedback.changes != seen).then_some(feedback.changes)
     }
 
-    /// The most that may wait to be sent for the first time, in bytes; `None`: what the send buffer holds.
+    /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
     #[must_use]
     pub fn not_sent_lowat(&self) -> Option<u32> {
         self.rare.feedback().lowat
     }
 
-    /// Bounds what waits to be sent for the first time, in bytes: a write takes no more, and the connection is writable again once
-    /// half of it has left. Less than two segments counts as two, so that what Nagle's algorithm or a cork holds back does
-    /// not hold the writer. `None`: no bound but the send buffer's.
-    // Linux's TCP_NOTSENT_LOWAT (commits c9bee3b7fdec and a74f0fa082b7: fill up to it, wake below half); tcp(7) names it
-    // among the options that it does not describe.
+    /// Bounds the bytes that wait to be sent for the first time. A write takes no more than that, and the
+    /// connection becomes writable again once half of it has been sent. A bound below two segments counts as
+    /// two, so that the writer does not wait for data that Nagle's algorithm or a cork holds back. `None`:
+    /// only the send buffer limits a write.
+    // Linux's TCP_NOTSENT_LOWAT (commits c9bee3b7fdec and a74f0fa082b7: fill up to it, wake below half);
+    // tcp(7) lists it among the options without a description.
     pub fn set_not_sent_lowat(&mut self, lowat: Option<u32>) {
         if lowat.is_none() && self.not_sent_lowat().is_none() {
             return;
         }
         self.rare.feedback_mut().lowat = lowat;
         if self.snd.awaited.has(Awaited::ROOM) {
-            // Who waits looks again, by the new mark.
+            // A waiting writer checks again, against the new mark.
             self.snd.awaited.remove(Awaited::ROOM);
             self.snd.awaited.remove(Awaited::SENT);
             self.readiness.writable = true;
         }
     }
 
-    /// The most that the send buffer may hold: its own limit, and what the low-water mark allows beyond what was sent.
+    /// The most that the send buffer may hold: its own limit, or less if the low-water mark allows less
+    /// beyond what was sent.
     pub(super) fn write_limit(&self) -> usize {
         let limit = self.send_limit();
         let Some(lowat) = self.lowat_bytes() else { return limit };
@@ -116,7 +120,7 @@ impl Connection {
         limit.min(usize::try_from(sent + lowat).unwrap_or(usize::MAX))
     }
 
-    /// Whether so little is left to be sent that a writer who waits for that is to be woken.
+    /// Whether little enough is unsent to wake a writer that waits for room.
     #[inline]
     pub(super) fn is_below_lowat(&self) -> bool {
         !self.snd.awaited.has(Awaited::SENT)
@@ -128,8 +132,8 @@ impl Connection {
         Some(u64::from(lowat).max(2 * u64::from(self.smss())))
     }
 
-    /// Something left, and nothing more will for now: a writer that waits for that is woken. An acknowledgement may be a round
-    /// trip away.
+    /// A segment was sent, and nothing more can be sent now: wakes a writer that waits for room. An
+    /// acknowledgement may be a round trip away.
     #[inline]
     pub(super) fn note_sent_enough(&mut self) {
         if self.snd.awaited.has(Awaited::SENT) {
@@ -137,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement had news; `advanced`: SND.UNA advanced.
+    /// An acknowledgement delivered something; `advanced`: SND.UNA advanced.
     #[inline]
     pub(super) fn note_feedback(&mut self, advanced: bool) {
         if self.snd.awaited.has(Awaited::DELIVERY) {

@@ -1,8 +1,8 @@
 //! What an endpoint did and refused, with a counter for each reason.
 //!
 //! Callers see one flat [`Counters`]. An endpoint keeps the counters of plain TCP inline, and allocates the
-//! others when the first of them counts: a host with only connections, of which a simulation has thousands,
-//! saves their 200 bytes.
+//! others when the first of them counts. A host with connections only saves their 200 bytes, and a simulation
+//! has thousands of such hosts.
 
 /// Declares each counter once: as a field of `$all`, and of the part that keeps it.
 macro_rules! counters {

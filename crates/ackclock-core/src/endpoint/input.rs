@@ -54,9 +54,9 @@ impl Endpoint {
         self.handle_frame(now, Frame::arrived(packet, meta));
     }
 
-    /// Like [`handle_packet`](Self::handle_packet), for a packet of which a connection may keep a part
-    /// instead of copying it. It does so with at least 32 KiB of text that is next in order. In the memory
-    /// budget the packet counts as a block of 64 KiB.
+    /// Like [`handle_packet`](Self::handle_packet), but a connection may keep part of the packet instead of
+    /// copying it. It does so with at least 32 KiB of text that is next in order. In the memory budget the
+    /// packet counts as a block of 64 KiB.
     pub fn handle_packet_bytes(&mut self, now: Instant, packet: &Bytes, meta: RxMeta) {
         self.handle_frame(now, Frame { block: Some(packet), ..Frame::arrived(packet, meta) });
     }

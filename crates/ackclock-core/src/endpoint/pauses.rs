@@ -1,29 +1,32 @@
-//! Pauses: the endpoint's own time stands still while nothing drives it.
+//! Pauses: the endpoint's own time stands still while no driver calls it.
 //!
-//! A process is stopped, a virtual machine is frozen, a clock is set forwards: then the driver's clock has moved on by an hour,
-//! and the endpoint has seen nothing of it. Taken at its word, that clock would make round trips of an hour of the
-//! acknowledgements that lie in the device's queue, and would end connections at once whose peers had no chance to answer.
-//! Linux's TCP lives by a clock that stops while the machine is suspended (`CLOCK_MONOTONIC`, clock_gettime(2)). So does an
-//! endpoint, by [`Pauses`], which alone knows the difference between the two clocks.
+//! A process is stopped, a virtual machine is frozen, a clock is set forwards. The driver's clock has then
+//! moved by an hour that the endpoint never saw. By that clock, the acknowledgements waiting in the device's
+//! queue would measure round trips of an hour, and connections would end at once although their peers had no
+//! chance to answer. Linux's TCP lives by a clock that stops while the machine is suspended
+//! (`CLOCK_MONOTONIC`, clock_gettime(2)). So does an endpoint, through [`Pauses`], which alone knows the
+//! difference between the two clocks.
 //!
-//! A pause is seen by a deadline: a driver calls at the latest when [`Endpoint::poll_timeout`] says so, and one that comes
-//! [`LEAST`] later than that has paused. Time then goes on from that deadline, so the timer that was due fires, and those
-//! behind it in their turn. An endpoint without a deadline cannot tell a pause from rest; nothing in it counts time either.
+//! A deadline reveals a pause: a driver must call by the time that [`Endpoint::poll_timeout`] returns, and
+//! one that calls [`LEAST`] later than that has paused. Time then continues from that deadline, so the timer
+//! that was due fires, and later ones follow in turn. An endpoint without a deadline cannot tell a pause from
+//! rest, but nothing in it counts time either.
 //!
-//! What was in flight gives no round trip: part of its way may lie in the pause, and the rest shows too little (RFC 6298 §3
-//! leaves out what was sent again for the same reason, that nothing shows how long it took).
+//! Segments in flight during a pause give no round-trip sample: part of their way may lie in the pause, and
+//! the rest is too short. (RFC 6298 §3 excludes retransmitted segments for the same reason: their round trip
+//! is ambiguous.)
 //!
-//! Several endpoints of one host each leave out their own pauses. What they share is in the driver's time.
+//! Several endpoints of one host each leave out their own pauses. What they share uses the driver's time.
 
 use super::Endpoint;
 use crate::Instant;
 
-/// What the endpoint's clock has left out.
+/// The time that the endpoint's clock has left out.
 #[derive(Debug)]
 pub(super) struct Pauses {
-    /// All of it together, as the instant at which the endpoint's clock would have shown zero.
+    /// The sum of the pauses, as the instant at which the endpoint's clock would have shown zero.
     origin: Instant,
-    /// When the endpoint went on the last time, by its own clock.
+    /// When the endpoint last resumed, by its own clock.
     resumed: Instant,
     /// The driver's time at its last call.
     seen: Instant,
@@ -34,13 +37,13 @@ impl Pauses {
         Self { origin: Instant::ZERO, resumed: Instant::ZERO, seen: Instant::ZERO }
     }
 
-    /// What the endpoint's clock shows when the driver's shows `driver`.
+    /// The endpoint's time when the driver's clock shows `driver`.
     #[inline]
     fn own(&self, driver: Instant) -> Instant {
         Instant::ZERO.plus_nanos(driver.nanos_since(self.origin))
     }
 
-    /// What the driver's clock shows when the endpoint's shows `own`.
+    /// The driver's time when the endpoint's clock shows `own`.
     #[inline]
     fn driver(&self, own: Instant) -> Instant {
         self.origin.plus_nanos(own.as_nanos())
@@ -53,23 +56,24 @@ impl Pauses {
 }
 
 impl Endpoint {
-    /// What the endpoint's own clock shows when the driver's shows `now`: the same, without the times when nothing drove
-    /// the endpoint. [`Connection::info`](crate::Connection::info) reckons by it.
+    /// The endpoint's time when the driver's clock shows `now`: the driver's time without the pauses.
+    /// [`Connection::info`](crate::Connection::info) uses it.
     #[must_use]
     pub fn own_time(&self, now: Instant) -> Instant {
         self.pauses.own(now)
     }
 
-    /// The driver's time for one of the endpoint's.
+    /// The driver's time for an instant of the endpoint's.
     #[inline]
     pub(super) fn driver_time(&self, own: Instant) -> Instant {
         self.pauses.driver(own)
     }
 
-    /// Records the driver's time and returns the endpoint's. A clock that runs backwards stands still.
+    /// Records the driver's time and returns the endpoint's. If the driver's clock runs backwards, time
+    /// stands still.
     #[inline]
     pub(super) fn advance(&mut self, driver: Instant) -> Instant {
-        // A driver reads its clock once a turn, so most calls bring the time of the one before.
+        // A driver reads its clock once a turn, so most calls bring the same time as the one before.
         if driver != self.pauses.seen {
             self.advance_to(driver);
         }
@@ -86,12 +90,12 @@ impl Endpoint {
         self.now = self.now.max(now);
     }
 
-    /// There was no call for long: if a deadline passed meanwhile, time goes on from there.
+    /// There was no call for a long time: if a deadline passed meanwhile, time continues from there.
     #[cold]
     #[inline(never)]
     fn leave_pause_out(&mut self, now: Instant) -> Instant {
         let Some(due) = self.next_due() else { return now };
-        // What left before lies before this, if by a nanosecond.
+        // Everything sent before the pause is earlier than this, if only by a nanosecond.
         let resumed = due.max(self.now).plus_nanos(1);
         let late = now.nanos_since(resumed);
         if late < LEAST_NS {
@@ -106,5 +110,6 @@ impl Endpoint {
     }
 }
 
-/// How late a call has to be. A busy host may be late by tenths of a second, which a round trip and a timer may show.
+/// How late a call must be. A busy host may be late by tenths of a second, and round trips and timers may
+/// show that.
 const LEAST_NS: u64 = 1_000_000_000;

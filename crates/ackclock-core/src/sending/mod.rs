@@ -337,7 +337,7 @@ impl Flight {
         self.scoreboard.bytes(self.smss) + history
     }
 
-    /// Whether there is nothing to retransmit, and learning that there is nothing new would change nothing.
+    /// Whether there is nothing to retransmit, and an acknowledgement without news would change nothing.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         (self.una == self.nxt || self.episode.is_open()) && !self.may_resend() && !self.pacing.is_owed()

@@ -268,7 +268,7 @@ impl Scoreboard {
             if record.start >= until {
                 break;
             }
-            // Inward to segment edges: a segment of which the peer holds a part is not held.
+            // Rounded inward to segment edges: a segment that the peer holds only in part is not held.
             let (start, end) = inner_edges(&record, from, until);
             if record.condition == Condition::Sacked || start >= end {
                 place = self.records.after(place);

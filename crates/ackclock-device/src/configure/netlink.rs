@@ -82,7 +82,7 @@ fn acknowledged(answer: &[u8]) -> io::Result<()> {
     match (kind.map(libc::c_int::from), code) {
         (Some(libc::NLMSG_ERROR), Some(0)) => Ok(()),
         (Some(libc::NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is no acknowledgement")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is not an acknowledgement")),
     }
 }
 

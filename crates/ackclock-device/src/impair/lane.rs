@@ -15,7 +15,7 @@ pub(super) struct Lane {
     settings: Settings,
     blackout: bool,
     rng: SplitMix64,
-    /// When each packet that is on the bottleneck or waits for it has left it, and its length.
+    /// For each packet on the bottleneck or waiting for it: when it will have left, and its length.
     departures: VecDeque<(Instant, usize)>,
     /// The total bytes of `departures`.
     departing_bytes: usize,

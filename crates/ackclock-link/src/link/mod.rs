@@ -71,7 +71,7 @@ pub enum Refusal {
     NotIp,
     /// Its destination is not on the link, and no router is known.
     NoRoute,
-    /// Its source is an own address that is not in use: still probed, or another host's.
+    /// Its source is an address of the host that is not in use: still probed, or another host's.
     SourceNotUsable,
 }
 
@@ -199,7 +199,7 @@ impl Link {
         // RFC 4862 §5.4.2 (not read): a host joins the group of an address before it probes the address.
         self.report(now);
         if self.routers.handle_timeout(now) {
-            // RFC 4861 §4.1: from an own address, or from the unspecified one without any.
+            // RFC 4861 §4.1: from an address of the host, or from the unspecified one if it has none.
             let source = self.addresses.source_for(nd::ALL_NODES.into());
             let src = if let Some(IpAddr::V6(src)) = source { src } else { Ipv6Addr::UNSPECIFIED };
             let bytes = nd::solicit_routers(src, self.mac);
@@ -236,7 +236,7 @@ impl Link {
         groups
     }
 
-    /// Counts changes of the own addresses.
+    /// Counts changes of the host's addresses.
     #[must_use]
     pub fn groups_revision(&self) -> u64 {
         self.addresses.revision()
@@ -260,7 +260,7 @@ impl Link {
         self.routers.is_searching()
     }
 
-    /// The own addresses.
+    /// The host's addresses.
     pub fn addresses(&self, now: Instant) -> impl Iterator<Item = AddressInfo> + '_ {
         self.addresses.infos(now)
     }
@@ -335,7 +335,7 @@ impl Link {
         }
     }
 
-    /// The request needs an own address as its source, and is left out without one.
+    /// The request needs one of the host's addresses as its source, and is left out without one.
     fn ask(&mut self, Question { target, to }: Question) {
         match (self.addresses.source_for(target), target) {
             (Some(IpAddr::V4(src)), IpAddr::V4(target)) => {

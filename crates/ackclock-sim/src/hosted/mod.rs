@@ -151,7 +151,7 @@ pub enum HostedError {
 pub enum RunError {
     /// Nothing can happen any more.
     #[error(
-        "the program waits for something that nobody will do: it was last woken, or one of its stacks last called or \
+        "the program waits for something that will never happen: it was last woken, or one of its stacks last called or \
          reached, at {}; no packet is under way, no timer of a stack is set, and none of tokio's did anything before the \
          scenario's end at {}. If it is a long sleep that it waits for, give the scenario a longer `duration`",
         seconds(*since), seconds(*end)
@@ -234,7 +234,7 @@ impl VirtualNetwork {
     /// let scenario = Scenario::new(Span::seconds(1)).host("a").host("b").link("a", "b", link);
     /// let mut net = VirtualNetwork::new(&scenario)?;
     /// let stack = net.stack_with("a", |builder| builder.profile("vegas-1995"))?;
-    /// assert!(net.stack_with("b", |builder| builder.profile("nobody's")).is_err());
+    /// assert!(net.stack_with("b", |builder| builder.profile("no-such-profile")).is_err());
     /// # Ok::<(), ackclock_sim::HostedError>(())
     /// ```
     pub fn stack_with(

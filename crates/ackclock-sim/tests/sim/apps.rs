@@ -185,7 +185,7 @@ fn spoken(scenario: &Scenario) -> (Vec<u8>, ackclock_sim::Report) {
     assert!(simulation.add_app("b", "listener", Instant::ZERO, Box::new(Listener { read: read.clone() })));
     let speaker = Box::new(Speaker { to, sent: 0 });
     assert!(simulation.add_app("a", "speaker", Instant::from_millis(1), speaker));
-    assert!(!simulation.add_app("nobody", "speaker", Instant::ZERO, Box::new(Listener::default())));
+    assert!(!simulation.add_app("no-such-host", "speaker", Instant::ZERO, Box::new(Listener::default())));
     let report = simulation.run();
     let read = read.take();
     (read, report)

@@ -67,7 +67,8 @@ fn keys_of<T: DeserializeOwned>(table: &str) -> impl Iterator<Item = String> + u
     let text = if table.is_empty() { "nothing = 0".into() } else { format!("[{table}]\nnothing = 0") };
     let error = toml::from_str::<T>(&text).err().expect("there is no such key").message().to_owned();
     let marks = ["available keys:", "expected"];
-    let allowed = marks.iter().find_map(|mark| error.split_once(mark)).expect("what is allowed is said").1;
+    let allowed =
+        marks.iter().find_map(|mark| error.split_once(mark)).expect("the error lists what is allowed").1;
     let words = allowed.split([',', ' ', '`']).filter(|word| !["", "one", "of", "or"].contains(word));
     let names: Vec<String> = words.map(str::to_owned).collect();
     assert!(!names.is_empty(), "{error}");

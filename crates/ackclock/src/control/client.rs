@@ -21,21 +21,21 @@ use crate::state::Queue;
 pub(super) const REQUEST_MAX: usize = 4096;
 /// How long a client may take to read an answer.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
-/// The most connections of one answer.
+/// The most connections in one answer.
 pub(super) const LISTED_MAX: usize = 10_000;
-/// How many of them are looked at under one lock.
+/// How many connections are listed under one lock.
 const LISTED_AT_ONCE: usize = 64;
-/// How often a traced connection gives out what it has.
+/// How often a traced connection hands over its records.
 const TRACE_EVERY: Duration = Duration::from_millis(500);
 
-/// Tells a client that is not served why, if it takes that at once.
+/// Tells a rejected client the reason, if the socket takes the line at once.
 pub(super) fn refuse(stream: &UnixStream, kind: &'static str, message: &str) {
     let line = Refusal { kind, message: message.to_owned() }.line();
-    // The buffer of a new socket holds it.
+    // The buffer of a new socket has room for it.
     let _ = stream.try_write(line.as_bytes());
 }
 
-/// Answers a client until it goes, or breaks a rule.
+/// Answers a client until it disconnects or breaks a rule.
 pub(super) async fn serve(stream: UnixStream, stack: ShardRef) {
     let (reader, writer) = stream.into_split();
     let mut lines = Lines { reader, buffer: Vec::with_capacity(REQUEST_MAX) };
@@ -68,7 +68,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line; `None` once the client has gone. Cancel-safe: what was read stays.
+    /// The next line; `None` once the client has disconnected. Cancel-safe: bytes already read are kept.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         loop {
             if let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
@@ -98,7 +98,7 @@ struct Client {
     trace: Option<Traced>,
 }
 
-/// A connection that is traced for this client; no longer once this is dropped.
+/// A connection traced for this client. Dropping this ends the trace.
 #[derive(Debug)]
 struct Traced {
     stack: ShardRef,
@@ -236,7 +236,8 @@ impl Client {
     }
 }
 
-/// Adds some of a shard's connections, from the index `from` on; the last one's index, if there was one.
+/// Adds some of a shard's connections, starting at index `from`. Returns the last one's index, if there was
+/// one.
 fn list_some(shard: &Shared, queue: usize, from: usize, into: &mut Vec<Listed>) -> Option<usize> {
     let now = shard.now();
     shard.look(|state| {

@@ -1,18 +1,19 @@
-//! The control socket (feature `control`): a Unix socket by which the owner of a running stack looks at it.
+//! The control socket (feature `control`): a Unix socket through which the owner of a running stack inspects
+//! it.
 //!
-//! It answers to the user who owns the program and to no other: the socket's mode is 0600, and each client's user is asked of
-//! the kernel (SO_PEERCRED, unix(7)), because a mode can be changed afterwards. It writes no files, opens no connections and
-//! changes nothing but whether a connection is traced. Its table of bounds:
+//! It answers only the user who owns the program. The socket's mode is 0600, and because a mode can be
+//! changed later, the kernel is also asked for each client's user (SO_PEERCRED, unix(7)). The socket writes
+//! no files, opens no connections, and changes nothing except whether a connection is traced. Its bounds:
 //!
 //! | what | bound | beyond it |
 //! |---|---|---|
-//! | clients at once | [`CLIENTS_MAX`] | the next is told so and closed |
-//! | a request in bytes | [`REQUEST_MAX`](client::REQUEST_MAX) | the client is told so and closed |
+//! | clients at once | [`CLIENTS_MAX`] | the next gets an error and is closed |
+//! | a request in bytes | [`REQUEST_MAX`](client::REQUEST_MAX) | the client gets an error and is closed |
 //! | time to take an answer | [`WRITE_MAX`](client::WRITE_MAX) | the client is closed |
-//! | connections in one answer | [`LISTED_MAX`](client::LISTED_MAX) | the rest is counted |
+//! | connections in one answer | [`LISTED_MAX`](client::LISTED_MAX) | the rest are counted |
 //!
-//! A client has a task of its own, and takes a lock of the stack for a few connections at a time: one who does not read holds
-//! up only itself. The task of the socket ends with the stack, and removes the socket.
+//! Each client has its own task, which holds a lock of the stack for a few connections at a time. A client
+//! that stops reading delays only itself. The socket's task ends with the stack and removes the socket.
 
 mod client;
 mod protocol;
@@ -40,23 +41,24 @@ pub enum ControlError {
     /// A program listens there.
     #[error("the control socket {} is in use: another program listens there", .0.display())]
     InUse(PathBuf),
-    /// Something else than a socket has that name.
+    /// The name belongs to something that is not a socket.
     #[error("{} is there already and is not a socket: name another path for the control socket", .0.display())]
     NotASocket(PathBuf),
     /// The operating system refused it.
     #[error("the control socket {} cannot be opened: {source}", path.display())]
     Io {
-        /// Where it was to be.
+        /// The socket's path.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StackBuilder {
-    /// Opens a Unix socket at `path` (feature `control`), by which the user who runs the program, and no other, looks at the stack
-    /// while it runs: `tcpcat ss`, `tcpcat top` and `tcpcat trace` do. Its mode is 0600. A socket that an ended program has left
-    /// there is replaced, and this one is removed when the stack ends. A [detached](Self::detached) stack has none.
+    /// Opens a Unix socket at `path` (feature `control`) through which the user who runs the program, and
+    /// only that user, inspects the running stack: `tcpcat ss`, `tcpcat top` and `tcpcat trace` use it. Its
+    /// mode is 0600. A socket left there by a program that has ended is replaced; this one is removed when
+    /// the stack ends. A [detached](Self::detached) stack has none.
     ///
     /// ```
     /// use std::io::{BufRead, BufReader, Write};
@@ -96,7 +98,7 @@ impl StackBuilder {
     }
 }
 
-/// A socket that listens, and removes itself.
+/// A listening socket that removes itself when dropped.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,
@@ -107,14 +109,15 @@ pub(crate) struct ControlSocket {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode: what has taken its name since then is left alone.
+    /// Device and inode. A file that has since taken the name is left alone.
     identity: (u64, u64),
     /// The user who owns it.
     owner: u32,
 }
 
 impl ControlSocket {
-    /// Listens at `path`. A socket there that no program listens at is replaced. Must be called within a tokio runtime.
+    /// Listens at `path`, and replaces a socket that no program listens on. Must be called within a tokio
+    /// runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Io { path: path.to_owned(), source };
         remove_stale(path)?;
@@ -125,12 +128,12 @@ impl ControlSocket {
         let metadata = fs::symlink_metadata(path).map_err(failed)?;
         let identity = (metadata.dev(), metadata.ino());
         let file = SocketFile { path: path.to_owned(), identity, owner: metadata.uid() };
-        // Until then a client of another user may connect; its user is asked for below.
+        // Until then another user's client may connect; each client's user is checked below.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         Ok(Self { listener, file })
     }
 
-    /// Answers clients until the stack is down. Does not keep it up.
+    /// Answers clients until the stack is down. Does not keep the stack up.
     pub(crate) async fn serve(self, stack: ShardRef) {
         let Self { listener, file } = self;
         let down = stack.wait(Queue::Shutdown, |state, _| state.poll_down());
@@ -145,11 +148,11 @@ impl ControlSocket {
 
 async fn accept(listener: &UnixListener, owner: u32, stack: &ShardRef) {
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-    // They end with this.
+    // Dropping the set ends the clients' tasks.
     let mut clients = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: it may pass.
+            // Probably out of descriptors, which may pass.
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
@@ -180,7 +183,7 @@ fn is_owner(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner)
 }
 
-/// Removes a socket that no program listens at.
+/// Removes a socket that no program listens on.
 fn remove_stale(path: &Path) -> Result<(), ControlError> {
     let failed = |source| ControlError::Io { path: path.to_owned(), source };
     let kind = match fs::symlink_metadata(path) {
@@ -204,13 +207,13 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let identity = fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
         if identity.is_ok_and(|identity| identity == self.identity) {
-            // What cannot be removed is stale for the next program.
+            // If it cannot be removed, the next program finds it stale.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Clients at once: several who look on, and a program that collects.
+/// Clients at once: several observers and a program that collects figures.
 const CLIENTS_MAX: usize = 16;
-/// How long after a failure the next client is waited for.
+/// The wait after a failed accept.
 const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(100);

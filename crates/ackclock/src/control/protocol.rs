@@ -1,4 +1,4 @@
-//! What is asked and answered: see `protocol.md`, which is part of the documentation of
+//! Requests and answers: see `protocol.md`, which is part of the documentation of
 //! [`StackBuilder::control`](crate::StackBuilder::control).
 
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use ackclock_core::ConnectionInfo;
 use ackclock_core::trace::{Batch, TraceKeep};
 use serde::{Deserialize, Serialize};
 
-/// The number of this protocol.
+/// The version of this protocol.
 const SCHEMA: u32 = 1;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Stack,
@@ -22,14 +22,14 @@ pub(super) enum Request {
     Dump(Name),
 }
 
-/// Which connection: its number, and the queue where it is.
+/// Names a connection: its number, and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) queue: usize,
     pub(super) number: u64,
 }
 
-/// Why a request is not done: its kind, for programs, and a sentence.
+/// Why a request is refused: its kind, for programs, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) kind: &'static str,
@@ -80,7 +80,7 @@ struct Answer<'a, T> {
 }
 
 impl Request {
-    /// Understands a line.
+    /// Parses a line.
     pub(super) fn parse(line: &[u8]) -> Result<Self, Refusal> {
         let asked: Asked = serde_json::from_slice(line).map_err(|error| {
             let message = format!(
@@ -127,7 +127,7 @@ impl Name {
         }
     }
 
-    /// As it is written: the queue is left out where it is the first.
+    /// The name as written: without the queue if it is the first.
     pub(super) fn word(self) -> String {
         match self {
             Self { queue: 0, number } => number.to_string(),
@@ -180,12 +180,12 @@ impl<'a> Records<'a> {
     }
 }
 
-/// An answer in its line.
+/// An answer as one line.
 pub(super) fn answer(answer: &str, body: impl Serialize) -> String {
     written(&Answer { schema: SCHEMA, answer, body })
 }
 
-/// What is kept of a connection's trace, in a word.
+/// How much of a connection's trace is kept, in one word.
 pub(super) fn keep_name(keep: Option<TraceKeep>) -> &'static str {
     match keep {
         None => "no",
@@ -198,7 +198,8 @@ pub(super) fn keep_name(keep: Option<TraceKeep>) -> &'static str {
 fn written(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
         Ok(line) => line + "\n",
-        // No number of a connection is one that JSON lacks: the controllers' own say `null` for it.
+        // Every number of a connection exists in JSON: a controller's own figures say `null` where it does
+        // not.
         Err(error) => {
             let message = format!("this answer cannot be written as JSON: {error}");
             Refusal { kind: "internal", message }.line()

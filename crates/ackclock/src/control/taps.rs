@@ -9,7 +9,7 @@ use ackclock_core::{Connection, ConnectionId, Endpoint, Instant};
 use super::protocol::{Name, Refusal};
 use crate::state::State;
 
-/// Which they are.
+/// The tapped connections.
 #[derive(Debug, Default)]
 pub(crate) struct Taps {
     /// By the connection's number.
@@ -19,7 +19,7 @@ pub(crate) struct Taps {
 
 #[derive(Clone, Copy, Debug)]
 struct Tap {
-    /// Which tap of the stack it is, so that a client takes back its own alone.
+    /// The tap's number within the stack, so that a client undoes only its own.
     number: u64,
     /// The connection that has the number: to find it by that is a walk over all.
     id: ConnectionId,
@@ -28,7 +28,7 @@ struct Tap {
 }
 
 impl Taps {
-    /// The next records that are the program's own.
+    /// The next records that belong to the program.
     pub(crate) fn poll_own(&self, endpoint: &mut Endpoint) -> Option<Batch> {
         if self.of.is_empty() {
             return endpoint.poll_trace();
@@ -38,7 +38,7 @@ impl Taps {
 }
 
 impl State {
-    /// The connection's records go to a client from now on; the tap's number.
+    /// From now on the connection's records go to a client. Returns the tap's number.
     pub(super) fn tap(&mut self, now: Instant, name: Name) -> Result<u64, Refusal> {
         let id = self.numbered(name)?;
         if self.taps.of.contains_key(&name.number) {
@@ -56,7 +56,8 @@ impl State {
         Ok(number)
     }
 
-    /// Undoes that, whichever client's it is, or only the tap of a number; whether there was something to undo.
+    /// Undoes [`tap`](Self::tap): any client's, or only the tap numbered `only`. Returns whether there was
+    /// one.
     pub(super) fn untap(&mut self, now: Instant, name: Name, only: Option<u64>) -> bool {
         let tap = self.taps.of.get(&name.number).copied();
         let Some(Tap { id, before, .. }) = tap.filter(|tap| only.is_none_or(|only| only == tap.number))
@@ -65,7 +66,7 @@ impl State {
         };
         self.taps.of.remove(&name.number);
         self.endpoint.update(now, id, |connection, now| connection.set_trace(now, before));
-        // What it had written down is no program's.
+        // The records of the tap are of no use to the program.
         while self.endpoint.poll_trace_if(|batch| batch.connection == name.number).is_some() {}
         self.traces.wake(&mut self.woken);
         true
@@ -81,14 +82,14 @@ impl State {
         }
     }
 
-    /// Has the connection give out what it has written down so far.
+    /// Makes the connection hand over what it has recorded so far.
     pub(super) fn ask_tapped(&mut self, now: Instant, name: Name) {
         if let Some(&Tap { id, .. }) = self.taps.of.get(&name.number) {
             self.endpoint.update(now, id, |connection, _| connection.request_trace());
         }
     }
 
-    /// What the connection's flight recorder holds.
+    /// The contents of the connection's flight recorder.
     pub(super) fn recorded(&self, name: Name) -> Result<Batch, Refusal> {
         let id = self.numbered(name)?;
         self.endpoint.recorded(id).ok_or_else(|| Refusal {

@@ -1,4 +1,4 @@
-//! How a stack resolves names: which servers it asks, and how it tries the addresses.
+//! How a stack resolves names: the servers it asks, and the order in which it tries the addresses.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::StackBuilder;
 
-/// Whom a stack asks for names, and how it calls what they stand for.
+/// The name servers of a stack, and how it tries a name's addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) servers: Vec<SocketAddr>,
@@ -21,7 +21,7 @@ pub(crate) struct Names {
 /// use std::time::Duration;
 /// use ackclock::HappyEyeballs;
 ///
-/// // Farther away than most: an attempt may take half a second before the next begins beside it.
+/// // A distant network: an attempt gets half a second before the next one starts beside it.
 /// let patient = HappyEyeballs::default().attempt_delay(Duration::from_millis(500));
 /// assert_ne!(patient, HappyEyeballs::default());
 /// ```
@@ -40,21 +40,21 @@ impl Default for HappyEyeballs {
 }
 
 impl HappyEyeballs {
-    /// How long addresses of IPv4 wait for those of IPv6 (§3, Resolution Delay): 50 ms unless told otherwise.
+    /// How long IPv4 addresses wait for IPv6 ones (§3, Resolution Delay): 50 ms by default.
     pub fn resolution_delay(mut self, delay: Duration) -> Self {
         self.resolution_delay = delay;
         self
     }
 
-    /// How long after the beginning of an attempt the next one begins, unless the attempt fails before (§5, Connection Attempt
-    /// Delay): 250 ms unless told otherwise, from 100 ms to 2 s, or the nearest of them.
+    /// How long after the start of one attempt the next one starts, unless the attempt fails earlier (§5,
+    /// Connection Attempt Delay): 250 ms by default. Values outside 100 ms to 2 s are clamped.
     pub fn attempt_delay(mut self, delay: Duration) -> Self {
         self.attempt_delay = delay.clamp(ATTEMPT_DELAY_MIN, ATTEMPT_DELAY_MAX);
         self
     }
 
-    /// How many addresses of IPv6 are tried before the families take turns (§4, First Address Family Count): 1 unless told
-    /// otherwise, 2 to favor IPv6 more; at least 1.
+    /// How many IPv6 addresses are tried before the families alternate (§4, First Address Family Count): 1 by
+    /// default, 2 to favor IPv6 more; at least 1.
     pub fn first_family_count(mut self, count: usize) -> Self {
         self.first_family = count.max(1);
         self
@@ -62,9 +62,10 @@ impl HappyEyeballs {
 }
 
 impl StackBuilder {
-    /// Name servers, in the order in which they are asked, for names that [`TcpStream::connect`](crate::TcpStream::connect) and
-    /// others are given. They are asked through the stack itself, by UDP, and by TCP where an answer does not fit. Without any,
-    /// names are not resolved, or by the host's resolver (feature `resolve`). RFC 8305 §3.1 asks IPv6's first: name them first.
+    /// Name servers, in the order in which they are asked, for the names passed to
+    /// [`TcpStream::connect`](crate::TcpStream::connect) and other calls. The stack asks them itself, over
+    /// UDP, and over TCP where an answer does not fit. Without any, names are not resolved, or the host's
+    /// resolver does it (feature `resolve`). RFC 8305 §3.1 asks IPv6 servers first: list them first.
     /// [`resolv_conf`](Self::resolv_conf) reads them from a file.
     ///
     /// A connection to a name is opened as RFC 8305 says: both families are asked for at once, attempts begin 250 ms apart or
@@ -80,10 +81,10 @@ impl StackBuilder {
     /// # let router = Stack::builder().device(router).address("10.0.0.2/24".parse()?).spawn()?;
     /// let builder = Stack::builder().device(device).address("10.0.0.1/24".parse()?);
     /// let stack = builder.name_servers(["10.0.0.2:53".parse()?]).spawn()?;
-    /// // Nothing is asked for an address.
+    /// // An address needs no lookup.
     /// let refused = TcpStream::connect(&stack, ("10.0.0.2", 80)).await;
     /// assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
-    /// // No name server is there.
+    /// // No name server answers there.
     /// assert!(TcpStream::connect(&stack, ("example.com", 80)).await.is_err());
     /// # drop(router);
     /// # Ok(()) }
@@ -93,9 +94,9 @@ impl StackBuilder {
         self
     }
 
-    /// Adds the [name servers](Self::name_servers) of a file in the form of `/etc/resolv.conf`, which is read now: the addresses
-    /// of its lines `nameserver`, at port 53. Its other lines (`search`, `options`, ...) are passed over; a name is asked for as
-    /// it stands.
+    /// Adds the [name servers](Self::name_servers) of a file in the form of `/etc/resolv.conf`, which is read
+    /// now: the addresses of its `nameserver` lines, at port 53. Other lines (`search`, `options`, ...) are
+    /// ignored; a name is looked up as written.
     ///
     /// The stack asks by itself, so it has to reach them. The host's own loopback it does not reach: where the host runs a
     /// resolver of its own there, the servers behind that are in a file of its (`/run/systemd/resolve/resolv.conf`).
@@ -110,7 +111,7 @@ impl StackBuilder {
         Ok(self.name_servers(servers))
     }
 
-    /// How the addresses of a name are tried: delays, and how much IPv6 is favored.
+    /// How a name's addresses are tried: the delays, and how much IPv6 is favored.
     pub fn happy_eyeballs(mut self, eyeballs: HappyEyeballs) -> Self {
         self.names.eyeballs = eyeballs;
         self

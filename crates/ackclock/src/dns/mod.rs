@@ -1,9 +1,9 @@
 //! Names, resolved through the stack itself (feature `dns`).
 //!
-//! [`Resolver`] is hickory's, over this stack's own sockets ([`Runtime`]): it asks the name servers that the builder was given,
-//! by UDP and where an answer does not fit by TCP, remembers answers for as long as they are good, and reads nothing of the
-//! host's, neither `/etc/hosts` nor, unless the builder is given its path, `/etc/resolv.conf`. [`race`] connects to what it
-//! finds.
+//! [`Resolver`] is hickory's, over this stack's own sockets ([`Runtime`]). It asks the builder's name servers
+//! over UDP, and over TCP where an answer does not fit, and caches answers for their lifetime. It reads none
+//! of the host's files: not `/etc/hosts`, and `/etc/resolv.conf` only if the builder is given its path.
+//! [`race`] connects to the addresses found.
 
 mod config;
 mod race;
@@ -61,7 +61,7 @@ impl Resolver {
         race(self.names.eyeballs, v6, v4, attempt).await?.ok_or_else(|| self.not_found(host))
     }
 
-    /// All addresses of a name, those of IPv6 first.
+    /// All addresses of a name, IPv6 first.
     pub(crate) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let (v6, v4) = self.lookups(host)?;
         match tokio::join!(v6, v4) {
@@ -73,12 +73,12 @@ impl Resolver {
         }
     }
 
-    /// For IPv6 and for IPv4, each with an answer of its own.
+    /// The answer for IPv6 and the one for IPv4.
     fn lookups(&self, host: &str) -> io::Result<(Lookup, Lookup)> {
         let mut name = Name::from_utf8(host).map_err(|error| {
             io::Error::new(ErrorKind::InvalidInput, format!("`{host}` cannot be a host's name: {error}"))
         })?;
-        // As it stands: there is no domain to be searched.
+        // Fully qualified: no search domain applies.
         name.set_fqdn(true);
         Ok((self.lookup(name.clone(), RecordType::AAAA), self.lookup(name, RecordType::A)))
     }
@@ -113,7 +113,7 @@ impl Resolver {
     }
 }
 
-/// Which families a stack connects by.
+/// The address families in which a stack can connect.
 #[derive(Clone, Copy, Debug)]
 struct Families {
     v6: bool,
@@ -121,7 +121,7 @@ struct Families {
 }
 
 impl Families {
-    /// RFC 8305 §3: both are asked for by a client that has both. A stack without addresses may be any host's.
+    /// RFC 8305 §3: a client that has both asks for both. A stack without addresses may stand for any host.
     fn of(stack: &Stack) -> Self {
         let addresses = stack.info().addresses;
         let has = |of_family: fn(IpAddr) -> bool| addresses.iter().any(|own| of_family(own.addr()));
@@ -131,7 +131,7 @@ impl Families {
     }
 }
 
-/// RFC 8305 §4: the addresses of a family in the order of RFC 6724 §6, in which those that cannot be reached are the last.
+/// RFC 8305 §4: the addresses of a family in the order of RFC 6724 §6, with unreachable ones last.
 fn sorted(stack: &Stack, lookup: Lookup) -> Lookup {
     let stack = stack.shared.uncounted();
     Box::pin(async move {
@@ -144,7 +144,7 @@ fn sorted(stack: &Stack, lookup: Lookup) -> Lookup {
     })
 }
 
-/// A server that is asked by UDP, and by TCP where the answer does not fit.
+/// A server that is asked over UDP, and over TCP where the answer does not fit.
 fn name_server(addr: SocketAddr) -> NameServerConfig {
     let at_port = |mut connection: ConnectionConfig| {
         connection.port = addr.port();
@@ -154,5 +154,5 @@ fn name_server(addr: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(addr.ip(), true, connections.into())
 }
 
-/// How many answers are remembered.
+/// The number of cached answers.
 const CACHED_MAX: u64 = 1024;

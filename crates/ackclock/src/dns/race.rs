@@ -1,18 +1,19 @@
-//! Whom to call of the addresses a name has: the algorithm of RFC 8305 ("Happy Eyeballs", version 2).
+//! Which of a name's addresses to connect to: the algorithm of RFC 8305 ("Happy Eyeballs", version 2).
 //!
-//! Both families are asked for at once (§3). Attempts begin one after the other (§5), IPv6 first and then by turns (§4), and
-//! the next begins when the one before it has failed or a delay has passed; the first that succeeds is taken, and the others
-//! are given up with their futures (§5). Addresses that come while attempts run take their turns among those that wait (§3).
-//! The values are those of §8 ([`HappyEyeballs`]).
+//! Both families are looked up at once (§3). Attempts start one after the other (§5), IPv6 first and then
+//! alternating (§4). The next one starts when the previous one has failed or a delay has passed. The first
+//! that succeeds wins, and the others are dropped (§5). Addresses that arrive while attempts run join the
+//! waiting ones in turn (§3). The values are those of §8 ([`HappyEyeballs`]).
 //!
-//! Deviations: the delay between attempts is a fixed one and is not taken from earlier round trips, as §5 also allows. A
-//! failed attempt brings the next at once, but 10 ms after its own beginning at the earliest; of failures §5 says nothing. The
-//! families take turns, IPv6 first, whatever precedence RFC 6724 gives to single addresses. §7 (NAT64 without 464XLAT) is not
-//! implemented: the stack is given its addresses and prefixes, and finds none by itself.
+//! Deviations: the delay between attempts is fixed and not taken from earlier round trips, as §5 also allows.
+//! A failed attempt starts the next at once, but no earlier than 10 ms after its own start; §5 does not
+//! mention failures. The families alternate, IPv6 first, whatever precedence RFC 6724 gives to single
+//! addresses. §7 (NAT64 without 464XLAT) is not implemented: the stack is given its addresses and prefixes,
+//! and discovers none.
 //!
-//! Of RFC 8305 itself the first page and single sentences were read. The rest was read in the first draft of its successor
-//! (draft-pauly-v6ops-happy-eyeballs-v3), which takes these sections over and says what it changed; the numbers of sections
-//! are RFC 8305's.
+//! The first page and single sentences of RFC 8305 itself were read. The rest was read in the first draft of
+//! its successor (draft-pauly-v6ops-happy-eyeballs-v3), which takes these sections over and lists its
+//! changes. Section numbers are RFC 8305's.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -29,26 +30,27 @@ use super::HappyEyeballs;
 /// The answer for one family.
 pub(super) type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Attempts that run, and when the next may begin.
+/// Running attempts, and when the next may start.
 struct Attempts<T> {
     running: Vec<Pin<Box<dyn Future<Output = io::Result<T>> + Send>>>,
-    /// When the last one began.
+    /// When the last one started.
     began: Option<Instant>,
     due: Instant,
 }
 
-/// Addresses that were not tried, by family.
+/// Addresses not tried yet, by family.
 #[derive(Debug)]
 struct Candidates {
     v6: VecDeque<IpAddr>,
     v4: VecDeque<IpAddr>,
-    /// How many of IPv6 still go before the families take turns.
+    /// How many more IPv6 addresses come before the families alternate.
     lead: usize,
-    /// Whether the last one that was taken is IPv6's.
+    /// Whether the last address taken was IPv6.
     last_was_v6: Option<bool>,
 }
 
-/// Tries the addresses that the lookups find; the first success, or the last error that is not this host's own.
+/// Tries the addresses that the lookups find. Returns the first success, or the last error that did not arise
+/// on this host.
 pub(super) async fn race<T, F>(
     eyeballs: HappyEyeballs,
     mut v6: Lookup,
@@ -79,14 +81,15 @@ where
             answer = &mut v6, if asks_v6 => {
                 asks_v6 = false;
                 take(answer, &mut candidates.v6, &mut failure);
-                // RFC 8305 §3: with the AAAA records the first attempt begins, and without any nothing is waited for.
+                // RFC 8305 §3: the AAAA records start the first attempt, and if there are none, the wait
+                // ends.
                 attempts.first_after(Duration::ZERO);
             }
             answer = &mut v4, if asks_v4 => {
                 asks_v4 = false;
                 take(answer, &mut candidates.v4, &mut failure);
                 if asks_v6 {
-                    // RFC 8305 §3: where the A records come first, the AAAA records have a short time to follow.
+                    // RFC 8305 §3: if the A records come first, the AAAA records get a short time to follow.
                     attempts.first_after(eyeballs.resolution_delay);
                 }
             }
@@ -109,7 +112,7 @@ impl Candidates {
         self.v6.is_empty() && self.v4.is_empty()
     }
 
-    /// RFC 8305 §4: as many addresses of IPv6 as the First Address Family Count says, then the families by turns.
+    /// RFC 8305 §4: IPv6 addresses up to the First Address Family Count, then the families alternate.
     fn next(&mut self) -> Option<IpAddr> {
         let v6_first = self.lead > 0 || self.last_was_v6 != Some(true);
         let (first, second) =
@@ -126,7 +129,7 @@ impl<T> Attempts<T> {
         Self { running: Vec::new(), began: None, due: Instant::now() }
     }
 
-    /// If none has begun, the first may after this time.
+    /// If no attempt has started, the first one may after this time.
     fn first_after(&mut self, delay: Duration) {
         if self.began.is_none() {
             self.due = Instant::now() + delay;
@@ -139,7 +142,7 @@ impl<T> Attempts<T> {
         (self.began, self.due) = (Some(now), now + delay);
     }
 
-    /// One has failed, perhaps because this host has no way to its address: then nothing was sent.
+    /// An attempt failed, perhaps because this host has no route to its address, so that nothing was sent.
     fn failed(&mut self, is_own: bool) {
         let now = Instant::now();
         // RFC 8305 §5: an attempt MUST NOT begin within 10 ms of the one before it.
@@ -147,7 +150,7 @@ impl<T> Attempts<T> {
         self.due = now.max(earliest).min(self.due);
     }
 
-    /// The next one that is over; the others go on.
+    /// The next attempt to finish; the others continue.
     async fn next(&mut self) -> io::Result<T> {
         poll_fn(|cx| {
             for index in 0..self.running.len() {
@@ -169,21 +172,22 @@ fn take(answer: io::Result<Vec<IpAddr>>, queue: &mut VecDeque<IpAddr>, failure: 
     }
 }
 
-/// RFC 8305 §5: an answer that comes shortly after the race is over is still heard, for the next connection.
+/// RFC 8305 §5: an answer that arrives shortly after the race is still taken, for the next connection.
 fn hear_out(lookup: Lookup, asks: bool) {
     if asks {
         tokio::spawn(timeout(HEARD_OUT_FOR, lookup));
     }
 }
 
-/// Keeps the error that says most: that this host has no address of a family says nothing about the one of the name.
+/// Keeps the more useful error: that this host has no address of one family says little about the name's
+/// addresses.
 fn note(failure: &mut Option<io::Error>, error: io::Error) {
     if failure.is_none() || !is_own(&error) {
         *failure = Some(error);
     }
 }
 
-/// Whether an attempt failed at this host, before anything was sent.
+/// Whether an attempt failed on this host, before anything was sent.
 fn is_own(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::NetworkUnreachable)
 }
@@ -206,7 +210,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// What is found after this time.
+    /// A lookup that finds these after this time.
     fn after(ms: u64, found: &'static [&'static str]) -> Lookup {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -214,7 +218,7 @@ mod tests {
         })
     }
 
-    /// Whom a race calls and when, if only `answers` answers.
+    /// Which addresses a race calls, and when, if only `answers` answers.
     async fn calls(
         v6: Lookup,
         v4: Lookup,
@@ -260,7 +264,7 @@ mod tests {
     async fn addresses_of_ipv4_wait_fifty_milliseconds_for_those_of_ipv6() {
         let (called, _) = calls(after(49, &["fd00::1"]), after(0, &["10.0.0.1"]), "fd00::1").await;
         assert_eq!(called, expected(&[(49, "fd00::1")]));
-        // They come too late to be first, and are the next.
+        // They come too late to be first, and go next.
         let (called, _) =
             calls(after(100, &["fd00::1"]), after(0, &["10.0.0.1", "10.0.0.2"]), "fd00::1").await;
         assert_eq!(called, expected(&[(50, "10.0.0.1"), (300, "fd00::1")]));

@@ -1,4 +1,4 @@
-//! [`Runtime`]: what hickory's resolver runs on, the stack's own sockets and tokio's tasks and time.
+//! [`Runtime`]: runs hickory's resolver on the stack's own sockets and tokio's tasks and time.
 
 use std::fmt;
 use std::future::Future;
@@ -17,14 +17,14 @@ use tokio::time::timeout;
 use crate::shards::{Handle, Shards};
 use crate::{Stack, StackError, TcpStream, UdpSocket};
 
-/// A stack that is asked for sockets while it is up.
+/// A stack that provides sockets while it is up.
 #[derive(Clone)]
 pub(super) struct Runtime {
     stack: Weak<Shards>,
     tasks: TokioHandle,
 }
 
-/// A socket of the stack's, in the shape that hickory asks for.
+/// One of the stack's sockets, in the shape that hickory expects.
 pub(super) struct Socket(UdpSocket);
 
 type Opening<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
@@ -95,5 +95,5 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// How long a connection to a name server may take where hickory names no time.
+/// How long a connection to a name server may take if hickory sets no time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

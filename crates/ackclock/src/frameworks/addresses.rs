@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::TcpStream;
 
-/// Both ends of a connection, as a handler of requests is shown them: with axum by
+/// Both ends of a connection, in the form that request handlers see: with axum through
 /// `ConnectInfo<Addresses>`, with hyper's pooled client in the extensions of each response.
 ///
 /// On a listener for any address, `local` is the destination that the client dialled.
@@ -18,7 +18,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Those of a stream; `None` once the stack is gone.
+    /// The addresses of a stream; `None` once the stack is gone.
     pub(super) fn of(stream: &TcpStream) -> Option<Self> {
         Some(Self { local: stream.local_addr().ok()?, peer: stream.peer_addr().ok()? })
     }

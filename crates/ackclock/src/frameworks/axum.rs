@@ -10,8 +10,8 @@ use ::axum::serve::{IncomingStream, Listener};
 use super::Addresses;
 use crate::{TcpListener, TcpStream};
 
-/// Never fails and never spins: an error of `accept` means that the stack takes no more connections, and then no call
-/// returns. End the server by [`Stack::closing`](crate::Stack::closing).
+/// Never fails and never spins: an error of `accept` means that the stack takes no more connections, and from
+/// then on the call does not return. Use [`Stack::closing`](crate::Stack::closing) to end the server.
 impl Listener for TcpListener {
     type Io = TcpStream;
     type Addr = SocketAddr;
@@ -30,7 +30,7 @@ impl Listener for TcpListener {
 
 impl Connected<IncomingStream<'_, TcpListener>> for Addresses {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        // Without a stack there is no request to show it to.
+        // Without a stack no request can arrive that would show it.
         Self::of(stream.io()).unwrap_or(Self { local: UNKNOWN, peer: *stream.remote_addr() })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Connector`]: opens connections for clients that know them as a tower service.
+//! [`Connector`]: opens connections for clients that expect a tower service.
 
 use std::future::Future;
 use std::io;
@@ -9,15 +9,16 @@ use tower_service::Service;
 
 use crate::{Stack, TcpStream};
 
-/// Opens connections from a stack: what clients built on tower's `Service` ask for a transport. Dropping a call's future gives
-/// the attempt up.
+/// Opens connections from a stack: the transport of clients built on tower's `Service`. Dropping a call's
+/// future gives up the attempt.
 ///
-/// With the feature `hyper` it takes a `Uri`, for the pooled client of hyper-util and for tonic's `connect_with_connector`; the
-/// scheme chooses the port where there is none, and says nothing else: TLS is a layer around this. Names are resolved
-/// as by [`TcpStream::connect`]. With the feature `tower` it takes a `SocketAddr`.
+/// With the feature `hyper` it takes a `Uri`, for hyper-util's pooled client and for tonic's
+/// `connect_with_connector`. The scheme supplies the port where the URI has none, and has no other effect:
+/// TLS is a layer around this. Names are resolved as by [`TcpStream::connect`]. With the feature `tower` it
+/// takes a `SocketAddr`.
 ///
-/// reqwest has no place for a transport of one's own (its connector's type is sealed); hyper-util's pooled client on this
-/// connector is what to use in its stead.
+/// reqwest does not accept a custom transport (its connector's type is sealed); use hyper-util's pooled
+/// client on this connector instead.
 #[cfg_attr(
     feature = "hyper",
     doc = r#"
@@ -51,7 +52,7 @@ pub struct Connector {
     stack: Stack,
 }
 
-/// A connection that is being opened.
+/// A connection attempt.
 type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
 impl Connector {
@@ -99,7 +100,7 @@ mod hyper {
             let stack = self.stack.clone();
             Box::pin(async move {
                 let stream = TcpStream::connect(&stack, host_and_port(&uri)?).await?;
-                // As hyper's own connector with its habits for HTTP: requests are written whole.
+                // As hyper's own connector does for HTTP: requests are written whole.
                 stream.set_nodelay(true)?;
                 Ok(TokioIo::new(stream))
             })
@@ -116,7 +117,7 @@ mod hyper {
         }
     }
 
-    /// Where a URI leads: RFC 3986 §3.2.2 puts an address of IPv6 in brackets.
+    /// The destination of a URI. RFC 3986 §3.2.2 puts IPv6 addresses in brackets.
     fn host_and_port(uri: &http::Uri) -> io::Result<(String, u16)> {
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| no_host(uri))?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

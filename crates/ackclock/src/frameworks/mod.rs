@@ -1,4 +1,4 @@
-//! What other crates expect of a listener, a stream or a connector, each behind a feature named for it.
+//! The listener, stream and connector traits of other crates, each behind a feature with the crate's name.
 
 #[cfg(any(feature = "axum", feature = "hyper"))]
 mod addresses;

@@ -8,9 +8,9 @@ use futures_core::Stream;
 
 use crate::{StackError, TcpListener, TcpStream};
 
-/// A listener as a `Stream` of connections, as `tokio_stream::wrappers::TcpListenerStream`: what tonic's
-/// `serve_with_incoming` takes. Unlike that one it ends: once the stack drains or was shut down, there is no next
-/// connection; where the stack failed, its error comes first.
+/// A listener as a `Stream` of connections, like `tokio_stream::wrappers::TcpListenerStream`; tonic's
+/// `serve_with_incoming` takes it. Unlike tokio's it ends: after the stack drains or shuts down, there is no
+/// next connection. If the stack failed, its error comes first.
 #[derive(Debug)]
 pub struct TcpListenerStream {
     inner: TcpListener,
@@ -47,7 +47,7 @@ impl Stream for TcpListenerStream {
         match ready!(self.inner.poll_accept(cx)) {
             Ok((stream, _)) => Poll::Ready(Some(Ok(stream))),
             Err(error) => {
-                // No error of a listener passes: the stack is gone.
+                // Every error of a listener is permanent: the stack is gone.
                 self.ended = true;
                 Poll::Ready((!was_asked_for(&error)).then_some(Err(error)))
             }
@@ -55,7 +55,7 @@ impl Stream for TcpListenerStream {
     }
 }
 
-/// Whether the program itself has ended the stack.
+/// Whether the program itself ended the stack.
 fn was_asked_for(error: &io::Error) -> bool {
     let stack = error.get_ref().and_then(|error| error.downcast_ref::<StackError>());
     matches!(stack, Some(StackError::Shutdown | StackError::Draining))

@@ -1,10 +1,10 @@
-//! tonic: servers take a listener's streams, and handlers see the ends of a connection.
+//! tonic: servers take a listener's streams, and handlers see both addresses of a connection.
 
 use ::tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::TcpStream;
 
-/// Both ends, where tonic's `Request::remote_addr` and `local_addr` look for them.
+/// Both addresses, where tonic's `Request::remote_addr` and `local_addr` look for them.
 impl Connected for TcpStream {
     type ConnectInfo = TcpConnectInfo;
 

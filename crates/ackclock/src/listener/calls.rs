@@ -14,7 +14,7 @@ use crate::error;
 use crate::state::State;
 use crate::waiters::WaitList;
 
-/// What is kept of a listener beside the endpoint's own state.
+/// The state of a listener beside the endpoint's.
 #[derive(Debug)]
 pub(crate) struct ListenerSlot {
     pub(crate) accept: WaitList,
@@ -29,8 +29,8 @@ pub(crate) struct ListenerSlot {
 struct Deferred {
     arrived: VecDeque<IncomingId>,
     arrived_max: usize,
-    /// Each belongs to the future that accepted the SYN, and goes with it. The endpoint never gives a name twice, so a
-    /// client that comes again takes no one's place.
+    /// Each entry belongs to the future that accepted the SYN, and goes with it. The endpoint never reuses a
+    /// name, so a client that returns does not take over another's entry.
     handshakes: BTreeMap<IncomingId, Handshake>,
 }
 
@@ -57,7 +57,7 @@ impl ListenerSlot {
 }
 
 impl State {
-    /// Starts to listen, on what a socket is `bound` to if there is one.
+    /// Starts to listen, on the socket's `bound` address if there is one.
     pub(crate) fn listen(
         &mut self,
         now: Instant,
@@ -79,7 +79,7 @@ impl State {
         Ok(id)
     }
 
-    /// Stops listening, and fails those who wait for it.
+    /// Stops listening, and fails the calls that wait for it.
     pub(crate) fn close_listener(&mut self, now: Instant, id: ListenerId) {
         if let Some(mut slot) = self.listeners.remove(&id) {
             slot.wake_all(&mut self.woken);
@@ -88,13 +88,13 @@ impl State {
         }
     }
 
-    /// What a listener listens on.
+    /// The address and port listened on.
     pub(crate) fn listener_addr(&self, id: ListenerId) -> io::Result<ListenAddr> {
         self.check_alive()?;
         self.listeners.get(&id).map(|slot| slot.addr).ok_or_else(|| self.closed().into())
     }
 
-    /// The next connection of a listener, and its two sockets.
+    /// The next connection of a listener, and both its addresses.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
@@ -105,7 +105,7 @@ impl State {
         Poll::Ready(Ok((accepted, tuple)))
     }
 
-    /// The same, with the SYN that it came of at a listener with deferred accept.
+    /// The same with the SYN that opened it, for a listener with deferred accept.
     fn accept_decided(
         &mut self,
         now: Instant,
@@ -127,7 +127,7 @@ impl State {
         let slot = self.listeners.get_mut(&id).ok_or(closed)?;
         let arrived = slot.deferred.as_mut().map(|deferred| &mut deferred.arrived);
         for waiting in arrived.into_iter().flat_map(|arrived| std::iter::from_fn(|| arrived.pop_front())) {
-            // It may have gone while it waited here: reset by the client, or held for too long.
+            // It may be gone by now: reset by the client, or held for too long.
             if let Some(incoming) = self.endpoint.incoming(waiting) {
                 return Poll::Ready(Ok((waiting, incoming)));
             }
@@ -135,7 +135,7 @@ impl State {
         Poll::Pending
     }
 
-    /// Answers a SYN, and notes that someone waits for the connection to be established.
+    /// Answers a SYN, and notes that a future waits for the connection to be established.
     pub(crate) fn accept_incoming(
         &mut self,
         now: Instant,
@@ -152,8 +152,8 @@ impl State {
         Ok(())
     }
 
-    /// The connection that an accepted SYN led to. A waker that another replaces is `replaced`, to be dropped outside the
-    /// lock.
+    /// The connection that an accepted SYN led to. If the waker replaces another, that one goes to
+    /// `replaced`, to be dropped outside the lock.
     pub(crate) fn poll_handshake(
         &mut self,
         cx: &Context<'_>,
@@ -180,8 +180,8 @@ impl State {
         }
     }
 
-    /// No one waits for this handshake any more; a connection that came of it is given up. Returns the waker, to be
-    /// dropped outside the lock.
+    /// The future that waited for this handshake is gone; a connection that came of it is given up. Returns
+    /// the waker, to be dropped outside the lock.
     pub(crate) fn forget_handshake(
         &mut self,
         now: Instant,
@@ -208,12 +208,12 @@ impl State {
         }
     }
 
-    /// No connection will come of a SYN. One that has not been taken from `arrived` is skipped there.
+    /// A SYN led to no connection. If it is still in `arrived`, it is skipped there.
     pub(crate) fn on_incoming_gone(&mut self, listener: ListenerId, id: IncomingId) {
         self.conclude(listener, id, Outcome::Gone);
     }
 
-    /// Tells the one who accepted a SYN what came of it; whether they still wait.
+    /// Reports the outcome to the future that accepted a SYN. Returns whether it still waits.
     fn conclude(&mut self, listener: ListenerId, id: IncomingId, outcome: Outcome) -> bool {
         let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&id));
         let Some(handshake) = handshake else { return false };
@@ -227,7 +227,7 @@ impl State {
         let Some(slot) = self.listeners.get_mut(&id) else { return };
         let Some(deferred) = &mut slot.deferred else { return };
         if deferred.arrived.len() >= deferred.arrived_max {
-            // The endpoint bounds those that still wait to half of this; the rest of the queue has gone.
+            // The endpoint bounds the waiting SYNs to half of this; the rest of the queue is stale.
             deferred.arrived.retain(|&waiting| self.endpoint.incoming(waiting).is_some());
         }
         deferred.arrived.push_back(incoming);
@@ -246,7 +246,7 @@ impl Deferred {
     }
 }
 
-/// The listener of a SYN was dropped, or the stack shuts down.
+/// The listener of a SYN was dropped, or the stack is shutting down.
 fn listener_dropped() -> io::Error {
     io::Error::new(
         ErrorKind::ConnectionAborted,

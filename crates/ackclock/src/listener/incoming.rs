@@ -1,4 +1,4 @@
-//! Deferred accept: a SYN is looked at before it is answered.
+//! Deferred accept: the program sees a SYN before it is answered.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,8 +12,8 @@ use super::Parts;
 use crate::shards::Handle;
 use crate::{TcpStream, names};
 
-/// A listener that shows each SYN before it is answered: what a proxy needs, which accepts a client only
-/// when the destination that the client dialled can be reached.
+/// A listener that shows each SYN before it is answered. A proxy needs this to accept a client only when the
+/// destination that the client dialled can be reached.
 ///
 /// ```
 /// # use ackclock::Stack;
@@ -37,8 +37,9 @@ pub struct DeferredListener {
 
 /// A SYN that waits for a decision.
 ///
-/// [`accept`](Self::accept) answers it, [`reset`](Self::reset) and [`unreachable`](Self::unreachable) refuse it, dropping it
-/// forgets it silently, keeping it holds the client in wait: for 60 seconds at most, then it is forgotten.
+/// [`accept`](Self::accept) answers it, [`reset`](Self::reset) and [`unreachable`](Self::unreachable) refuse
+/// it. Dropping it forgets it silently. Holding it makes the client wait: for 60 seconds at most, then it is
+/// forgotten.
 pub struct Incoming {
     id: IncomingId,
     listener: ListenerId,
@@ -125,8 +126,8 @@ impl Incoming {
     /// as it is established.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ConnectionAborted`] as soon as the client has taken its SYN back, a minute after it stopped
-    /// answering, or when the listener was dropped; the stack is gone.
+    /// [`io::ErrorKind::ConnectionAborted`] as soon as the client takes its SYN back, a minute after it
+    /// stopped answering, or when the listener is dropped; the stack is gone.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
         self.shared.control(|state, now| state.accept_incoming(now, self.listener, self.id))?;
@@ -140,9 +141,9 @@ impl Incoming {
         self.decide(Decision::Reset);
     }
 
-    /// Refuses the client with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1), so that it fails as it would without a proxy:
-    /// [`Unreachable`] says how. Beyond the limits of errors (six at once and one a second for each client, 1,000 a second for
-    /// all) the client is reset instead.
+    /// Refuses the client with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1), so that it fails as it would
+    /// without a proxy: [`Unreachable`] selects the error. Beyond the limits on errors (six at once and one a
+    /// second for each client, 1,000 a second for all) the client is reset instead.
     pub fn unreachable(mut self, why: Unreachable) {
         self.decide(Decision::Unreachable(why));
     }
@@ -167,7 +168,7 @@ impl fmt::Debug for Incoming {
     }
 }
 
-/// Someone waits for the connection that an accepted SYN leads to.
+/// Waits for the connection that an accepted SYN leads to.
 struct Handshake<'a> {
     shared: &'a Handle,
     listener: ListenerId,

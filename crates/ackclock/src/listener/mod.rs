@@ -1,4 +1,4 @@
-//! [`TcpListener`], and [`ListenerBuilder`] for what `bind` does not ask.
+//! [`TcpListener`], and [`ListenerBuilder`] for the options that `bind` does not take.
 
 mod calls;
 mod incoming;
@@ -23,7 +23,7 @@ use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
 ///
-/// Dropping it stops listening: connections that wait to be accepted are reset, those that were accepted live on.
+/// Dropping it stops listening: connections that wait to be accepted are reset, and accepted ones live on.
 ///
 /// ```
 /// # use ackclock::Stack;
@@ -41,24 +41,26 @@ use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 /// ```
 pub struct TcpListener {
     parts: Parts,
-    /// Whether it is a socket of IPv6, which shows addresses of IPv4 as v4-mapped ones.
+    /// Whether it is an IPv6 socket, which shows IPv4 addresses as v4-mapped.
     mapped: bool,
 }
 
-/// Makes listeners: [`Stack::listener`]. The bounds are divided among the queues of a stack that has several, rounded up.
+/// Makes listeners: see [`Stack::listener`]. On a stack with several queues, the bounds are divided among
+/// them, rounded up.
 #[derive(Debug, Clone)]
 #[must_use = "nothing listens before `bind` or `deferred`"]
 pub struct ListenerBuilder {
     shared: Handle,
     options: ListenOptions,
     linger: Option<Duration>,
-    /// What was asked for, if it was a socket's address.
+    /// The requested address, if it was a socket's.
     addr: Option<SocketAddr>,
     only_v6: bool,
 }
 
 impl TcpListener {
-    /// Listens on an address and port of `stack`, as [`Stack::listen`]; of several addresses on the first that can be had.
+    /// Listens on an address and port of `stack`, like [`Stack::listen`]; of several addresses, on the first
+    /// available one.
     ///
     /// # Errors
     /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
@@ -72,15 +74,16 @@ impl TcpListener {
     /// Cancel-safe: a connection is taken only when it is returned. Any number of tasks may wait.
     ///
     /// # Errors
-    /// The stack is gone. The death of a connection before it was accepted is no error of the listener.
+    /// The stack is gone. A connection that dies before it is accepted does not cause an error here.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (shard, _, accepted) = self.parts.wait(State::accept).await?;
         Ok(self.stream(shard, accepted))
     }
 
-    /// The next connection whose packets take the stack's queue of this number, from 0, and its peer's address. A program with a
-    /// runtime for each queue ([`StackBuilder::spawn_on`](crate::StackBuilder::spawn_on)) accepts on each what belongs there, so
-    /// that a connection's driver and its task share a thread.
+    /// The next connection on the stack's queue of this number, counted from 0, and its peer's address. A
+    /// program with a runtime for each queue ([`StackBuilder::spawn_on`](crate::StackBuilder::spawn_on))
+    /// accepts on each runtime the connections of its queue, so that a connection's driver and its task share
+    /// a thread.
     ///
     /// # Cancel safety
     /// As [`accept`](Self::accept).
@@ -109,7 +112,7 @@ impl TcpListener {
         Ok(names::listened(self.parts.addr()?, self.mapped))
     }
 
-    /// Time to live (IPv4) or hop limit (IPv6) of what is sent to those who connect from now on.
+    /// Time to live (IPv4) or hop limit (IPv6) of packets to clients that connect from now on.
     ///
     /// # Errors
     /// The stack is gone.
@@ -121,7 +124,8 @@ impl TcpListener {
         })
     }
 
-    /// Sets time to live or hop limit, 1 to 255: of what is sent to those who connect from now on, and of their streams.
+    /// Sets time to live or hop limit, 1 to 255, of packets to clients that connect from now on, and of their
+    /// streams.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
@@ -152,23 +156,23 @@ impl ListenerBuilder {
         Self { shared, options, linger: None, addr: None, only_v6: false }
     }
 
-    /// Listens on this address and port. An unspecified address stands for any, also one that the stack was not given:
-    /// `0.0.0.0` for any of IPv4, `::` for any of either family unless it is [`only_v6`](Self::only_v6). Port 0 stands for a
-    /// free one. A listener on an address of IPv6 shows those of IPv4 as v4-mapped ones (`::ffff:10.0.0.1`), as the
-    /// kernel's sockets do.
+    /// Listens on this address and port. An unspecified address stands for any address, even one that the
+    /// stack was not given: `0.0.0.0` for any IPv4 address, `::` for any of either family unless the listener
+    /// is [`only_v6`](Self::only_v6). Port 0 stands for a free one. A listener on an IPv6 address shows IPv4
+    /// peers as v4-mapped (`::ffff:10.0.0.1`), as the kernel's sockets do.
     pub fn addr(mut self, addr: SocketAddr) -> Self {
         self.addr = Some(addr);
         self
     }
 
-    /// Whether `::` stands for addresses of IPv6 alone (default: for those of IPv4, too).
+    /// Whether `::` stands for IPv6 addresses only (default: IPv4 as well).
     pub fn only_v6(mut self, only_v6: bool) -> Self {
         self.only_v6 = only_v6;
         self
     }
 
-    /// Listens on this port of every address of both families; unlike with `addr` and `::`, each peer is shown by its own
-    /// address. Port 0 stands for a free one.
+    /// Listens on this port of every address of both families. Unlike with `addr` and `::`, each peer is
+    /// shown with its own address. Port 0 stands for a free one.
     pub fn any_address(mut self, port: u16) -> Self {
         self.addr = None;
         self.options.addr = ListenAddr { addr: None, port: Some(port) };
@@ -182,7 +186,8 @@ impl ListenerBuilder {
         self
     }
 
-    /// The most established connections that wait to be accepted (default 1,024); beyond it clients wait and try again.
+    /// The most established connections that wait to be accepted (default 1,024). Beyond it, clients wait and
+    /// retry.
     pub fn backlog(mut self, backlog: usize) -> Self {
         self.options.backlog = backlog;
         self
@@ -194,32 +199,35 @@ impl ListenerBuilder {
         self
     }
 
-    /// With [`deferred`](Self::deferred), the most SYNs that wait for a decision (default 1,024); beyond it a SYN is dropped
-    /// without an answer, and its client sends it again. All that are half-open are bounded by
-    /// [`syn_backlog`](Self::syn_backlog), and there are no cookies.
+    /// With [`deferred`](Self::deferred), the most SYNs that wait for a decision (default 1,024). Beyond it a
+    /// SYN is dropped without an answer, and its client retransmits it. [`syn_backlog`](Self::syn_backlog)
+    /// bounds all half-open connections, and there are no cookies.
     pub fn decisions_max(mut self, decisions_max: usize) -> Self {
         self.options.decisions_max = decisions_max;
         self
     }
 
-    /// Whether the port may be one that connections of an earlier listener still have (default: yes, as with
-    /// `TcpListener::bind` of tokio on Unix): see [`TcpSocket::set_reuseaddr`](crate::TcpSocket::set_reuseaddr).
+    /// Whether the port may be one that connections of an earlier listener still use (default: yes, as with
+    /// `TcpListener::bind` of tokio on Unix): see
+    /// [`TcpSocket::set_reuseaddr`](crate::TcpSocket::set_reuseaddr).
     pub fn reuse_address(mut self, reuse_address: bool) -> Self {
         self.options.reuse_address = reuse_address;
         self
     }
 
-    /// Whether other listeners that say so, too, may listen on the same address and port, up to 64 of them (default: no). Each
-    /// accepts connections of its own: which one a client's SYN is for is decided by a keyed hash of both addresses and
-    /// ports. When one is dropped, its waiting connections are reset and the others' live on.
+    /// Whether other listeners with the same setting may share the address and port, up to 64 of them
+    /// (default: no). Each accepts its own connections: a keyed hash of both addresses and ports assigns each
+    /// client's SYN to one of them. When one is dropped, its waiting connections are reset and the others'
+    /// live on.
     pub fn reuse_port(mut self, reuse_port: bool) -> Self {
         self.options.reuse_port = reuse_port;
         self
     }
 
-    /// Serves TCP Fast Open (RFC 7413): clients that come again may have data read from their SYN, of at most so many at a time
-    /// whose handshake is not over (default 0: none). A SYN that is duplicated on its way may deliver its data twice, to
-    /// two streams: it must not matter. Without effect on [`deferred`](Self::deferred) listeners.
+    /// Serves TCP Fast Open (RFC 7413): returning clients may have data read from their SYN. `handshakes_max` bounds
+    /// the number of such connections whose handshake is not complete (default 0: none). A SYN duplicated on
+    /// the path may deliver its data twice, to two streams: the application must tolerate that. Without
+    /// effect on [`deferred`](Self::deferred) listeners.
     pub fn fast_open(mut self, handshakes_max: usize) -> Self {
         self.options.fast_open_max = handshakes_max;
         self
@@ -234,7 +242,7 @@ impl ListenerBuilder {
         Ok(TcpListener { parts: self.listen(None)?, mapped })
     }
 
-    /// The same on what a socket is bound to.
+    /// The same on the address that a socket is bound to.
     pub(crate) fn bind_bound(self, bound: BoundId, mapped: bool) -> io::Result<TcpListener> {
         Ok(TcpListener { parts: self.listen(Some(bound))?, mapped })
     }

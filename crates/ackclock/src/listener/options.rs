@@ -1,4 +1,5 @@
-//! What the streams of a listener begin with: all that a [`TcpSocket`](crate::TcpSocket) can set, and the hop limit.
+//! The initial options of a listener's streams: all that a [`TcpSocket`](crate::TcpSocket) can set, and the
+//! hop limit.
 
 use std::error::Error;
 use std::io;
@@ -13,17 +14,17 @@ use super::ListenerBuilder;
 use crate::choices::{self, IntoController, choice};
 use crate::error;
 
-/// Settings of the connections accepted. They begin with the stack's own, its profile among them; names are those that
-/// `tcpcat profiles` lists.
+/// Settings of the accepted connections. They start as the stack's own, including its profile. `tcpcat
+/// profiles` lists the names.
 impl ListenerBuilder {
-    /// The settings so far, to be changed and given to [`tcp`](Self::tcp).
+    /// The present settings, to be changed and passed to [`tcp`](Self::tcp).
     #[must_use]
     pub fn config(&self) -> TcpConfig {
         self.options.tcp.clone().unwrap_or_else(|| self.shared.look(|state| state.tcp.clone()))
     }
 
-    /// All of them in one; the stack's if this is not called. Begin with [`config`](Self::config) to change some: the default
-    /// knows nothing of the stack's profile.
+    /// All settings at once; the stack's by default. Start from [`config`](Self::config) to change some:
+    /// `TcpConfig`'s default does not include the stack's profile.
     ///
     /// ```
     /// # use ackclock::{Stack, TcpConfig};
@@ -42,8 +43,9 @@ impl ListenerBuilder {
         self
     }
 
-    /// Makes all the choices of a profile, by name or by value: see
-    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). Call it before single choices, which it would overrule.
+    /// Sets everything that a profile chooses, by name or by value: see
+    /// [`TcpSocket::set_profile`](crate::TcpSocket::set_profile). Call it before setting single choices,
+    /// which it overrides.
     ///
     /// # Errors
     /// As [`TcpSocket::set_profile`](crate::TcpSocket::set_profile).
@@ -123,13 +125,13 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::start_up(tcp, estimator))
     }
 
-    /// Has the receiver estimate the bandwidth from up to so many samples: see
+    /// Makes the receiver estimate the bandwidth from up to this many samples: see
     /// [`TcpSocket::set_receiver_bandwidth`](crate::TcpSocket::set_receiver_bandwidth).
     pub fn receiver_bandwidth(self, samples_max: Option<usize>) -> Self {
         self.with(|tcp| tcp.receiver_bandwidth = samples_max)
     }
 
-    /// Whether segments are spaced by a rate.
+    /// Whether segments are paced.
     pub fn pacing(self, pacing: bool) -> Self {
         self.with(|tcp| tcp.pacing = pacing)
     }
@@ -147,13 +149,13 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.ecn = ecn))
     }
 
-    /// Traces the connections from their beginning: see [`Stack::next_trace`](crate::Stack::next_trace).
+    /// Traces the connections from their start: see [`Stack::next_trace`](crate::Stack::next_trace).
     pub fn trace(self, trace: Option<TraceConfig>) -> Self {
         self.with(|tcp| tcp.trace = trace)
     }
 
-    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and what clients say in theirs is kept. See
-    /// [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
+    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and the clients' data for it
+    /// is kept. See [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
     pub fn experiment(self, experiment: Option<Experiment>) -> Self {
         self.with(|tcp| tcp.experiment = experiment)
     }
@@ -173,18 +175,18 @@ impl ListenerBuilder {
         self.with(|tcp| tcp.user_timeout = timeout)
     }
 
-    /// The user timeout as an option: see
+    /// Sends the user timeout as an option: see
     /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option).
     pub fn user_timeout_option(self, option: Option<UserTimeoutOption>) -> Self {
         self.with(|tcp| tcp.user_timeout_option = option.map(Box::new))
     }
 
-    /// The most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
+    /// The most bytes that wait in the send buffer. Values below 4,608 are raised to it.
     pub fn send_buffer_size(self, size: u32) -> Self {
         self.with(|tcp| tcp.send_buffer_max = error::send_buffer(size))
     }
 
-    /// The most bytes that wait to be read: 2,304 or more, to which less is raised.
+    /// The most bytes that wait to be read. Values below 2,304 are raised to it.
     pub fn recv_buffer_size(self, size: u32) -> Self {
         self.with(|tcp| tcp.receive_buffer_max = error::receive_buffer(size))
     }
@@ -198,7 +200,7 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.ttl = ttl))
     }
 
-    /// Type of service of IPv4 packets and traffic class of IPv6's: see
+    /// Type of service of IPv4 packets and traffic class of IPv6 packets: see
     /// [`TcpSocket::set_tos_v4`](crate::TcpSocket::set_tos_v4).
     ///
     /// # Errors

@@ -11,18 +11,18 @@ use crate::shards::{Handle, Ordered};
 use crate::state::{Queue, State};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The parts of a listener; they are closed together.
+/// The parts of a listener, which close together.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) shared: Handle,
     /// By shard.
     ids: Box<[ListenerId]>,
-    /// The part to be asked first next time: each has its turn.
+    /// The part to ask first next time: they take turns.
     turn: AtomicUsize,
 }
 
 impl Parts {
-    /// Starts to listen, on what a socket is `bound` to if there is one.
+    /// Starts to listen, on the socket's `bound` address if there is one.
     pub(super) fn new(
         shared: Handle,
         bound: Option<BoundId>,
@@ -34,17 +34,17 @@ impl Parts {
         Ok(Self { shared, ids: ids.into(), turn: AtomicUsize::new(0) })
     }
 
-    /// What the listener listens on.
+    /// The address and port listened on.
     pub(super) fn addr(&self) -> io::Result<ListenAddr> {
         self.shared.all()[0].look(|state| state.listener_addr(self.first()))
     }
 
-    /// The part on the first shard, which says of all what does not differ.
+    /// The part on the first shard, which answers for all where they do not differ.
     pub(super) fn first(&self) -> ListenerId {
         self.ids[0]
     }
 
-    /// Does something with each part; the first one's result.
+    /// Runs an operation on each part. Returns the first one's result.
     pub(super) fn each<R>(&self, mut f: impl FnMut(&mut State, Instant, ListenerId) -> R) -> R {
         self.shared.ordered(|shards| {
             let result = shards.on(0, |state, now| f(state, now, self.ids[0]));
@@ -55,7 +55,7 @@ impl Parts {
         })
     }
 
-    /// Waits until one of the parts has what is asked for; which that was, and its shard.
+    /// Waits until `attempt` succeeds on one of the parts. Returns its result, the part and its shard.
     pub(super) async fn wait<T>(
         &self,
         mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
@@ -65,7 +65,7 @@ impl Parts {
         Ok((self.shared.at(index), self.ids[index], found?))
     }
 
-    /// Waits until the part at the queue `index` has what is asked for.
+    /// Waits until `attempt` succeeds on the part at queue `index`.
     pub(super) async fn wait_at<T>(
         &self,
         index: usize,
@@ -107,7 +107,7 @@ impl Drop for Parts {
     }
 }
 
-/// A shard's part of the bounds: at least one of each.
+/// A shard's share of the bounds: at least one of each.
 fn share_of(options: &ListenOptions, shards: usize) -> ListenOptions {
     let part = |max: usize| max.div_ceil(shards);
     ListenOptions {
@@ -151,7 +151,7 @@ fn listen(
     Ok(ids)
 }
 
-/// Binds a socket on each shard: the first one decides, and the others take note. The port that it has got.
+/// Binds a socket on each shard: the first one decides, and the others take note. Returns the port.
 pub(crate) fn bind(shards: &mut Ordered<'_>, options: BindOptions) -> io::Result<(BoundId, u16)> {
     let (id, port) = shards.on(0, |state, now| {
         state.check_up()?;
@@ -169,7 +169,7 @@ pub(crate) fn bind(shards: &mut Ordered<'_>, options: BindOptions) -> io::Result
     Ok((id, port))
 }
 
-/// Gives a bound port back on each shard.
+/// Releases a bound port on each shard.
 pub(crate) fn release(shards: &mut Ordered<'_>, id: BoundId) {
     for index in 0..shards.len() {
         shards.on(index, |state, _| state.endpoint.release_bound(id));

@@ -10,11 +10,11 @@ use ackclock_core::trace::TraceConfig;
 use super::TcpSocket;
 use crate::choices::{self, IntoController, choice};
 
-/// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
-/// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
+/// How the connection sends and acknowledges. `tcpcat profiles` lists the names. The error for an unknown
+/// name is of kind [`io::ErrorKind::InvalidInput`] and lists the valid ones.
 impl TcpSocket {
-    /// Makes all the choices of a profile, by name (`"vegas-1995"`) or by value. Call it before setters of single
-    /// choices, which it would overrule.
+    /// Sets everything that a profile chooses, by name (`"vegas-1995"`) or by value. Call it before setting
+    /// single choices, which it overrides.
     ///
     /// ```
     /// # use ackclock::Stack;
@@ -33,8 +33,8 @@ impl TcpSocket {
     /// ```
     ///
     /// # Errors
-    /// No profile has the name, no controller is called what the profile says, or it is one for simulated networks
-    /// ([`SimulatedOnly`](crate::SimulatedOnly)).
+    /// No profile has the name, no controller has the name in the profile, or the controller is for simulated
+    /// networks only ([`SimulatedOnly`](crate::SimulatedOnly)).
     pub fn set_profile<P>(&self, profile: P) -> io::Result<()>
     where
         P: TryInto<Profile>,
@@ -43,11 +43,11 @@ impl TcpSocket {
         self.choices().apply(profile, &mut self.settings().tcp)
     }
 
-    /// Chooses the congestion controller, by the name of one that is built in or registered with the stack, or by
-    /// value.
+    /// Chooses the congestion controller, by value or by the name of one that is built in or registered with
+    /// the stack.
     ///
     /// # Errors
-    /// No controller has the name, or it is one for simulated networks.
+    /// No controller has the name, or it is for simulated networks only.
     pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
         let factory = self.choices().controller(controller)?;
         self.settings().tcp.congestion = factory;
@@ -67,7 +67,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses the estimator of the retransmission timeout: a preset's name, with what differs from it
+    /// Chooses the estimator of the retransmission timeout: a preset's name with its changes
     /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl TcpSocket {
         choices::rto(&mut self.settings().tcp, rto)
     }
 
-    /// Chooses which proofs take a wrong reduction back (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    /// Chooses which proofs undo a wrong reduction (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
     ///
     /// # Errors
     /// No proof has the name.
@@ -105,8 +105,8 @@ impl TcpSocket {
         choices::acks(&mut self.settings().tcp, acks)
     }
 
-    /// Chooses what estimates the bandwidth to end the first slow start (`"csa:3,0.1"`, see
-    /// [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find)); `"off"`: nothing does.
+    /// Chooses the bandwidth estimator that ends the first slow start (`"csa:3,0.1"`, see
+    /// [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find)); `"off"`: none.
     ///
     /// # Errors
     /// No estimator has the name.
@@ -114,8 +114,9 @@ impl TcpSocket {
         choices::start_up(&mut self.settings().tcp, estimator)
     }
 
-    /// Has the receiver estimate the bandwidth from up to so many samples (50 in the paper, at most 256) while the
-    /// peer starts up: see [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`: it does not look.
+    /// Makes the receiver estimate the bandwidth from up to this many samples (50 in the paper, at most 256)
+    /// while the peer starts up: see [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`:
+    /// it does not.
     ///
     /// # Errors
     /// None.
@@ -124,7 +125,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Whether segments are spaced by a rate.
+    /// Whether segments are paced.
     ///
     /// # Errors
     /// None.
@@ -146,7 +147,8 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Traces the connection from its beginning, or does not: see [`Stack::next_trace`](crate::Stack::next_trace).
+    /// Traces the connection from its start, or does not: see
+    /// [`Stack::next_trace`](crate::Stack::next_trace).
     ///
     /// # Errors
     /// None.

@@ -1,4 +1,5 @@
-//! What becomes of what was written: for programs that can send less, or something else, when the path is slow.
+//! How far the peer has received what was written, for programs that can send less, or something else, when
+//! the path is slow.
 
 use std::io;
 use std::task::Poll;
@@ -14,15 +15,16 @@ use crate::state::{Queue, State, is_over};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivered {
-    /// Bytes of the stream, from the first on, that the peer has acknowledged: its TCP has them, its program may not have read
-    /// them.
+    /// Bytes from the start of the stream that the peer has acknowledged. Its TCP has them; its program may
+    /// not have read them yet.
     pub bytes: u64,
-    /// When the acknowledgement arrived that brought as many, by the stack's clock. What was acknowledged before the stream was
-    /// first asked for feedback has the time of the last segment that arrived until then.
+    /// When the acknowledgement that completed these bytes arrived, by the stack's clock. For bytes
+    /// acknowledged before the stream was first asked for feedback, it is when the last segment before that
+    /// call arrived.
     pub at: Instant,
 }
 
-/// The figures of a connection's delivery, and when they change: made by [`TcpStream::watch_delivery`].
+/// Watches a connection's delivery figures: made by [`TcpStream::watch_delivery`].
 ///
 /// It keeps neither the stream nor the stack alive, and may be moved to another task.
 #[derive(Clone, Debug)]
@@ -32,9 +34,9 @@ pub struct DeliveryWatch {
     seen: u64,
 }
 
-/// Feedback of delivery.
+/// Delivery feedback.
 ///
-/// A program that makes what it sends, as a camera does, can learn what has become of it and send less:
+/// A program that produces data as it goes, as a camera does, can see how much has arrived and send less:
 ///
 /// ```
 /// # use ackclock::Stack;
@@ -47,7 +49,7 @@ pub struct DeliveryWatch {
 /// # let listener = server.listen("10.0.0.2:7".parse()?)?;
 /// let mut stream = client.connect("10.0.0.2:7".parse()?).await?;
 /// # let (mut accepted, _) = listener.accept().await?;
-/// // A write waits while more than 32 KiB have not been sent at all.
+/// // A write waits while more than 32 KiB is still unsent.
 /// stream.set_not_sent_lowat(Some(32 << 10))?;
 /// stream.write_all(b"a frame").await?;
 ///
@@ -57,13 +59,13 @@ pub struct DeliveryWatch {
 /// # Ok(()) }
 /// ```
 impl TcpStream {
-    /// Waits until the peer has acknowledged all that was written before this call.
+    /// Waits until the peer has acknowledged everything written before this call.
     ///
     /// # Cancel safety
-    /// Cancel-safe: nothing happens but waiting.
+    /// Cancel-safe: the call only waits.
     ///
     /// # Errors
-    /// The connection ended in an error: then what was written may be lost. The stack is gone.
+    /// The connection ended with an error, and written data may be lost; or the stack is gone.
     pub async fn delivered(&self) -> io::Result<Delivered> {
         let written = self.look(|connection| match connection.error() {
             Some(error) => Err(error::connection(error)),
@@ -72,21 +74,22 @@ impl TcpStream {
         self.delivered_to(written).await
     }
 
-    /// Waits until the peer has acknowledged the first `offset` bytes of the stream; they need not be written yet. How many were
-    /// written so far is in [`delivery`](Self::delivery).
+    /// Waits until the peer has acknowledged the first `offset` bytes of the stream, which need not be
+    /// written yet. [`delivery`](Self::delivery) says how many bytes were written so far.
     ///
     /// # Cancel safety
     /// Cancel-safe.
     ///
     /// # Errors
-    /// The connection ended, in an error or because both ends closed it, before as many were acknowledged.
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe): as many were not written before the sending side was shut down. The stack is gone.
+    /// The connection ended, with an error or because both ends closed it, before that many bytes were
+    /// acknowledged. [`BrokenPipe`](io::ErrorKind::BrokenPipe): the sending side was shut down before that
+    /// many bytes were written. The stack is gone.
     pub async fn delivered_to(&self, offset: u64) -> io::Result<Delivered> {
         let id = self.id;
         self.shared.wait(Queue::Delivered(id), |state, now| state.poll_delivered(now, id, offset)).await
     }
 
-    /// Bytes that were written and not yet sent for the first time. What is sent and not yet acknowledged is not among them.
+    /// Bytes that were written but never sent. Bytes in flight do not count.
     ///
     /// # Errors
     /// The stack is gone.
@@ -94,7 +97,7 @@ impl TcpStream {
         self.look(Connection::not_sent)
     }
 
-    /// The mark that was set with [`set_not_sent_lowat`](Self::set_not_sent_lowat).
+    /// The low-water mark set with [`set_not_sent_lowat`](Self::set_not_sent_lowat).
     ///
     /// # Errors
     /// The stack is gone.
@@ -102,13 +105,14 @@ impl TcpStream {
         self.look(Connection::not_sent_lowat)
     }
 
-    /// Bounds what is written and not yet sent: a write takes no more than leaves `bytes` of it, and one that waits, as
-    /// [`writable`](Self::writable) does, goes on once half of that has left. `None`, the default: the send buffer is the bound.
+    /// Bounds the bytes that are written but not yet sent. A write takes no more than keeps them within
+    /// `bytes`; a writer that waits, as in [`writable`](Self::writable), continues once half of that has been
+    /// sent. `None`, the default: only the send buffer limits a write.
     ///
-    /// What lies in the send buffer is what the program can no longer take back; a small mark keeps that short, at the price of a
-    /// wake-up for each half of it. It is what `TCP_NOTSENT_LOWAT` is on Linux (in tcp(7) among the options that have no
-    /// description yet; since Linux 3.12, and half of it since 4.21), except that there a write may take one packet's
-    /// buffer more. Less than two segments counts as two.
+    /// A program cannot take back what is in the send buffer. A small mark keeps that backlog short, at the
+    /// cost of one wake-up for each half of it. Linux's `TCP_NOTSENT_LOWAT` does the same (tcp(7) lists it
+    /// among the options without a description; since Linux 3.12, and half of it since 4.21), except that a
+    /// write there may take one packet's buffer more. A mark below two segments counts as two.
     ///
     /// # Errors
     /// The stack is gone.
@@ -116,7 +120,7 @@ impl TcpStream {
         self.update(|connection, _| connection.set_not_sent_lowat(bytes))
     }
 
-    /// What became of what was written so far, and how fast the path is, by the last acknowledgement.
+    /// Delivery so far and the speed of the path, as of the last acknowledgement.
     ///
     /// # Errors
     /// The stack is gone.
@@ -124,21 +128,21 @@ impl TcpStream {
         self.look(Connection::delivery)
     }
 
-    /// Watches the figures of [`delivery`](Self::delivery).
+    /// Watches the figures that [`delivery`](Self::delivery) returns.
     pub fn watch_delivery(&self) -> DeliveryWatch {
         DeliveryWatch { shared: self.shared.uncounted(), id: self.id, seen: 0 }
     }
 }
 
 impl DeliveryWatch {
-    /// Waits until an acknowledgement has changed the figures since the last call, and gives the newest ones: several
-    /// acknowledgements since then are one change.
+    /// Waits until an acknowledgement has changed the figures since the last call, and returns the newest
+    /// ones. Several acknowledgements in between count as one change.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a change that was not given is given by the next call.
+    /// Cancel-safe: the next call returns a change that this one did not.
     ///
     /// # Errors
-    /// [`NotConnected`](io::ErrorKind::NotConnected) once the stream was dropped; the error in which the connection ended, or
+    /// [`NotConnected`](io::ErrorKind::NotConnected) once the stream is dropped; the connection's error, or
     /// `NotConnected` if it ended without one; the stack is gone.
     pub async fn changed(&mut self) -> io::Result<DeliveryInfo> {
         let (id, seen) = (self.id, self.seen);
@@ -151,7 +155,7 @@ impl DeliveryWatch {
     /// The figures, without waiting.
     ///
     /// # Errors
-    /// As those of [`changed`](Self::changed), but that of a connection that ended.
+    /// Those of [`changed`](Self::changed), except for the end of the connection.
     pub fn get(&self) -> io::Result<DeliveryInfo> {
         self.shared.look(|state| state.connection(self.id).map(Connection::delivery))
     }
@@ -189,7 +193,7 @@ impl State {
     }
 }
 
-/// Why nothing will be acknowledged any more, if so.
+/// Why nothing more will be acknowledged, if that is so.
 fn over(connection: &Connection) -> Option<io::Error> {
     let error = connection.error().map(error::connection);
     error.or_else(|| is_over(connection).then(error::not_connected))

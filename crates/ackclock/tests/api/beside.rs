@@ -431,7 +431,7 @@ async fn a_request_with_a_wrong_checksum_or_to_another_host_is_not_answered() {
     assert_eq!(wire.take().len(), 0, "not to a broadcast address either");
 }
 
-/// A datagram in two fragments, of which the second begins behind 800 bytes.
+/// A datagram in two fragments; the second begins after 800 bytes.
 fn fragments(to: &str, payload: &[u8]) -> [Vec<u8>; 2] {
     let whole = datagram(to, payload);
     let v4 = |from: usize, to: usize, field: u16| {
@@ -512,6 +512,10 @@ async fn fragments_are_refused_and_counted_unless_they_are_asked_for() {
     let (_, mut receiver) = stack.other_packets().unwrap();
     let fragments = fragments("10.0.0.1:7", &[7; 1400]);
     wire.send(&fragments[0]).await;
-    assert_eq!(receiver.recv().await.unwrap().bytes, fragments[0], "who takes the rest takes them");
+    assert_eq!(
+        receiver.recv().await.unwrap().bytes,
+        fragments[0],
+        "they reach the receiver of other packets"
+    );
     assert_eq!(stack.counters().dropped_fragment, 0);
 }

@@ -31,7 +31,7 @@ async fn a_cancelled_accept_loses_no_connection() {
 async fn a_cancelled_connect_leaves_nothing() {
     for polls in 0..POLLS {
         let hosts = hosts();
-        // Nobody answers there.
+        // No host answers there.
         let connect = hosts.client.connect(addr("10.0.0.99:80"));
         assert!(cancelled_after(connect, polls).await.is_none());
         settle().await;

@@ -154,7 +154,7 @@ async fn try_calls_would_block_instead_of_waiting() {
     let hosts = hosts();
     let (client, server) = connection(&hosts).await;
     assert_eq!(server.try_read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    // Nobody reads: at some time both buffers are full.
+    // No task reads, so both buffers fill up.
     let block = vec![0; 1 << 20];
     let mut sent = 0;
     loop {

@@ -67,7 +67,7 @@ impl World {
     fn jump(&mut self) {
         let arrival = self.flying.iter().map(|(at, _, _)| *at).min();
         let deadlines = self.ports.iter().filter_map(Port::poll_timeout);
-        let next = arrival.into_iter().chain(deadlines).min().expect("somebody waits for ever");
+        let next = arrival.into_iter().chain(deadlines).min().expect("a task waits for ever");
         let now = next.max(self.clock.now());
         self.clock.set(now);
         for (_, to, bytes) in self.flying.extract_if(.., |(at, _, _)| *at <= now) {
@@ -135,7 +135,7 @@ fn dropping_the_port_fails_the_calls() {
     drop(world);
     let mut connect = Box::pin(left.connect(addr("10.0.0.2:80")));
     let polled = connect.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    let Poll::Ready(Err(error)) = polled else { panic!("nobody drives this stack") };
+    let Poll::Ready(Err(error)) = polled else { panic!("the call waits on a stack without a driver") };
     assert_eq!(error.kind(), std::io::ErrorKind::NetworkDown);
 }
 

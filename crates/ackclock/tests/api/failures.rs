@@ -1,4 +1,4 @@
-//! What goes wrong, and what a program is told.
+//! Failures, and the errors that a program gets.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ async fn without_a_route_the_network_is_unreachable() {
     let error = stack.connect(addr("198.51.100.1:80")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NetworkUnreachable);
     assert_eq!(error.downcast::<NoRoute>().unwrap(), NoRoute(addr("198.51.100.1:80").ip()));
-    // The route, and the local network beside it, lead somewhere: nobody answers, but a SYN leaves.
+    // The route and the local network beside it lead somewhere: no host answers, but a SYN leaves.
     for reachable in ["192.0.2.9:80", "10.0.0.9:80"] {
         let waiting = timeout(Duration::from_millis(10), stack.connect(addr(reachable))).await;
         assert!(waiting.is_err(), "{reachable}");

@@ -52,7 +52,7 @@ async fn each_waits_for_its_own_offset() {
         tokio::pin!(first, second);
         assert!(timeout(DELAY, &mut second).await.is_err());
         assert_eq!(first.await.unwrap().bytes, 100);
-        assert!(timeout(Duration::from_secs(1), &mut second).await.is_err(), "nobody has written as much");
+        assert!(timeout(Duration::from_secs(1), &mut second).await.is_err(), "200 bytes are not written yet");
     }
     let (reader, mut writer) = ours.into_split();
     let waiting =

@@ -113,6 +113,6 @@ fn what_a_stack_cannot_be_built_from_is_said() {
         }
         let unknown = Stack::builder().congestion_control("no-such-controller").unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::InvalidInput);
-        assert!(unknown.to_string().contains("cubic"), "the known names are told: {unknown}");
+        assert!(unknown.to_string().contains("cubic"), "the error lists the known names: {unknown}");
     });
 }

@@ -73,9 +73,9 @@ async fn a_device_hears_of_peers_whose_connections_make_progress_and_of_no_other
     let (left, right) = (Noting(left, Arc::clone(&of_client)), Noting(right, Arc::clone(&of_server)));
     let client = host("10.0.0.1/24", "fd00::1/64").device(left).spawn().unwrap();
     let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
-    // Nobody answers there; SYNs are sent again and again.
-    let nobody = timeout(Duration::from_secs(20), client.connect(addr("10.0.0.77:80"))).await;
-    assert!(nobody.is_err() && of_client.lock().unwrap().is_empty());
+    // No host answers there; SYNs are sent again and again.
+    let answer = timeout(Duration::from_secs(20), client.connect(addr("10.0.0.77:80"))).await;
+    assert!(answer.is_err() && of_client.lock().unwrap().is_empty());
 
     let listener = server.listen(addr("10.0.0.2:80")).unwrap();
     let (stream, accepted) = tokio::join!(client.connect(addr("10.0.0.2:80")), listener.accept());

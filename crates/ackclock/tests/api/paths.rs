@@ -70,7 +70,7 @@ async fn a_connected_socket_is_told_once_that_its_datagram_was_too_long_for_the_
         assert_eq!(socket.send(&vec![1; max]).await.unwrap(), max);
         let elsewhere = if headers == 28 { "10.0.0.10:9" } else { "[fd00::10]:9" };
         assert_eq!(other.send_to(&vec![1; before], addr(elsewhere)).await.unwrap(), before);
-        // Who waits to receive is told, too.
+        // A task that waits to receive learns of it, too.
         settle().await;
         let sent = wire.take();
         let waiting = tokio::spawn(async move { (inner(socket.recv(&mut [0; 9]).await), socket) });

@@ -49,7 +49,7 @@ async fn a_traced_stack_gives_out_all_of_every_connection_and_then_the_end() {
     // The other connection is open still, and has something to say.
     client.shutdown().await;
     assert!(other.info().is_err());
-    let batches = timeout(Duration::from_secs(10), fetched).await.expect("the end is told").unwrap();
+    let batches = timeout(Duration::from_secs(10), fetched).await.expect("the trace ends").unwrap();
     assert!(batches.iter().all(|batch| batch.missed == 0));
 
     let (first, second): (Vec<_>, Vec<_>) = batches.iter().partition(|batch| batch.connection == 0);

@@ -176,7 +176,7 @@ async fn a_port_without_a_socket_refuses_a_connected_socket_once() {
         client.send(b"anyone?").await.unwrap();
         let mut buf = [0; 100];
         assert_eq!(kind(client.recv(&mut buf).await), ErrorKind::ConnectionRefused);
-        assert_eq!(kind(client.try_recv(&mut buf)), ErrorKind::WouldBlock, "it is told once");
+        assert_eq!(kind(client.try_recv(&mut buf)), ErrorKind::WouldBlock, "the error is reported once");
         client.send(b"still?").await.unwrap();
         settle().await;
         let error = client.take_error().unwrap().unwrap();
@@ -381,7 +381,7 @@ async fn datagrams_and_streams_share_a_device() {
     writing.await.unwrap();
     drop(sending.await.unwrap());
     let received: u64 = receiving.await.unwrap();
-    assert!(received > 400, "{received} of 500, some of which the cable may have had no room for");
+    assert!(received > 400, "{received} of 500; the cable may have dropped some when it was full");
 }
 
 #[tokio::test]

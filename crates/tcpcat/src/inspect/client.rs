@@ -1,4 +1,4 @@
-//! One end of a control socket.
+//! A client's end of a control socket.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -61,13 +61,14 @@ impl Client {
         })
     }
 
-    /// The same, whatever the answer is.
+    /// The same, but returns the answer as it came.
     pub(crate) fn ask_for_any(&mut self, request: &str, connection: Option<&str>) -> Result<Value, Failure> {
         let mut asked = json!({ "schema": SCHEMA, "request": request });
         if let Some(connection) = connection {
             asked["connection"] = json!(connection);
         }
-        // A server that refuses says so and closes before it is asked: the answer is there all the same.
+        // A server that refuses says so and closes before it reads a request: the answer is there all the
+        // same.
         let written = self.stream.get_mut().write_all(format!("{asked}\n").as_bytes());
         match (self.next(), written) {
             (Err(_), Err(error)) => Err(broken(&self.path, &error)),
@@ -100,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Waits for answers without end from now on: the stack speaks when it has something to say.
+    /// From now on answers may take as long as they like: the stack writes when it has records.
     pub(crate) fn be_patient(&mut self) -> Result<(), Failure> {
         self.stream.get_ref().set_read_timeout(None).map_err(|error| broken(&self.path, &error))
     }
@@ -158,7 +159,7 @@ fn broken(path: &Path, error: &io::Error) -> Failure {
 
 const SCHEMA: u32 = 1;
 
-/// Names a control socket where no flag does.
+/// The environment variable that names a control socket if no flag does.
 const VARIABLE: &str = "TCPCAT_CONTROL";
 
 /// How long an answer may take.

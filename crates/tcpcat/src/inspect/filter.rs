@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Seen;
 
-/// Which connections are shown.
+/// A filter of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
     All(Vec<Self>),
@@ -15,14 +15,14 @@ pub(crate) enum Filter {
     Port(End, Order, u16),
 }
 
-/// Whose address or port.
+/// The end that an address or port belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Local,
     Remote,
 }
 
-/// An address, the first bits of one, or any; and a port, or any.
+/// A host: an address, a prefix or any; and a port or any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
     network: Option<(IpAddr, u8)>,
@@ -41,7 +41,7 @@ pub(crate) enum Order {
 }
 
 impl Filter {
-    /// Understands the words of a command line.
+    /// Parses the words of a command line.
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let spaced = words.join(" ").replace('(', " ( ").replace(')', " ) ");
         let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };
@@ -52,7 +52,7 @@ impl Filter {
         }
     }
 
-    /// Whether it lets a connection through.
+    /// Whether a connection passes.
     pub(crate) fn takes(&self, seen: &Seen) -> bool {
         let end = |end: End| if end == End::Local { seen.local } else { seen.remote };
         match self {
@@ -110,7 +110,7 @@ impl<'a> Words<'a> {
         Ok(if parts.len() == 1 { parts.remove(0) } else { Filter::Any(parts) })
     }
 
-    /// Those next to each other belong together, with "and" or without.
+    /// Terms in a row must all hold, with or without "and" between them.
     fn all(&mut self) -> Result<Filter, String> {
         let mut parts = Vec::new();
         while self.peek().is_some_and(|word| !["or", "|", "||", ")"].contains(&word)) {
@@ -164,7 +164,7 @@ fn end(word: &str) -> End {
     if word.starts_with('s') { End::Local } else { End::Remote }
 }
 
-/// The names that `ss` prints of the states that a word of ss(8) stands for.
+/// The names that `ss` prints for the states that a word of ss(8) covers.
 fn states(word: &str) -> Result<Vec<&'static str>, String> {
     let connected = [
         "ESTAB",
@@ -208,7 +208,7 @@ fn host(word: &str) -> Result<Host, String> {
     let wrong = || {
         format!("{word:?} is not an address: write 10.0.0.1, 10.0.0.0/8, 10.0.0.1:80, [fd00::1]:80 or :80")
     };
-    // An IPv6 address without brackets has colons of its own, and no port.
+    // An IPv6 address without brackets has colons of its own, and cannot have a port.
     let bare = word.ends_with(']')
         || word.parse::<IpAddr>().is_ok()
         || word.contains('/') && word.matches(':').count() > 1;

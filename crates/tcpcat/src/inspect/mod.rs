@@ -1,6 +1,7 @@
 //! `tcpcat ss`, `top` and `trace`: a running stack, seen through its control socket.
 //!
-//! They run no stack and no runtime of their own. [`Client`] asks, [`Seen`] is what there was to see of a connection.
+//! They run neither a stack nor a runtime. [`Client`] asks, and [`Seen`] is one connection as the stack
+//! described it.
 
 mod client;
 mod filter;
@@ -29,12 +30,12 @@ pub(crate) struct Seen {
     pub(crate) waits_for: String,
     #[serde(default)]
     rto_estimator: Option<String>,
-    /// What is known of it, in the words of `ss -ti`.
+    /// Its figures, in the words of `ss -ti`.
     pub(crate) info: Facts,
 }
 
 impl Seen {
-    /// Puts together what the socket tells in two places.
+    /// Puts together what the socket reports in two places.
     fn whole(mut self) -> Self {
         self.info.rto_estimator = self.rto_estimator.take();
         self
@@ -47,12 +48,12 @@ pub(crate) struct Look {
     /// The stack's clock in microseconds.
     pub(crate) at_us: u64,
     pub(crate) connections: Vec<Seen>,
-    /// How many more there are.
+    /// Connections beyond those listed.
     pub(crate) left_out: u64,
 }
 
 impl Look {
-    /// Looks now.
+    /// Takes a snapshot now.
     pub(crate) fn take(client: &mut Client) -> Result<Self, crate::exit::Failure> {
         let mut look: Self = client.ask("connections", None)?;
         look.connections = look.connections.into_iter().map(Seen::whole).collect();

@@ -1,4 +1,4 @@
-//! `tcpcat ss`: a stack's connections, as `ss` lists those of the kernel.
+//! `tcpcat ss`: lists a stack's connections as `ss` lists the kernel's.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::args::SsArgs;
 use crate::exit::{Exit, Failure};
 use crate::observe::stats_words;
 
-/// Lists the connections that the filter takes.
+/// Lists the connections that pass the filter.
 pub(crate) fn run(args: &SsArgs) -> Exit {
     match list(args) {
         Ok(()) => Exit::Done,
@@ -48,7 +48,7 @@ fn takes(filter: &Filter, seen: &Value) -> bool {
     serde_json::from_value::<Seen>(seen.clone()).is_ok_and(|seen| filter.takes(&seen))
 }
 
-/// A heading, and each connection in a line, with `info` in two: columns as wide as what is in them.
+/// A heading and one line for each connection, or two with `info`. Columns are as wide as their contents.
 fn lines(look: &Look, filter: &Filter, info: bool) -> Vec<String> {
     let heading = ["Id", "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port", "Waits for"];
     let shown: Vec<&Seen> = look.connections.iter().filter(|seen| filter.takes(seen)).collect();
@@ -83,7 +83,7 @@ fn lines(look: &Look, filter: &Filter, info: bool) -> Vec<String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A connection as a control socket tells of it.
+    /// A connection as a control socket describes it.
     pub(crate) fn seen() -> Seen {
         let zero = json!({ "secs": 0, "nanos": 0 });
         let mut info = json!({

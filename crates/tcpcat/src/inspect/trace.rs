@@ -1,4 +1,4 @@
-//! `tcpcat trace`: one connection of a running stack, traced to a file here.
+//! `tcpcat trace`: traces one connection of a running stack to a local file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,7 +16,7 @@ use super::Client;
 use crate::args::{TraceArgs, TraceCommand};
 use crate::exit::{Exit, Failure};
 
-/// Traces, ends a trace, or fetches what a flight recorder holds.
+/// Traces, ends a trace, or fetches the contents of a flight recorder.
 pub(crate) fn run(args: &TraceArgs) -> Exit {
     let done = match &args.command {
         TraceCommand::On { connection, out, control } => Client::connect(control.path())
@@ -39,8 +39,8 @@ fn named(connection: &str) -> PathBuf {
     PathBuf::from(format!("connection-{connection}.trace"))
 }
 
-/// Writes all that the connection does until it ends, its trace is switched off, or this program is interrupted: what was
-/// written by then is whole.
+/// Writes everything the connection does until it ends, its trace is switched off, or this program is
+/// interrupted. All that was written by then can be read.
 fn follow(mut client: Client, connection: &str, path: &Path) -> Result<(), Failure> {
     client.ask_for_any("trace-on", Some(connection))?;
     client.be_patient()?;
@@ -73,7 +73,7 @@ struct TraceFile {
     records: usize,
 }
 
-/// Records as a control socket tells of them.
+/// Records as a control socket sends them.
 #[derive(Debug, Deserialize)]
 struct Told {
     connection: String,
@@ -92,7 +92,7 @@ impl TraceFile {
         let failed = |error| Failure::file("write the trace to", path, &error);
         let origin = Origin {
             program: concat!("tcpcat ", env!("CARGO_PKG_VERSION")).to_owned(),
-            // The clock is the other program's.
+            // The time of the other program's clock.
             epoch_unix_nanos: None,
         };
         let file = BufWriter::new(File::create(path).map_err(failed)?);
@@ -127,7 +127,7 @@ impl TraceFile {
             .map_err(|error| Failure::file("write the trace to", &self.path, &error))
     }
 
-    /// Names of profiles and controllers live as long as a program: there are few, and each is kept once.
+    /// Names of profiles and controllers as `'static` strings: there are few, and each is leaked once.
     fn kept(&mut self, word: String) -> &'static str {
         if let Some(kept) = self.words.get(word.as_str()) {
             return kept;
@@ -138,7 +138,7 @@ impl TraceFile {
     }
 }
 
-/// Records in hexadecimal digits.
+/// Decodes records from hexadecimal.
 fn decoded(digits: &str) -> Option<Vec<Record>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes: Option<Vec<u8>> =

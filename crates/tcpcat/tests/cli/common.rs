@@ -285,7 +285,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Waits until a part has so many bytes; gives its name.
+    /// Waits until a part has at least that many bytes. Returns its name.
     pub(crate) fn await_part(&self, least: u64) -> PathBuf {
         let deadline = Instant::now() + TIME_MAX;
         while Instant::now() < deadline {
@@ -330,7 +330,7 @@ pub(crate) fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf 
     path
 }
 
-/// Asserts the exit code and gives what was said.
+/// Asserts the exit code and returns what was written to standard error.
 pub(crate) fn said(output: &Output, code: i32) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{stderr}");

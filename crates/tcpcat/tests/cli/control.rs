@@ -22,7 +22,7 @@ struct Transfer {
 
 impl Transfer {
     fn start(netns: &Netns, socket: &Path) -> Self {
-        // What nobody reads would close the window.
+        // The output is read, or the receive window would close.
         let script = format!("exec {TCPCAT} recv - -l 7000 -v {HOST2} > /dev/null");
         let receiver = Process::start(netns.command("sh").args(["-c", &script]));
         receiver.await_line("listening on");

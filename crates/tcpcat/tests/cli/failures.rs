@@ -1,4 +1,4 @@
-//! Each exit code, provoked; and what the message says that mends it.
+//! Provokes each exit code, and checks that the message says what to do.
 
 use std::fs;
 use std::io::Write;

@@ -162,7 +162,7 @@ fn side_is_told_by_the_handshake_or_by_the_user() {
     let at_sender = seen(0, &opened(&rest));
     assert!(transfers(&at_sender, Side::Receiver).0.is_empty());
     assert_eq!(transfers(&at_sender, Side::Guess).0[0].doubts, []);
-    // Without a handshake the side cannot be told.
+    // Without a handshake the side is unknown.
     let (found, _) = transfers(&seen(0, &rest), Side::Guess);
     assert_eq!(found[0].doubts, [super::Doubt::NoHandshake]);
 }

@@ -1,4 +1,4 @@
-//! The results of all shards of a grid, put together.
+//! Merges the results of all shards of a grid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ struct Part<'a> {
 }
 
 impl Merged {
-    /// Reads the shards in `folders`, which are not changed.
+    /// Reads the shards in `folders` without changing them.
     ///
     /// # Errors
-    /// A folder has no shard, or one of another build, grid or division; a shard is there twice; results are
+    /// A folder has no shard, or one of another build, grid or division; a shard appears twice; results are
     /// missing; a file cannot be read.
     pub(super) fn read(folders: &[PathBuf], build: &str) -> anyhow::Result<Self> {
         let parts =
@@ -83,7 +83,7 @@ impl<'a> Part<'a> {
         Ok(Self { folder, label })
     }
 
-    /// Refuses another grid and another division.
+    /// Refuses shards of another grid or another division.
     fn check(&self, other: &Self) -> Result<(), Failure> {
         let refused = if let Some(which) = difference(&self.label.grid, &other.label.grid) {
             format!("{self} and {other} are shards of different grids: {which}")
@@ -104,11 +104,11 @@ impl std::fmt::Display for Part<'_> {
     }
 }
 
-/// What is missing.
+/// The missing shards and runs.
 #[derive(Debug, Default)]
 struct Gaps {
     absent: Vec<Shard>,
-    /// Lines about shards that are there in part.
+    /// Lines about incomplete shards.
     partial: Vec<String>,
 }
 
@@ -142,11 +142,11 @@ impl Gaps {
     }
 }
 
-/// A run in a line.
+/// A run on one line.
 fn name(cell: &Cell) -> String {
     let Cell { cc, rate, delay, buffer, loss, seed, .. } = cell;
     format!("{cc} at {rate}, {delay}, {buffer}, {loss}, seed {seed}")
 }
 
-/// How many of what is missing are named.
+/// The most missing runs or shards that are named.
 const SHOWN: usize = 5;

@@ -1,4 +1,5 @@
-//! Parts of a grid for several machines: the runs that belong to each, and the file that names a folder's part.
+//! Shards of a grid for several machines: the runs that belong to each, and the file that labels a folder
+//! with its shard.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +16,7 @@ use super::difference::difference;
 use crate::exit::Failure;
 use crate::output;
 
-/// One of the parts of a grid, counted from 1: `2/4` is the second of four.
+/// One shard of a grid, counted from 1: `2/4` is the second of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Shard {
@@ -23,7 +24,7 @@ pub(super) struct Shard {
     of: usize,
 }
 
-/// The file that says which part of which grid a folder has.
+/// The file that says which shard of which grid a folder holds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Label {
     format: u32,
@@ -40,7 +41,7 @@ struct Mark {
 }
 
 impl Shard {
-    /// All parts of a grid that is divided as it is for this one.
+    /// All shards of this one's division.
     pub(super) fn siblings(self) -> impl Iterator<Item = Self> {
         (1..=self.of).map(move |index| Self { index, ..self })
     }
@@ -50,10 +51,10 @@ impl Shard {
         self.of == other.of
     }
 
-    /// The runs of this part, in the grid's order.
+    /// The runs of this shard, in the grid's order.
     ///
     /// # Errors
-    /// There are more parts than runs.
+    /// There are more shards than runs.
     pub(super) fn cells(self, grid: &Grid) -> Result<Vec<Cell>, Failure> {
         let cells = grid.cells();
         if self.of > cells.len() {
@@ -64,8 +65,8 @@ impl Shard {
         Ok(cells.into_iter().zip(owners).filter(|(_, owner)| *owner == self).map(|(cell, _)| cell).collect())
     }
 
-    /// The part to which each cell belongs. The most expensive cells are dealt first, each to the part that has
-    /// least to do, so the parts differ by the cost of one cell at most.
+    /// The shard of each cell. The most expensive cells are dealt first, each to the shard with the least
+    /// work, so the shards differ by the cost of one cell at most.
     pub(super) fn owners(self, cells: &[Cell]) -> Vec<Self> {
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&cell| Reverse(cost(&cells[cell])));
@@ -81,7 +82,7 @@ impl Shard {
     }
 }
 
-/// The expected time of a run, in a unit of its own: packets, as far as the rate determines their number.
+/// The expected cost of a run in packets, as far as the rate determines their number.
 fn cost(cell: &Cell) -> u128 {
     u128::from(cell.rate.bits()) * u128::from(cell.duration.0)
 }
@@ -179,7 +180,7 @@ impl TryFrom<String> for Shard {
 const FORMAT: u32 = 1;
 /// The label's name within its folder.
 const NAME: &str = "shard.json";
-/// As many as a grid has runs at most.
+/// A grid cannot have more runs than this.
 const SHARDS_MAX: usize = 1_000_000;
 
 #[cfg(test)]

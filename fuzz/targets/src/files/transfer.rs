@@ -96,7 +96,7 @@ async fn opening(bytes: &[u8], size: usize) {
 
 async fn greeting(bytes: &[u8], size: usize) {
     let mut crumbs = Crumbs { rest: bytes, size };
-    let nonce = await_greeting(&mut crumbs).await.expect("the end of a stream is no error");
+    let nonce = await_greeting(&mut crumbs).await.expect("the end of a stream is not an error");
     assert_eq!(nonce.is_some(), bytes.len() >= 24 && bytes.starts_with(b"tcpcat1<"));
 }
 

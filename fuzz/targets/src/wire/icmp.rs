@@ -20,7 +20,7 @@ pub(super) fn judge(ip: &IpPacket<'_>, packet: &[u8], message: &[u8], count: &mu
         _ => (parse_icmp4(message), parse_udp_error4(message)),
     };
     if let Ok(Some(report)) = report {
-        assert!(is_icmp_error(ip), "a report of what is no error: {report:?}");
+        assert!(is_icmp_error(ip), "a report of a message that is not an error: {report:?}");
         quotes(&report, message);
     }
     if let Some(udp) = udp
@@ -52,7 +52,7 @@ fn quotes(report: &IcmpReport, message: &[u8]) {
     assert_eq!(report.seq.raw().to_be_bytes(), rest[4..8]);
 }
 
-/// A request is answered by as much as fits, and the answer is no request.
+/// A request is answered by as much as fits, and the answer is not a request.
 fn echo(
     ip: &IpPacket<'_>,
     packet: &[u8],

@@ -114,7 +114,7 @@ impl Printed {
         let (one, other) = payload.split_at(payload.len() / 2);
         let len = self.template().write(&mut header, fields, [one, other], TxChecksum::Full);
         let fixed = usize::from(self.template().transport_offset()) + 20;
-        assert_eq!(len, fixed + options_len(&fields.options), "the length that was told");
+        assert_eq!(len, fixed + options_len(&fields.options), "the length of the options as computed");
         [&header[..len], one, other].concat()
     }
 

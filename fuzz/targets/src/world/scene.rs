@@ -54,7 +54,7 @@ impl Turn {
     }
 }
 
-/// What may happen. `which` is one of those that there are, counted round.
+/// What may happen. `which` picks one of those that exist, modulo their number.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Step {
     Connect {

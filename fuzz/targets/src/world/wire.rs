@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Somebody who sees or guesses numbers sends a segment in the name of an end.
+    /// An attacker who sees or guesses numbers sends a segment in the name of an end.
     pub(super) fn forge(&mut self, which: u8, forged: &Forged) {
         let Some(at) = nth(which, self.wire.len()) else { return };
         let Ok(frame) = Frame::parse(&self.wire[at].bytes) else { return };

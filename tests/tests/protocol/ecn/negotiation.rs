@@ -134,7 +134,7 @@ fn repeated_syn_ack_drops_the_option_first_and_the_flags_then() {
     assert_eq!(sent, [(0b010, true), (0b010, false), (0, false)]);
     s.peer(seg(ACK).seq(1).ack(1).ace(0b010));
     s.accept();
-    assert_eq!(codepoint_of_data(&mut s, 1, 100), NOT_ECT, "one SYN-ACK said that there is no ECN");
+    assert_eq!(codepoint_of_data(&mut s, 1, 100), NOT_ECT, "one SYN-ACK declined ECN");
 }
 
 /// RFC 9768 §3.1.4.1: a client that retransmits its SYN without the flags assumes that they cause the loss.

@@ -29,7 +29,7 @@ pub(crate) struct Path {
     held: BTreeSet<u32>,
     last_held: Option<u32>,
     next: u32,
-    /// Segments of which the receiver reports the second copy (RFC 2883).
+    /// Segments whose second copy the receiver reports (RFC 2883).
     duplicate: Option<u32>,
     delays: HashMap<(u32, u32), Duration>,
 }

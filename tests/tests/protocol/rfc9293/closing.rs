@@ -34,7 +34,11 @@ fn fin_is_the_end_of_the_stream_and_a_reset_is_an_error() {
     s.peer(seg(RST).seq(1));
     let reset = ConnectionError::Reset;
     assert_eq!(s.try_read(), Err(ReadError::Connection(reset)));
-    assert_eq!(s.update(|c, now| c.write(now, b"x")), Err(WriteError::Shutdown), "the reader was told why");
+    assert_eq!(
+        s.update(|c, now| c.write(now, b"x")),
+        Err(WriteError::Shutdown),
+        "the reader has taken the error"
+    );
     assert!(s.readiness().closed);
     s.nothing();
 }

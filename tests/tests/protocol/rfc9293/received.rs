@@ -191,10 +191,14 @@ fn what_is_written_after_the_reset_fails_at_once_and_disturbs_no_reader() {
     let failed = Err(WriteError::Connection(ConnectionError::Reset));
     assert_eq!(write(&mut s), failed);
     assert_eq!(s.update(|connection, now| connection.shutdown(now)), failed.map(|_| ()));
-    assert_eq!(write(&mut s), Err(WriteError::Shutdown), "it is told once, and then the pipe is broken");
-    assert_eq!(s.update(|connection, _| connection.take_error()), None, "it was told");
+    assert_eq!(
+        write(&mut s),
+        Err(WriteError::Shutdown),
+        "the error is reported once, and then the pipe is broken"
+    );
+    assert_eq!(s.update(|connection, _| connection.take_error()), None, "a call has reported it");
     assert_eq!(s.read(64), b"0123456789");
-    assert_eq!(s.try_read(), reset(), "who writes has not taken the error from the reader");
+    assert_eq!(s.try_read(), reset(), "the writer has not taken the error from the reader");
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Connection {
         match self.state {
             // RFC 1337 §3 (F1): a reset does not end TIME-WAIT.
             State::TimeWait => {}
-            // RFC 9293 MUST-11: from an active open, so the user is told.
+            // RFC 9293 MUST-11: from an active open, so the user learns of it.
             State::SynReceived => self.close_with(arrival.now, Some(ConnectionError::Refused)),
             // Both FINs are exchanged, and only our last acknowledgement is missing: nothing is lost
             // (§3.10.7.4).

@@ -145,7 +145,11 @@ mod tests {
                 assert_eq!(passive, agreed, "{client:?} asks {server:?}");
                 assert_eq!(active.map_or(Off, |(form, _)| form), agreed, "{client:?} asks {server:?}");
                 if agreed == Accurate {
-                    assert_eq!(active, Some((Accurate, codepoint)), "what became of the SYN is told");
+                    assert_eq!(
+                        active,
+                        Some((Accurate, codepoint)),
+                        "the SYN-ACK reports the codepoint of the SYN"
+                    );
                 }
             }
         }

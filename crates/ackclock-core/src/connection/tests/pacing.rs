@@ -232,5 +232,5 @@ fn round_trip_below_the_timer_needs_no_pacer() {
     pair.run_for(Duration::from_millis(10));
     pair.transfer(1 << 20);
     assert!(pair.ends.iter().all(|end| end.flight.is_unpaced()));
-    assert!(pair.ends[0].info(pair.now).pacing_rate.is_some(), "it is told all the same");
+    assert!(pair.ends[0].info(pair.now).pacing_rate.is_some(), "the rate is reported all the same");
 }

@@ -46,7 +46,7 @@ fn accepting_answers_the_syn() {
     assert_eq!(host.events(), [Event::Acceptable(listener)]);
     let connection = host.endpoint.accept(host.now, listener).unwrap();
     let srtt = host.endpoint.connection(connection).unwrap().info(host.now).srtt;
-    assert_eq!(srtt, Duration::from_millis(30), "the wait for the decision is no part of it");
+    assert_eq!(srtt, Duration::from_millis(30), "without the wait for the decision");
     assert!(!host.endpoint.decide(host.now, id, Decision::Reset), "decided once");
 }
 

@@ -184,7 +184,7 @@ fn the_most_specific_listener_takes_the_syn() {
 fn a_listener_on_any_address_answers_for_an_address_that_is_not_ours() {
     let mut host = Host::new();
     let dialled: SocketAddr = "198.51.100.9:8443".parse().unwrap();
-    assert_eq!(host.give(client(4000), dialled, syn(1000), &[]), [], "nobody listens: silence");
+    assert_eq!(host.give(client(4000), dialled, syn(1000), &[]), [], "no listener: silence");
     assert_eq!(host.endpoint.counters().dropped_not_local, 1);
 
     let listener = host.endpoint.listen(host.now, ListenOptions::new(ListenAddr::default())).unwrap();

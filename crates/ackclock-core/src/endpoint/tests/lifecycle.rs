@@ -154,7 +154,7 @@ fn closing_a_listener_forgets_the_half_open_and_resets_the_unaccepted() {
     assert!(sent[0].flags.contains(Flags::RST) && sent[0].dst == client(4001));
     assert_eq!(host.state(accepted), State::Established);
     assert_eq!(host.endpoint.connections().count(), 1);
-    assert_eq!(host.from(4003, syn(1000))[0].flags, Flags::RST | Flags::ACK, "nobody listens any more");
+    assert_eq!(host.from(4003, syn(1000))[0].flags, Flags::RST | Flags::ACK, "the listener is gone");
     assert_eq!(host.endpoint.listener_addr(listener), None);
     host.endpoint.listen(host.now, on_port(PORT)).unwrap();
 }

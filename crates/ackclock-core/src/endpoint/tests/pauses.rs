@@ -146,7 +146,8 @@ fn call_that_is_a_little_late_is_a_call_and_rest_is_time() {
     path.resume(&held);
     let took = path.info().srtt.saturating_sub(before.srtt);
     assert!(took > Duration::from_millis(80) && took < Duration::from_millis(130), "{took:?}");
-    // Nothing is due for nearly an hour, and so that is no pause: the probe leaves an hour after what came last.
+    // Nothing is due for nearly an hour, so this is not a pause: the probe goes out an hour after the last
+    // arrival.
     path.pair.run(SECOND);
     path.pair.now += HOUR - 20 * SECOND;
     path.resume(&[]);

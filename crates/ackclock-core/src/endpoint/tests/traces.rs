@@ -263,5 +263,9 @@ fn who_does_not_fetch_loses_the_newest_records_and_is_told_how_many() {
     receive_one(&mut host);
     let next = batches(&mut host);
     assert_eq!(next[0].missed, host.endpoint.counters().trace_records_dropped);
-    assert_eq!(bytes_received(&entries(&[held, next].concat())), sent - 1, "all but one byte is told of");
+    assert_eq!(
+        bytes_received(&entries(&[held, next].concat())),
+        sent - 1,
+        "the records cover all but one byte"
+    );
 }

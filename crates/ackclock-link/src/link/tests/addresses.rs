@@ -144,7 +144,7 @@ fn an_address_in_use_is_defended_once_in_ten_seconds_and_kept() {
     }
     assert_eq!(rig.link.counters().conflicts, 6);
     assert_eq!(rig.state(V4), Some(AddressState::Preferred));
-    assert_eq!(rig.link.neighbours().count(), 0, "its own address is no neighbour");
+    assert_eq!(rig.link.neighbours().count(), 0, "its own address is not a neighbour");
 }
 
 #[test]

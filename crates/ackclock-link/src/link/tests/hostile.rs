@@ -54,7 +54,7 @@ fn a_scan_by_this_host_keeps_the_bounds_too() {
 fn a_forged_reply_makes_no_neighbour_and_convinces_only_until_the_check() {
     let mut rig = Rig::settled(|_| {});
     rig.arp(true, station(66), PEER, V4);
-    assert_eq!(rig.link.neighbours().count(), 0, "nobody asked");
+    assert_eq!(rig.link.neighbours().count(), 0, "unsolicited");
     rig.send(V4, PEER);
     rig.arp(true, station(7), PEER, V4);
     rig.sent();
@@ -90,7 +90,7 @@ fn a_sender_off_the_link_is_answered_and_not_remembered() {
     assert_eq!(rig.sent().len(), 1);
     assert_eq!(rig.link.neighbours().count(), 0);
     rig.arp(false, station(66), "10.9.0.255", V4);
-    assert_eq!(rig.link.neighbours().count(), 0, "the broadcast address is nobody's");
+    assert_eq!(rig.link.neighbours().count(), 0, "no station has the broadcast address");
 }
 
 #[test]

@@ -131,7 +131,7 @@ async fn next_trace_loses_no_record() {
         let stack = client.clone();
         let closing = tokio::spawn(async move { stack.shutdown().await });
         let mut batches: Vec<Batch> = first.flatten().into_iter().collect();
-        while let Some(batch) = timeout(LONG, client.next_trace()).await.expect("the end is told") {
+        while let Some(batch) = timeout(LONG, client.next_trace()).await.expect("the trace ends") {
             batches.push(batch);
         }
         assert!(batches.iter().all(|batch| batch.missed == 0));

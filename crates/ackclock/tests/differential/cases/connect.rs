@@ -1,4 +1,4 @@
-//! Opening: to whom, and what is said where that cannot be.
+//! Opening: to which addresses, and the error where it cannot work.
 
 use super::side::World;
 use super::support::{ANY_PORT, addr, at, free_port, pair};

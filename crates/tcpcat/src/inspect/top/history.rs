@@ -1,4 +1,4 @@
-//! What was seen of each connection, one look after the other.
+//! The recent figures of each connection, one point for each look.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::inspect::{Look, Seen};
 
-/// What the table is sorted by; the most first.
+/// The sort key of the table; the largest come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
     /// Bytes acknowledged and received a second
@@ -21,7 +21,7 @@ pub(crate) enum Sort {
     Number,
 }
 
-/// A connection at the last looks.
+/// A connection over the last looks.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) seen: Seen,
@@ -32,7 +32,7 @@ pub(super) struct History {
     moved: u64,
 }
 
-/// One look.
+/// The figures of one look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// The stack's clock in seconds.
@@ -44,7 +44,7 @@ pub(super) struct Point {
     pub(super) ssthresh: Option<u64>,
 }
 
-/// All connections that there were at the last look.
+/// The connections of the last look.
 #[derive(Debug)]
 pub(super) struct Histories {
     of: BTreeMap<String, History>,
@@ -83,13 +83,13 @@ impl Histories {
         self.sort
     }
 
-    /// Takes a look in; connections that are not in it are forgotten.
+    /// Adds a look. Connections that are missing from it are forgotten.
     pub(super) fn add(&mut self, look: Look) {
         let elapsed_us = look.at_us.saturating_sub(self.at_us);
         let mut before = std::mem::take(&mut self.of);
         for seen in look.connections {
             let moved = seen.info.bytes_acked + seen.info.bytes_received;
-            // A connection of the same number at another address is of another stack.
+            // The same number at another address belongs to another stack.
             let known = before
                 .remove(&seen.id)
                 .filter(|known| known.seen.local == seen.local && known.moved <= moved);
@@ -124,7 +124,7 @@ impl Histories {
         self.order.len()
     }
 
-    /// Where a connection stands in the table.
+    /// The row of a connection in the table.
     pub(super) fn place(&self, id: &str) -> Option<usize> {
         self.order.iter().position(|other| other == id)
     }
@@ -133,13 +133,13 @@ impl Histories {
         self.of.get(self.order.get(place)?)
     }
 
-    /// All of them together, in bits a second.
+    /// Their total rate in bits a second.
     pub(super) fn rate_bps(&self) -> u64 {
         self.of.values().filter_map(|history| history.rate_bps).sum()
     }
 
     fn put_in_order(&mut self) {
-        // By number first: a stable sort keeps that among equals.
+        // By number first: the sort below is stable, and keeps that order among equals.
         let number = |id: &str| {
             let (queue, number) = id.split_once('.').unwrap_or(("0", id));
             (queue.parse::<u64>().unwrap_or(u64::MAX), number.parse::<u64>().unwrap_or(u64::MAX))
@@ -160,5 +160,5 @@ impl Histories {
     }
 }
 
-/// Looks that are kept of a connection.
+/// Points kept for each connection.
 const POINTS_MAX: usize = 120;

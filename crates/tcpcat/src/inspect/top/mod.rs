@@ -35,7 +35,7 @@ fn once(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
     view.histories.add(Look::take(client)?);
     std::thread::sleep(args.interval.min(ONCE_APART));
     view.histories.add(Look::take(client)?);
-    // Memory does not fail.
+    // A terminal in memory does not fail.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(ONCE_SIZE.0, ONCE_SIZE.1));
     let Ok(_) = terminal.draw(|frame| view.draw(frame));
     for line in text(terminal.backend()).lines() {
@@ -44,7 +44,7 @@ fn once(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands on a screen, without its colours.
+/// The text on a screen, without its colours.
 pub(super) fn text(screen: &TestBackend) -> String {
     let buffer = screen.buffer();
     let row = |y: u16| (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
@@ -52,7 +52,7 @@ pub(super) fn text(screen: &TestBackend) -> String {
     rows.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// The terminal is as it was once this is dropped, also by a panic: `ratatui::try_init` sees to that.
+/// Dropping this restores the terminal, and so does a panic: `ratatui::try_init` installs the hook.
 struct Screen(DefaultTerminal);
 
 impl Screen {
@@ -92,7 +92,7 @@ fn live(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
     }
 }
 
-/// A key; whether it ends the program.
+/// Handles a key. Returns whether it ends the program.
 fn press(view: &mut View, key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,

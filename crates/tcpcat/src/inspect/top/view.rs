@@ -1,4 +1,4 @@
-//! What stands on the screen: a line about the stack, a table of connections, the windows of one of them, the keys.
+//! The screen: a line about the stack, a table of connections, the windows of one of them, and the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -14,11 +14,11 @@ use crate::units::show_rate;
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) histories: Histories,
-    /// The id of the selected connection: it stays selected where it moves in the table.
+    /// The id of the selected connection, which stays selected wherever it moves in the table.
     selected: Option<String>,
 }
 
-/// A column: its heading, its width, and from which width of the screen on it is shown.
+/// A column: its heading, its width, and the narrowest screen that shows it.
 type Column = (&'static str, u16, u16, fn(&History) -> String);
 
 const COLUMNS: [Column; 9] = [
@@ -40,14 +40,14 @@ impl View {
         Self { histories: Histories::new(sort), selected: None }
     }
 
-    /// Moves the selection by as many rows.
+    /// Moves the selection by that many rows.
     pub(super) fn select(&mut self, rows: isize) {
         let last = self.histories.len().saturating_sub(1);
         let place = self.place().saturating_add_signed(rows).min(last);
         self.selected = self.histories.at(place).map(|history| history.seen.id.clone());
     }
 
-    /// Where the selected connection is: the first, if it is gone.
+    /// The row of the selected connection, or the first if it is gone.
     fn place(&self) -> usize {
         self.selected.as_deref().and_then(|id| self.histories.place(id)).unwrap_or(0)
     }
@@ -89,7 +89,7 @@ impl View {
         let shown: Vec<&Column> = COLUMNS.iter().filter(|(_, _, from, _)| area.width >= *from).collect();
         let rows =
             self.histories.iter().map(|history| Row::new(shown.iter().map(|(.., cell)| cell(history))));
-        // Long addresses have what is left over.
+        // Long addresses get the width that is left over.
         let widths = shown.iter().map(|(name, width, ..)| match *name {
             "PEER" => Constraint::Min(*width),
             _ => Constraint::Length(*width),
@@ -158,7 +158,7 @@ impl View {
     }
 }
 
-/// The last values as bars of eight heights, the largest of them the highest.
+/// The last values as bars of eight heights, scaled to the largest.
 fn sparkline(values: impl DoubleEndedIterator<Item = u64>, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut last: Vec<u64> = values.rev().take(width).collect();
@@ -182,7 +182,7 @@ fn short_bytes(bytes: u64) -> String {
     }
 }
 
-/// From this height on there is room for the graph of the windows.
+/// The least height that has room for the graph of the windows.
 const GRAPH_FROM: u16 = 14;
 
 #[cfg(test)]
