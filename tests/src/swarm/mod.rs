@@ -10,7 +10,7 @@
 //! |---|---|
 //! | What does a seed stand for, and how is it made smaller? | `plan.rs` |
 //! | Which faults are there, and how often did they strike? | `faults.rs` |
-//! | What happens next? | `world.rs`; what an event does, `events.rs` |
+//! | What happens next? | `world.rs`; what an event does, `events.rs`; forged segments, `forgery.rs` |
 //! | What do the boxes on a path do? | `boxes.rs`; the links beside them, `path.rs` |
 //! | What is a host? | `machine.rs` |
 //! | What do the programs do, and compare? | `program.rs`, polled by `tasks.rs` |
@@ -35,6 +35,7 @@
 mod boxes;
 mod events;
 mod faults;
+mod forgery;
 mod judge;
 mod machine;
 mod path;
