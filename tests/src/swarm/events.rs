@@ -39,8 +39,8 @@ impl World {
             Fault::Suspend | Fault::ProcessStall => self.hold(number, &event),
             Fault::MemoryExhaustion => self.fill_memory(number, &event),
             Fault::DeviceMtu => self.change_device(number, &event),
-            Fault::ResetOutside | Fault::ResetInside | Fault::ResetExact | Fault::OldSegment => {
-                let Event { what, path, size, .. } = event;
+            what if what.is_forged() => {
+                let Event { path, size, .. } = event;
                 self.forgeries.push(Forgery { event: number, what, host: Self::host_of(&event), path, size });
             }
             _ => self.change_path(number, &event),
