@@ -57,7 +57,7 @@ enum Command {
     /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, the rate that loss and round trip allow in theory
     /// beside the rate reached.
     Explain(explain::Args),
-    /// Turn a trace into graphs (a page, SVG, PNG), a packet capture, CSV or JSON lines
+    /// Turn a trace into graphs (a page, SVG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),
