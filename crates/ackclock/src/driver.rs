@@ -209,7 +209,7 @@ impl Driver {
             Turn::Idle
         };
         if matches!(turn, Turn::Over) {
-            // Before anyone can see the end: a task that waited for it may open the device again.
+            // Before any task can see the end: a task that waited for the end may open the device again.
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());

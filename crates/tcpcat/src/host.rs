@@ -1,4 +1,4 @@
-//! A host made from the command line's flags: the stack on its device with what is wrapped around it.
+//! A host made from the command line's flags: the stack, its device, and the wrappers around the device.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
 use crate::units::Queue;
 
-/// A host, and what hangs on its device.
+/// A host, and what is attached to its device.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) net: Net,
@@ -25,8 +25,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Opens the device and starts the stack, or takes the kernel's TCP, as the flags say. Must be called within a
-    /// tokio runtime.
+    /// Opens the device and starts the stack, or uses the kernel's TCP, as the flags ask. Must be called
+    /// within a tokio runtime.
     pub(crate) async fn start(args: &Common) -> Result<Self, Failure> {
         if args.kernel {
             return Ok(Self { net: Net::kernel(), impairment: None, capture: None, recorder: None });
@@ -77,7 +77,8 @@ impl Host {
         Ok(Self { net: Net::user(stack, label), impairment, capture, recorder })
     }
 
-    /// Tells what the impairment, the capture and the trace did, once the stack has closed or nobody waits for it.
+    /// Reports on the impairment, the capture and the trace, once the stack has closed or is no longer waited
+    /// for.
     pub(crate) async fn finish(self, verbose: bool) {
         if let (Some(network), true) = (&self.impairment, verbose) {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
@@ -111,7 +112,7 @@ impl Host {
     }
 }
 
-/// The device that something is to be wrapped around.
+/// The single device to wrap.
 fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> {
     let device = devices.pop().filter(|_| devices.is_empty());
     device.ok_or_else(|| {
@@ -119,7 +120,7 @@ fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> 
     })
 }
 
-/// Tells what no error will: to TCP it looks like loss.
+/// Reports problems that no error reports: TCP sees them as loss.
 async fn tell(mut warnings: Warnings) {
     while let Some(warning) = warnings.next().await {
         say!("tcpcat: warning: {warning}");
@@ -170,13 +171,13 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
     (settings != plain).then_some(settings)
 }
 
-/// What `io::Error` a name that stands for no address gives, in words.
+/// Words for the `io::Error` of a name without an address.
 pub(crate) fn unresolved(host: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Unreachable, format!("{host:?} has no address: {error}"))
         .remedy(format!("ask the name server (getent hosts {host}), or give the address itself"))
 }
 
-/// The chances of an impairment without `--seed` are the same each time, too: a run can be repeated.
+/// The default seed of an impairment: without `--seed` a run can be repeated, too.
 const SEED: u64 = 1;
 
 const BUFFER_SIZES: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 30);
