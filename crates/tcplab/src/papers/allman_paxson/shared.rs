@@ -7,7 +7,17 @@ use crate::papers::{Band, Value};
 
 /// A value without a reason and without a spread.
 pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64, band: Band) -> Value {
-    Value { name: name.into(), unit: "", paper, others: "", measured, spread: None, band, limit: None, reason: None }
+    Value {
+        name: name.into(),
+        unit: "",
+        paper,
+        others: "",
+        measured,
+        spread: None,
+        band,
+        limit: None,
+        reason: None,
+    }
 }
 
 /// Why shares of the paper's set are not those of this one.
