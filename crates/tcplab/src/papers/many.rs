@@ -74,6 +74,7 @@ impl Summary {
             measured: self.mean,
             spread: (self.count > 1).then_some((self.least, self.most)),
             band: Band::NoReference,
+            limit: None,
             reason: None,
         }
     }
