@@ -10,10 +10,6 @@ mod exit;
 mod explain;
 mod kit_command;
 mod output;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "experiments are built from it; the first of them takes this line away")
-)]
 mod papers;
 mod picture;
 mod recorded;
