@@ -25,6 +25,7 @@ thread_local! {
     static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
+#[expect(unsafe_code, reason = "an allocator that counts")]
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory that it manages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
