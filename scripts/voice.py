@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     "*.md",
     "docs/*.md",
+    "docs/book/*.md",
     "docs/*.toml",
     "docs/*.tsv",
     "docs/kit/*.md",
@@ -42,7 +43,7 @@ PHRASES = {
     r"never (is|are) to": "never .., must not ..",
     r"(is|are|was|were|be|been) (told|said)(?! (from|apart))": "learns, reports, states: with the actor as the subject",
     r"(unless|if|as|what|who) told": "by default; if asked",
-    r"of (which|whom) (the|a|an|each|some|most|all)\b(?! of)": "whose .., or a sentence of its own",
+    r"(?<!none\s)of (which|whom) (the|a|an|each|some|most|all)\b(?! of)": "whose .., or a sentence of its own",
     r"(?<!there\s)(is|are) no (?!longer|other|more|less|fewer|later|earlier|larger|smaller|better|worse|higher|lower|slower|faster)[a-z]+": "is not a ..",
     r"(to|by|of|with|from) who (?!is\b)[a-z]+": "for those that ..; name the actor",
     r"who (asks|wants|takes|gives|reads|has)": "name the actor",

@@ -81,3 +81,21 @@ fn main() -> ExitCode {
     });
     exit.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_the_documents_parse() {
+        let commands = ackclock_tests::documents::commands("tcplab");
+        assert!(commands.len() > 25, "{}", commands.len());
+        for (place, words) in commands {
+            let words = std::iter::once("tcplab".to_owned()).chain(words);
+            match Args::try_parse_from(words) {
+                Err(error) if error.use_stderr() => panic!("{place}: {error}"),
+                _ => {}
+            }
+        }
+    }
+}
