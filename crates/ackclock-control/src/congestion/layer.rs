@@ -55,6 +55,11 @@ where
         self.inner.name()
     }
 
+    /// No words choose a layer: [`Registry::find`](super::Registry::find) refuses these.
+    fn words(&self) -> String {
+        format!("{} in a layer", self.inner.words())
+    }
+
     fn create(&self, start: &Start) -> Box<dyn Controller> {
         Box::new(Layered { inner: self.inner.create(start), layer: (self.layer)(start) })
     }
