@@ -160,12 +160,7 @@ impl Received {
     pub(super) fn new(packet: &[u8], meta: RxMeta, in_block: bool) -> Self {
         let payload = payload_of(packet, meta);
         let (head, _) = packet.split_at_checked(packet.len() - payload).unwrap_or((packet, &[]));
-        Self {
-            head: head.to_vec(),
-            payload_len: u32::try_from(payload).unwrap_or(u32::MAX),
-            meta,
-            in_block,
-        }
+        Self { head: head.to_vec(), payload_len: u32::try_from(payload).unwrap_or(u32::MAX), meta, in_block }
     }
 
     /// The packet, with zeros for what was not kept, and what is known about it.

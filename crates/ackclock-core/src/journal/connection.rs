@@ -13,9 +13,7 @@ use crate::congestion::ControllerFactory;
 use crate::profile::{AckPolicy, Recovery, UndoChoice};
 use crate::rtt::RtoConfig;
 use crate::trace::TraceConfig;
-use crate::{
-    Connection, ConnectionError, IcmpError, Instant, Keepalive, OptionError, ReadError, WriteError,
-};
+use crate::{Connection, ConnectionError, IcmpError, Instant, Keepalive, OptionError, ReadError, WriteError};
 
 /// A connection of a [`RecordedEndpoint`](super::RecordedEndpoint). What only looks at the connection is called
 /// on it directly.

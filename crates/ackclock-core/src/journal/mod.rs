@@ -31,8 +31,8 @@ pub use self::connection::RecordedConnection;
 pub use self::recorded::RecordedEndpoint;
 pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen, Step};
 pub use self::sent::Sent;
-pub use self::writer::Journal;
 use self::value::{Input, Value};
+pub use self::writer::Journal;
 use crate::congestion::UnknownController;
 use crate::{EndpointConfig, Instant};
 

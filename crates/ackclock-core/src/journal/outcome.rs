@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket};
 use crate::{BoundId, UdpId, UdpMeta};
+use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket};
 
 /// The result of a call.
 pub(super) trait Outcome {

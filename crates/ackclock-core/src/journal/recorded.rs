@@ -9,11 +9,11 @@ use std::ops::Deref;
 use ackclock_wire::{RxMeta, TxPacket};
 use bytes::Bytes;
 
+#[cfg(feature = "tcp-ao")]
+use super::JournalEnd;
 use super::calls::{Call, Received};
 use super::outcome::Outcome;
 use super::sent::Sent;
-#[cfg(feature = "tcp-ao")]
-use super::JournalEnd;
 use super::{Journal, RecordedConnection};
 use crate::trace::Batch;
 use crate::{

@@ -209,11 +209,7 @@ impl<R: Read> Replay<R> {
         }
     }
 
-    fn transmit(
-        &mut self,
-        limits: Limits,
-        see: &mut impl FnMut(Instant, Seen<'_>),
-    ) -> Option<Departure> {
+    fn transmit(&mut self, limits: Limits, see: &mut impl FnMut(Instant, Seen<'_>)) -> Option<Departure> {
         self.limits = Some(limits);
         let replayed = self.endpoint.poll_transmit(self.now, limits).map(|packet| {
             see(self.now, Seen::Left(&packet));
@@ -360,7 +356,8 @@ impl fmt::Display for Departure {
                 write!(f, "\n  recorded: {}\n  replayed: {}", packet(recorded), packet(replayed))
             }
             Difference::Outcome { call, recorded, replayed } => {
-                let told = |code: &Option<u64>| code.map_or_else(|| "nothing".to_owned(), |code| code.to_string());
+                let told =
+                    |code: &Option<u64>| code.map_or_else(|| "nothing".to_owned(), |code| code.to_string());
                 write!(f, "\n  {call} returned {}\n  and now returns {}", told(recorded), told(replayed))
             }
         }

@@ -98,7 +98,8 @@ impl fmt::Display for Sent {
         let (Ok(ip), Some(segment)) = (&parsed, segment) else {
             return write!(f, "{} bytes that begin {:02x?}", self.len, self.head);
         };
-        let (from, to) = (SocketAddr::new(ip.src, segment.src_port), SocketAddr::new(ip.dst, segment.dst_port));
+        let (from, to) =
+            (SocketAddr::new(ip.src, segment.src_port), SocketAddr::new(ip.dst, segment.dst_port));
         write!(f, "{from} > {to} [{:?}] seq {}", segment.flags, segment.seq)?;
         if segment.flags.contains(Flags::ACK) {
             write!(f, " ack {}", segment.ack)?;

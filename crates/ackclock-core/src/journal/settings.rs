@@ -112,7 +112,8 @@ choices! {
 impl Value for EndpointConfig {
     fn put(&self, out: &mut Vec<u8>) {
         // One endpoint alone is recorded, never one of several.
-        let Self { addresses, mtu, broadcast, secret, connections_max, listeners_max, orphans_max, .. } = self;
+        let Self { addresses, mtu, broadcast, secret, connections_max, listeners_max, orphans_max, .. } =
+            self;
         addresses.put(out);
         mtu.put(out);
         broadcast.put(out);

@@ -12,8 +12,8 @@ use super::block::{CONTENT_MAX, HEAD, MAGIC};
 use super::calls::{Call, ConnectionCall, Received};
 use super::value::{Input, Value};
 use super::{
-    Changes, DamageKind, Departure, Difference, Journal, JournalEnd, JournalHeader, Malformed, RecordedEndpoint,
-    Replay,
+    Changes, DamageKind, Departure, Difference, Journal, JournalEnd, JournalHeader, Malformed,
+    RecordedEndpoint, Replay,
 };
 use crate::congestion::Registry;
 use crate::profile::Profile;
@@ -60,7 +60,12 @@ impl Write for File {
 fn header(addr: &str) -> JournalHeader {
     let mut config = EndpointConfig::new(vec![addr.parse().unwrap()], [addr.len() as u8; 32]);
     config.tcp = TcpConfig { trace: Some(TraceConfig::FULL), ..TcpConfig::default() }.into();
-    JournalHeader { program: "a test".to_owned(), epoch_unix_nanos: None, start: Instant::from_millis(5), config }
+    JournalHeader {
+        program: "a test".to_owned(),
+        epoch_unix_nanos: None,
+        start: Instant::from_millis(5),
+        config,
+    }
 }
 
 fn recorded(header: &JournalHeader, file: &File, limit: u64) -> RecordedEndpoint {
@@ -95,7 +100,8 @@ impl Transfer {
             let (due, rest) = wire.into_iter().partition::<Vec<_>, _>(|(at, ..)| *at <= now);
             wire = rest;
             for (_, to_server, packet) in due {
-                let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+                let meta =
+                    RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
                 let end = if to_server { &mut server } else { &mut client };
                 match packet.len() % 2 {
                     0 => end.handle_packet(now, &packet, meta),
@@ -116,7 +122,8 @@ impl Transfer {
                 while let Some(packet) = end.poll_transmit(now, LIMITS) {
                     let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
                     left += u64::from(to_server);
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    seed =
+                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     if (seed >> 33) % lose != 0 {
                         wire.push((now + Duration::from_millis(20), to_server, bytes));
                     }
@@ -245,7 +252,7 @@ fn every_truncation_is_replayed_up_to_where_it_goes() {
 }
 
 #[test]
-fn flipped_bits_are_noticed() {
+fn sec_f2_flipped_bits_are_noticed() {
     let file = Transfer::run(5_000, 1_000, u64::MAX).file;
     for at in 0..file.len() {
         let mut damaged = file.clone();
@@ -262,7 +269,11 @@ fn limit_ends_the_recording_and_never_the_endpoint() {
     let limit = 100_000;
     let recorded = Transfer::run(3_000_000, 40, limit);
     assert!(recorded.file.len() as u64 <= limit, "{} bytes", recorded.file.len());
-    assert!(recorded.file.len() as u64 > limit - Journal::BLOCK as u64 - 200, "{} bytes", recorded.file.len());
+    assert!(
+        recorded.file.len() as u64 > limit - Journal::BLOCK as u64 - 200,
+        "{} bytes",
+        recorded.file.len()
+    );
     let replayed = replay(&recorded.file, Changes::default());
     assert_eq!((replayed.end, replayed.departures), (Some(JournalEnd::Limit), vec![]));
     assert!(recorded.trace.starts_with(&replayed.trace), "the same, as far as it goes");
@@ -345,9 +356,8 @@ fn datagrams_are_replayed() {
 
 #[test]
 fn something_else_is_refused_by_name() {
-    let open = |bytes: &[u8]| {
-        Replay::open(bytes, &Registry::builtin(), Changes::default()).unwrap_err().to_string()
-    };
+    let open =
+        |bytes: &[u8]| Replay::open(bytes, &Registry::builtin(), Changes::default()).unwrap_err().to_string();
     assert!(open(b"").contains("not a recording"));
     assert!(open(b"ackclock trace\x01\nand so on").contains("not a recording"));
     assert!(open(b"ackclock calls\x02\nand so on").contains("another version"));
@@ -368,10 +378,8 @@ fn settings_of_every_profile_and_controller_are_read_back() {
         let read: TcpConfig = read_back(&tcp, &registry).unwrap();
         assert_eq!(format!("{read:?}"), format!("{tcp:?}"), "{}", profile.name);
     }
-    let config = TcpConfig {
-        congestion: registry.find("vegas:alpha=2,beta=4").unwrap(),
-        ..TcpConfig::default()
-    };
+    let config =
+        TcpConfig { congestion: registry.find("vegas:alpha=2,beta=4").unwrap(), ..TcpConfig::default() };
     let read: TcpConfig = read_back(&config, &registry).unwrap();
     assert_eq!(format!("{:?}", read.congestion), format!("{:?}", config.congestion));
     let unknown = TcpConfig { congestion: registry.find("none-1987").unwrap(), ..TcpConfig::default() };
@@ -436,8 +444,32 @@ proptest! {
         }
     }
 
+    /// After a header that a stack wrote, any calls with any arguments.
     #[test]
-    fn any_blocks_end_without_a_panic(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8)) {
+    fn sec_f2_any_calls_end_without_a_panic(
+        calls in prop::collection::vec((0_usize..80, prop::collection::vec(0_u8..10, 0..30)), 0..60)
+    ) {
+        let file = File::new();
+        let header = header("10.0.0.1");
+        drop(recorded(&header, &file, u64::MAX));
+        let mut file = file.bytes();
+        let header_block = HEAD + u32::from_le_bytes(file[16..20].try_into().unwrap()) as usize;
+        file.truncate(MAGIC.len() + header_block);
+        let codes = [&[1, 2, 3, 5, 60, 96, 3][..], Call::CODES, ConnectionCall::CODES].concat();
+        let mut block = vec![0; HEAD];
+        for (which, arguments) in calls {
+            let record = [&[codes[which % codes.len()]][..], &arguments].concat();
+            record.len().put(&mut block);
+            block.extend_from_slice(&record);
+        }
+        super::block::seal(&mut block, 1);
+        file.extend_from_slice(&block);
+        let mut replay = Replay::open(&file[..], &Registry::builtin(), Changes::default()).unwrap();
+        while let Ok(Some(_)) = replay.step(|_, _| ()) {}
+    }
+
+    #[test]
+    fn sec_f2_any_blocks_end_without_a_panic(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8)) {
         let mut file = MAGIC.to_vec();
         for (number, content) in contents.iter().enumerate() {
             let mut block = vec![0; HEAD];
