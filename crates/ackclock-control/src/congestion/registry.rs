@@ -442,7 +442,8 @@ mod tests {
         }
         let bfa = "bfa:gain=3/4,on=20ms,off=-5ms";
         for words in ["vegas:alpha=2,beta=4,gamma=1", "vegas-star:gamma=2,beta=7", bfa, "reno:count=bytes"] {
-            let (first, again) = (registry.find(words), registry.find(&registry.find(words).unwrap().words()));
+            let (first, again) =
+                (registry.find(words), registry.find(&registry.find(words).unwrap().words()));
             assert_eq!(format!("{first:?}"), format!("{again:?}"), "{words}");
         }
         let layered = crate::congestion::paced(registry.find("reno").unwrap()).words();
