@@ -205,6 +205,7 @@ impl Driver {
             self.lone = self.since_sleep <= 1;
             self.since_sleep = 0;
             self.sleep_until = sleep_until(self.sleep_until, locked.stack.poll_timeout(), now);
+            locked.stack.endpoint.flush_journal();
             locked.driver.park(cx.waker(), self.sleep_until);
             Turn::Idle
         };

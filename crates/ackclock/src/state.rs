@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use ackclock_core::journal::{JournalEnd, RecordedConnection, RecordedEndpoint};
 use ackclock_core::trace::Batch;
 use ackclock_core::{
-    Connection, ConnectionId, ConnectionInfo, Endpoint, Event, Instant, Limits, ListenerId, Readiness,
-    State as Tcp, TcpConfig, UdpId,
+    Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
+    TcpConfig, UdpId,
 };
 
 use crate::choices::{self, Choices};
@@ -27,7 +28,7 @@ use crate::{NoRoute, StackError, error};
 /// The state of a stack.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: RecordedEndpoint,
     pub(crate) streams: StreamTable,
     pub(crate) listeners: BTreeMap<ListenerId, ListenerSlot>,
     pub(crate) limits: Limits,
@@ -122,7 +123,7 @@ pub(crate) enum Turns {
 }
 
 impl State {
-    pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
+    pub(crate) fn new(endpoint: RecordedEndpoint, limits: Limits, settings: Settings) -> Self {
         let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
         let mut state = Self {
             endpoint,
@@ -222,7 +223,7 @@ impl State {
         &mut self,
         now: Instant,
         id: ConnectionId,
-        f: impl FnOnce(&mut Connection, Instant) -> R,
+        f: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> R,
     ) -> io::Result<R> {
         self.check_alive()?;
         self.endpoint.update(now, id, f).ok_or_else(error::not_connected)
@@ -395,7 +396,7 @@ impl State {
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         if matches!(self.phase, Phase::Down(_)) {
             // It was kept for data left to read; its peer cannot be reached.
-            self.endpoint.update(now, id, Connection::abort);
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
             self.streams.remove(id, &mut self.woken);
             self.endpoint.release(now, id);
             return self.discard_if_down(now);
@@ -403,7 +404,7 @@ impl State {
         let linger = self.streams.get_mut(id).and_then(|slot| slot.linger());
         match linger {
             Some(Duration::ZERO) => {
-                self.endpoint.update(now, id, Connection::abort);
+                self.endpoint.update(now, id, |connection, now| connection.abort(now));
             }
             Some(time) if self.can_linger(id) => {
                 self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
@@ -435,7 +436,7 @@ impl State {
         }
         let flushed = self.endpoint.connection(id).is_none_or(Connection::is_flushed);
         if !flushed {
-            self.endpoint.update(now, id, Connection::abort);
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
         }
         self.streams.remove(id, &mut self.woken);
         self.endpoint.release(now, id);
@@ -488,7 +489,7 @@ impl State {
         self.stop(why);
         for id in self.connection_ids() {
             if !keeps_rest || !self.endpoint.connection(id).is_some_and(has_rest) {
-                self.endpoint.update(now, id, Connection::abort);
+                self.endpoint.update(now, id, |connection, now| connection.abort(now));
             }
         }
         self.endpoint.reset_orphans(now);
@@ -503,6 +504,9 @@ impl State {
         }
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
         while self.endpoint.poll_event().is_some() {}
+        if let Some(journal) = self.endpoint.journal_mut() {
+            journal.end(JournalEnd::Closed);
+        }
     }
 
     /// Fails every pending and later call with `why`, without notifying the endpoint.
@@ -552,7 +556,7 @@ impl State {
     /// Resets every connection, including those whose handle was dropped.
     pub(crate) fn abort_all(&mut self, now: Instant) {
         for id in self.connection_ids() {
-            self.endpoint.update(now, id, Connection::abort);
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
         }
         self.endpoint.reset_orphans(now);
     }

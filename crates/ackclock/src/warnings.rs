@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use ackclock_core::journal::JournalEnd;
 use tokio::time::Instant;
 
+use crate::recording;
 use crate::shards::ShardRef;
 use crate::state::Phase;
 
@@ -14,6 +16,8 @@ use crate::state::Phase;
 pub struct Warnings {
     shared: ShardRef,
     watch: Watch,
+    /// Whether the recording's end was reported.
+    told_recording: bool,
 }
 
 /// Something that is probably wrong.
@@ -28,24 +32,33 @@ pub enum Warning {
         /// Segments delivered in the same time.
         delivered: u64,
     },
+    /// The stack's recording ended before the stack did.
+    Recording {
+        /// Bytes in the file.
+        bytes: u64,
+        /// Why it ended.
+        why: JournalEnd,
+    },
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Checksums { dropped, delivered } = self;
-        write!(
-            f,
-            "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
-             checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
-             network damages packets"
-        )
+        match self {
+            Self::Checksums { dropped, delivered } => write!(
+                f,
+                "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
+                 checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
+                 network damages packets"
+            ),
+            Self::Recording { bytes, why } => write!(f, "the recording ends after {bytes} bytes: {why}"),
+        }
     }
 }
 
 impl Warnings {
     pub(crate) fn new(shared: ShardRef) -> Self {
         let counts = counts(&shared);
-        Self { shared, watch: Watch::new(counts) }
+        Self { shared, watch: Watch::new(counts), told_recording: false }
     }
 
     /// Waits for the next warning. It arrives within a second of its cause, and at most once in ten seconds.
@@ -56,11 +69,27 @@ impl Warnings {
     pub async fn next(&mut self) -> Option<Warning> {
         loop {
             tokio::time::sleep(EVERY).await;
+            if let Some(warning) = self.recording_ended() {
+                return Some(warning);
+            }
             let warning = self.watch.look(Instant::now(), counts(&self.shared));
             if warning.is_some() || self.shared.look(|state| matches!(state.phase, Phase::Down(_))) {
                 return warning;
             }
         }
+    }
+}
+
+impl Warnings {
+    /// The end of the recording, once, unless the stack's own end was the reason.
+    fn recording_ended(&mut self) -> Option<Warning> {
+        if self.told_recording {
+            return None;
+        }
+        let info = self.shared.look(|state| state.endpoint.journal().map(recording::info))?;
+        let why = info.ended.filter(|&why| why != JournalEnd::Closed)?;
+        self.told_recording = true;
+        Some(Warning::Recording { bytes: info.bytes, why })
     }
 }
 

@@ -14,6 +14,7 @@ mod papers;
 mod picture;
 mod recorded;
 mod refusal;
+mod replay;
 mod rto;
 mod run;
 mod ssthresh;
@@ -55,6 +56,12 @@ enum Command {
     Explain(explain::Args),
     /// Turn a trace into graphs (a page, SVG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
+    /// Make the calls of a recorded stack again, and say where the outcome differs
+    ///
+    /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same packets, results
+    /// and traces. What differs is reported with the time, the connection and both packets. With another profile, what arrives
+    /// after the first difference is still what was recorded.
+    Replay(replay::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),
     /// Assess what bandwidth estimates would have done to the start of captured connections
@@ -72,6 +79,7 @@ fn main() -> ExitCode {
         Command::Kit(args) => kit_command::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Rto(args) => rto::run(&args),
         Command::Ssthresh(args) => ssthresh::run(&args),
     };

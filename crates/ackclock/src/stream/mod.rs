@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use ackclock_core::journal::RecordedConnection;
 use ackclock_core::{Connection, ConnectionId, Experiment, FourTuple, Instant};
 use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -412,7 +413,7 @@ impl TcpStream {
         self.shared.look(|state| state.connection(self.id).map(f))
     }
 
-    fn update<R>(&self, f: impl FnOnce(&mut Connection, Instant) -> R) -> io::Result<R> {
+    fn update<R>(&self, f: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> R) -> io::Result<R> {
         self.shared.control(|state, now| state.update(now, self.id, f))
     }
 }
