@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_sim::observe::Pcapng;
@@ -246,6 +247,20 @@ fn connections_that_lack_packets_are_left_out() {
     let mut back = opened(&[Tcp::data(41.0, 1), Tcp::acked(61.0, 2)]);
     back.push(Tcp::data(20.0, 2));
     assert_eq!(transfers(&seen(0, &back), Side::Guess).1[0].2, LeftOut::ClockSetBack);
+}
+
+#[test]
+fn round_trip_of_the_syn_is_not_the_paths() {
+    // The SYN takes 20 ms; full segments, on a slow line, 30.
+    let mut segments = Tcp::handshake(20.0);
+    for number in 0..20 {
+        let at = 20.0 + 40.0 * f64::from(number);
+        segments.extend([Tcp::data(at, number), Tcp::acked(at + 30.0, number + 1)]);
+    }
+    let transfer = at_sender(&segments);
+    assert_eq!(transfer.handshake, Some(Duration::from_millis(20)));
+    assert_eq!(transfer.replay.rtt_min, Some(Duration::from_millis(30)));
+    assert_eq!(StartUp::new(&transfer).unwrap().path.rtt, Duration::from_millis(30));
 }
 
 /// A lossy transfer, for the packets of both ends.
