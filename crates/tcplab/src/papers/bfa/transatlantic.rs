@@ -333,8 +333,8 @@ const NOTES: [&str; 2] = [
 ];
 const OTHER_TIME: &str = "not known. The paper's transfer got more of the link than its others at medium congestion, \
     37.68 and 35.28 kbit/s; what else was on the path is not given for any of them";
-const RENO_HALF: &str = "BFA has the paper's power and Reno half of it (first table). With 0.1 % of the packets lost \
-    both together come to the paper's ratio (third table, first note); whether its path lost any is not given";
+const RENO_HALF: &str = "BFA has the paper's power and Reno half of it (first table). With 0.1 % of the packets lost the ratio \
+    comes to 1.96 (third table, first note); whether the paper's path lost any is not given";
 /// By level.
 const REASONS: [&str; 3] = [
     "not known. Nothing is lost, and all ten seeds are alike to a part in ten thousand, so it is neither losses nor the jitter; \

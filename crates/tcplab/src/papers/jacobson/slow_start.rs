@@ -225,8 +225,8 @@ const NOTE: &str = "Whether the old sender stays in its failure depends on the p
     nothing was sent here. With others' traffic the new sender loses a few packets as well, where the paper's trace shows none.";
 const DELAY_DECIDES: &str = "the path's delay, the old timer's backoff and others' traffic decide, and the paper \
     gives none of them: over these the table has 0.22 to 0.96 of the link in a minute";
-const NOT_SO_LOW: &str = "not known. The table has 0.37 to 0.75 of the link in 10 s, by the path's delay, the old \
-    timer's backoff and others' traffic, none of which the paper gives; no row of it comes down to the paper's share";
+const NOT_SO_LOW: &str = "not known. The paper gives neither the path's delay nor the old timer's backoff nor others' \
+    traffic; over these the table has 0.37 to 0.75 of the link in 10 s, and no row comes down to the paper's share";
 const NOT_SO_MUCH: &str = "not known. The path's delay, the old timer's backoff and others' traffic move it from \
     0.23 to 0.75 (table); no row of the table comes up to the paper's";
 const NOT_SO_OFTEN: &str =
