@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     retransmissions: u32,
     unavoidable_timeouts: u32,
     avoidable_timeouts: u32,
-    /// Tail loss probes that retransmitted; they are no timeouts.
+    /// Tail loss probes that retransmitted, which the timeouts leave out.
     tail_loss_probes: u32,
     doubts: Vec<Doubt>,
 }
