@@ -1,4 +1,4 @@
-//! `tcpcat profiles`: what can be chosen by name, one line each with its source.
+//! `tcpcat profiles`: everything that can be chosen by name, one line each with its source.
 
 use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Signal};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::{ProfilesArgs, is_simulated_only};
 use crate::exit::{Exit, Failure};
 
-/// Everything that there is.
+/// All lists.
 #[derive(Debug, Serialize)]
 struct Lists {
     profiles: Vec<ProfileRow>,
@@ -46,7 +46,7 @@ struct ControllerRow {
     deviations: &'static str,
 }
 
-/// A name and a line.
+/// A name and its line.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
