@@ -79,6 +79,14 @@ impl Net {
         }
     }
 
+    /// The link of the stack; `None` for the kernel, which has several.
+    pub(crate) fn link(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::User { device, .. } => Some(&device.name),
+            Kind::Kernel => None,
+        }
+    }
+
     /// Connections from now on carry a file, of this length if it is known, and tell a tcpcat at the other end so.
     pub(crate) fn carry_file(&self, length: Option<u64>) {
         // A process carries one file.

@@ -68,6 +68,12 @@ struct Written {
     incomplete: bool,
 }
 
+impl FlightRecorder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Wanted {
     /// What the flags ask for; the file is made anew.
     pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
