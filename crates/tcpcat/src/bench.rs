@@ -80,7 +80,7 @@ pub(crate) struct Moved {
 pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench server", data_on_stdout: false, summary: false, file: false };
     let common = args.common.clone();
-    Session::run(kind, &common, None, |session| serve(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), None, |session| serve(session, args, target)).await
 }
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
@@ -127,7 +127,7 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench client", data_on_stdout: false, summary: true, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), |session| measure(session, args, target)).await
 }
 
 async fn measure(
@@ -147,9 +147,10 @@ async fn measure(
     if let Some(bytes) = request.bytes {
         session.meter.expect(bytes * streams);
     }
+    let place = Place::with_retry(args.retry);
     let mut connections = Vec::new();
     for _ in 0..args.streams {
-        connections.push(session.connect(&target, &Place::default()).await?);
+        connections.push(session.connect(&target, &place).await?);
     }
     let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
     if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
@@ -192,6 +193,10 @@ async fn measure_one(
 
 fn failure(session: &Session, broken: Broken) -> Failure {
     match broken {
+        Broken::Read(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Failure::new(Exit::Failed, error.to_string())
+                .remedy("run tcpcat bench server there; or measure the kernel's TCP with iperf3 -c")
+        }
         Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
             Failure::verification(error.to_string())
         }
@@ -238,18 +243,31 @@ where
         let copier = Copier::new(count_sent).hashing(request.verify).paced(request.rate);
         let copied = copier.copy(&mut Pattern::new(&request), &mut writer, Framing::Frames).await?;
         protocol::write_end(&mut writer, &copied.hash).await.map_err(Broken::Write)?;
-        Ok(Some(copied))
+        Ok::<_, Broken>(Some(copied))
     };
     let receiving = async {
         if !request.down {
-            return Ok(None);
+            // The other end owes its verdict only when it has everything: what it says before that is another protocol.
+            let first = reader.read_u8().await.map_err(Broken::Read)?;
+            refuse_iperf3(first)?;
+            return Err(Broken::Read(io::Error::other("the server answered before it had the data")));
         }
-        let mut frames = FrameReader::new(&mut reader);
+        let first = [reader.read_u8().await.map_err(Broken::Read)?];
+        refuse_iperf3(first[0])?;
+        let mut frames = FrameReader::new(first.as_slice().chain(&mut reader));
         let copier = Copier::new(count_received).hashing(request.verify);
         let copied = copier.copy(&mut frames, &mut tokio::io::sink(), Framing::Plain).await?;
         Ok(Some((copied, frames.into_hash())))
     };
-    let (sent, received) = tokio::try_join!(sending, receiving)?;
+    let (sent, received) = if request.down {
+        tokio::try_join!(sending, receiving)?
+    } else {
+        tokio::select! {
+            biased;
+            sent = sending => (sent?, None),
+            early = receiving => (None, early?),
+        }
+    };
     drop((reader, writer));
     conclude(stream, sent, received).await
 }
@@ -277,6 +295,17 @@ where
     Ok(Moved { sent, received: received.map(|(copied, _)| copied) })
 }
 
+/// Names a server that asks for iperf3's parameters, as iperf3's does when it has a cookie.
+fn refuse_iperf3(first: u8) -> Result<(), Broken> {
+    /// PARAM_EXCHANGE of iperf3's control connection. A frame of a measurement is never so long that it begins with it.
+    const PARAM_EXCHANGE: u8 = 9;
+    if first == PARAM_EXCHANGE {
+        let what = "the server is iperf3's: it answered the request as if that were iperf3's cookie";
+        return Err(Broken::Read(io::Error::new(io::ErrorKind::Unsupported, what)));
+    }
+    Ok(())
+}
+
 fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
     if own.bytes == bytes && own.hash == hash {
         return Ok(());
@@ -293,6 +322,7 @@ impl Request {
         bytes.extend(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).to_be_bytes());
         bytes.extend(self.bytes.unwrap_or(u64::MAX).to_be_bytes());
         bytes.extend(self.rate.unwrap_or(u64::MAX).to_be_bytes());
+        bytes.resize(COOKIE_LEN, 0);
         writer.write_all(&bytes).await
     }
 
@@ -300,12 +330,18 @@ impl Request {
         let mut head = [0; 11];
         reader.read_exact(&mut head).await?;
         let [up, down, verify] = [head[8], head[9], head[10]].map(|flag| flag != 0);
+        // iperf3's cookie is of lower-case letters and digits.
+        if !head.starts_with(MAGIC) && head.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')) {
+            let what = "the client is iperf3's: it began with a cookie";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
         if !head.starts_with(MAGIC) {
             return Err(io::Error::other("the client is not a tcpcat bench of this version"));
         }
         let time = Duration::from_millis(reader.read_u64().await?);
         let bytes = Some(reader.read_u64().await?).filter(|&bytes| bytes != u64::MAX);
         let rate = Some(reader.read_u64().await?).filter(|&rate| rate != u64::MAX);
+        reader.read_exact(&mut [0; COOKIE_LEN - REQUEST_LEN]).await?;
         Ok(Self { up, down, verify, time, bytes, rate })
     }
 }
@@ -365,7 +401,13 @@ const BENCH_TIME: Duration = Duration::from_secs(10);
 /// Practically no limit.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-const MAGIC: &[u8] = b"tcpcat1b";
+const MAGIC: &[u8] = b"tcpcat1c";
+
+/// Without what fills it up.
+const REQUEST_LEN: usize = 35;
+
+/// As long as the cookie that iperf3's client begins with, so that its server answers at once.
+const COOKIE_LEN: usize = 37;
 
 /// A prime length, so that shifted data never looks right.
 const BLOCK_LEN: usize = 65_521;

@@ -25,6 +25,7 @@ mod exit;
 mod host;
 mod inspect;
 mod interrupt;
+mod json;
 mod manual;
 mod net;
 mod observe;
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
             // Help and the version are requests, not errors.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             say::note(error.print());
+            if error.use_stderr() && words.iter().any(|word| word == "--json") {
+                json::refuse(exit, &error.to_string());
+            }
             return ExitCode::from(say::end(exit).code());
         }
     };

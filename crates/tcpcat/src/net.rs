@@ -79,6 +79,14 @@ impl Net {
         }
     }
 
+    /// The link of the stack; `None` for the kernel, which has several.
+    pub(crate) fn link(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::User { device, .. } => Some(&device.name),
+            Kind::Kernel => None,
+        }
+    }
+
     /// From now on connections carry a file, and announce that and its length, if known, to a tcpcat at the
     /// other end.
     pub(crate) fn carry_file(&self, length: Option<u64>) {

@@ -7,7 +7,8 @@ use ackclock::rtt::presets;
 use serde::Serialize;
 
 use crate::args::{ProfilesArgs, is_simulated_only};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
+use crate::json;
 
 /// All lists.
 #[derive(Debug, Serialize)]
@@ -60,13 +61,7 @@ pub(crate) fn run(args: &ProfilesArgs) -> Exit {
         lists.show();
         return Exit::Done;
     }
-    match serde_json::to_string_pretty(&lists) {
-        Ok(text) => show!("{text}"),
-        Err(error) => {
-            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("cannot write the lists: {error}")));
-            return Exit::Failed;
-        }
-    }
+    json::show(lists);
     Exit::Done
 }
 

@@ -1,18 +1,19 @@
 //! The frame of every transfer: a host, the counts, the interrupt, and the output.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ackclock::ConnectionInfo;
 
-use crate::args::{Common, MoveArgs, Place, Target};
+use crate::args::{Common, MoveArgs, Place, Target, is_loopback, scoped};
 use crate::exit::{Exit, Failure};
 use crate::host::{self, Host};
 use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
 use crate::observe::{self, Observer};
+use crate::trace::FlightRecorder;
 
 /// A running transfer.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) observer: Observer,
     pub(crate) verbose: bool,
     file: bool,
+    /// The stack's addresses.
+    own: Vec<IpAddr>,
     pub(crate) started: Instant,
 }
 
@@ -66,13 +69,14 @@ impl Session {
     pub(crate) async fn run<F>(
         kind: Kind,
         common: &Common,
+        target: &Target,
         moves: Option<&MoveArgs>,
         body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
     where
         F: Future<Output = Result<Outcome, Failure>>,
     {
-        let (host, interrupt) = match Self::prepare(kind, common).await {
+        let (host, interrupt) = match Self::prepare(kind, common, target).await {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
@@ -89,6 +93,7 @@ impl Session {
             ),
             verbose: common.verbose,
             file: kind.file,
+            own: common.device.addr.iter().map(|own| own.addr()).collect(),
             started: Instant::now(),
         }));
         let watcher = tokio::spawn(session.observer.watch(&session.meter, &session.net));
@@ -118,7 +123,9 @@ impl Session {
         exit
     }
 
-    async fn prepare(kind: Kind, common: &Common) -> Result<(Host, Interrupt), Failure> {
+    async fn prepare(kind: Kind, common: &Common, target: &Target) -> Result<(Host, Interrupt), Failure> {
+        refuse_this_host(common, target)?;
+        refuse_twice_written(common)?;
         let interrupt = Interrupt::install(if kind.file { First::Aborts } else { First::Closes })
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot handle signals: {error}")))?;
         let host = tokio::select! {
@@ -186,13 +193,16 @@ impl Session {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
         };
-        let remote = resolve(host, *port, place).await?;
+        let remote = resolve(host, *port, place, self.net.link()).await?;
+        if self.own.contains(&remote.ip()) {
+            return Err(own_address(remote.ip()));
+        }
         let source = place.source.unwrap_or_else(|| unspecified(remote));
         let doing = format!("connecting to {remote}");
         self.note(|| doing.clone());
-        let connecting = self.net.connect(SocketAddr::new(source, *local_port), remote);
+        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, place.retry);
         let stream = tokio::select! {
-            connected = connecting => connected.map_err(|error| self.net.failure(&doing, &error))?,
+            connected = connecting => connected?,
             () = self.interrupt.first() => return Err(self.interrupted("there was no connection yet")),
             () = patience(place.wait, remote) => {
                 return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
@@ -203,13 +213,31 @@ impl Session {
         Ok(stream)
     }
 
+    /// Connects; with `retry`, again and again while nothing listens there or nothing answers.
+    async fn attempt(&self, local: SocketAddr, remote: SocketAddr, retry: bool) -> Result<Stream, Failure> {
+        let mut told = false;
+        loop {
+            let failure = match self.net.connect(local, remote).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => self.net.failure(&format!("connecting to {remote}"), &error),
+            };
+            if !retry || !matches!(failure.exit(), Exit::Refused | Exit::Unreachable) {
+                return Err(failure);
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.note(|| format!("{}; trying again every second", failure.message()));
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+
     /// Starts to listen.
     pub(crate) async fn listen(&self, target: &Target, place: &Place) -> Result<Listener, Failure> {
         let Target::Listen { host, port } = target else {
             return Err(Failure::usage("PORT to listen on is missing"));
         };
         let local = match host {
-            Some(host) => resolve(host, *port, place).await?,
+            Some(host) => resolve(host, *port, place, self.net.link()).await?,
             None => SocketAddr::new(place.source.unwrap_or_else(|| any(place.ipv6)), *port),
         };
         let listener = self.net.listen(local);
@@ -289,19 +317,85 @@ impl Meter {
     }
 }
 
+/// Refuses a peer that no packet on the device reaches, before there is a device to wait for.
+fn refuse_this_host(common: &Common, target: &Target) -> Result<(), Failure> {
+    let Target::Connect { host, .. } = target else { return Ok(()) };
+    if common.kernel {
+        return Ok(());
+    }
+    if is_loopback(host) {
+        return Err(Failure::usage(format!("{host} is this machine's loopback, which only its kernel reaches"))
+            .remedy(
+                "use --kernel to reach a server of this machine there, or dial the kernel's address on the device",
+            ));
+    }
+    match host.parse() {
+        Ok(addr) if common.device.addr.iter().any(|own| own.addr() == addr) => Err(own_address(addr)),
+        _ => Ok(()),
+    }
+}
+
+/// The failure of a stack that dials itself.
+fn own_address(addr: IpAddr) -> Failure {
+    Failure::usage(format!("{addr} is this stack's own address, where nothing else listens"))
+        .remedy("dial the peer's; or use --kernel to reach the host's")
+}
+
+/// Refuses to write one file over another.
+fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
+    let observe = &common.observe;
+    let files = [
+        ("--pcap", observe.pcap.as_deref()),
+        ("--trace", observe.trace.as_deref()),
+        ("--flight-recorder", observe.flight_recorder.as_ref().map(FlightRecorder::path)),
+        ("--record", observe.record.as_deref()),
+        ("--control", observe.control_socket.as_deref()),
+    ];
+    for (place, (flag, path)) in files.iter().enumerate() {
+        if let (Some(path), Some((other, _))) =
+            (path, files[..place].iter().find(|(_, other)| path.is_some() && other == path))
+        {
+            return Err(Failure::usage(format!("{other} and {flag} would both write {}", path.display()))
+                .remedy("give each its own file"));
+        }
+    }
+    Ok(())
+}
+
 /// The address of a name, of the requested family.
-async fn resolve(host: &str, port: u16, place: &Place) -> Result<SocketAddr, Failure> {
-    if place.numeric && host.parse::<std::net::IpAddr>().is_err() {
+///
+/// `link` is the name of the stack's only link, which an address may carry as its scope.
+async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Result<SocketAddr, Failure> {
+    if place.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
         return Err(Failure::usage(format!("{host:?} is not an address, and -n forbids a name lookup")));
     }
-    let found =
-        tokio::net::lookup_host((host, port)).await.map_err(|error| host::unresolved(host, &error))?;
+    let found = lookup(host, port, link).await?;
     let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
     let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
-    let mut found: Vec<SocketAddr> = found.filter(wanted).collect();
+    let mut found: Vec<SocketAddr> = found.into_iter().filter(wanted).collect();
     // The resolver's order suits the kernel's addresses; the stack's are more often IPv4.
     found.sort_by_key(|addr| addr.is_ipv6());
     found.first().copied().ok_or_else(|| Failure::usage(format!("{host} has no {family}")))
+}
+
+/// All addresses of a name. The kernel needs the scope of an address that is valid on one link only; a stack has one link.
+async fn lookup(host: &str, port: u16, link: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
+    match (scoped(host), link) {
+        (Some((addr, scope)), Some(link)) if scope == link => return Ok(vec![(addr, port).into()]),
+        (Some((addr, scope)), Some(link)) => {
+            return Err(Failure::usage(format!("the stack is on {link}, not on {scope}"))
+                .remedy(format!("write {addr}%{link}, or name {scope} as the device")));
+        }
+        (None, None) if host.parse::<Ipv6Addr>().is_ok_and(|addr| addr.is_unicast_link_local()) => {
+            return Err(Failure::usage(format!(
+                "{host} is valid on one link only, and it does not say which"
+            ))
+            .remedy(format!("name the interface: {host}%eth0")));
+        }
+        _ => {}
+    }
+    let found = tokio::net::lookup_host((host, port)).await;
+    Ok(found.map_err(|error| host::unresolved(host, &error))?.collect())
 }
 
 /// Completes when the user's time limit is over; reports once that no answer has arrived yet.
@@ -331,6 +425,9 @@ const IDLE_POLL: Duration = Duration::from_millis(20);
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const SILENCE_CLOSED_MAX: Duration = Duration::from_secs(75);
 const SILENCE_POLL: Duration = Duration::from_secs(1);
+
+/// How long `--retry` waits.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// After this long without an answer the user sees a notice.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);

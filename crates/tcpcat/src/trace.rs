@@ -69,6 +69,12 @@ struct Written {
     incomplete: bool,
 }
 
+impl FlightRecorder {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Wanted {
     /// Opens the trace that the flags ask for; the file is created or truncated.
     pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {

@@ -8,6 +8,8 @@
 //!
 //! Listeners on every port (`ListenAddr::port` is `None`) take none of them.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use crate::ListenError;
@@ -54,7 +56,7 @@ impl Claims {
         sharing: Sharing,
         max: usize,
     ) -> Result<BoundId, ListenError> {
-        let id = BoundId { port, number: self.made + 1 };
+        let id = BoundId { port, number: self.made.saturating_add(1) };
         self.claim_as(id, addr, sharing, max)?;
         Ok(id)
     }

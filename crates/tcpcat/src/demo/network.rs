@@ -89,7 +89,12 @@ impl fmt::Display for Ground {
 impl Hosts {
     /// Creates new devices and hosts; host A's device loses packets in each direction with probability
     /// `loss`.
-    pub(super) async fn build(ground: &Ground, loss: f64, trace: Option<&Trace>) -> Result<Self, Failure> {
+    pub(super) async fn build(
+        ground: &Ground,
+        loss: f64,
+        trace: Option<&Trace>,
+        control: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let (a, b): (Box<dyn Device>, Box<dyn Device>) = match ground {
             Ground::Namespace { device, .. } => wires::lay(*device).await?,
             Ground::Memory { .. } => {
@@ -104,7 +109,7 @@ impl Hosts {
         } else {
             a
         };
-        let (a, b) = (host(a, ADDR_A, trace)?, host(b, ADDR_B, trace)?);
+        let (a, b) = (host(a, ADDR_A, trace, control)?, host(b, ADDR_B, trace, None)?);
         let mut recorders = Vec::new();
         for (name, stack) in [("A", &a), ("B", &b)] {
             let name = format!("{name} at {} loss", percent(loss));
@@ -125,13 +130,21 @@ impl Hosts {
     }
 }
 
-fn host(device: Box<dyn Device>, addr: IpAddr, trace: Option<&Trace>) -> Result<Stack, Failure> {
+fn host(
+    device: Box<dyn Device>,
+    addr: IpAddr,
+    trace: Option<&Trace>,
+    control: Option<&Path>,
+) -> Result<Stack, Failure> {
     let address = Cidr::new(addr, PREFIX).map_err(|error| Failure::usage(error.to_string()))?;
     let builder = Stack::builder().device(device).address(address);
     let mut builder =
         builder.congestion_control(CONTROLLER).map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(trace) = trace {
         builder = builder.trace(trace.file.config()).epoch(trace.epoch);
+    }
+    if let Some(path) = control {
+        builder = builder.control(path);
     }
     builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))
 }

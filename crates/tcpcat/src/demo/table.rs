@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::transfer::{Done, Route};
 use crate::exit::Failure;
+use crate::json;
 use crate::units::{bits_per_second, show_bytes, show_rate};
 
 /// One transfer.
@@ -112,11 +113,14 @@ impl Table {
             show!("{}", rule('└', '┴', '┘'));
             return;
         }
-        match serde_json::to_string_pretty(rows) {
-            Ok(text) => show!("{text}"),
-            Err(error) => say!("tcpcat: cannot write the table: {error}"),
-        }
+        json::show(Rounds { transfers: rows });
     }
+}
+
+/// The table as JSON.
+#[derive(Serialize)]
+struct Rounds<'a> {
+    transfers: &'a [Row],
 }
 
 /// A row's cells in their columns: the first aligned left, the others right.

@@ -1,6 +1,7 @@
 //! A TUN device, opened or created; its other end is the kernel's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::process::Command;
 
 use ackclock::Cidr;
 use ackclock_device::{Device, configure, open, open_queues};
@@ -118,17 +119,25 @@ pub(crate) fn kernel_owns(addr: IpAddr) -> bool {
     UdpSocket::bind((addr, 0)).is_ok()
 }
 
+/// The kernel's interface with this address, if `ip` can say.
+pub(crate) fn interface_of(addr: IpAddr) -> Option<String> {
+    let listed = Command::new("ip").args(["-o", "addr", "show", "to", &addr.to_string()]).output().ok()?;
+    // 2: eth0    inet 192.0.2.7/24 ..
+    String::from_utf8_lossy(&listed.stdout).split_whitespace().nth(1).map(str::to_owned)
+}
+
 /// The failure to report if [`kernel_owns`] is true.
 pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
+    let addr = address.addr();
+    let holder = interface_of(addr);
+    let on = holder.as_ref().map_or_else(String::new, |name| format!(" (on {name})"));
+    let name = holder.as_deref().unwrap_or("NAME");
     Failure::new(
         Exit::Device,
-        format!(
-            "{} belongs to this machine's kernel, which would answer in the stack's place",
-            address.addr()
-        ),
+        format!("{addr} belongs to this machine's kernel{on}, which would answer in the stack's place"),
     )
     .remedy(format!(
-        "choose another address of the network for --addr, or: sudo ip addr del {address} dev NAME"
+        "choose another address of the network for --addr, or: sudo ip addr del {address} dev {name}"
     ))
 }
 

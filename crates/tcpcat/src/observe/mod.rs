@@ -140,6 +140,7 @@ impl Observer {
                     say!("tcpcat: {}", summary(meter, took, retransmits, outcome));
                 }
             }
+            Err(failure) if failure.is_quiet() => {}
             Err(failure) => say!("tcpcat: {failure}"),
         }
         if self.json {

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
         Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, Some(&moves), |session| pipe(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), |session| pipe(session, args, target)).await
 }
 
 async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<Outcome, Failure> {

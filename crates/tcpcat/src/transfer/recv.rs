@@ -51,7 +51,7 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, Some(&moves), |session| recv(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), |session| recv(session, args, target)).await
 }
 
 async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
@@ -136,7 +136,7 @@ async fn commit(
 /// Reports how much arrived and where it is: a part is kept unless it is useless.
 fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
     let received = session.meter.received();
-    let useless = matches!(failure.exit(), Exit::File | Exit::Verification | Exit::Usage);
+    let useless = matches!(failure.exit(), Exit::File | Exit::ReaderGone | Exit::Verification | Exit::Usage);
     if useless || received == 0 && session.meter.total().is_none() {
         return failure;
     }

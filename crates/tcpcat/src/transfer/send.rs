@@ -40,7 +40,7 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "send", data_on_stdout: false, summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, Some(&moves), |session| send(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), |session| send(session, args, target)).await
 }
 
 async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {

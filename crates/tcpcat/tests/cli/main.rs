@@ -2,6 +2,7 @@
 
 mod common;
 mod control;
+mod cuts;
 mod devices;
 mod failures;
 mod killed;
