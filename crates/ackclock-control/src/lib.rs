@@ -46,6 +46,7 @@ pub mod profile;
 pub mod quantity;
 pub mod rate;
 pub mod rtt;
+pub mod tally;
 pub mod time;
 
 pub use parameter::InvalidParameter;

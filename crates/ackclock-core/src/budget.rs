@@ -17,6 +17,8 @@
 //! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
 //! most recently freed first. They do not count in the budget; any more go back to the allocator.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -99,15 +101,15 @@ impl Budget {
 
     /// Bytes that any lease may take.
     fn unpressed(&self) -> usize {
-        self.0.limit - self.0.limit / 4
+        self.0.limit.saturating_sub(self.0.limit / 4)
     }
 
     /// What a single buffer may have of the last quarter: one of two shares for each connection, or all for a
     /// single one.
     fn share(&self) -> usize {
         let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        let buffers = sharers.saturating_mul(2).saturating_sub(1).max(1);
-        (self.0.limit / buffers).max(SHARE_MIN)
+        let buffers = sharers.saturating_mul(2).saturating_sub(1);
+        self.0.limit.checked_div(buffers).unwrap_or(self.0.limit).max(SHARE_MIN)
     }
 
     /// One more connection shares the budget.
@@ -166,11 +168,12 @@ pub(crate) struct Lease {
 impl Lease {
     /// Makes the lease hold `bytes`. Returns `false`, and changes nothing, if the budget does not allow it.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        if bytes > self.bytes && !self.budget.take(bytes - self.bytes, bytes) {
-            return false;
-        }
-        if bytes < self.bytes {
-            self.budget.0.used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        if let Some(more @ 1..) = bytes.checked_sub(self.bytes) {
+            if !self.budget.take(more, bytes) {
+                return false;
+            }
+        } else if let Some(less @ 1..) = self.bytes.checked_sub(bytes) {
+            self.budget.0.used.fetch_sub(less, Ordering::Relaxed);
         }
         self.bytes = bytes;
         true

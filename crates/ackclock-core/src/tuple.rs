@@ -1,5 +1,7 @@
 //! The names of connections and listeners.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 

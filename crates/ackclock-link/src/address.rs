@@ -6,6 +6,7 @@
 //! them once more; connections continue meanwhile, and messages of the other host reveal a conflict. Of
 //! RFC 5227 §2.4 this is (c): the addresses are configured, and a forged message must not take them away.
 
+use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -198,7 +199,7 @@ impl Addresses {
                 lifetime.refresh(now, told.valid_s);
             }
         } else if told.valid_s > 0 && self.own.len() >= self.addresses_max {
-            counters.table_full += 1;
+            counters.table_full.count();
         } else if told.valid_s > 0 {
             let lifetime = Lifetime { valid_until: until(now, told.valid_s), preferred_until };
             self.add(now, prefix, true, Some(lifetime), random);
@@ -220,7 +221,7 @@ impl Addresses {
         }
         let before = self.own.len();
         self.own.retain(|own| !own.has_expired(now));
-        self.revision += u64::from(self.own.len() != before);
+        self.revision.grow(u64::from(self.own.len() != before));
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
@@ -289,7 +290,7 @@ impl Addresses {
             Own { prefix, automatic, phase: Phase::Settled, due: None, defended_at: None, lifetime };
         own.begin(now, self.detection, &self.timing, random);
         self.own.push(own);
-        self.revision += 1;
+        self.revision.count();
     }
 }
 

@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod address;
 mod arp;

@@ -79,14 +79,17 @@ impl Query {
 
 /// RFC 3810 §5.1.3: milliseconds, or from 32,768 on a mantissa of 12 bits and an exponent of 3.
 fn response_time(code: u16) -> Duration {
-    let code = u64::from(code);
-    let ms = if code < 0x8000 { code } else { ((code & 0xfff) | 0x1000) << (((code >> 12) & 7) + 3) };
+    let exponent = u32::from(code >> 12) & 7;
+    let mantissa = (u64::from(code) & 0xfff) | 0x1000;
+    let ms = if code < 0x8000 { u64::from(code) } else { (mantissa << 3).unbounded_shl(exponent) };
     Duration::from_millis(ms)
 }
 
 /// Where the message behind the hop-by-hop header starts.
 fn message_start(packet: &[u8]) -> Option<usize> {
-    Some(HEADER_LEN + 8 * (1 + usize::from(*packet.get(HEADER_LEN + 1)?)))
+    let options = packet.get(HEADER_LEN..)?;
+    let length = usize::from(*options.get(1)?);
+    Some(HEADER_LEN.saturating_add(length.saturating_add(1).saturating_mul(8)))
 }
 
 fn has_router_alert(mut options: &[u8]) -> bool {
@@ -130,11 +133,11 @@ pub(crate) fn report_v1(src: Ipv6Addr, saying: Saying, group: Ipv6Addr) -> (Ipv6
 /// An ICMPv6 message with `body` behind its checksum, behind a Router Alert, in an IPv6 packet of hop limit
 /// 1.
 fn message(src: Ipv6Addr, dst: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
-    let len = body.len() + 4;
-    let [len_high, len_low] = u16::try_from(len + 8).unwrap_or(u16::MAX).to_be_bytes();
+    let len = body.len().saturating_add(4);
+    let [len_high, len_low] = u16::try_from(len.saturating_add(8)).unwrap_or(u16::MAX).to_be_bytes();
     let sum = pseudo_header(IpAddr::V6(src), IpAddr::V6(dst), ip_number::IPV6_ICMP.0, len);
     let [high, low] = sum.plus_bytes(&[kind, 0]).plus_bytes(body).checksum().to_be_bytes();
-    let mut packet = Vec::with_capacity(HEADER_LEN + 8 + len);
+    let mut packet = Vec::with_capacity(len.saturating_add(HEADER_LEN + 8));
     packet.extend([0x60, 0, 0, 0, len_high, len_low, HOP_BY_HOP, HOP_LIMIT]);
     packet.extend(src.octets());
     packet.extend(dst.octets());

@@ -231,11 +231,11 @@ fn mac_option(kind: u8, mac: MacAddr) -> [u8; 8] {
 
 /// An ICMPv6 message with `body` behind its checksum, in an IPv6 packet of hop limit 255.
 fn message(src: Ipv6Addr, dst: Ipv6Addr, kind: u8, body: &[u8]) -> Vec<u8> {
-    let len = body.len() + 4;
+    let len = body.len().saturating_add(4);
     let [len_high, len_low] = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     let sum = pseudo_header(IpAddr::V6(src), IpAddr::V6(dst), ip_number::IPV6_ICMP.0, len);
     let [high, low] = sum.plus_bytes(&[kind, 0]).plus_bytes(body).checksum().to_be_bytes();
-    let mut packet = Vec::with_capacity(HEADER_LEN + len);
+    let mut packet = Vec::with_capacity(len.saturating_add(HEADER_LEN));
     packet.extend([0x60, 0, 0, 0, len_high, len_low, ip_number::IPV6_ICMP.0, HOP_LIMIT]);
     packet.extend(src.octets());
     packet.extend(dst.octets());

@@ -7,6 +7,7 @@
 //! cause no ICMP error, because a connection continues when the neighbour is back. The source of a request
 //! for a neighbour is the host's address nearest to it, not the source of the packet.
 
+use ackclock_control::tally::Tally;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -135,13 +136,13 @@ impl Neighbours {
         while over(entry, self.waiting_bytes) {
             let Some(oldest) = entry.waiting.pop_front() else { break };
             self.waiting_bytes = self.waiting_bytes.saturating_sub(oldest.len());
-            counters.waiting_dropped += 1;
+            counters.waiting_dropped.count();
         }
         if over(entry, self.waiting_bytes) {
-            counters.waiting_dropped += 1;
+            counters.waiting_dropped.count();
             return;
         }
-        self.waiting_bytes += packet.len();
+        self.waiting_bytes.grow(packet.len());
         entry.waiting.push_back(packet);
     }
 
@@ -166,7 +167,7 @@ impl Neighbours {
                 self.release(now, addr);
             }
             None if !create => {}
-            None if full => counters.table_full += 1,
+            None if full => counters.table_full.count(),
             None => self.insert(addr, Entry::new(mac, NeighbourState::Stale, now, stale_until)),
         }
     }
@@ -290,7 +291,7 @@ impl Neighbours {
                 Expired::Failed => {
                     let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
                     *waiting_bytes = waiting_bytes.saturating_sub(dropped);
-                    counters.unresolved += entry.waiting.len() as u64;
+                    counters.unresolved.grow(entry.waiting.len() as u64);
                     failed.push(*addr);
                     false
                 }
@@ -385,8 +386,8 @@ impl Neighbours {
         if let Some(entry) = self.entries.remove(&addr) {
             let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
             self.waiting_bytes = self.waiting_bytes.saturating_sub(dropped);
-            counters.evicted += 1;
-            counters.waiting_dropped += entry.waiting.len() as u64;
+            counters.evicted.count();
+            counters.waiting_dropped.grow(entry.waiting.len() as u64);
         }
     }
 }
@@ -411,12 +412,12 @@ impl Entry {
     fn expire(&mut self, now: Instant, timing: &Timing) -> Expired {
         match self.state {
             NeighbourState::Incomplete if self.asked < timing.multicast_questions => {
-                self.asked += 1;
+                self.asked = self.asked.saturating_add(1);
                 self.due = now + timing.retransmit;
                 Expired::Ask(None)
             }
             NeighbourState::Probe if self.asked < timing.unicast_questions => {
-                self.asked += 1;
+                self.asked = self.asked.saturating_add(1);
                 self.due = now + timing.retransmit;
                 Expired::Ask(Some(self.mac))
             }
@@ -447,7 +448,8 @@ impl Entry {
 
 /// RFC 4861 §6.3.2: a half to one and a half times the base, so that hosts do not send requests in step.
 fn random_reachable(base: Duration, random: &mut Random) -> Duration {
-    random.between(base / 2, base * 3 / 2)
+    let half = base.checked_div(2).unwrap_or_default();
+    random.between(half, base.saturating_add(half))
 }
 
 /// A router may advertise at most an hour (RFC 4861 §6.2.1); less than a second would cause a flood of

@@ -16,7 +16,8 @@ impl Random {
         let span = max.saturating_sub(min);
         // Sixteen bits are enough for delays that spread hosts apart.
         let [high, low, ..] = self.next().to_be_bytes();
-        min + span.saturating_mul(u32::from(u16::from_be_bytes([high, low]))) / 65_536
+        let share = u32::from(u16::from_be_bytes([high, low]));
+        min.saturating_add(span.saturating_mul(share).checked_div(1 << 16).unwrap_or_default())
     }
 
     fn next(&mut self) -> u64 {

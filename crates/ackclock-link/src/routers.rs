@@ -1,5 +1,6 @@
 //! The way off the link: configured gateways, and routers that advertise themselves (RFC 4861 §6.3).
 
+use ackclock_control::tally::Tally;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ impl Routers {
                 }
             }
             None if lifetime.is_zero() => {}
-            None if self.learned.len() >= self.routers_max => counters.table_full += 1,
+            None if self.learned.len() >= self.routers_max => counters.table_full.count(),
             None => self.learned.push(Router { addr: told.src, until: now + lifetime }),
         }
         // RFC 8200 §5: no link with IPv6 carries less than 1,280 bytes.
@@ -165,7 +166,7 @@ impl Routers {
                 }
             }
             None if valid_s == 0 => {}
-            None if self.prefixes.len() >= self.prefixes_max => counters.table_full += 1,
+            None if self.prefixes.len() >= self.prefixes_max => counters.table_full.count(),
             None => self.prefixes.push(OnLink { prefix: network, until: until(now, valid_s) }),
         }
     }

@@ -1,8 +1,8 @@
-//! `tcpcat bench`: how fast data moves, between two tcpcats.
+//! `tcpcat bench`: measures how fast data moves between two tcpcats.
 //!
-//! The client opens the connections and says on each what is to happen: who sends, for how long or how much. What is
-//! sent is a pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data,
-//! and can compare hashes with `--verify`. A receiver answers each stream with its verdict.
+//! The client opens the connections and requests on each who sends, for how long or how much. The data is a
+//! pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data and can
+//! compare hashes with `--verify`. A receiver answers each stream with its result.
 
 mod slices;
 
@@ -21,7 +21,7 @@ use crate::session::{Kind, Outcome, Session};
 use crate::transfer::protocol::{self, FrameReader, Verdict};
 use crate::transfer::{Broken, Copied, Copier, Framing};
 
-/// What a client asks of a server, on each connection.
+/// A client's request, sent on each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// The client sends.
@@ -29,15 +29,15 @@ pub(crate) struct Request {
     /// The server sends.
     pub(crate) down: bool,
     pub(crate) verify: bool,
-    /// For how long to send, at the most.
+    /// The longest time to send.
     pub(crate) time: Duration,
-    /// How much to send in each direction, at the most.
+    /// The most bytes to send in each direction.
     pub(crate) bytes: Option<u64>,
     /// Bits a second.
     pub(crate) rate: Option<u64>,
 }
 
-/// How an end of a connection does its part, which the other one does not see.
+/// How one end of a connection moves its data; the other end cannot tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calls {
     /// By `read` and `write`.
@@ -60,7 +60,7 @@ impl Calls {
     ) -> Result<Moved, Broken> {
         let (sent, received) = (|len| session.meter.add_sent(len), |len| session.meter.add_received(len));
         match self {
-            // A rate is kept by the loop that copies.
+            // Only the copying loop keeps a rate.
             Self::Slices if stream.has_slices() && request.rate.is_none() => {
                 slices::exchange(stream, request, sent, received).await
             }
@@ -69,7 +69,7 @@ impl Calls {
     }
 }
 
-/// What both ends of a connection found.
+/// The findings of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) sent: Option<Copied>,
@@ -80,7 +80,7 @@ pub(crate) struct Moved {
 pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench server", data_on_stdout: false, summary: false, file: false };
     let common = args.common.clone();
-    Session::run(kind, &common, None, |session| serve(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), None, |session| serve(session, args, target)).await
 }
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
@@ -127,7 +127,7 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench client", data_on_stdout: false, summary: true, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, Some(&moves), |session| measure(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), |session| measure(session, args, target)).await
 }
 
 async fn measure(
@@ -147,9 +147,10 @@ async fn measure(
     if let Some(bytes) = request.bytes {
         session.meter.expect(bytes * streams);
     }
+    let place = Place::with_retry(args.retry);
     let mut connections = Vec::new();
     for _ in 0..args.streams {
-        connections.push(session.connect(&target, &Place::default()).await?);
+        connections.push(session.connect(&target, &place).await?);
     }
     let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
     if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
@@ -192,6 +193,10 @@ async fn measure_one(
 
 fn failure(session: &Session, broken: Broken) -> Failure {
     match broken {
+        Broken::Read(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Failure::new(Exit::Failed, error.to_string())
+                .remedy("run tcpcat bench server there; or measure the kernel's TCP with iperf3 -c")
+        }
         Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
             Failure::verification(error.to_string())
         }
@@ -217,8 +222,8 @@ fn describe(moved: &Moved, took: Duration) -> String {
     parts.join("; ")
 }
 
-/// Sends and receives as `request` says, seen from the end that is `up`. Hashes and lengths are compared; a difference is
-/// [`Broken::Read`] with [`io::ErrorKind::InvalidData`].
+/// Sends and receives as `request` asks, from the end that is `up`. Compares hashes and lengths; a difference
+/// is [`Broken::Read`] with [`io::ErrorKind::InvalidData`].
 pub(crate) async fn exchange<S>(
     stream: &mut S,
     request: Request,
@@ -229,7 +234,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let (mut reader, mut writer) = tokio::io::split(&mut *stream);
-    // The verdict on what was received goes behind the own data, so that neither waits for the other's verdict first.
+    // The result for the received data follows this end's data, so that neither end waits for the other's
+    // first.
     let sending = async {
         if !request.up {
             return Ok(None);
@@ -237,23 +243,36 @@ where
         let copier = Copier::new(count_sent).hashing(request.verify).paced(request.rate);
         let copied = copier.copy(&mut Pattern::new(&request), &mut writer, Framing::Frames).await?;
         protocol::write_end(&mut writer, &copied.hash).await.map_err(Broken::Write)?;
-        Ok(Some(copied))
+        Ok::<_, Broken>(Some(copied))
     };
     let receiving = async {
         if !request.down {
-            return Ok(None);
+            // The other end owes its verdict only when it has everything: what it says before that is another protocol.
+            let first = reader.read_u8().await.map_err(Broken::Read)?;
+            refuse_iperf3(first)?;
+            return Err(Broken::Read(io::Error::other("the server answered before it had the data")));
         }
-        let mut frames = FrameReader::new(&mut reader);
+        let first = [reader.read_u8().await.map_err(Broken::Read)?];
+        refuse_iperf3(first[0])?;
+        let mut frames = FrameReader::new(first.as_slice().chain(&mut reader));
         let copier = Copier::new(count_received).hashing(request.verify);
         let copied = copier.copy(&mut frames, &mut tokio::io::sink(), Framing::Plain).await?;
         Ok(Some((copied, frames.into_hash())))
     };
-    let (sent, received) = tokio::try_join!(sending, receiving)?;
+    let (sent, received) = if request.down {
+        tokio::try_join!(sending, receiving)?
+    } else {
+        tokio::select! {
+            biased;
+            sent = sending => (sent?, None),
+            early = receiving => (None, early?),
+        }
+    };
     drop((reader, writer));
     conclude(stream, sent, received).await
 }
 
-/// Tells the other end what was received, with the hash that it gave, and hears what became of what was sent.
+/// Reports to the other end what was received and its hash, and reads the report on what was sent.
 async fn conclude<S>(
     stream: &mut S,
     sent: Option<Copied>,
@@ -276,6 +295,17 @@ where
     Ok(Moved { sent, received: received.map(|(copied, _)| copied) })
 }
 
+/// Names a server that asks for iperf3's parameters, as iperf3's does when it has a cookie.
+fn refuse_iperf3(first: u8) -> Result<(), Broken> {
+    /// PARAM_EXCHANGE of iperf3's control connection. A frame of a measurement is never so long that it begins with it.
+    const PARAM_EXCHANGE: u8 = 9;
+    if first == PARAM_EXCHANGE {
+        let what = "the server is iperf3's: it answered the request as if that were iperf3's cookie";
+        return Err(Broken::Read(io::Error::new(io::ErrorKind::Unsupported, what)));
+    }
+    Ok(())
+}
+
 fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
     if own.bytes == bytes && own.hash == hash {
         return Ok(());
@@ -292,6 +322,7 @@ impl Request {
         bytes.extend(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).to_be_bytes());
         bytes.extend(self.bytes.unwrap_or(u64::MAX).to_be_bytes());
         bytes.extend(self.rate.unwrap_or(u64::MAX).to_be_bytes());
+        bytes.resize(COOKIE_LEN, 0);
         writer.write_all(&bytes).await
     }
 
@@ -299,17 +330,23 @@ impl Request {
         let mut head = [0; 11];
         reader.read_exact(&mut head).await?;
         let [up, down, verify] = [head[8], head[9], head[10]].map(|flag| flag != 0);
+        // iperf3's cookie is of lower-case letters and digits.
+        if !head.starts_with(MAGIC) && head.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')) {
+            let what = "the client is iperf3's: it began with a cookie";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
         if !head.starts_with(MAGIC) {
             return Err(io::Error::other("the client is not a tcpcat bench of this version"));
         }
         let time = Duration::from_millis(reader.read_u64().await?);
         let bytes = Some(reader.read_u64().await?).filter(|&bytes| bytes != u64::MAX);
         let rate = Some(reader.read_u64().await?).filter(|&rate| rate != u64::MAX);
+        reader.read_exact(&mut [0; COOKIE_LEN - REQUEST_LEN]).await?;
         Ok(Self { up, down, verify, time, bytes, rate })
     }
 }
 
-/// Bytes that differ from place to place, for a time and up to an amount.
+/// Bytes that differ everywhere, for a time and up to an amount.
 #[derive(Debug)]
 struct Pattern {
     block: Vec<u8>,
@@ -346,7 +383,7 @@ impl AsyncRead for Pattern {
     }
 }
 
-/// Numbers of Marsaglia's xorshift.
+/// The numbers of Marsaglia's xorshift.
 fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let mut byte = || {
@@ -361,12 +398,18 @@ fn pattern(len: usize) -> Vec<u8> {
 /// How long a measurement takes if neither a time nor an amount is given.
 const BENCH_TIME: Duration = Duration::from_secs(10);
 
-/// As good as no bound.
+/// Practically no limit.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-const MAGIC: &[u8] = b"tcpcat1b";
+const MAGIC: &[u8] = b"tcpcat1c";
 
-/// A prime length: shifted data never looks right.
+/// Without what fills it up.
+const REQUEST_LEN: usize = 35;
+
+/// As long as the cookie that iperf3's client begins with, so that its server answers at once.
+const COOKIE_LEN: usize = 37;
+
+/// A prime length, so that shifted data never looks right.
 const BLOCK_LEN: usize = 65_521;
 
 #[cfg(test)]

@@ -30,13 +30,15 @@ pub(crate) enum Exit {
     Verification = 7,
     /// SIGINT ended `send` or `recv`: 128 and the signal's number, as shells have it.
     Interrupted = 130,
-    /// SIGTERM ended `send` or `recv`.
+    /// The reader of stdout left before the end: 128 and SIGPIPE.
+    ReaderGone = 141,
+    /// SIGTERM ended `send`, `recv` or `top`.
     Terminated = 143,
 }
 
 impl Exit {
     /// All of them.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -46,6 +48,7 @@ impl Exit {
         Self::File,
         Self::Verification,
         Self::Interrupted,
+        Self::ReaderGone,
         Self::Terminated,
     ];
 
@@ -61,8 +64,25 @@ impl Exit {
             Self::File => "A local file cannot be read or written.",
             Self::Verification => "What arrived is not what was sent.",
             Self::Interrupted => "SIGINT ended send or recv.",
-            Self::Terminated => "SIGTERM ended send or recv.",
+            Self::ReaderGone => "The reader of stdout left before the end, as head does.",
+            Self::Terminated => "SIGTERM ended send, recv or top.",
         }
+    }
+
+    /// The word for it in JSON; `None` if all was done.
+    pub(crate) fn kind(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Done => return None,
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Device => "device",
+            Self::File => "file",
+            Self::Verification => "verification",
+            Self::ReaderGone => "reader_gone",
+            Self::Interrupted | Self::Terminated => "interrupted",
+        })
     }
 
     /// The code that the process ends with.
@@ -137,6 +157,9 @@ impl Failure {
 
     /// A local file could not be used.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe && [Path::new("-"), Path::new("stdout")].contains(&path) {
+            return Self::new(Exit::ReaderGone, "the reader of stdout left");
+        }
         let path = path.display();
         let failure = Self::new(Exit::File, format!("cannot {doing} {path}: {error}"));
         match error.kind() {
@@ -148,6 +171,11 @@ impl Failure {
             _ if is_out_of_descriptors(error) => failure.remedy(MORE_DESCRIPTORS),
             _ => failure,
         }
+    }
+
+    /// Whether nothing is printed: the user closed the pipe.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.exit == Exit::ReaderGone
     }
 
     /// The command line asks for something that cannot be.
@@ -266,9 +294,11 @@ mod tests {
             Exit::File,
             Exit::Verification,
             Exit::Interrupted,
+            Exit::ReaderGone,
             Exit::Terminated,
         ];
-        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7, 130, 143]);
+        assert_eq!(all, Exit::ALL);
+        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7, 130, 141, 143]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tcpcat profiles`: what can be chosen by name, one line each with its source.
+//! `tcpcat profiles`: everything that can be chosen by name, one line each with its source.
 
 use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Signal};
@@ -7,9 +7,10 @@ use ackclock::rtt::presets;
 use serde::Serialize;
 
 use crate::args::{ProfilesArgs, is_simulated_only};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
+use crate::json;
 
-/// Everything that there is.
+/// All lists.
 #[derive(Debug, Serialize)]
 struct Lists {
     profiles: Vec<ProfileRow>,
@@ -46,7 +47,7 @@ struct ControllerRow {
     deviations: &'static str,
 }
 
-/// A name and a line.
+/// A name and its line.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
@@ -60,13 +61,7 @@ pub(crate) fn run(args: &ProfilesArgs) -> Exit {
         lists.show();
         return Exit::Done;
     }
-    match serde_json::to_string_pretty(&lists) {
-        Ok(text) => show!("{text}"),
-        Err(error) => {
-            say!("tcpcat: {}", Failure::new(Exit::Failed, format!("cannot write the lists: {error}")));
-            return Exit::Failed;
-        }
-    }
+    json::show(lists);
     Exit::Done
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::budget::{BLOCK, Budget};
 use crate::buffer::Queue;
 use crate::position::Position;
+use crate::sending::whole_segments;
 
 /// The shortest slice that is kept rather than copied: a copy costs less than a packet cut at a slice's end.
 const SLICE_MIN: usize = BLOCK / 2;
@@ -156,7 +157,7 @@ impl Sender {
     #[inline(never)]
     fn gather_across(&self, offset: usize, len: u64, smss: u64) -> u64 {
         let reach = self.buffer.reach(offset) as u64;
-        if len <= reach || reach < smss { len.min(reach) } else { reach / smss * smss }
+        if len <= reach || reach < smss { len.min(reach) } else { whole_segments(reach, smss) }
     }
 
     /// The bytes of `start..end`, in place; a FIN among them has none.

@@ -1,5 +1,7 @@
 //! USER TIMEOUT, RETRANSMISSION TIMEOUT, TIME-WAIT TIMEOUT (RFC 9293 §3.10.8) and the other deadlines.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::time::Duration;
 
 use super::sender::Awaited;
@@ -139,7 +141,7 @@ impl Connection {
             self.reset(now, ConnectionError::KeepaliveTimedOut);
             return;
         }
-        self.give_up.keepalives += 1;
+        self.give_up.keepalives = self.give_up.keepalives.saturating_add(1);
         self.pending.keepalive = true;
         self.timers.keepalive = now + keepalive.interval;
     }
@@ -247,7 +249,11 @@ impl Connection {
     }
 
     fn trace_fired(&mut self, now: Instant, timer: Timer, deadline: Instant) {
-        let count = if timer == Timer::Retransmission { self.flight.timeouts_in_a_row() + 1 } else { 1 };
+        let count = if timer == Timer::Retransmission {
+            self.flight.timeouts_in_a_row().saturating_add(1)
+        } else {
+            1
+        };
         self.trace.fired(now, timer, deadline, count);
     }
 }

@@ -7,7 +7,7 @@ use ackclock_wire::template::HEADER_MAX;
 use super::header::{Outgoing, Segment};
 use super::{Connection, Reply, State, lend};
 use crate::position::Position;
-use crate::sending::{Chosen, Departure, Offer};
+use crate::sending::{Chosen, Departure, Offer, whole_segments};
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
 
@@ -180,7 +180,7 @@ impl Connection {
         // window may be negative.
         let window = self.right_edge().since(start);
         let room = self.flight.room();
-        let full = unsent.min(window).min(room).min(burst_max) / smss * smss;
+        let full = whole_segments(unsent.min(window).min(room).min(burst_max), smss);
         if room < unsent.min(window).min(smss) || room < unsent && room < smss {
             self.flight.note_cwnd_limited();
             return None;
@@ -223,7 +223,7 @@ impl Connection {
     #[inline(never)]
     fn is_part_of_more(&self, unsent: u64, burst_max: u64) -> bool {
         let smss = u64::from(self.smss());
-        let whole = burst_max / smss * smss;
+        let whole = whole_segments(burst_max, smss);
         whole > smss
             && unsent < whole
             && self.flight.flight_size() >= whole
@@ -275,7 +275,7 @@ impl Connection {
         }
         let header = u64::from(self.template.transport_offset()) + 60;
         let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
-        (payload / smss * smss).max(smss)
+        whole_segments(payload, smss).max(smss)
     }
 
     #[inline]

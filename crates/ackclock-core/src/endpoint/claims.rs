@@ -8,6 +8,8 @@
 //!
 //! Listeners on every port (`ListenAddr::port` is `None`) take none of them.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use crate::ListenError;
@@ -23,8 +25,8 @@ pub(super) struct Claims {
 /// A port to which a socket is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BoundId {
-    port: u16,
-    number: u64,
+    pub(crate) port: u16,
+    pub(crate) number: u64,
 }
 
 /// How a socket shares its port.
@@ -54,7 +56,7 @@ impl Claims {
         sharing: Sharing,
         max: usize,
     ) -> Result<BoundId, ListenError> {
-        let id = BoundId { port, number: self.made + 1 };
+        let id = BoundId { port, number: self.made.saturating_add(1) };
         self.claim_as(id, addr, sharing, max)?;
         Ok(id)
     }

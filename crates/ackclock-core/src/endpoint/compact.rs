@@ -1,5 +1,7 @@
 //! What half-open and TIME-WAIT records share: the checks of RFC 9293 §3.10.7.4 that need no buffers.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::time::Duration;
 
 use ackclock_wire::{Flags, Segment, SeqNum};
@@ -20,7 +22,7 @@ fn acceptable(seq: SeqNum, len: u32, rcv_nxt: SeqNum, rcv_wnd: u32) -> bool {
         (0, 0) => seq == rcv_nxt,
         (0, _) => seq.in_window(rcv_nxt, rcv_wnd),
         (_, 0) => false,
-        _ => seq.in_window(rcv_nxt, rcv_wnd) || (seq + (len - 1)).in_window(rcv_nxt, rcv_wnd),
+        _ => seq.in_window(rcv_nxt, rcv_wnd) || (seq + len.saturating_sub(1)).in_window(rcv_nxt, rcv_wnd),
     }
 }
 

@@ -4,8 +4,11 @@
 //! of the hash and a target, and the caller compares the target's name. The key keeps an outsider from
 //! choosing names that collide (CVE-2023-1206; docs/security.md, B2).
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
+use ackclock_control::tally::Tally;
 
 /// The table. It never shrinks: 16 bytes for each name at its busiest time.
 #[derive(Debug)]
@@ -65,18 +68,18 @@ impl Demux {
                     return Some(target);
                 }
             }
-            position = (position + 1) & mask;
+            position = position.wrapping_add(1) & mask;
         }
         None
     }
 
     /// Adds a target. The name must not be in the table.
     pub(super) fn insert(&mut self, tag: Tag, target: Target) {
-        if (self.len + 1) * 2 > self.buckets.len() {
+        if self.len >= self.buckets.len() / 2 {
             self.grow();
         }
         self.place(Bucket { tag: tag.0, target: target.encode() });
-        self.len += 1;
+        self.len.count();
     }
 
     /// Removes a target. Returns whether it was there.
@@ -85,7 +88,7 @@ impl Demux {
         let mask = self.mask();
         // Backward shift: the following buckets move one closer to their homes, so no tombstone is needed.
         loop {
-            let next = (hole + 1) & mask;
+            let next = hole.wrapping_add(1) & mask;
             let follower = self.buckets.get(next).copied().unwrap_or(Bucket::FREE);
             let stays = follower.target == EMPTY || follower.distance(next, mask) == 0;
             if let Some(bucket) = self.buckets.get_mut(hole) {
@@ -96,7 +99,7 @@ impl Demux {
             }
             hole = next;
         }
-        self.len -= 1;
+        self.len.shrink(1);
         true
     }
 
@@ -122,7 +125,7 @@ impl Demux {
             if bucket.target == wanted {
                 return Some(position);
             }
-            position = (position + 1) & mask;
+            position = position.wrapping_add(1) & mask;
         }
         None
     }
@@ -138,12 +141,12 @@ impl Demux {
             if bucket.distance(position, mask) < homeless.distance(position, mask) {
                 std::mem::swap(bucket, &mut homeless);
             }
-            position = (position + 1) & mask;
+            position = position.wrapping_add(1) & mask;
         }
     }
 
     fn grow(&mut self) {
-        let doubled = vec![Bucket::FREE; self.buckets.len() * 2];
+        let doubled = vec![Bucket::FREE; self.buckets.len().saturating_mul(2)];
         let old = std::mem::replace(&mut self.buckets, doubled);
         for bucket in old.into_iter().filter(|bucket| bucket.target != EMPTY) {
             self.place(bucket);
@@ -153,7 +156,7 @@ impl Demux {
     #[inline]
     fn mask(&self) -> usize {
         // The number of buckets is a power of two.
-        self.buckets.len() - 1
+        self.buckets.len().wrapping_sub(1)
     }
 }
 

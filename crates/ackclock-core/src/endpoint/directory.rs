@@ -11,6 +11,9 @@
 //! queue than its SYN, at an endpoint that has sent no cookie. One shared number, [`CookieWatch`], says
 //! whether any endpoint has.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
@@ -59,7 +62,7 @@ impl Directory {
         if holder.shard != shard {
             return Err(holder.shard);
         }
-        holder.holds += 1;
+        holder.holds.count();
         Ok(())
     }
 
@@ -68,7 +71,7 @@ impl Directory {
         let Some(mut names) = self.stripe(name) else { return };
         let Entry::Occupied(mut entry) = names.entry(*name) else { return };
         debug_assert_eq!(entry.get().shard, shard, "a hold is given back by the one who took it");
-        entry.get_mut().holds -= 1;
+        entry.get_mut().holds.shrink(1);
         if entry.get().holds == 0 {
             entry.remove();
         }
@@ -98,7 +101,7 @@ impl Directory {
 impl CookieWatch {
     /// A cookie was sent.
     pub(super) fn sent(&self, now: Instant) {
-        let until = seconds(now) + COOKIE_LIFETIME.as_secs() + 1;
+        let until = seconds(now).saturating_add(COOKIE_LIFETIME.as_secs()).saturating_add(1);
         // If the endpoints' clocks differ, the later time stands. Nothing else depends on the order: a round
         // trip lies between this and the ACK that asks.
         if self.0.load(Ordering::Relaxed) < until {

@@ -1,5 +1,8 @@
 //! Fragments at an endpoint, and their reassembly.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use ackclock_wire::fragment::Fragment;
 use ackclock_wire::icmp_out::IcmpError;
 use ackclock_wire::{IpError, IpPacket, IpPayload, RxMeta};
@@ -20,24 +23,24 @@ impl Endpoint {
         let beside = self.beside();
         let Some(reassembler) = &mut beside.reassembler else { return false };
         let outcome = reassembler.push(now, &budget, frame.packet);
-        beside.counters.fragments_received += 1;
-        beside.counters.dropped_reassembly_full += reassembler.take_evicted();
+        beside.counters.fragments_received.count();
+        beside.counters.dropped_reassembly_full.grow(reassembler.take_evicted());
         match outcome {
             Outcome::Waits => {}
             Outcome::Whole(packet) => {
-                self.rare_counters().packets_reassembled += 1;
+                self.rare_counters().packets_reassembled.count();
                 // Nothing is reassembled twice: a fragment inside a reassembled packet has no honest sender.
                 match IpPacket::parse(&packet) {
-                    Err(IpError::Fragment) => self.counters.dropped_fragment += 1,
+                    Err(IpError::Fragment) => self.counters.dropped_fragment.count(),
                     _ => {
                         let whole = Frame::arrived(&packet, RxMeta::default());
                         self.receive(now, Frame { looped: frame.looped, ..whole });
                     }
                 }
             }
-            Outcome::Malformed(_) => self.counters.dropped_fragment += 1,
-            Outcome::Overlap => self.rare_counters().dropped_fragment_overlap += 1,
-            Outcome::Full => self.rare_counters().dropped_reassembly_full += 1,
+            Outcome::Malformed(_) => self.counters.dropped_fragment.count(),
+            Outcome::Overlap => self.rare_counters().dropped_fragment_overlap.count(),
+            Outcome::Full => self.rare_counters().dropped_reassembly_full.count(),
         }
         true
     }
@@ -46,7 +49,7 @@ impl Endpoint {
     // RFC 1122 §3.3.2, RFC 8200 §4.5: ICMP reports it to the source, if the first fragment has arrived.
     pub(super) fn reassembly_timeouts(&mut self, now: Instant) {
         while let Some(first) = self.expired_packet(now) {
-            self.rare_counters().dropped_reassembly_time += 1;
+            self.rare_counters().dropped_reassembly_time.count();
             let Some(first) = first else { continue };
             if let Ok(fragment) = Fragment::parse(&first) {
                 let Fragment { src, dst, payload, protocol, .. } = fragment;

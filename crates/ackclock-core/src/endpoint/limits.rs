@@ -5,6 +5,8 @@
 //! closed (CVE-2020-25705). Each error therefore takes one to three of its tokens, which an outsider cannot
 //! predict, as Linux has done since. Echo replies reveal nothing about others and have one plain limit.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::IpAddr;
 
 use super::keys::Key;
@@ -20,7 +22,7 @@ struct Bucket {
 impl Bucket {
     /// Takes `tokens`, if available.
     fn take(&mut self, now: Instant, tokens: u64, rate: u64, burst: u64) -> bool {
-        let token = NANOS / rate.max(1);
+        let token = NANOS.checked_div(rate).unwrap_or(NANOS);
         let now = now.as_nanos();
         let spent = self.until.max(now).saturating_add(tokens.saturating_mul(token));
         let room = spent.saturating_sub(now) <= burst.saturating_mul(token);
@@ -68,9 +70,9 @@ impl ErrorLimiter {
             IpAddr::V6(addr) => self.key.hash24(&addr.octets()),
         };
         if self.peers.is_empty() {
-            self.peers = vec![(0, Bucket::default()); PEERS];
+            self.peers = (0..PEERS).map(|_| (0, Bucket::default())).collect();
         }
-        let place = usize::try_from(hash % PEERS as u64).unwrap_or(0);
+        let place = usize::try_from(hash % PEERS).unwrap_or(0);
         let Some((owner, bucket)) = self.peers.get_mut(place) else { return false };
         if *owner != hash {
             // The previous peer in this slot is replaced. Whatever this lets through beyond its limit, the
@@ -83,7 +85,7 @@ impl ErrorLimiter {
         let room = self.all.take(now, self.cost, ALL, ALL_BURST);
         if room {
             self.drawn = self.drawn.wrapping_add(1);
-            self.cost = 1 + self.key.hash24(&self.drawn.to_le_bytes()) % 3;
+            self.cost = (self.key.hash24(&self.drawn.to_le_bytes()) % 3).saturating_add(1);
         }
         room
     }
@@ -91,7 +93,7 @@ impl ErrorLimiter {
 
 const NANOS: u64 = 1_000_000_000;
 /// How many peers are tracked at once.
-const PEERS: usize = 1024;
+const PEERS: u64 = 1024;
 /// Errors a second to one peer, and at once.
 const PER_PEER: u64 = 1;
 const PER_PEER_BURST: u64 = 6;

@@ -1,5 +1,8 @@
 //! A connection in its slot: its owner, its timer, its events, and its end.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::fmt;
 
 use ackclock_wire::{Fields, Flags};
@@ -51,7 +54,7 @@ impl Endpoint {
         let live = Live { connection, number, bound: true, looped, owner, readiness };
         let (index, generation) = self.connections.insert(Box::new(live));
         self.enter(&name, Target::Connection(index));
-        self.bound += 1;
+        self.bound.count();
         self.budget.add_sharer();
         ConnectionId { index, generation }
     }
@@ -111,7 +114,7 @@ impl Endpoint {
             && live.bound
         {
             live.bound = false;
-            self.bound -= 1;
+            self.bound.shrink(1);
             let name = *live.name();
             self.strike(&name, Target::Connection(index));
         }
@@ -121,11 +124,11 @@ impl Endpoint {
     #[inline(never)]
     fn compact(&mut self, now: Instant, index: u32, params: &TimeWaitParams) {
         if let Some(oldest) = self.time_wait.surplus() {
-            self.counters.time_wait_recycled += 1;
+            self.counters.time_wait_recycled.count();
             self.remove_time_wait(oldest);
         }
         let Some(live) = self.remove_released(index) else { return };
-        self.bound -= 1;
+        self.bound.shrink(1);
         let (name, lasts) = (*live.name(), live.connection.time_wait_lasts());
         let record = self.time_wait.insert(now, lasts, name, LastNumbers::from(params));
         let tag = self.demux.tag(live.name());
@@ -145,14 +148,14 @@ impl Endpoint {
         let mut ack = Fields { window: last.window, ..bare(last.snd_nxt, last.rcv_nxt, Flags::ACK) };
         ack.options.timestamps =
             last.timestamps.map(|(recent, offset)| (timestamp_clock(now).wrapping_add(offset), recent));
-        self.counters.challenges_sent += 1;
+        self.counters.challenges_sent.count();
         let label = self.flow_labels.of(&tuple).after(last.label_changes).current();
         self.reply_labelled(&tuple, self.config.tcp.ttl, label, ack);
     }
 
     pub(super) fn time_wait_timeouts(&mut self, now: Instant) {
         while let Some(index) = self.time_wait.expired(now) {
-            self.counters.time_wait_expired += 1;
+            self.counters.time_wait_expired.count();
             self.remove_time_wait(index);
         }
     }

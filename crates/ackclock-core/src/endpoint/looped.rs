@@ -4,6 +4,9 @@
 //! call returns. The queue keeps calls from nesting. One call handles a bounded number; the rest is due at
 //! once ([`Endpoint::poll_timeout`]), so that the driver gets its turn.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 
 use ackclock_wire::{RxMeta, TxPacket};
@@ -68,7 +71,7 @@ impl Endpoint {
         let beside = self.beside();
         beside.looped = looped;
         let counters = &mut beside.counters;
-        *(if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }) += 1;
+        (if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }).count();
     }
 
     /// Handles up to `left` waiting packets, and deducts them. Returns whether there were any.
@@ -77,7 +80,7 @@ impl Endpoint {
         while *left > 0
             && let Some(packet) = self.beside.as_mut().and_then(|beside| beside.looped.queue.pop_front())
         {
-            *left -= 1;
+            left.shrink(1);
             self.receive(now, Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
         }
         *left < before

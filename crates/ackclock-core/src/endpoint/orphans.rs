@@ -5,6 +5,9 @@
 //! the newest. But honest peers' orphans are gone after some round trips, so those that fill the table are
 //! the ones that hang, and the newest is the most likely to have something to deliver.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 
 use super::Endpoint;
@@ -50,7 +53,7 @@ impl Endpoint {
     /// The application has released a connection that still finishes. Beyond the bound the oldest orphan is
     /// reset.
     pub(super) fn adopt_orphan(&mut self, now: Instant, id: ConnectionId) {
-        self.orphans.count += 1;
+        self.orphans.count.count();
         self.orphans.queue.push_back(id);
         while self.orphans.count > self.orphans.max {
             let Some(oldest) = self.orphans.queue.pop_front() else { break };
@@ -79,7 +82,7 @@ impl Endpoint {
             live.owner = Owner::Nobody;
             live.connection.abort(now);
             self.orphans.finished();
-            self.counters.orphans_reset += 1;
+            self.counters.orphans_reset.count();
             self.touch(id.index);
         }
     }

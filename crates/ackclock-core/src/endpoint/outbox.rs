@@ -3,6 +3,9 @@
 //! Each packet's bytes come from the endpoint's budget. The producers limit how many of a kind wait: ICMP
 //! here ([`ICMP_MAX`]), a socket by its send buffer, a program by its channel.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -46,7 +49,7 @@ impl Outbox {
             return false;
         }
         let Some(lease) = budget.try_lease(bytes.len()) else { return false };
-        self.icmp += usize::from(is_icmp);
+        self.icmp.grow(usize::from(is_icmp));
         self.queue.push_back(Waiting { bytes, origin, _lease: lease });
         true
     }
@@ -55,7 +58,7 @@ impl Outbox {
     pub(super) fn take(&mut self) -> Option<(Origin, usize)> {
         self.taken = self.queue.pop_front();
         let Waiting { origin, bytes, .. } = self.taken.as_ref()?;
-        self.icmp -= usize::from(*origin == Origin::Icmp);
+        self.icmp.shrink(usize::from(*origin == Origin::Icmp));
         Some((*origin, bytes.len()))
     }
 
@@ -94,7 +97,7 @@ pub(super) fn destination(bytes: &[u8]) -> Option<IpAddr> {
     let length = |at: usize| Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
     let (claimed, addr): (usize, IpAddr) = match bytes.first()? >> 4 {
         4 => (length(2)?, (*bytes.get(16..)?.first_chunk::<4>()?).into()),
-        6 => (length(4)? + 40, (*bytes.get(24..)?.first_chunk::<16>()?).into()),
+        6 => (length(4)?.saturating_add(40), (*bytes.get(24..)?.first_chunk::<16>()?).into()),
         _ => return None,
     };
     (claimed == bytes.len() && usize::from(ip_header_len(bytes)) <= bytes.len()).then_some(addr)

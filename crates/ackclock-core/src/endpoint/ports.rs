@@ -1,6 +1,9 @@
 //! Ephemeral ports (RFC 6056).
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 
 use super::keys::{Key, Purpose};
 use crate::FourTuple;
@@ -36,10 +39,10 @@ impl Ports {
         local: IpAddr,
         remote: SocketAddr,
     ) -> impl Iterator<Item = u16> + use<> {
-        let range = u32::from(self.last - self.first) + 1;
-        let start = self.draw(local, remote) % range;
-        let first = u32::from(self.first);
-        (0..range).filter_map(move |step| u16::try_from(first + (start + step) % range).ok())
+        let (first, last) = (self.first, self.last);
+        let range = NonZeroU32::MIN.saturating_add(last.saturating_sub(first).into());
+        let start = first.saturating_add(u16::try_from(self.draw(local, remote) % range).unwrap_or(0));
+        (start..=last).chain(first..start)
     }
 
     fn draw(&mut self, local: IpAddr, remote: SocketAddr) -> u32 {

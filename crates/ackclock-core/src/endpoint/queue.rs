@@ -1,6 +1,8 @@
 //! A queue of small numbers that holds each at most once, so its length is bounded by the table that they
 //! index.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::collections::VecDeque;
 
 /// First in, first out. An index that waits already is not added again.
@@ -52,7 +54,7 @@ impl Rest {
     fn push(&mut self, index: u32) {
         let place = index as usize;
         if place >= self.waiting.len() {
-            self.waiting.resize(place + 1, false);
+            self.waiting.resize(place.saturating_add(1), false);
         }
         if let Some(waiting) = self.waiting.get_mut(place)
             && !*waiting

@@ -1,5 +1,7 @@
 //! A slab: values under small, reused indices, with generations that distinguish the users.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 /// Values of one kind.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
@@ -18,12 +20,13 @@ impl<T> Slots<T> {
     /// Adds a value. Returns its index and generation. The callers' limits are far below 2^32.
     pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
-            if self.slots.is_empty() {
+            let index = self.slots.len();
+            if index == 0 {
                 // Many endpoints have one connection; the vector's default first capacity is four.
                 self.slots.reserve_exact(1);
             }
             self.slots.push(Slot { generation: 0, value: None });
-            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+            u32::try_from(index).unwrap_or(u32::MAX)
         });
         let slot = self.slots.get_mut(index as usize);
         let generation = slot.map_or(0, |slot| {
@@ -68,7 +71,7 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len().saturating_sub(self.free.len())
     }
 
     /// All indices ever used, for walks that change the table.

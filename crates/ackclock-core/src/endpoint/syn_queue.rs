@@ -3,6 +3,9 @@
 //! Only such a record is kept for a peer that has not completed a handshake. Their number is bounded for each
 //! listener and, within it, for each source network. SYNs beyond that are answered by cookies.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
@@ -120,7 +123,7 @@ impl SynQueue {
 
     /// Adds a record and sets its timer. Returns its index. The caller has checked [`Self::has_room`].
     pub(super) fn insert(&mut self, record: HalfOpen) -> u32 {
-        *self.by_source.entry(record.source()).or_default() += 1;
+        self.by_source.entry(record.source()).or_default().count();
         let patience = match record.phase {
             Phase::Undecided => DECISION_MAX,
             Phase::Answered { .. } | Phase::Gone => SYN_ACK_TIMEOUT,
@@ -134,12 +137,12 @@ impl SynQueue {
     pub(super) fn remove(&mut self, index: u32) -> Option<HalfOpen> {
         let record = self.records.remove(index)?;
         self.timers.disarm(index);
-        self.gone -= usize::from(record.phase == Phase::Gone);
+        self.gone.shrink(usize::from(record.phase == Phase::Gone));
         if !self.experiments.is_empty() {
             self.experiments.remove(&index);
         }
         if let Entry::Occupied(mut count) = self.by_source.entry(record.source()) {
-            *count.get_mut() -= 1;
+            count.get_mut().shrink(1);
             if *count.get() == 0 {
                 count.remove();
             }
@@ -151,7 +154,7 @@ impl SynQueue {
     pub(super) fn end(&mut self, index: u32) {
         if let Some(record) = self.records.at_mut(index) {
             record.phase = Phase::Gone;
-            self.gone += 1;
+            self.gone.count();
             self.timers.disarm(index);
         }
     }
@@ -221,9 +224,10 @@ impl SynQueue {
         let Some(record) = self.records.at_mut(index) else { return Some(Expiry::GiveUp(index)) };
         Some(match &mut record.phase {
             Phase::Answered { retransmits, .. } if *retransmits < SYN_ACK_RETRIES => {
-                *retransmits += 1;
+                *retransmits = retransmits.saturating_add(1);
                 // RFC 6298 §5.5: back off the timer.
-                self.timers.arm(index, now + SYN_ACK_TIMEOUT * (1 << *retransmits));
+                let doubled = 1_u32.checked_shl((*retransmits).into()).unwrap_or(u32::MAX);
+                self.timers.arm(index, now + SYN_ACK_TIMEOUT.saturating_mul(doubled));
                 Expiry::Repeat(index)
             }
             _ => Expiry::GiveUp(index),
@@ -236,7 +240,7 @@ impl SynQueue {
 
     /// How many have a name in the demultiplexer.
     pub(super) fn named(&self) -> usize {
-        self.records.len() - self.gone
+        self.records.len().saturating_sub(self.gone)
     }
 }
 
@@ -321,7 +325,7 @@ impl HalfOpen {
     pub(super) fn limit_mss(&mut self, mtu: u32) {
         let (floor, headers) =
             if self.tuple.remote_addr.is_ipv4() { (MTU_MIN_V4, 40) } else { (MTU_MIN_V6, 60) };
-        let fits = u16::try_from(mtu.max(floor) - headers).unwrap_or(u16::MAX);
+        let fits = u16::try_from(mtu.max(floor).saturating_sub(headers)).unwrap_or(u16::MAX);
         let told = self.peer.mss.unwrap_or_else(|| default_mss(&self.tuple));
         self.peer.mss = Some(told.min(fits));
     }

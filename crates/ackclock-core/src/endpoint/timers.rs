@@ -12,6 +12,8 @@
 //! the earliest timer of a slot was disarmed; then it may be early, but never late. A timer fires only at its
 //! exact deadline.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use crate::Instant;
 
 /// The wheel. Indices should be dense: it keeps 24 bytes for each up to the largest.
@@ -253,7 +255,7 @@ impl TimerWheel {
         // A difference in the lowest digit, or none, is level 0.
         let highest = ((due ^ self.elapsed) | 1).ilog2();
         let level = highest / DIGIT;
-        let slot = (due >> (level * DIGIT)) & (SLOTS as u64 - 1);
+        let slot = due.wrapping_shr(level.wrapping_mul(DIGIT)) & SLOT_MASK;
         #[expect(clippy::cast_possible_truncation, reason = "below 9 and below 64")]
         let place = Place { level: level as u8, slot: slot as u8 };
         place
@@ -296,7 +298,7 @@ impl Nodes {
     }
 
     fn len(&self) -> usize {
-        1 + self.others.len()
+        self.others.len().saturating_add(1)
     }
 
     /// Makes an entry for `index`. Returns whether there was none.
@@ -353,6 +355,7 @@ const TICK_SHIFT: u32 = 10;
 /// The bits of a tick number that one level resolves.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
+const SLOT_MASK: u64 = SLOTS as u64 - 1;
 const LEVELS: usize = 9;
 /// Up to this many timers are scanned.
 const FEW: usize = 8;

@@ -12,6 +12,9 @@
 //!
 //! RFC 8200 §4.5 and RFC 1122 §3.3.2 were read in their text; RFC 791, RFC 815 and RFC 5722 not read.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use ackclock_control::tally::Tally;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -139,8 +142,8 @@ impl Reassembler {
         }
         let Some(lease) = budget.try_lease(cost(packet.len())) else { return Outcome::Full };
         let Some(partial) = self.packets.get_mut(&name) else { return Outcome::Full };
-        self.bytes += cost(packet.len());
-        partial.received += fragment.payload.len();
+        self.bytes.grow(cost(packet.len()));
+        partial.received.grow(fragment.payload.len());
         partial.total = partial.total.or((!fragment.more).then(|| fragment.end()));
         let piece = Piece { packet: packet.to_vec(), end: fragment.end(), _lease: lease };
         partial.pieces.insert(fragment.offset, piece);
@@ -181,7 +184,7 @@ impl Reassembler {
         } else if self.packets.len() >= self.config.packets_max.max(1) {
             self.evict_oldest();
         }
-        self.begun += 1;
+        self.begun.count();
         let age = (now, self.begun);
         self.by_age.insert(age, name);
         let (pieces, received, total) = (BTreeMap::new(), 0, None);
@@ -190,7 +193,7 @@ impl Reassembler {
 
     /// Makes room for `bytes`, at the expense of any packet except the one with this name.
     fn make_room(&mut self, name: Name, bytes: usize) -> bool {
-        while self.bytes + bytes > self.config.bytes_max {
+        while self.bytes.saturating_add(bytes) > self.config.bytes_max {
             let other = self.by_age.values().find(|of| **of != name).copied();
             if other.is_none() {
                 return false;
@@ -207,21 +210,21 @@ impl Reassembler {
 
     fn evict(&mut self, name: Option<Name>) {
         if name.and_then(|name| self.forget(name)).is_some() {
-            self.evicted += 1;
+            self.evicted.count();
         }
     }
 
     fn forget(&mut self, name: Name) -> Option<Partial> {
         let partial = self.packets.remove(&name)?;
         self.by_age.remove(&partial.age);
-        self.bytes -= partial.bytes();
+        self.bytes.shrink(partial.bytes());
         Some(partial)
     }
 
     /// Discards what has arrived of a packet, and what will.
     fn refuse(&mut self, name: Name) {
         if let Some(partial) = self.packets.get_mut(&name) {
-            self.bytes -= partial.bytes();
+            self.bytes.shrink(partial.bytes());
             partial.pieces.clear();
             partial.refused = true;
         }
@@ -295,7 +298,7 @@ impl Name {
 }
 
 fn cost(packet_len: usize) -> usize {
-    packet_len + ReassemblyConfig::FRAGMENT_OVERHEAD
+    packet_len.saturating_add(ReassemblyConfig::FRAGMENT_OVERHEAD)
 }
 
 #[cfg(test)]

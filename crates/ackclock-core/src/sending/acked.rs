@@ -308,7 +308,7 @@ impl Flight {
         }
         // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was detected, before this
         // acknowledgement.
-        let flight_size = self.flight_size() + seen.advanced;
+        let flight_size = self.flight_size().saturating_add(seen.advanced);
         seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
         let found = if self.judge_mtu_probe(call, &seen) {
             None
@@ -352,7 +352,7 @@ impl Flight {
             delivered: self.delivery.bytes(),
         });
         self.trace_window(call, WindowCause::Marked);
-        self.mark_in_full = self.control.cwnd() <= before - before / 4;
+        self.mark_in_full = self.control.cwnd() <= before.saturating_sub(before / 4);
         self.mark = Some(self.nxt);
         self.reduced = true;
         true

@@ -165,7 +165,7 @@ impl Controller for NotStarted {
 
 /// IW in bytes (RFC 6928).
 pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
-    u64::from(tcp.initial_window_segments.max(1)) * u64::from(smss)
+    u64::from(tcp.initial_window_segments.max(1)).saturating_mul(u64::from(smss))
 }
 
 impl Flight {

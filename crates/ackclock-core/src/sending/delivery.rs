@@ -4,6 +4,7 @@
 //! draft-ietf-ccwg-bbr-05 §4.1, which took it in.
 
 use ackclock_control::congestion::Lost;
+use ackclock_control::tally::Tally;
 
 use super::scoreboard::{AckOutcome, SendMoment};
 use crate::Instant;
@@ -66,7 +67,7 @@ impl Delivery {
             delivered: self.bytes,
             delivered_at: self.at,
             sending_us: u32::try_from(sending_us).unwrap_or(u32::MAX),
-            in_flight: u32::try_from(in_flight + bytes).unwrap_or(u32::MAX),
+            in_flight: u32::try_from(in_flight.saturating_add(bytes)).unwrap_or(u32::MAX),
             lost: self.lost,
             app_limited: self.app_limited_until > self.bytes,
         }
@@ -83,11 +84,13 @@ impl Delivery {
     /// `bytes` were delivered; the newest of them left at `moment`.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment) {
-        self.bytes += bytes;
+        self.bytes.grow(bytes);
         self.at = now;
         self.sent_at = moment.at;
         let nanos = interval_ns(now, moment);
-        if let Some(rate) = (self.bytes - moment.delivered).saturating_mul(1_000_000_000).checked_div(nanos) {
+        if let Some(rate) =
+            self.bytes.saturating_sub(moment.delivered).saturating_mul(1_000_000_000).checked_div(nanos)
+        {
             self.rate = rate;
         }
     }
@@ -95,7 +98,7 @@ impl Delivery {
     /// The application has nothing more to send, although the window has room.
     #[inline]
     pub(super) fn note_app_limited(&mut self, in_flight: u64) {
-        self.app_limited_until = self.bytes + in_flight.max(1);
+        self.app_limited_until = self.bytes.saturating_add(in_flight.max(1));
     }
 
     /// The window is full, with data up to `nxt` in flight.

@@ -28,7 +28,7 @@ impl Echo {
     pub(super) fn age(self, now: Instant) -> Option<(Duration, Duration)> {
         let ticks = clock(now).wrapping_sub(self.ticks);
         let since_tick = Duration::from_nanos(now.as_nanos() % NANOS_PER_TICK);
-        let most = Duration::from_millis(u64::from(ticks)) + since_tick;
+        let most = Duration::from_millis(u64::from(ticks)).saturating_add(since_tick);
         let least = most.saturating_sub(Duration::from_nanos(NANOS_PER_TICK));
         (!self.is_zero && ticks < 1_800_000).then_some((least, most))
     }

@@ -164,8 +164,8 @@ impl Episode {
     /// network. Forged ones inflate nothing beyond that (its §6).
     pub(super) fn inflate(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         let out = self.recover.since(una);
-        let most = out.min(scoreboard.pipe() + scoreboard.lost());
-        self.left_network = (self.left_network + bytes).min(most);
+        let most = out.min(scoreboard.pipe().saturating_add(scoreboard.lost()));
+        self.left_network = self.left_network.saturating_add(bytes).min(most);
     }
 
     /// The same, counted from zero.
@@ -183,6 +183,6 @@ impl Episode {
     /// F-RTO sent before the rest of the old data. It leaves the pipe, or nothing could follow it.
     pub(super) fn count_new_data(&mut self, nxt: Position, pipe: u64, smss: u64) {
         let new_data = nxt.since(self.recover);
-        self.left_network = (self.left_network + smss).min(new_data).min(pipe);
+        self.left_network = self.left_network.saturating_add(smss).min(new_data).min(pipe);
     }
 }

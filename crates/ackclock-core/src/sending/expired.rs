@@ -1,6 +1,7 @@
 //! The passing of time: the retransmission timer, the reordering window, the tail probe, the pacing schedule.
 
 use ackclock_control::congestion::Timeout;
+use ackclock_control::tally::Tally;
 
 use super::policy::{Policies, Policy, Seen};
 use super::scoreboard::AckOutcome;
@@ -85,13 +86,18 @@ impl Flight {
     }
 
     fn on_retransmission_timer(&mut self, call: &mut Call<'_>) -> bool {
-        call.trace.fired(call.now, Timer::Retransmission, self.rto.deadline(), self.rto.expiries() + 1);
+        call.trace.fired(
+            call.now,
+            Timer::Retransmission,
+            self.rto.deadline(),
+            self.rto.expiries().saturating_add(1),
+        );
         if self.pacing.is_waiting() && self.in_flight() == 0 {
             self.rto.postpone(self.pacing.due());
             return false;
         }
         // RFC 9293 MUST-19: slow start, congestion avoidance and the exponential back-off.
-        self.history.get_or_insert_default().timeouts += 1;
+        self.history.get_or_insert_default().timeouts.count();
         self.rto.on_expiry(call.now, call.tcp);
         // RFC 9293 MUST-22: a SYN is retransmitted like any other segment, and congestion control has not
         // begun.

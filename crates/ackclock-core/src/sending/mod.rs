@@ -20,6 +20,8 @@
 //!
 //! A policy returns the loss that it found. Only the flight tells congestion control, undo and the trace.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod acked;
 mod advanced;
 mod control;
@@ -41,9 +43,13 @@ mod sent;
 mod tests;
 mod undo;
 
+use std::time::Duration;
+
 use ackclock_control::congestion::{Controller, LossCause, LossEpisode, RecoveryEnd, Start};
 use ackclock_control::profile::Recovery;
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_control::tally::Tally;
+use ackclock_control::time::nanos;
 
 use self::control::Control;
 use self::delivery::Delivery;
@@ -66,6 +72,17 @@ pub(crate) use self::sent::{Chosen, Departure, Offer};
 
 /// DupThresh of RFC 6675 and RFC 5681 §3.2.
 const DUP_THRESH: u32 = 3;
+
+/// The most of `bytes` that fills whole segments of `segment` bytes.
+#[inline]
+pub(crate) fn whole_segments(bytes: u64, segment: u64) -> u64 {
+    bytes.saturating_sub(bytes.checked_rem(segment).unwrap_or(0))
+}
+
+/// `number` quarters of `time`.
+fn quarters(time: Duration, number: u32) -> Duration {
+    Duration::from_nanos((nanos(time) / 4).saturating_mul(number.into()))
+}
 
 /// What the connection lends the flight for one call.
 pub(crate) struct Call<'a> {
@@ -333,8 +350,11 @@ impl Flight {
 
     /// The most bytes that the flight keeps for what is outstanding.
     pub(crate) fn bytes_kept(&self) -> usize {
-        let history = self.history.as_ref().map_or(0, |history| size_of::<History>() + history.undo.bytes());
-        self.scoreboard.bytes(self.smss) + history
+        let history = self
+            .history
+            .as_ref()
+            .map_or(0, |history| size_of::<History>().saturating_add(history.undo.bytes()));
+        self.scoreboard.bytes(self.smss).saturating_add(history)
     }
 
     /// Whether there is nothing to retransmit, and an acknowledgement without news would change nothing.
@@ -397,7 +417,7 @@ impl Flight {
         if self.episode.phase() != Phase::Open {
             return;
         }
-        self.history.get_or_insert_default().episodes += 1;
+        self.history.get_or_insert_default().episodes.count();
         self.enter_recovery();
         self.reduced = true;
         // One reduction per window of data, whether for a mark or a loss (RFC 3168 §6.1.2).

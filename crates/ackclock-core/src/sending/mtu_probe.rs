@@ -46,13 +46,18 @@ impl Flight {
         self.history.get_or_insert_default().mtu_probe = Some(probe);
     }
 
+    /// What DupThresh full segments carry.
+    fn dup_thresh_bytes(&self) -> u64 {
+        u64::from(DUP_THRESH).saturating_mul(u64::from(self.smss))
+    }
+
     /// Whether the loss of a probe of `bytes` would be detected: enough segments follow it within the
     /// congestion window, and no other loss is being repaired.
     pub(crate) fn may_probe_mtu(&self, bytes: u64) -> bool {
         self.episode.is_open()
             && self.scoreboard.lost() == 0
             && self.rto.expiries() == 0
-            && self.control.cwnd() >= bytes + u64::from(DUP_THRESH) * u64::from(self.smss)
+            && self.control.cwnd() >= bytes.saturating_add(self.dup_thresh_bytes())
     }
 
     /// Whether the last probe arrived, once known; returned once.
@@ -103,7 +108,7 @@ impl Flight {
         }
         if (shown || probe.lost) && seen.duplicate {
             // RFC 5681 §3.2 (4), without the preceding reduction: a segment has left the network.
-            let bytes = u64::from(self.smss) * u64::from(self.episode.dup_acks());
+            let bytes = u64::from(self.smss).saturating_mul(u64::from(self.episode.dup_acks()));
             self.episode.limit_transmit(bytes.min(self.scoreboard.pipe()));
         }
         true
@@ -120,7 +125,7 @@ impl Flight {
         let blocks = seen.sack.iter().map(|&(left, right)| (self.una.near(left), self.una.near(right)));
         let beyond = blocks.filter(|&(left, right)| probe.end <= left && right <= self.nxt);
         let bytes: u64 = beyond.map(|(left, right)| right.since(left)).sum();
-        if bytes >= u64::from(DUP_THRESH) * u64::from(self.smss) {
+        if bytes >= self.dup_thresh_bytes() {
             self.resend_mtu_probe(call, LossRule::SackEvidence, probe);
         }
     }

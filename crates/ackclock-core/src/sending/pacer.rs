@@ -20,12 +20,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use ackclock_control::congestion::window_rate;
 use ackclock_control::time::nanos;
 
-use super::{Chosen, Flight};
+use super::{Chosen, Flight, whole_segments};
 use crate::{Instant, TcpConfig};
 
 /// A sender's position on its schedule.
@@ -61,28 +62,27 @@ impl Pacer {
     fn allowance(&self, now: Instant, quantum: u64) -> u64 {
         let (now, even_at) = (now.as_nanos(), self.base(now));
         if even_at > now {
-            quantum.saturating_sub((even_at - now).saturating_mul(self.rate).div_ceil(Self::SECOND_NS))
+            quantum
+                .saturating_sub(even_at.wrapping_sub(now).saturating_mul(self.rate).div_ceil(Self::SECOND_NS))
         } else {
-            quantum.saturating_add((now - even_at).saturating_mul(self.rate) / Self::SECOND_NS)
+            quantum.saturating_add(now.wrapping_sub(even_at).saturating_mul(self.rate) / Self::SECOND_NS)
         }
     }
 
     /// These bytes left.
     #[inline]
     fn charge(&mut self, now: Instant, bytes: u64) {
-        if self.rate == 0 {
-            return;
-        }
-        let work = bytes.min(Self::BYTES_MAX) * Self::SECOND_NS + self.remainder;
-        self.remainder = work % self.rate;
-        self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / self.rate));
+        let Some(rate) = NonZeroU64::new(self.rate) else { return };
+        let work = bytes.min(Self::BYTES_MAX).saturating_mul(Self::SECOND_NS).saturating_add(self.remainder);
+        self.remainder = work % rate;
+        self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / rate));
     }
 
     /// Its timer expired `late` after it was due. A quantum grows at once to what the rate makes of that, and
     /// shrinks by an eighth with each timer that is on time.
     fn on_timer(&mut self, late: Duration) {
         let late_ns = nanos(late).min(Self::LATE_MAX_NS);
-        self.late_ns = late_ns.max(self.late_ns - self.late_ns.div_ceil(8));
+        self.late_ns = late_ns.max(self.late_ns.saturating_sub(self.late_ns.div_ceil(8)));
     }
 
     /// Whether everything sent has taken its time.
@@ -214,14 +214,14 @@ impl Pacing {
         pacer.set_rate(rate);
         let granularity_ns = pacer.late_ns.max(u64::from(self.granularity_ns));
         let per_granularity = rate.saturating_mul(granularity_ns) / Pacer::SECOND_NS;
-        let quantum = per_granularity.max(2 * smss);
+        let quantum = per_granularity.max(smss.saturating_mul(2));
         let allowance = pacer.allowance(now, quantum.saturating_add(per_granularity));
         let wanted = chosen.end.since(chosen.start);
         if wanted <= allowance {
             return Some(chosen);
         }
         if allowance >= smss {
-            return Some(Chosen { end: chosen.start + allowance / smss * smss, ..chosen });
+            return Some(Chosen { end: chosen.start + whole_segments(allowance, smss), ..chosen });
         }
         pacer.is_owed = true;
         self.due = Instant::from_nanos(pacer.even_at.as_nanos().saturating_sub(granularity_ns)).max(now);

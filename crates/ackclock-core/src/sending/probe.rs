@@ -175,7 +175,7 @@ impl Copies {
     fn take(&mut self, (start, until): (Position, Position)) -> bool {
         let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
         let found = self.ends.iter_mut().find(reported);
-        found.map(|(_, copies)| *copies -= 1).is_some()
+        found.map(|(_, copies)| *copies = copies.saturating_sub(1)).is_some()
     }
 }
 

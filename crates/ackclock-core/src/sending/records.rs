@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use ackclock_control::tally::Tally;
+
 use super::scoreboard::{Record, SendMoment};
 use crate::position::Position;
 
@@ -17,8 +19,14 @@ pub(super) struct Records {
     visits: Visits,
 }
 
-/// Capacity more than this many times what is needed is freed when the window has become smaller.
-pub(super) const GIVE_BACK: usize = 4;
+/// Frees capacity that is more than four times what is needed, when the window has become smaller.
+pub(super) fn give_back<T>(deque: &mut VecDeque<T>) {
+    const TIMES: usize = 4;
+    let needed = deque.len();
+    if deque.capacity() > needed.max(TIMES).saturating_mul(TIMES) {
+        deque.shrink_to(needed.saturating_mul(2));
+    }
+}
 
 #[derive(Debug)]
 enum Batch {
@@ -98,14 +106,12 @@ impl Records {
 
     /// Bytes allocated, without the pieces of split batches.
     pub(super) fn bytes(&self) -> usize {
-        self.batches.capacity() * size_of::<Batch>()
+        self.batches.capacity().saturating_mul(size_of::<Batch>())
     }
 
     /// Frees capacity that far more batches once needed.
     pub(super) fn give_back(&mut self) {
-        if self.batches.capacity() > GIVE_BACK * self.batches.len().max(GIVE_BACK) {
-            self.batches.shrink_to(2 * self.batches.len());
-        }
+        give_back(&mut self.batches);
     }
 
     #[inline]
@@ -156,13 +162,13 @@ impl Records {
         until: Position,
         plain: impl Fn(&Record) -> bool,
     ) -> Option<SendMoment> {
-        let mut whole = 0;
+        let mut whole = 0_usize;
         let moment = loop {
             let Batch::Whole(record) = self.batches.get_mut(whole)? else { return None };
             if !plain(record) {
                 return None;
             }
-            whole += usize::from(record.end <= until);
+            whole.grow(usize::from(record.end <= until));
             if until <= record.end {
                 record.start = until;
                 break record.moment;
@@ -196,10 +202,11 @@ impl Records {
 
     /// The next place.
     pub(super) fn after(&self, place: Place) -> Place {
-        if self.batches.get(place.batch).is_some_and(|batch| place.piece + 1 < batch.len()) {
-            Place { piece: place.piece + 1, ..place }
+        let piece = place.piece.saturating_add(1);
+        if self.batches.get(place.batch).is_some_and(|batch| piece < batch.len()) {
+            Place { piece, ..place }
         } else {
-            Place { batch: place.batch + 1, piece: 0 }
+            Place { batch: place.batch.saturating_add(1), piece: 0 }
         }
     }
 
@@ -211,10 +218,10 @@ impl Records {
         let mut piece = place.piece;
         if record.start < start {
             batch.insert(piece, Record { end: start, ..record });
-            piece += 1;
+            piece.count();
         }
         if end < record.end {
-            batch.insert(piece + 1, Record { start: end, ..record });
+            batch.insert(piece.saturating_add(1), Record { start: end, ..record });
         }
         if let Some(middle) = batch.piece_mut(piece) {
             middle.start = start;

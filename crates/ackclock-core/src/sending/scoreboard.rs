@@ -11,9 +11,11 @@ mod losses;
 use std::collections::VecDeque;
 
 use ackclock_control::Instant;
+use ackclock_control::tally::Tally;
 
 pub(super) use self::losses::Marked;
-use super::records::{GIVE_BACK, Records};
+use super::records::{Records, give_back};
+use super::whole_segments;
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
@@ -113,7 +115,7 @@ pub(super) struct AckOutcome {
 impl AckOutcome {
     fn count(&mut self, record: &Record, bytes: u64) {
         let end = record.start + bytes;
-        self.newly_acked += bytes;
+        self.newly_acked.grow(bytes);
         self.retransmission_acked |= record.retransmitted;
         let at = record.moment.at;
         if self.newest_any.as_ref().is_none_or(|(moment, last)| (moment.at, *last) <= (at, end)) {
@@ -159,14 +161,14 @@ impl Scoreboard {
     // Always inlined, for the row "data segment sent" of the counted instructions.
     #[inline(always)]
     pub(super) fn on_sent(&mut self, start: Position, end: Position, segment: u32, moment: SendMoment) {
-        self.outstanding += end.since(start);
+        self.outstanding.grow(end.since(start));
         if let Some(last) = self.records.growing_mut() {
             debug_assert!(last.end == start, "data is sent in order");
             let same = last.moment.is_same(&moment)
                 && last.condition == Condition::Outstanding
                 && !last.retransmitted
                 && last.segment == segment
-                && last.len() % u64::from(segment.max(1)) == 0;
+                && last.len().is_multiple_of(u64::from(segment.max(1)));
             if same && end.since(last.start) <= Self::RECORD_MAX {
                 last.end = end;
                 last.moment = moment;
@@ -194,7 +196,7 @@ impl Scoreboard {
             }
             let bytes = una.min(first.end).since(first.start);
             match first.condition {
-                Condition::Outstanding => self.outstanding -= bytes,
+                Condition::Outstanding => self.outstanding.shrink(bytes),
                 Condition::Lost | Condition::Sacked => {}
             }
             if first.condition != Condition::Sacked {
@@ -229,7 +231,7 @@ impl Scoreboard {
             let is_late = record.end < highest_held;
             record.condition == Condition::Outstanding && !record.retransmitted && !is_late
         })?;
-        self.outstanding -= una.since(prior_una);
+        self.outstanding.shrink(una.since(prior_una));
         self.forget_order_before(una);
         Some(moment)
     }
@@ -249,12 +251,11 @@ impl Scoreboard {
     /// The peer holds `start..end`, which lies in what is outstanding.
     pub(super) fn on_sack(&mut self, start: Position, end: Position, outcome: &mut AckOutcome) {
         let mut gaps = [None; 8];
-        let mut found = 0;
+        let mut slots = gaps.iter_mut();
         self.sacked.for_each_gap(start, end, |from, until| {
-            if let Some(slot) = gaps.get_mut(found) {
+            if let Some(slot) = slots.next() {
                 *slot = Some((from, until));
             }
-            found += 1;
         });
         // A block rarely bridges more than one gap. If one bridges many, the rest waits for the next block.
         for (from, until) in gaps.into_iter().flatten() {
@@ -280,14 +281,14 @@ impl Scoreboard {
             place = self.records.isolate(place, start, end);
             if let Some(record) = self.records.get_mut(place) {
                 match record.condition {
-                    Condition::Outstanding => self.outstanding -= record.len(),
+                    Condition::Outstanding => self.outstanding.shrink(record.len()),
                     Condition::Lost => self.lost.remove(start, end),
                     Condition::Sacked => {}
                 }
                 record.condition = Condition::Sacked;
                 outcome.reordered |= !record.retransmitted && end < self.highest_held;
                 outcome.count(record, record.len());
-                outcome.newly_sacked += record.len();
+                outcome.newly_sacked.grow(record.len());
             }
             self.highest_held = self.highest_held.max(end);
             self.sacked.insert(start, end);
@@ -316,7 +317,7 @@ impl Scoreboard {
             if let Some(record) = self.records.get_mut(place) {
                 if record.condition == Condition::Lost {
                     record.condition = Condition::Outstanding;
-                    self.outstanding += record.len();
+                    self.outstanding.grow(record.len());
                 }
                 record.moment = moment;
                 record.retransmitted = true;
@@ -343,7 +344,7 @@ impl Scoreboard {
         self.records.for_each_mut(|record| {
             if record.condition == Condition::Sacked {
                 record.condition = Condition::Outstanding;
-                *outstanding += record.len();
+                outstanding.grow(record.len());
             }
         });
         self.sacked.clear();
@@ -396,9 +397,7 @@ impl Scoreboard {
         self.judged = Position::default();
         // The window has been smaller for long: frees what much larger ones needed.
         self.records.give_back();
-        if self.order.capacity() > GIVE_BACK * self.order.len().max(GIVE_BACK) {
-            self.order.shrink_to(2 * self.order.len());
-        }
+        give_back(&mut self.order);
     }
 
     /// Frees all memory when nothing is outstanding.
@@ -416,18 +415,21 @@ impl Scoreboard {
     /// pieces of split records are not counted one by one, and their deques may have capacity for twice as
     /// many.
     pub(super) fn bytes(&self, smss: u32) -> usize {
-        let ranges = RangeSet::bytes_of(self.sacked.len()) + RangeSet::bytes_of(self.lost.len());
-        let order = self.order.capacity() * size_of::<(Instant, Position, Position)>();
+        let ranges =
+            [&self.sacked, &self.lost].into_iter().map(|set| RangeSet::bytes_of(set.len())).sum::<usize>();
+        let order = self.order.capacity().saturating_mul(size_of::<(Instant, Position, Position)>());
+        let kept = self.records.bytes().saturating_add(order);
         if ranges == 0 {
             // Records are only split around such a range.
-            return self.records.bytes() + order;
+            return kept;
         }
         let outstanding = match (self.records.front(), self.records.back()) {
             (Some(first), Some(last)) => last.end.index_from(first.start),
             _ => 0,
         };
-        let pieces = outstanding / usize::try_from(smss.max(1)).unwrap_or(usize::MAX);
-        self.records.bytes() + 2 * pieces * size_of::<Record>() + order + ranges
+        let pieces = outstanding.checked_div(smss as usize).unwrap_or(outstanding);
+        kept.saturating_add(pieces.saturating_mul(2).saturating_mul(size_of::<Record>()))
+            .saturating_add(ranges)
     }
 
     /// Records visited so far.
@@ -444,29 +446,31 @@ impl Scoreboard {
     pub(super) fn is_checked_at(&self, una: Position, nxt: Position) -> bool {
         // As many records as segments, if all batches are split.
         let segment = self.records.front().map_or(1, |record| record.segment.max(1));
-        let share = nxt.since(una) / u64::from(segment) / CHECKED_EACH_CALL as u64;
+        let segments = nxt.since(una).checked_div(u64::from(segment)).unwrap_or(0);
+        let share = segments / CHECKED_EACH_CALL;
         let origin = Position::default();
         let moved =
             [una.since(origin), nxt.since(origin), self.outstanding, self.sacked.bytes(), self.lost.bytes()];
         let mixed =
             moved.into_iter().fold(0, |sum: u64, one| (sum ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        share == 0 || (mixed >> 32) % share == 0
+        share == 0 || (mixed >> 32).is_multiple_of(share)
     }
 
     /// Checks that the sums agree with the records.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_invariants(&self) {
-        let (mut outstanding, mut lost, mut sacked) = (0, 0, 0);
+        let (mut outstanding, mut lost, mut sacked) = (0_u64, 0_u64, 0_u64);
         let mut before: Option<&Record> = None;
         for record in self.records.iter() {
             assert!(record.start < record.end, "no record is empty");
             assert!(before.is_none_or(|before| before.end == record.start), "records are contiguous");
             before = Some(record);
-            *match record.condition {
+            let sum = match record.condition {
                 Condition::Outstanding => &mut outstanding,
                 Condition::Lost => &mut lost,
                 Condition::Sacked => &mut sacked,
-            } += record.len();
+            };
+            sum.grow(record.len());
         }
         assert_eq!(self.outstanding, outstanding, "pipe");
         assert_eq!(self.lost.bytes(), lost, "lost");
@@ -476,19 +480,19 @@ impl Scoreboard {
 
 /// Records that a check visits per call on average, if there are more.
 #[cfg(debug_assertions)]
-pub(super) const CHECKED_EACH_CALL: usize = 64;
+pub(super) const CHECKED_EACH_CALL: u64 = 64;
 
 /// The part of `from..until` within `record`, cut inward to the edges of the segments in which it was sent.
 fn inner_edges(record: &Record, from: Position, until: Position) -> (Position, Position) {
     let segment = u64::from(record.segment);
     let start = match from.since(record.start) {
         0 => record.start,
-        inside => record.start + inside.div_ceil(segment) * segment,
+        inside => record.start + inside.checked_next_multiple_of(segment).unwrap_or(inside),
     };
     let end = if until >= record.end {
         record.end
     } else {
-        record.start + until.since(record.start) / segment * segment
+        record.start + whole_segments(until.since(record.start), segment)
     };
     (start.min(record.end), end)
 }

@@ -3,7 +3,7 @@
 use ackclock_control::congestion::Sent;
 
 use super::policy::Policy;
-use super::{Call, Flight};
+use super::{Call, Flight, whole_segments};
 use crate::Instant;
 use crate::position::Position;
 use crate::trace::{SendReason, WindowCause};
@@ -95,7 +95,7 @@ impl Flight {
             self.delivery.note_cwnd_limited(self.nxt);
             return None;
         }
-        let most = offer.burst_max.min(room.max(smss) / smss * smss);
+        let most = offer.burst_max.min(whole_segments(room.max(smss), smss));
         let (start, end) = self.scoreboard.next_lost(most)?;
         // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
         let is_lone_fin = start >= offer.data_end;

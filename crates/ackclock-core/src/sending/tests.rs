@@ -147,7 +147,7 @@ fn check_of_a_long_flight_costs_each_call_the_same() {
     use super::scoreboard::CHECKED_EACH_CALL;
 
     let mut sender = Sender::new(TcpConfig::default());
-    let (mut calls, mut looked_at) = (0, 0);
+    let (mut calls, mut looked_at) = (0, 0_u64);
     for outstanding in 1..=20_000 {
         sender.wait(1).send(1);
         let flight = &sender.flight;

@@ -1,5 +1,6 @@
 //! Input: frames for the stack, and messages for the link itself.
 
+use ackclock_control::tally::Tally;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ impl Link {
     /// Takes a frame. Returns the IP packet in it if that is for the stack.
     pub fn handle_frame<'a>(&mut self, now: Instant, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(frame) = Frame::parse(bytes) else {
-            self.counters.malformed += 1;
+            self.counters.malformed.count();
             return None;
         };
         if frame.src == self.mac {
-            self.counters.own += 1;
+            self.counters.own.count();
             return None;
         }
         let for_us = frame.dst == self.mac || frame.dst.is_group();
         if !for_us && !self.any_station {
-            self.counters.other_station += 1;
+            self.counters.other_station.count();
             return None;
         }
         match frame.ether_type {
@@ -36,7 +37,7 @@ impl Link {
                 None
             }
             _ => {
-                self.counters.other_protocol += 1;
+                self.counters.other_protocol.count();
                 None
             }
         }
@@ -45,7 +46,7 @@ impl Link {
     fn packet<'a>(&mut self, now: Instant, frame: &Frame<'a>) -> Option<&'a [u8]> {
         let is_v4 = frame.ether_type == EtherType::IPV4;
         let Some((_, dst)) = addresses_of(frame.payload).filter(|(_, dst)| dst.is_ipv4() == is_v4) else {
-            self.counters.malformed += 1;
+            self.counters.malformed.count();
             return None;
         };
         if !is_v4 && Nd::is_in(frame.payload) {
@@ -58,23 +59,23 @@ impl Link {
         if !is_v4 && Query::is_in(frame.payload) {
             match Query::parse(frame.payload) {
                 Ok(query) => self.memberships.asked(now, &query, &mut self.random),
-                Err(_) => self.counters.malformed += 1,
+                Err(_) => self.counters.malformed.count(),
             }
             return None;
         }
         // RFC 1122 §3.3.6: a packet for one host in a broadcast frame is discarded.
         if frame.dst.is_group() && self.group(dst).is_none() {
-            self.counters.unicast_in_group_frame += 1;
+            self.counters.unicast_in_group_frame.count();
             return None;
         }
-        self.counters.delivered += 1;
+        self.counters.delivered.count();
         Some(frame.payload)
     }
 
     /// RFC 826, "Packet Reception", and RFC 5227 §2.1.1, §2.4.
     fn arp(&mut self, now: Instant, bytes: &[u8]) {
         let Some(arp) = Arp::parse(bytes).filter(|arp| arp.sender_mac != self.mac) else {
-            self.counters.malformed += 1;
+            self.counters.malformed.count();
             return;
         };
         let (sender, target) = (IpAddr::V4(arp.sender), IpAddr::V4(arp.target));
@@ -105,7 +106,7 @@ impl Link {
 
     fn neighbour_discovery(&mut self, now: Instant, frame: &Frame<'_>) {
         let Ok(message) = Nd::parse(frame.payload) else {
-            self.counters.malformed += 1;
+            self.counters.malformed.count();
             return;
         };
         match message {
@@ -124,7 +125,7 @@ impl Link {
             }
             Nd::Router(told) if self.autoconfigure => self.router(now, &told),
             Nd::Router(_) | Nd::Ignored => {}
-            Nd::Redirect => self.counters.redirects += 1,
+            Nd::Redirect => self.counters.redirects.count(),
         }
     }
 
@@ -182,7 +183,7 @@ impl Link {
     }
 
     fn conflict(&mut self, now: Instant, addr: IpAddr, by: MacAddr) {
-        self.counters.conflicts += 1;
+        self.counters.conflicts.count();
         self.addresses.conflict(now, addr, by);
     }
 }

@@ -2,6 +2,7 @@
 
 mod input;
 
+use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -117,7 +118,7 @@ impl Link {
     pub fn send_packet(&mut self, now: Instant, packet: &TxPacket<'_>, next_hop: Option<IpAddr>) -> Sending {
         let Some((src, dst)) = addresses_of(packet.header) else { return Sending::Refused(Refusal::NotIp) };
         if self.addresses.is_own(src) && !self.addresses.is_usable(src) {
-            self.counters.source_not_usable += 1;
+            self.counters.source_not_usable.count();
             return Sending::Refused(Refusal::SourceNotUsable);
         }
         let ether_type = if dst.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
@@ -125,7 +126,7 @@ impl Link {
             return Sending::Frame(frame::header(group, self.mac, ether_type));
         }
         let Some(next_hop) = next_hop.or_else(|| self.next_hop(dst)) else {
-            self.counters.no_route += 1;
+            self.counters.no_route.count();
             return Sending::Refused(Refusal::NoRoute);
         };
         match self.neighbours.resolve(now, next_hop) {
@@ -361,7 +362,7 @@ impl Link {
         if self.messages.len() < self.messages_max {
             self.messages.push_back(Message { dst, ether_type, bytes });
         } else {
-            self.counters.messages_dropped += 1;
+            self.counters.messages_dropped.count();
         }
     }
 }

@@ -5,14 +5,17 @@
 mod common;
 mod control;
 mod device;
+mod foreign;
 mod inspect;
+mod target;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -20,6 +23,8 @@ pub(crate) use self::common::{Common, ImpairArgs, ObserveArgs, TcpArgs};
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
 pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
 pub(crate) use self::inspect::{SsArgs, TopArgs, TraceArgs, TraceCommand};
+use self::target::port;
+pub(crate) use self::target::{Target, is_loopback, scoped};
 use crate::units;
 
 /// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
@@ -27,7 +32,7 @@ use crate::units;
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
 /// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or SIGTERM ended
-/// send or recv.
+/// send or recv; 141: the reader of stdout left.
 #[derive(Debug, Parser)]
 #[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -164,11 +169,13 @@ pub(crate) struct BenchServerArgs {
 /// Runs a measurement.
 #[derive(Args, Debug)]
 pub(crate) struct BenchClientArgs {
-    /// The server's name or address
+    /// The server's name or address, also as HOST:PORT
     pub(crate) host: String,
-    /// Its port
-    #[arg(default_value = BENCH_PORT)]
-    pub(crate) port: String,
+    /// Its port [default: 5201]
+    pub(crate) port: Option<String>,
+    /// Try again every second until the server listens
+    #[arg(long)]
+    pub(crate) retry: bool,
     /// How long to run [default: 10, or until --bytes have moved]
     #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
     pub(crate) time: Option<Duration>,
@@ -208,6 +215,9 @@ pub(crate) struct DemoArgs {
     /// Use the cable of memory even where TUN devices are available
     #[arg(long, conflicts_with = "device")]
     pub(crate) memory: bool,
+    /// Open a control socket of host A here for ss, top and trace, to this user alone
+    #[arg(long = "control", value_name = "PATH")]
+    pub(crate) control_socket: Option<PathBuf>,
     /// Print the table as JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -266,7 +276,8 @@ pub(crate) struct CompletionsArgs {
 /// The peer.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The peer's name or address and its port; when listening, the local address (default: all) and the port
+    /// The peer's name or address and its port, a number or a service, also as HOST:PORT; when listening, the local
+    /// address (default: all) and the port
     #[arg(value_names = ["HOST", "PORT"], num_args = 0..=2)]
     words: Vec<String>,
     /// Local port
@@ -278,6 +289,9 @@ pub(crate) struct Place {
     /// Give up after this long without a connection or without data
     #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) wait: Option<Duration>,
+    /// Try again every second until a program listens at the peer, or -w is over
+    #[arg(long)]
+    pub(crate) retry: bool,
     /// Accept addresses only; do not resolve names
     #[arg(short = 'n')]
     pub(crate) numeric: bool,
@@ -305,39 +319,6 @@ pub(crate) struct MoveArgs {
     /// Compare BLAKE3 hashes of the data sent and received (with nc as the peer: print this end's)
     #[arg(long)]
     pub(crate) verify: bool,
-}
-
-/// Where a connection comes from or goes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    Connect { host: String, port: u16, local_port: u16 },
-    Listen { host: Option<String>, port: u16 },
-}
-
-impl Place {
-    /// What the words on the command line mean.
-    fn target(&self, listen: bool) -> Result<Target, clap::Error> {
-        let local_port = self.local_port.as_deref().map(port).transpose()?;
-        match (self.words.as_slice(), listen, local_port) {
-            ([], true, Some(port)) => Ok(Target::Listen { host: None, port }),
-            ([word], true, None) => Ok(Target::Listen { host: None, port: port(word)? }),
-            ([host], true, Some(port)) => Ok(Target::Listen { host: Some(host.clone()), port }),
-            ([host, word], true, None) => Ok(Target::Listen { host: Some(host.clone()), port: port(word)? }),
-            ([_, _], true, Some(_)) => {
-                Err(usage(ErrorKind::ArgumentConflict, "PORT is given twice: as an argument and with -p"))
-            }
-            (_, true, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT to listen on is missing")),
-            ([host, word], false, local_port) => Ok(Target::Connect {
-                host: host.clone(),
-                port: port(word)?,
-                local_port: local_port.unwrap_or(0),
-            }),
-            ([_], false, _) => Err(usage(ErrorKind::MissingRequiredArgument, "PORT is missing after HOST")),
-            (_, false, _) => {
-                Err(usage(ErrorKind::MissingRequiredArgument, "HOST and PORT are missing, or -l PORT"))
-            }
-        }
-    }
 }
 
 /// A command line that has been understood.
@@ -388,7 +369,29 @@ impl Invocation {
 
 /// Understands a command line, the program's name first.
 pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
-    let cli = Cli::try_parse_from(words)?;
+    let cli = Cli::try_parse_from(words).map_err(foreign::explain)?;
+    let usage = usage_of(words);
+    understood(cli, words).map_err(|mut error| {
+        if let Some(usage) = usage {
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+        }
+        error
+    })
+}
+
+/// The usage of the subcommand that the words name, of the innermost one.
+fn usage_of(words: &[OsString]) -> Option<StyledStr> {
+    let mut command = Cli::command();
+    command.build();
+    let mut inner = &command;
+    for word in words.iter().skip(1) {
+        let Some(below) = word.to_str().and_then(|word| inner.find_subcommand(word)) else { break };
+        inner = below;
+    }
+    (inner.get_name() != command.get_name()).then(|| inner.clone().render_usage())
+}
+
+fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
     let Some(command) = cli.command else {
         let target = cli.bare.pipe.place.target(cli.bare.listen);
         // A word that is not a host may be a misspelt subcommand; clap then suggests one.
@@ -417,7 +420,8 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
             Invocation::BenchServer(args, target)
         }
         Command::Bench(BenchRole::Client(args)) => {
-            let target = Target::Connect { host: args.host.clone(), port: port(&args.port)?, local_port: 0 };
+            let words = [Some(args.host.clone()), args.port.clone()].into_iter().flatten().collect();
+            let target = bench_target(words)?;
             Invocation::BenchClient(args, target)
         }
         Command::Demo(args) => Invocation::Demo(args),
@@ -431,9 +435,22 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
     })
 }
 
+/// The server of a measurement, on iperf3's port unless another is named.
+fn bench_target(mut words: Vec<String>) -> Result<Target, clap::Error> {
+    if let [word] = words.as_slice()
+        && target::joined(word).is_none()
+    {
+        words.push(BENCH_PORT.to_owned());
+    }
+    Place { words, ..Place::default() }.target(false)
+}
+
 impl FileArgs {
     fn target(&self) -> Result<Target, clap::Error> {
-        let no_host = self.place.words.len() < 2;
+        let no_host = match self.place.words.as_slice() {
+            [word] => target::joined(word).is_none(),
+            words => words.is_empty(),
+        };
         self.place.target(self.listen || no_host)
     }
 }
@@ -449,16 +466,6 @@ fn misspelt(words: &[OsString]) -> Option<clap::Error> {
     let error = Subcommands::try_parse_from(words).err()?;
     let suggests = error.get(clap::error::ContextKind::SuggestedSubcommand).is_some();
     (error.kind() == ErrorKind::InvalidSubcommand && suggests).then_some(error)
-}
-
-fn port(word: &str) -> Result<u16, clap::Error> {
-    let number = word.parse().ok().filter(|&port| port > 0);
-    number.ok_or_else(|| {
-        usage(
-            ErrorKind::ValueValidation,
-            &format!("{word:?} is not a port: a port is a number from 1 to 65535"),
-        )
-    })
 }
 
 fn streams(word: &str) -> Result<u16, String> {

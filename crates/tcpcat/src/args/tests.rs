@@ -43,6 +43,86 @@ fn listening_takes_its_port_as_a_word_or_by_p() {
 }
 
 #[test]
+fn a_port_is_a_number_or_a_service_behind_the_host_or_in_one_word_with_it() {
+    let connect = |host: &str| Target::Connect { host: host.to_owned(), port: 80, local_port: 0 };
+    assert_eq!(pipe("10.0.0.1:80").1, connect("10.0.0.1"));
+    assert_eq!(pipe("[fe80::1%eth0]:80").1, connect("fe80::1%eth0"));
+    assert_eq!(pipe("10.0.0.1 http").1, connect("10.0.0.1"));
+    assert_eq!(pipe("example.org:http").1, connect("example.org"));
+    assert_eq!(pipe("-l 10.0.0.2:80").1, Target::Listen { host: Some("10.0.0.2".to_owned()), port: 80 });
+    match invocation("send in 10.0.0.1:80") {
+        Ok(Invocation::Send(_, target)) => assert_eq!(target, connect("10.0.0.1")),
+        other => panic!("{other:?}"),
+    }
+    for (line, port) in [("10.0.0.1", 5201), ("10.0.0.1:80", 80), ("10.0.0.1 80", 80)] {
+        match invocation(&format!("bench client {line}")) {
+            Ok(Invocation::BenchClient(_, Target::Connect { host, port: found, .. })) => {
+                assert_eq!((host.as_str(), found), ("10.0.0.1", port), "{line}");
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    assert!(error("10.0.0.1 no-such-service").contains("/etc/services"));
+    for line in ["10.0.0.1:0", "10.0.0.1 65536", "10.0.0.1:65536"] {
+        assert!(error(line).contains("from 1 to 65535"), "{line}");
+    }
+}
+
+#[test]
+fn a_port_given_twice_is_refused() {
+    for line in ["-l -p 7000 7001", "-l 7000 -p 7001", "-l 10.0.0.2:7000 -p 7001", "10.0.0.1:80 81"] {
+        assert!(error(line).contains("PORT is given twice"), "{line}: {}", error(line));
+    }
+}
+
+#[test]
+fn an_address_that_no_host_can_have_is_refused() {
+    for (addr, says) in [
+        ("10.9.0.0/24", "is the network 10.9.0.0/24 itself"),
+        ("10.9.0.255/24", "reaches all hosts of 10.9.0.0/24"),
+        ("fd00::/64", "is the network fd00::/64 itself"),
+        ("10.9.0.2", "write 10.9.0.2/24"),
+    ] {
+        let words = error(&format!("10.0.0.1 80 --addr {addr}"));
+        assert!(words.contains(says), "{addr}: {words}");
+    }
+    for addr in ["10.9.0.0/31", "10.9.0.1/31", "10.9.0.0/32", "fd00::/127", "10.9.1.0/23"] {
+        pipe(&format!("10.0.0.1 80 --addr {addr}"));
+    }
+}
+
+#[test]
+fn flags_of_other_programs_are_answered_with_what_does_the_same_here() {
+    for (line, says) in [
+        ("-u 10.0.0.1 80", "nc -u"),
+        ("-lu 80", "nc -u"),
+        ("-e /bin/sh 10.0.0.1 80", "mkfifo"),
+        ("-i 1 10.0.0.1 80", "--stats=SECS"),
+        ("connect -u 10.0.0.1 80", "nc -u"),
+    ] {
+        let words = error(line);
+        assert!(words.contains(says) && !words.contains("as a value"), "{line}: {words}");
+        assert!(words.contains("Usage: tcpcat"), "{line}: {words}");
+    }
+}
+
+#[test]
+fn an_error_shows_the_usage_of_its_subcommand() {
+    for (line, usage) in [
+        ("send", "Usage: tcpcat send [OPTIONS] FILE HOST PORT"),
+        ("send file 10.0.0.1", "Usage: tcpcat send [OPTIONS] FILE HOST PORT"),
+        ("connect 10.0.0.1", "Usage: tcpcat connect [OPTIONS] HOST PORT"),
+        ("listen", "Usage: tcpcat listen [OPTIONS] [HOST] PORT"),
+        ("bench client", "Usage: tcpcat bench client"),
+        ("bench client 10.0.0.1 0", "Usage: tcpcat bench client"),
+        ("bench server 0", "Usage: tcpcat bench server"),
+        ("trace dump", "Usage: tcpcat trace dump"),
+    ] {
+        assert!(error(line).contains(usage), "{line}: {}", error(line));
+    }
+}
+
+#[test]
 fn a_file_without_host_is_waited_for() {
     for line in ["recv out 7000", "recv out -l 7000", "recv -l -p 7000 out"] {
         match invocation(line) {
@@ -184,5 +264,17 @@ fn names_that_there_are_not_list_those_that_there_are() {
         let error = invocation(line).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
         assert!(error.to_string().contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn commands_of_the_documents_parse() {
+    let commands = ackclock_tests::documents::commands("tcpcat");
+    assert!(commands.len() > 20, "{}", commands.len());
+    for (place, words) in commands {
+        match invocation(&words.join(" ")) {
+            Err(error) if error.use_stderr() => panic!("{place}: {error}"),
+            _ => {}
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! `tcpcat demo`: two hosts in user space and the kernel's TCP, in a private network, moving data with and without loss.
+//! `tcpcat demo`: two hosts in user space and the kernel's TCP exchange data in a private network, with and
+//! without loss.
 //!
-//! Nothing outside the process is touched: its network namespace ends with it. Where none can be had and no device was
-//! asked for, the two hosts are joined by a cable of memory, and the kernel has no part.
+//! It changes nothing outside the process: its network namespace ends with it. Without a namespace and
+//! without a requested device, a cable of memory joins the two hosts, and the kernel takes no part.
 
 mod network;
 mod table;
@@ -16,8 +17,9 @@ use self::table::{Row, Table};
 use self::transfer::Route;
 use crate::args::DemoArgs;
 use crate::exit::{Exit, Failure};
+use crate::json;
 
-/// Enters the private network if there can be one. Must be called before the process has threads.
+/// Enters the private network if that is possible. Call it before the process has threads.
 pub(crate) fn prepare(args: &DemoArgs) -> Ground {
     if args.memory {
         Ground::memory("--memory asks for it")
@@ -33,16 +35,12 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
     if let (Ground::Memory { why }, Some(_)) = (&ground, args.device) {
         let failure =
             Failure::new(Exit::Device, format!("the demonstration cannot make its private network: {why}"));
-        say!("tcpcat: {}", failure.remedy("run it as root, or without --device to use memory"));
-        return Exit::Device;
+        return json::fail(&failure.remedy("run it as root, or without --device to use memory"), args.json);
     }
     say!("{ground}");
     let trace = match args.trace.as_deref().map(Trace::begin).transpose() {
         Ok(trace) => trace,
-        Err(failure) => {
-            say!("tcpcat: {failure}");
-            return failure.exit();
-        }
+        Err(failure) => return json::fail(&failure, args.json),
     };
     let rounds = rounds(&args, ground, &table, trace.as_ref()).await;
     if let Some(trace) = &trace {
@@ -57,10 +55,7 @@ pub(crate) async fn run(args: DemoArgs, ground: Option<Ground>) -> Exit {
             }
             failed.unwrap_or(Exit::Done)
         }
-        Err(failure) => {
-            say!("tcpcat: {failure}");
-            failure.exit()
-        }
+        Err(failure) => json::fail(&failure, args.json),
     }
 }
 
@@ -73,14 +68,15 @@ async fn rounds(
     let mut rows = Vec::new();
     let losses = if args.loss > 0.0 { vec![0.0, args.loss] } else { vec![0.0] };
     let mut ground = ground;
+    let control = args.control_socket.as_deref();
     for loss in losses {
-        let hosts = match Hosts::build(&ground, loss, trace).await {
+        let hosts = match Hosts::build(&ground, loss, trace, control).await {
             Ok(hosts) => hosts,
-            // Devices that cannot be had after all: the same over memory.
+            // The devices are not available after all: use memory instead.
             Err(failure) if rows.is_empty() && !ground.is_memory() && args.device.is_none() => {
                 ground = Ground::memory(&failure.to_string());
                 say!("{ground}");
-                Hosts::build(&ground, loss, trace).await?
+                Hosts::build(&ground, loss, trace, control).await?
             }
             Err(failure) => return Err(failure),
         };
@@ -99,5 +95,5 @@ async fn rounds(
     Ok(rows)
 }
 
-/// The longest that a transfer may take to end after its time.
+/// The longest that a transfer may take to finish after its time.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(30);

@@ -12,14 +12,7 @@ use crate::observe::stats_words;
 pub(crate) fn run(args: &SsArgs) -> Exit {
     match list(args) {
         Ok(()) => Exit::Done,
-        Err(failure) => {
-            say!("tcpcat: {failure}");
-            if args.json {
-                let error = json!({ "exit": failure.exit().code(), "message": failure.message() });
-                show!("{}", json!({ "schema": 1, "error": error }));
-            }
-            failure.exit()
-        }
+        Err(failure) => crate::json::fail(&failure, args.json),
     }
 }
 
@@ -31,7 +24,7 @@ fn list(args: &SsArgs) -> Result<(), Failure> {
         let all = answer["connections"].take();
         let kept =
             all.as_array().into_iter().flatten().filter(|seen| takes(&filter, seen)).collect::<Vec<_>>();
-        show!("{}", json!({ "schema": 1, "connections": kept, "left_out": answer["left_out"] }));
+        crate::json::show(json!({ "connections": kept, "left_out": answer["left_out"] }));
         return Ok(());
     }
     let look = Look::take(&mut client)?;

@@ -1,4 +1,4 @@
-//! The `--json` report: start, intervals and end, as iperf3 divides it.
+//! The `--json` report: start, intervals and end, divided as iperf3 does.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Look, stats};
 use crate::exit::{Exit, Failure};
+use crate::json::SCHEMA;
 use crate::net::Stream;
 use crate::session::{Meter, Outcome};
 use crate::units::bits_per_second;
@@ -14,12 +15,13 @@ use crate::units::bits_per_second;
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
+    schema: u32,
     pub(super) start: Start,
     pub(super) intervals: Vec<Interval>,
     pub(super) end: Option<End>,
 }
 
-/// What was known at the beginning, and each connection when it was made.
+/// What was known at the beginning, and each connection as it opened.
 #[derive(Debug, Serialize)]
 pub(super) struct Start {
     version: &'static str,
@@ -58,7 +60,7 @@ pub(super) struct Interval {
     streams: Vec<StreamReport>,
 }
 
-/// What was true at the end.
+/// The results at the end.
 #[derive(Debug, Serialize)]
 pub(super) struct End {
     seconds: f64,
@@ -70,6 +72,7 @@ pub(super) struct End {
     blake3: Option<String>,
     streams: Vec<StreamReport>,
     exit_code: u8,
+    error_kind: Option<&'static str>,
     error: Option<String>,
 }
 
@@ -105,7 +108,7 @@ pub(super) struct StreamReport {
     pacing_rate_bps: Option<u64>,
 }
 
-/// What came of the estimation at the start.
+/// The result of the estimation at the start.
 #[derive(Debug, Serialize)]
 struct StartUpReport {
     bandwidth_bps: u64,
@@ -117,7 +120,7 @@ impl Report {
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let version = env!("CARGO_PKG_VERSION");
         let start = Start { version, mode, device: device.to_owned(), timestamp, connected: Vec::new() };
-        Self { start, intervals: Vec::new(), end: None }
+        Self { schema: SCHEMA, start, intervals: Vec::new(), end: None }
     }
 
     /// Prints the report where it does not mix with data.
@@ -179,6 +182,7 @@ impl End {
             blake3: outcome.and_then(|outcome| outcome.blake3).map(|hash| hash.to_string()),
             streams,
             exit_code: exit.code(),
+            error_kind: exit.kind(),
             error: result.as_ref().err().map(ToString::to_string),
         }
     }
@@ -194,6 +198,7 @@ impl End {
             blake3: None,
             streams: Vec::new(),
             exit_code: failure.exit().code(),
+            error_kind: failure.exit().kind(),
             error: Some(failure.to_string()),
         }
     }

@@ -219,3 +219,32 @@ fn top_draws_a_running_transfer_on_a_terminal_and_leaves_it_as_it_was() {
         assert!(!left.contains("tcpcat top"), "{left}");
     }
 }
+
+#[test]
+fn top_leaves_the_terminal_as_it_was_after_sigterm_and_after_a_panic() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (socket, pid) = (scratch.path("control"), scratch.path("pid"));
+    let _transfer = Transfer::start(&netns, &socket);
+    let top = format!("{TCPCAT} top --interval 60 --control {}", socket.display());
+    // `stty` tells whether the terminal echoes and edits lines again.
+    let after = |start: &str| format!("echo before; {start}; echo \"ended with $?\"; stty -a; cat");
+    let is_restored = |left: &str, code: u8| {
+        assert!(left.starts_with("before\n") && left.contains(&format!("ended with {code}\n")), "{left}");
+        assert!(!left.contains("WAITS FOR"), "the frame is still there: {left}");
+        let modes: Vec<&str> = left.split([' ', ';', '\n']).collect();
+        assert!(modes.contains(&"icanon") && modes.contains(&"echo"), "{left}");
+    };
+
+    let terminal = Tmux::start(&after(&format!("sh -c 'echo $$ > {}; exec {top}'", pid.display())));
+    terminal.await_screen("a frame", |screen| screen.contains("WAITS FOR"));
+    let id = fs::read_to_string(&pid).unwrap();
+    assert!(Command::new("kill").arg(id.trim()).status().unwrap().success());
+    let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
+    is_restored(&left, 143);
+
+    let terminal = Tmux::start(&after(&format!("{top} --panic")));
+    let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
+    is_restored(&left, 101);
+    assert!(left.contains("asked to panic"), "{left}");
+}

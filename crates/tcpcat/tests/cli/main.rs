@@ -2,9 +2,11 @@
 
 mod common;
 mod control;
+mod cuts;
 mod devices;
 mod failures;
 mod killed;
 mod parts;
+mod recordings;
 mod traces;
 mod transfers;

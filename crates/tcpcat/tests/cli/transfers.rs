@@ -252,9 +252,9 @@ fn the_demo_verifies_each_row() {
     let Some(netns) = Netns::new() else { return };
     let output = netns.tcpcat("demo --bytes 2M --json");
     said(&output, 0);
-    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    let table: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["transfers"].as_array().unwrap();
+    assert_eq!((&table["schema"], rows.len()), (&1.into(), 6));
     for row in rows {
         assert_eq!((&row["verified"], &row["bytes"]), (&true.into(), &(2 << 20).into()), "{row}");
         assert_eq!(row["controller"], "cubic", "{row}");

@@ -107,7 +107,7 @@ impl Evidence<'_> {
             rule: LossRule::DuplicateAcks,
             marked,
             answer: LossAnswer::Episode { cause: LossCause::DuplicateAcks, bytes_lost: marked.bytes },
-            left_network: Some(u64::from(duplicates) * self.smss),
+            left_network: Some(u64::from(duplicates).saturating_mul(self.smss)),
         })
     }
 

@@ -39,7 +39,7 @@ fn on_ack_without_loss(evidence: &mut Evidence<'_>) -> Option<LossFound> {
         return evidence.fast_retransmit(DUP_THRESH);
     }
     // RFC 3042 §2: FlightSize stays within cwnd + 2*SMSS. RFC 5681 §3.2 (1): cwnd does not change.
-    let bytes = evidence.smss * u64::from(dup_acks.min(LIMITED_TRANSMIT));
+    let bytes = evidence.smss.saturating_mul(u64::from(dup_acks.min(LIMITED_TRANSMIT)));
     evidence.episode.limit_transmit(bytes.min(evidence.scoreboard.pipe()));
     None
 }
@@ -64,5 +64,5 @@ fn on_partial_ack(evidence: &mut Evidence<'_>) -> LossFound {
 fn points_at_new_loss(evidence: &Evidence<'_>) -> bool {
     let smss = evidence.smss;
     evidence.una > evidence.episode.recover()
-        || evidence.cwnd > smss && u64::from(evidence.episode.last_advance()) <= 4 * smss
+        || evidence.cwnd > smss && u64::from(evidence.episode.last_advance()) <= smss.saturating_mul(4)
 }

@@ -13,6 +13,8 @@
 //! during it, one segment may leave for it, however much was found. The flight forces the first
 //! retransmission, as in every policy.
 
+use ackclock_control::tally::Tally;
+
 use super::Progress;
 use crate::position::Position;
 
@@ -46,17 +48,17 @@ impl Prr {
             self.allowance = self.allowance.max(smss);
             return;
         }
-        self.delivered += delivered;
+        self.delivered.grow(delivered);
         self.allowance = if in_flight > ssthresh {
             // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
-            let target = u128::from(self.delivered) * u128::from(ssthresh);
+            let target = u128::from(self.delivered).saturating_mul(u128::from(ssthresh));
             let target = target.div_ceil(u128::from(self.recover_fs));
             u64::try_from(target).unwrap_or(u64::MAX).saturating_sub(self.out)
         } else {
             // sndcnt = MAX(prr_delivered - prr_out, DeliveredData), one SMSS more after a SafeACK, at most up
             // to ssthresh
             let conserved = self.delivered.saturating_sub(self.out).max(delivered);
-            (conserved + if safe { smss } else { 0 }).min(ssthresh - in_flight)
+            conserved.saturating_add(if safe { smss } else { 0 }).min(ssthresh.saturating_sub(in_flight))
         };
         if self.out == 0 {
             self.allowance = self.allowance.max(smss);
@@ -64,7 +66,7 @@ impl Prr {
     }
 
     pub(super) fn on_sent(&mut self, bytes: u64) {
-        self.out += bytes;
+        self.out.grow(bytes);
         self.allowance = self.allowance.saturating_sub(bytes);
     }
 

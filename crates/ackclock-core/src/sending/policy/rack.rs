@@ -9,6 +9,7 @@ use std::time::Duration;
 use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 
+use super::super::quarters;
 use super::AckOutcome;
 use crate::Instant;
 use crate::position::Position;
@@ -92,6 +93,6 @@ impl Rack {
         if certain && !self.reordering_seen {
             return rtt;
         }
-        rtt + (rtt_min / 4 * (1 + u32::from(self.widened))).min(srtt)
+        rtt.saturating_add(quarters(rtt_min, u32::from(self.widened).saturating_add(1)).min(srtt))
     }
 }

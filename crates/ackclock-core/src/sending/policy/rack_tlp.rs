@@ -94,7 +94,7 @@ impl Policy for RackTlp {
             return;
         }
         let in_flight = scoreboard.pipe();
-        let before = in_flight + scoreboard.lost() + progress.delivered;
+        let before = in_flight.saturating_add(scoreboard.lost()).saturating_add(progress.delivered);
         let prr = self.prr.get_or_insert_with(|| Box::new(Prr::new(progress.episode, before)));
         if !prr.is_of(progress.episode) {
             **prr = Prr::new(progress.episode, before);
@@ -131,7 +131,7 @@ impl RackTlp {
     fn find_late(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         self.reordering = Instant::FAR_FUTURE;
         let newest = self.rack.newest().filter(|&newest| evidence.scoreboard.was_sent_before(newest))?;
-        let three_held = evidence.scoreboard.sacked() >= u64::from(DUP_THRESH) * evidence.smss;
+        let three_held = evidence.scoreboard.sacked() >= u64::from(DUP_THRESH).saturating_mul(evidence.smss);
         let certain = three_held || !evidence.episode.is_open();
         let patience = self.rack.patience(evidence.rtt.rtt_min(), evidence.rtt.srtt(), certain);
         let (marked, next) = evidence.scoreboard.mark_lost_by_time(evidence.now, newest, patience);

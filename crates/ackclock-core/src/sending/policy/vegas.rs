@@ -69,7 +69,7 @@ impl Policy for Vegas {
             };
         }
         if seen.advanced > 0 && clock.checks_left > 0 {
-            clock.checks_left -= 1;
+            clock.checks_left = clock.checks_left.saturating_sub(1);
             if clock.first_is_overdue(evidence) {
                 return clock.retransmit(evidence, LossRule::OverdueAfterRetransmission);
             }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ackclock_control::Instant;
+use ackclock_control::tally::Tally;
 
 use super::super::records::Place;
 use super::{Condition, Record, Scoreboard, SendMoment, inner_edges};
@@ -22,7 +23,7 @@ pub(in crate::sending) struct Marked {
 
 impl Marked {
     fn add(&mut self, record: &Record) {
-        self.bytes += record.len();
+        self.bytes.grow(record.len());
         let (start, end) = self.span.unwrap_or((record.start, record.end));
         self.span = Some((start.min(record.start), end.max(record.end)));
         if self.newest.is_none_or(|newest| newest.at <= record.moment.at) {
@@ -35,12 +36,10 @@ impl Scoreboard {
     /// The boundary below which RFC 6675 §4 IsLost holds for data that is not SACKed: `dup_thresh`
     /// discontiguous ranges or more than `dup_thresh - 1` segments of `smss` bytes were SACKed above it.
     pub(in crate::sending) fn lost_boundary(&self, dup_thresh: u32, smss: u32) -> Option<Position> {
-        let bytes_needed = u64::from(dup_thresh.saturating_sub(1)) * u64::from(smss);
-        let mut bytes = 0;
-        let mut ranges = 0;
-        for (start, end) in self.sacked.descending() {
-            ranges += 1;
-            bytes += end.since(start);
+        let bytes_needed = u64::from(dup_thresh.saturating_sub(1)).saturating_mul(u64::from(smss));
+        let mut bytes = 0_u64;
+        for (ranges, (start, end)) in (1..).zip(self.sacked.descending()) {
+            bytes.grow(end.since(start));
             if ranges >= dup_thresh || bytes > bytes_needed {
                 return Some(start);
             }
@@ -121,7 +120,7 @@ impl Scoreboard {
             let late = record.start <= una || record.moment.at + patience <= now;
             if record.condition == Condition::Outstanding && late {
                 record.condition = Condition::Lost;
-                *outstanding -= record.len();
+                outstanding.shrink(record.len());
                 marked.add(record);
                 lost.insert(record.start, record.end);
             }
@@ -204,7 +203,7 @@ impl Scoreboard {
             while let Some(record) = self.records.get_mut(place).filter(|record| record.start < end) {
                 if record.condition == Condition::Lost {
                     record.condition = Condition::Outstanding;
-                    self.outstanding += record.len();
+                    self.outstanding.grow(record.len());
                     // RACK removed it from its list when it was found late.
                     self.order.push_front((record.moment.at, record.start, record.end));
                 }
@@ -220,7 +219,7 @@ impl Scoreboard {
         let Some(record) = self.records.get_mut(place) else { return };
         record.condition = Condition::Lost;
         marked.add(record);
-        self.outstanding -= record.len();
+        self.outstanding.shrink(record.len());
         self.lost.insert(record.start, record.end);
     }
 }

@@ -13,6 +13,8 @@
 //! Deviations: bytes are counted, not segments, and at most [`Reports::RANGES_MAX`] ranges of them; an
 //! episode with more keeps its reduction.
 
+use ackclock_control::tally::Tally;
+
 use crate::buffer::RangeSet;
 use crate::position::Position;
 
@@ -33,12 +35,12 @@ impl Reports {
 
     /// The most bytes that the ranges take.
     pub(super) fn bytes(&self) -> usize {
-        RangeSet::bytes_of(self.sent_again.len()) + RangeSet::bytes_of(self.unreported.len())
+        RangeSet::bytes_of(self.sent_again.len()).saturating_add(RangeSet::bytes_of(self.unreported.len()))
     }
 
     pub(super) fn on_retransmitted(&mut self, start: Position, end: Position) {
-        let mut fresh = 0;
-        self.sent_again.for_each_gap(start, end, |from, until| fresh += until.since(from));
+        let mut fresh = 0_u64;
+        self.sent_again.for_each_gap(start, end, |from, until| fresh.grow(until.since(from)));
         let probed = self.probe.is_some_and(|probe| overlap(probe, (start, end)));
         // RFC 3708 §3: retransmitted more than once, a report does not show which copies were unnecessary.
         self.void |= fresh < end.since(start) || probed;

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Whether an acknowledgement that comes `after` a retransmission is sooner than `quarters` of the smallest
 /// round trip.
 pub(super) fn answers_original(after: Duration, rtt_min: Duration, quarters: u8) -> bool {
-    after < rtt_min / 4 * u32::from(quarters)
+    after < super::super::quarters(rtt_min, quarters.into())
 }
 
 #[cfg(test)]

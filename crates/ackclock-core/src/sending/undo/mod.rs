@@ -309,7 +309,7 @@ impl Flight {
         let Some(reduction) = undo.reduction.take() else { return };
         undo.counts.add(rule);
         undo.adaptation = reduction.timeout.or(undo.adaptation);
-        undo.in_a_row += 1;
+        undo.in_a_row = undo.in_a_row.saturating_add(1);
         if !self.episode.is_open() {
             self.scoreboard.on_undo();
         }

@@ -4,11 +4,14 @@ mod history;
 mod view;
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
+use signal_hook::consts::SIGTERM;
 
 pub(crate) use self::history::Sort;
 use self::view::View;
@@ -21,7 +24,7 @@ pub(crate) fn run(args: &TopArgs) -> Exit {
     let done = Client::connect(args.control.path())
         .and_then(|mut client| if args.once { once(&mut client, args) } else { live(&mut client, args) });
     match done {
-        Ok(()) => Exit::Done,
+        Ok(exit) => exit,
         Err(failure) => {
             say!("tcpcat: {failure}");
             failure.exit()
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &TopArgs) -> Exit {
 }
 
 /// Prints one frame as text. A rate needs two looks.
-fn once(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
+fn once(client: &mut Client, args: &TopArgs) -> Result<Exit, Failure> {
     let mut view = View::new(args.sort.unwrap_or(Sort::Rate));
     view.histories.add(Look::take(client)?);
     std::thread::sleep(args.interval.min(ONCE_APART));
@@ -41,7 +44,7 @@ fn once(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
     for line in text(terminal.backend()).lines() {
         show!("{line}");
     }
-    Ok(())
+    Ok(Exit::Done)
 }
 
 /// The text on a screen, without its colours.
@@ -67,7 +70,10 @@ impl Drop for Screen {
     }
 }
 
-fn live(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
+fn live(client: &mut Client, args: &TopArgs) -> Result<Exit, Failure> {
+    let terminated = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, Arc::clone(&terminated))
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot handle signals: {error}")))?;
     let mut view = View::new(args.sort.unwrap_or(Sort::Rate));
     view.histories.add(Look::take(client)?);
     let mut screen = Screen::take().map_err(|error| {
@@ -77,13 +83,19 @@ fn live(client: &mut Client, args: &TopArgs) -> Result<(), Failure> {
     let mut next = Instant::now() + args.interval;
     loop {
         screen.0.draw(|frame| view.draw(frame)).map_err(|error| failed(&error))?;
-        if event::poll(next.saturating_duration_since(Instant::now())).map_err(|error| failed(&error))? {
+        #[cfg(debug_assertions)]
+        assert!(!args.panic, "asked to panic, to show that the terminal is restored");
+        let wait = next.saturating_duration_since(Instant::now()).min(SIGNAL_POLL);
+        if event::poll(wait).map_err(|error| failed(&error))? {
             match event::read().map_err(|error| failed(&error))? {
                 Event::Key(key) if key.kind != KeyEventKind::Release && press(&mut view, key) => {
-                    return Ok(());
+                    return Ok(Exit::Done);
                 }
                 _ => {}
             }
+        }
+        if terminated.load(Ordering::Relaxed) {
+            return Ok(Exit::Terminated);
         }
         if Instant::now() >= next {
             view.histories.add(Look::take(client)?);
@@ -115,5 +127,7 @@ fn failed(error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("the terminal cannot be used any more: {error}"))
 }
 
+/// How long a signal may wait.
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
 const ONCE_APART: Duration = Duration::from_millis(500);
 const ONCE_SIZE: (u16, u16) = (100, 24);
