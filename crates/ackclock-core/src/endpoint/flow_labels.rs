@@ -26,3 +26,25 @@ impl FlowLabeller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::FlowLabel;
+
+    use super::*;
+
+    fn label(wanted: bool, local: &str, remote: &str) -> FlowLabel {
+        let tuple = FourTuple::new(local.parse().unwrap(), remote.parse().unwrap());
+        FlowLabeller::new(&[1; 32], wanted).of(&tuple).current()
+    }
+
+    #[test]
+    fn each_name_of_ipv6_has_a_label_that_stays() {
+        let first = label(true, "[fd00::1]:80", "[fd00::2]:4000");
+        assert_ne!(first, FlowLabel::NONE);
+        assert_eq!(label(true, "[fd00::1]:80", "[fd00::2]:4000"), first);
+        assert_ne!(label(true, "[fd00::1]:80", "[fd00::2]:4001"), first);
+        assert_eq!(label(false, "[fd00::1]:80", "[fd00::2]:4000"), FlowLabel::NONE);
+        assert_eq!(label(true, "10.0.0.1:80", "10.0.0.2:4000"), FlowLabel::NONE);
+    }
+}

@@ -1,11 +1,12 @@
 //! The inputs of a congestion controller.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use ackclock_control::congestion::{Ack, Controller, LossEpisode, Lost, Timeout, factory};
+use ackclock_control::congestion::{Ack, Controller, IdleRestart, LossEpisode, Lost, Timeout, factory};
 
-use super::Pair;
 use super::transfer::losing;
+use super::{Pair, perfect};
 use crate::TcpConfig;
 
 const SMSS: u64 = 1448;
@@ -15,6 +16,8 @@ const WINDOW: u64 = 20 * SMSS;
 struct Told {
     acks: Vec<Ack>,
     losses: Vec<Lost>,
+    /// How long the connection idled, and the timeout.
+    restarts: Vec<(Duration, Duration)>,
 }
 
 /// A window that never changes, and a record of its inputs.
@@ -37,6 +40,10 @@ impl Controller for Fixed {
     fn on_loss_episode(&mut self, _: &LossEpisode) {}
 
     fn on_timeout(&mut self, _: &Timeout) {}
+
+    fn on_idle_restart(&mut self, restart: &IdleRestart) {
+        self.0.lock().unwrap().restarts.push((restart.idle, restart.rto));
+    }
 
     fn on_mss_change(&mut self, _: u32) {}
 
@@ -86,4 +93,21 @@ fn window_that_is_full_is_said_to_be_so_by_selective_acknowledgements_too() {
     let selective = || told.acks.iter().filter(|ack| ack.bytes_cumulative == 0 && ack.bytes_acked > 0);
     assert!(selective().count() >= 5);
     assert!(selective().all(|ack| ack.cwnd_limited), "{:?}", selective().collect::<Vec<_>>());
+}
+
+#[test]
+fn restart_is_told_after_a_timeout_without_sending_and_not_before() {
+    let told = Arc::new(Mutex::new(Told::default()));
+    let record = Arc::clone(&told);
+    let congestion = factory("fixed", move |_| Box::new(Fixed(Arc::clone(&record))));
+    let sender = TcpConfig { congestion, ..TcpConfig::default() };
+    let mut pair = Pair::established([sender, TcpConfig::default()], perfect());
+    pair.transfer(10 * SMSS as usize);
+    for (idle, count) in [(Duration::from_millis(150), 0), (Duration::from_secs(10), 1)] {
+        pair.run_for(idle);
+        pair.transfer(SMSS as usize);
+        assert_eq!(told.lock().unwrap().restarts.len(), count, "{idle:?}");
+    }
+    let (idle, rto) = told.lock().unwrap().restarts[0];
+    assert!(idle > Duration::from_secs(10) && rto < Duration::from_secs(1), "{idle:?} {rto:?}");
 }

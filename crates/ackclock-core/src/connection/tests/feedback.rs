@@ -1,4 +1,4 @@
-//! What a connection reports about delivery.
+//! What a connection reports about delivery, and how few unsent bytes it lets a writer queue.
 
 use super::transfer::losing;
 use super::*;
@@ -78,4 +78,42 @@ fn each_delivery_is_one_change_of_the_figures() {
     assert_eq!(pair.ends[0].acked(), 4 * SMSS as u64);
     assert!(!was_told(&mut pair));
     assert!(pair.ends[0].await_feedback(2).is_some());
+}
+
+#[test]
+fn writer_wakes_when_half_of_the_mark_is_sent() {
+    // Of as many segments as the mark, a window of ten leaves at once.
+    for (mark, wakes) in [(13, true), (20, true), (21, false)] {
+        let mut pair = pair(perfect());
+        pair.ends[0].set_not_sent_lowat(Some(mark * SMSS as u32));
+        assert!(!pair.ends[0].take_readiness().writable, "no writer waits");
+        assert_eq!(pair.ends[0].write(pair.now, &[7; 40 * SMSS]), Ok(mark as usize * SMSS));
+        assert!(pair.ends[0].write(pair.now, &[7]).is_err() && pair.ends[0].write_room() == 0);
+        pair.flush();
+        assert_eq!(pair.ends[0].not_sent(), u64::from(mark - 10) * SMSS as u64);
+        assert_eq!(pair.ends[0].take_readiness().writable, wakes, "{mark}");
+        // What was sent makes room for as much.
+        assert_eq!(pair.ends[0].write(pair.now, &[7; 40 * SMSS]), Ok(10 * SMSS));
+    }
+}
+
+#[test]
+fn mark_is_two_segments_at_least_and_a_new_one_wakes_the_writer() {
+    let mut pair = pair(perfect());
+    pair.ends[0].set_not_sent_lowat(Some(1));
+    assert_eq!(pair.ends[0].not_sent_lowat(), Some(1));
+    for mark in [Some(4 * SMSS as u32), None] {
+        assert_eq!(pair.ends[0].write(pair.now, &[7; 40 * SMSS]), Ok(2 * SMSS));
+        assert!(!pair.ends[0].take_readiness().writable);
+        pair.ends[0].set_not_sent_lowat(mark);
+        assert!(pair.ends[0].take_readiness().writable, "{mark:?}");
+    }
+    assert_eq!(
+        pair.ends[0].write(pair.now, &[7; 20 * SMSS]),
+        Ok(20 * SMSS),
+        "only the send buffer limits it"
+    );
+    pair.ends[0].await_room();
+    pair.ends[0].set_not_sent_lowat(None);
+    assert!(!pair.ends[0].take_readiness().writable, "nothing has changed");
 }

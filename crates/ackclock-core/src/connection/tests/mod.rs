@@ -3,6 +3,7 @@
 mod acks;
 mod events;
 mod feedback;
+mod options;
 mod pacing;
 mod slices;
 mod timeout;

@@ -131,6 +131,22 @@ fn the_source_is_the_bound_address_or_the_wanted_one_or_one_that_leads_there() {
 }
 
 #[test]
+fn a_connected_socket_sends_to_its_peer_and_may_send_elsewhere() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    assert_eq!(send(&mut host, id, &UdpTransmit::new(b"x", None)), Err(UdpSocketError::NotConnected));
+    host.endpoint.udp_connect(id, Some(at(PEER))).unwrap();
+    send(&mut host, id, &UdpTransmit::new(b"x", None)).unwrap();
+    assert_eq!(names(&leaving(&mut host)[0]), (at("10.0.0.3:53"), at(PEER)));
+    send_to(&mut host, id, "[fd00::2]:9").unwrap();
+    assert_eq!(source(&mut host), at("[fd00::1]:53"), "not the address that leads to the peer");
+    // The source stays what it was when the socket was connected.
+    host.endpoint.set_addresses(vec![ip("10.0.0.4")]);
+    send(&mut host, id, &UdpTransmit::new(b"x", None)).unwrap();
+    assert_eq!(source(&mut host), at("10.0.0.3:53"));
+}
+
+#[test]
 fn the_ecn_field_comes_from_the_call_and_the_rest_from_the_socket() {
     let mut host = host();
     let id = bind(&mut host, None, 53).unwrap();

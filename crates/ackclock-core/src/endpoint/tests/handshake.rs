@@ -313,3 +313,14 @@ fn the_table_of_connections_is_bounded_both_ways() {
     assert!(host.endpoint.accept(host.now, listener).is_some());
     assert!(host.endpoint.accept(host.now, listener).is_none());
 }
+
+#[test]
+fn what_a_listener_ignores_is_counted_and_not_answered() {
+    let (mut host, _) = Host::listening(on_port(PORT));
+    for _ in 0..2 {
+        assert_eq!(host.from(4000, fields(Flags::RST, 1000, SeqNum::new(0))), []);
+        assert_eq!(host.from(4000, fields(Flags::SYN | Flags::FIN, 1000, SeqNum::new(0))), []);
+    }
+    let counters = host.endpoint.counters();
+    assert_eq!((counters.dropped_stray_reset, counters.dropped_in_listen, counters.syns_received), (2, 2, 0));
+}

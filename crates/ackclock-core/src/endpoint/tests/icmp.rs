@@ -149,3 +149,16 @@ fn sec_c19_an_error_from_a_martian_is_dropped() {
     assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
     assert!(host.endpoint.poll_timeout().is_some());
 }
+
+#[test]
+fn packet_too_big_only_lowers_the_path_mtu_and_not_below_the_least() {
+    for (told, pmtu) in [(9000, 1500), (1500, 1500), (1499, 1499), (552, 552), (551, 1500)] {
+        let (mut host, listener) = Host::listening(on_port(PORT));
+        let (id, iss) = host.accepted(listener, 4000);
+        host.endpoint.update(host.now, id, |connection, now| connection.write(now, &[0; 100]).unwrap());
+        host.sent();
+        give(&mut host, &error(TOO_BIG, told, names(4000), iss + 1));
+        let info = host.endpoint.connection(id).unwrap().info(host.now);
+        assert_eq!(info.pmtu, pmtu, "told {told}");
+    }
+}

@@ -280,3 +280,14 @@ fn orphans_that_finish_make_room() {
     assert_eq!(host.endpoint.counters().orphans_reset, 0);
     assert_eq!(host.endpoint.connections().count(), 0);
 }
+
+#[test]
+fn data_beyond_a_gap_is_not_readable_yet() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (_, iss) = host.accepted(listener, 4000);
+    host.events();
+    host.give(client(4000), server(), ack(1003, iss + 1), b"cd");
+    assert!(!host.events().iter().any(readable));
+    host.give(client(4000), server(), ack(1001, iss + 1), b"ab");
+    assert!(host.events().iter().any(readable));
+}

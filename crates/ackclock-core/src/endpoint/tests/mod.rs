@@ -3,6 +3,7 @@
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;
+mod blocks;
 mod datagrams;
 mod deferred;
 mod ecn;

@@ -25,7 +25,9 @@ fn arrives(host: &mut Host, to: &str) -> Vec<u8> {
 }
 
 fn outgoing(payload: usize) -> OtherPacket {
-    OtherPacket::new(packet(client(4000), at(OUTSIDE), ack(1, SeqNum::new(1)), &vec![7; payload]))
+    let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+    let bytes = packet(client(4000), at(OUTSIDE), ack(1, SeqNum::new(1)), &vec![7; payload]);
+    OtherPacket { bytes, meta }
 }
 
 #[test]
@@ -62,10 +64,40 @@ fn what_is_ours_is_not_given_to_others() {
 }
 
 #[test]
+fn sent_packets_leave_and_a_full_channel_tells_of_room() {
+    let mut host = host();
+    let whole = outgoing(10);
+    for _ in 0..3 {
+        assert!(host.endpoint.has_other_room());
+        assert_eq!(host.endpoint.send_other(host.now, &whole), Ok(()));
+    }
+    assert_eq!(host.endpoint.send_other(host.now, &whole), Err(OtherError::Full));
+    assert!(!host.endpoint.has_other_room() && host.events().is_empty());
+    let sent = host.sent();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|sent| (sent.dst, sent.payload.len()) == (at(OUTSIDE), 10)));
+    assert_eq!(host.events(), [Event::OtherRoom]);
+    assert!(host.endpoint.has_other_room());
+    let counters = host.endpoint.counters();
+    assert_eq!((counters.others_sent, counters.dropped_other_full), (3, 0));
+}
+
+#[test]
+fn packets_that_no_link_carries_are_refused() {
+    let mut host = host();
+    assert_eq!(host.endpoint.send_other(host.now, &outgoing(1460)), Ok(()));
+    assert_eq!(host.endpoint.send_other(host.now, &outgoing(1461)), Err(OtherError::TooLong { mtu: 1500 }));
+    for bytes in [vec![], vec![0x45; 8], outgoing(10).bytes[..40].to_vec()] {
+        let malformed = OtherPacket::new(bytes);
+        assert_eq!(host.endpoint.send_other(host.now, &malformed), Err(OtherError::Malformed));
+    }
+    assert_eq!((host.sent().len(), host.endpoint.counters().others_sent), (1, 1));
+}
+
+#[test]
 fn a_coalesced_packet_is_cut_and_what_has_no_memory_is_counted() {
-    let checksum = ChecksumState::Partial(ChecksumAt::tcp(20));
-    let coalesced =
-        OtherPacket { meta: RxMeta { checksum, segment_size: NonZeroU16::new(1000) }, ..outgoing(5500) };
+    let mut coalesced = outgoing(5500);
+    coalesced.meta.segment_size = NonZeroU16::new(1000);
     let mut plenty = host();
     assert_eq!(plenty.endpoint.send_other(plenty.now, &coalesced), Ok(()));
     let lengths: Vec<usize> = plenty.sent().iter().map(|sent| sent.payload.len()).collect();

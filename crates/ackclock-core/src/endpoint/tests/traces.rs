@@ -269,3 +269,22 @@ fn who_does_not_fetch_loses_the_newest_records_and_is_told_how_many() {
         "the records cover all but one byte"
     );
 }
+
+#[test]
+fn what_a_connection_has_recorded_is_copied_and_stays() {
+    let (mut host, listener) = traced(ALL);
+    let (id, iss) = host.accepted(listener, 4000);
+    receive(&mut host, id, 4000, iss, 0..2);
+    let copy = host.endpoint.recorded(id).unwrap();
+    assert_eq!((copy.connection, copy.missed, copy.cause), (0, 0, BatchCause::Requested));
+    assert_eq!(copy.tuple.remote(), client(4000));
+    assert_eq!(bytes_received(&entries(std::slice::from_ref(&copy))), 2);
+    host.endpoint.request_traces();
+    let given = batches(&mut host);
+    assert!(given[0].records.starts_with(&copy.records));
+    assert_eq!(given[0].names, copy.names);
+
+    let (mut untraced, listener) = Host::listening(on_port(PORT));
+    let (id, _) = untraced.accepted(listener, 4000);
+    assert_eq!(untraced.endpoint.recorded(id), None);
+}
