@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example custom_congestion_control
 //!
-//! The example registers it by name, checks it with the conformance kit, and then moves ten megabytes between
-//! two stacks.
+//! The example registers it by name, checks it with the conformance kit, compares it with Reno and Vegas on a
+//! simulated path, and then moves ten megabytes between two stacks.
 
 use ackclock::Stack;
 use ackclock_control::congestion::{
@@ -11,8 +11,12 @@ use ackclock_control::congestion::{
 };
 use ackclock_control::kit;
 use ackclock_device::memory;
+use ackclock_sim::units::{Rate, Span};
+use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+use anyhow::Context;
 use tokio::io::AsyncWriteExt;
 
+// ANCHOR: controller
 #[derive(Debug)]
 struct Wary(Window);
 
@@ -53,18 +57,49 @@ impl Controller for Wary {
         self.0.ssthresh()
     }
 }
+// ANCHOR_END: controller
+
+// ANCHOR: experiment
+/// Ten seconds alone on 200 KB/s, 50 ms and ten buffers, the path of the Vegas paper.
+fn experiment(name: &str, registry: &Registry) -> anyhow::Result<()> {
+    let path = Direction::new(Rate::bytes_per_second(200_000), Span::millis(50)).buffers(10);
+    let scenario = Scenario::new(Span::seconds(10))
+        .host("a")
+        .host("b")
+        .link("a", "b", path)
+        .tcp(TcpSettings { congestion: Some(name.to_owned()), ..TcpSettings::default() })
+        .traffic(TrafficConfig::bulk("file", "a", "b", None));
+    let report = Simulation::with_registry(&scenario, registry)?.run();
+    let flow = report.flow("file").context("the flow of the scenario")?;
+    let queue = report.link("a-b:there").context("the link of the scenario")?;
+    println!(
+        "{name:8} {:3.0} KB/s, {:2} segments retransmitted, {:4.1} packets queued on average",
+        flow.goodput_bytes_per_second / 1e3,
+        flow.there.retransmits,
+        queue.queue_mean,
+    );
+    Ok(())
+}
+// ANCHOR_END: experiment
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
+    // ANCHOR: register
     let mut registry = Registry::builtin();
     registry.register(factory("wary", |start: &Start| Box::new(Wary(Window::new(start)))))?;
     let report = kit::examine(registry.find("wary")?.as_ref());
     print!("{report}");
     anyhow::ensure!(report.passed(), "not a controller for real connections");
+    // ANCHOR_END: register
+    for name in ["reno", "vegas", "wary"] {
+        experiment(name, &registry)?;
+    }
 
+    // ANCHOR: connections
     let (left, right) = memory::pair(memory::Config::default());
     let client = Stack::builder().device(left).congestion_control(registry.find("wary")?)?;
     let client = client.address("10.0.0.1/24".parse()?).spawn()?;
+    // ANCHOR_END: connections
     let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
     let listener = server.listen("10.0.0.2:9".parse()?)?;
     let mut sender = client.connect("10.0.0.2:9".parse()?).await?;

@@ -21,6 +21,7 @@ async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, network, target] = &arguments[..] else { bail!("usage: proxy_any TUN NETWORK/PREFIX TARGET") };
     let target: IpAddr = target.parse()?;
+    // ANCHOR: serve
     // The stack needs no address of its own: it takes whatever arrives.
     let stack = Stack::builder().device(tun(name)?).spawn()?;
     route(name, network.parse()?)?;
@@ -35,8 +36,10 @@ async fn main() -> anyhow::Result<()> {
             println!("{client} -> {dialled}: {outcome:?}");
         });
     }
+    // ANCHOR_END: serve
 }
 
+// ANCHOR: forward
 /// Connects to `target`, then accepts the client and carries bytes both ways until both have finished.
 async fn forward(incoming: Incoming, target: SocketAddr) -> io::Result<(u64, u64)> {
     let mut upstream = match tokio::net::TcpStream::connect(target).await {
@@ -49,3 +52,4 @@ async fn forward(incoming: Incoming, target: SocketAddr) -> io::Result<(u64, u64
     let mut client = incoming.accept().await?;
     tokio::io::copy_bidirectional(&mut client, &mut upstream).await
 }
+// ANCHOR_END: forward

@@ -39,6 +39,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
+// ANCHOR: service
 /// The service. It does not depend on a network.
 fn service() -> Router {
     Router::new()
@@ -52,6 +53,7 @@ fn service() -> Router {
             }),
         )
 }
+// ANCHOR_END: service
 
 /// The client: requests on one connection, with a pause after each. Returns how long the answers took.
 async fn ask<S>(stream: S, requests: u32, pause: Duration) -> anyhow::Result<Vec<Duration>>
@@ -76,6 +78,7 @@ where
 }
 
 fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
+    // ANCHOR: network
     let path = Direction::new(Rate::mbit(10), Span::millis(20)).buffers(50);
     let path = path.loss(Loss::Independent(Share::percent(1)));
     let scenario = Scenario::new(Span::seconds(3600))
@@ -84,6 +87,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
         .host("server")
         .link("client", "server", path);
     let mut net = VirtualNetwork::new(&scenario)?;
+    // ANCHOR_END: network
     let (client, server) = (net.stack("client")?, net.stack("server")?);
     let addr = SocketAddr::new(net.addr("server").context("a host")?, 80);
     let hash = Rc::new(RefCell::new(LogHash::default()));
@@ -91,6 +95,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
 
     println!("10 Mbit/s, 40 ms there and back, 1 % loss, seed {seed}");
     let began = real_time();
+    // ANCHOR: run
     let latencies = net.run(async move {
         let listener = server.listen(addr)?;
         // The real date is the only input of this service from outside.
@@ -98,6 +103,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
         tokio::spawn(async { axum::serve(listener, service).await });
         ask(client.connect(addr).await?, 200, Duration::from_secs(1)).await
     })??;
+    // ANCHOR_END: run
     report(latencies);
     println!("{} ms of virtual time in {} ms of real time", net.now().as_millis(), began().as_millis());
     println!("{} packet events hash to {:#018x}", hash.borrow().records(), hash.borrow().value());

@@ -5,7 +5,8 @@ Paths in backticks and relative links must exist; under a heading that names a c
 ARCHITECTURE.md must have such a heading for each crate. `cargo run` and `cargo bench` commands must name existing programs,
 examples and benches; the README must have exactly one command that runs the demo and one that runs all tests.
 CONTRIBUTING.md must name each step of .ci/run. One row of docs/security.md must name each test of an attack (`sec_*`), and
-each row must name existing tests.
+each row must name existing tests. docs/SUMMARY.md must list each page of docs. What the book includes must exist, with its
+anchor. A table of the book behind `<!-- results: ID -->` must quote rows of that section of docs/papers/RESULTS.md.
 `--check` is the only mode.
 """
 
@@ -16,19 +17,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/book/*.md"))]
 FOLDERS = r"(?:crates|benches|tests|examples|docs|scripts|\.ci)"
 PATH = re.compile(rf"`({FOLDERS}/[\w./-]+)`")
 HEADING = re.compile(r"##+ (?:`(crates/[\w-]+)`)?")
 RELATIVE = re.compile(r"`(src/[\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
+INCLUDE = re.compile(r"\{\{#include ([^:}]+)(?::([\w-]+))?\}\}")
+QUOTED = re.compile(r"<!-- results: (\S+) -->")
 
 
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
-    breaches = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *steps(), *attacks()]
+    tree = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *steps(), *attacks()]
+    breaches = [*tree, *chapters(), *included(), *quoted()]
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
@@ -114,6 +118,53 @@ def attacks():
                 yield f"docs/security.md:{number}: `{name}` belongs to another row"
     for name in sorted(tests - set(named)):
         yield f"docs/security.md: no row names the test `{name}`"
+
+
+def chapters():
+    summary = ROOT / "docs/SUMMARY.md"
+    listed = {(summary.parent / path).resolve() for path in LINK.findall(summary.read_text())}
+    for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")]):
+        if page not in listed and page != summary:
+            yield f"docs/SUMMARY.md: does not list {page.relative_to(ROOT)}"
+
+
+def included():
+    for document, where, line in lines():
+        for path, anchor in INCLUDE.findall(line):
+            source = document.parent / path
+            if not source.exists():
+                yield f"{where}: {path} does not exist"
+            elif anchor and not re.search(rf"ANCHOR: {anchor}$.*ANCHOR_END: {anchor}$", source.read_text(), re.DOTALL | re.MULTILINE):
+                yield f"{where}: {path} has no anchor `{anchor}`"
+
+
+def quoted():
+    results = (ROOT / "docs/papers/RESULTS.md").read_text()
+    sections = {text.split(":", 1)[0]: text.splitlines() for text in re.split(r"^## ", results, flags=re.MULTILINE)[1:]}
+    for document in ROOT.glob("docs/book/*.md"):
+        text = document.read_text().splitlines()
+        for number, line in enumerate(text, 1):
+            if not (found := QUOTED.fullmatch(line)):
+                continue
+            rows = [row for table in tables(sections.get(found[1], [])) for row in table]
+            for row in next(tables(text[number:]), [{"": "there is no table"}]):
+                if not any(row.items() <= other.items() for other in rows):
+                    yield f"{document.relative_to(ROOT)}:{number}: not in RESULTS.md, {found[1]}: {' | '.join(row.values())}"
+
+
+def tables(text):
+    """The tables of a text: each row as a cell for each name of a column."""
+    names, rows = None, []
+    for line in [*text, ""]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            if rows:
+                yield rows
+            names, rows = None, []
+        elif names is None:
+            names = cells
+        elif not set(line) <= set("|-: "):
+            rows.append(dict(zip(names, cells)))
 
 
 if __name__ == "__main__":

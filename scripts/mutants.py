@@ -6,12 +6,14 @@
     scripts/mutants.py --changed                   those on lines that the last commit, or the working tree, changed
     scripts/mutants.py --changed main --seconds 90 since `main`, in random order, as many as there is time for
     scripts/mutants.py --again                     those that survived the last run
+    scripts/mutants.py --resume ...                counts what earlier runs caught as caught, and judges the rest
     scripts/mutants.py --list ...                  names them, and runs nothing
 
 `cargo mutants` lists the mutants of ackclock-wire, ackclock-control and ackclock-core. All that are chosen are written into
 one copy of the tree (mutants/ does that) and built once; an environment variable says which of them is active. A first run,
 with none, notes which test reaches which mutant; then each mutant meets the tests that reach it, the shortest first, until
-one fails. A test that runs for 30 s of processor time hangs, and that counts as caught.
+one fails: those of the three crates, and with `--stacks` those that drive whole stacks through a simulated network. Together
+they take 30 s at most. A test that runs for 30 s of processor time hangs, and that counts as caught.
 
 A mutant that survives needs a test, or an entry with a reason in docs/mutants.toml. Without either the script fails, and so
 it does if an entry there matches no mutant.
@@ -41,9 +43,14 @@ EXPLAINED = ROOT / "docs/mutants.toml"
 WORK = ROOT / "target/mutants"
 TREE = WORK / "tree"
 LAST = WORK / "survivors.json"
+# One line for each mutant that was judged, in any run.
+JUDGED = WORK / "judged.jsonl"
 CRATES = ("ackclock-wire", "ackclock-control", "ackclock-core")
 PACKAGES = [word for crate in CRATES for word in ("--package", crate)]
 FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch"]
+OWN_TESTS = ["--lib", "--tests", *PACKAGES]
+# Tests of whole stacks that need neither a kernel nor a device.
+OUTER_TESTS = ["--package", "ackclock-tests", "--test", "protocol", "--test", "virtual_time"]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
 # three crates are optimised less: quick to build, and quick enough to run.
 PROFILES = "".join(f"\n[profile.test.package.{crate}]\nopt-level = 1\n" for crate in CRATES)
@@ -57,8 +64,10 @@ CPU_SECONDS = 30
 # A test that waits for something that never comes takes no processor time.
 IDLE_SECONDS = 200
 MEMORY_BYTES = 4 << 30
-# Tests that reach a mutant run in three lots, by the seconds that they take together: most mutants are caught by the first.
-LOTS = (0.2, 3.0, math.inf)
+# Tests that reach a mutant run in lots, by the seconds that they take together: most mutants are caught by the first. Tests
+# beyond the last lot are not asked.
+LOTS = (0.2, 3.0, 20.0)
+OUTER_LOTS = (1.0, 10.0)
 
 # Goes to the end of each crate.
 ACTIVE = """
@@ -98,22 +107,26 @@ pub mod mutants {
 
     struct Reached {
         test: String,
-        began: std::time::Instant,
         places: Vec<bool>,
     }
 
     thread_local! {
         static REACHED: std::cell::RefCell<Reached> = std::cell::RefCell::new(Reached {
             test: std::thread::current().name().unwrap_or("").to_owned(),
-            began: std::time::Instant::now(),
             places: Vec::new(),
         });
+    }
+
+    /// Seconds of processor time of this thread, which runs one test.
+    fn seconds() -> f64 {
+        let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        spent.split(' ').next().and_then(|spent| spent.parse::<f64>().ok()).map_or(0.0, |nanos| nanos / 1e9)
     }
 
     impl Drop for Reached {
         fn drop(&mut self) {
             let Some(path) = std::env::var_os("MUTANTS_REACHED") else { return };
-            let mut line = format!("{}\\t{}", self.test, self.began.elapsed().as_secs_f64());
+            let mut line = format!("{}\\t{}", self.test, seconds());
             for (place, _) in self.places.iter().enumerate().filter(|(_, reached)| **reached) {
                 line += &format!("\\t{place}");
             }
@@ -138,9 +151,15 @@ class Mutant:
     last_line: int
     replacement: str
     code: str
+    # Which of those that are alike in all but the line.
+    nth: int = 0
 
     def __str__(self):
         return f"{self.file}:{self.line}: {self.text}"
+
+    def identity(self) -> str:
+        """What stays the same while other lines of the file change."""
+        return f"{self.file}: {self.text}: {self.column}: {self.code}"
 
 
 @dataclasses.dataclass
@@ -150,6 +169,7 @@ class Judge:
     path: str
     name: str
     folder: str
+    outer: bool
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     reach: dict[int, set[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(set))
 
@@ -176,6 +196,8 @@ def parse() -> argparse.Namespace:
     made.add_argument("--seed", type=int, default=14, help="of the sample, and of the order of --seconds")
     made.add_argument("--changed", nargs="?", const="HEAD~1", metavar="BASE", help="on lines changed since then")
     made.add_argument("--again", action="store_true", help="those that survived the last run without an explanation")
+    made.add_argument("--stacks", action="store_true", help="tests of whole stacks judge what the crates' own let pass")
+    made.add_argument("--resume", action="store_true", help="do not judge again what an earlier run caught")
     made.add_argument("--seconds", type=float, metavar="N", help="stop after that many seconds of judging")
     made.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants judged at once")
     made.add_argument("--list", action="store_true", help="run nothing")
@@ -192,7 +214,7 @@ def listed() -> list[Mutant]:
     command = ["cargo", "mutants", "--list", "--json", "--no-config", *PACKAGES]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     sources = {file: (ROOT / file).read_text().splitlines() for file in {one["file"] for one in found}}
-    mutants = []
+    mutants, alike = [], collections.Counter()
     for number, one in enumerate(found, 1):
         start = one["span"]["start"]
         mutants.append(
@@ -209,6 +231,8 @@ def listed() -> list[Mutant]:
                 code=sources[one["file"]][start["line"] - 1].strip(),
             )
         )
+        alike[mutants[-1].identity()] += 1
+        mutants[-1].nth = alike[mutants[-1].identity()]
     return mutants
 
 
@@ -279,7 +303,7 @@ def run(chosen: list[Mutant], explained: dict[int, str], options: argparse.Names
     began = time.monotonic()
     say(f"{len(chosen)} mutants in {len({one.file for one in chosen})} files")
     places, constant, broken = write_viable(chosen)
-    judges = build()
+    judges = build(OWN_TESTS, outer=False) + (build(OUTER_TESTS, outer=True) if options.stacks else [])
     built = time.monotonic()
     left_out = f"{constant} left out in constants, {broken} that do not compile"
     say(f"built in {built - began:.0f} s: {len(places)} mutants, {left_out}")
@@ -292,7 +316,10 @@ def run(chosen: list[Mutant], explained: dict[int, str], options: argparse.Names
     todo = [one for one in chosen if one.number in places]
     if options.seconds is not None:
         random.Random(options.seed).shuffle(todo)
-    outcomes = judge_all(todo, places, judges, options)
+    outcomes = known(todo) if options.resume else {}
+    if outcomes:
+        say(f"{len(outcomes)} were caught by an earlier run")
+    outcomes |= judge_all([one for one in todo if one.number not in outcomes], places, judges, options)
     return report(chosen, todo, constant, broken, outcomes, explained, time.monotonic() - noted)
 
 
@@ -402,15 +429,16 @@ def innermost(span: dict):
     return open_now[-1] if open_now else returned
 
 
-def build() -> list[Judge]:
-    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "--lib", "--tests", *PACKAGES, *FEATURES]
+def build(chosen_tests: list[str], outer: bool) -> list[Judge]:
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", *chosen_tests, *FEATURES]
     done = subprocess.run(command, cwd=TREE, env=ENVIRONMENT, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     made = [line for line in lines if line["reason"] == "compiler-artifact" and line["profile"]["test"] and line["executable"]]
     return [
-        Judge(line["executable"], line["target"]["name"], str(pathlib.Path(line["manifest_path"]).parent)) for line in made
+        Judge(line["executable"], line["target"]["name"], str(pathlib.Path(line["manifest_path"]).parent), outer)
+        for line in made
     ]
 
 
@@ -439,6 +467,14 @@ def note_reach(judge: Judge):
             judge.reach[int(place)] |= tests
 
 
+def known(todo: list[Mutant]) -> dict[int, str]:
+    """What earlier runs caught: more tests do not bring a mutant back."""
+    lines = [json.loads(line) for line in JUDGED.read_text().splitlines()] if JUDGED.exists() else []
+    outcomes = {(name, nth): outcome for name, nth, outcome in lines if outcome not in ("survives", "unreached")}
+    names = {one.number: (one.identity(), one.nth) for one in todo}
+    return {number: outcomes[name] for number, name in names.items() if name in outcomes}
+
+
 def judge_all(todo, places, judges, options) -> dict[int, str]:
     outcomes, began, said = {}, time.monotonic(), time.monotonic()
     until = began + options.seconds if options.seconds is not None else math.inf
@@ -446,10 +482,11 @@ def judge_all(todo, places, judges, options) -> dict[int, str]:
     def one(mutant: Mutant):
         return judge_one(mutant.number, places[mutant.number], judges) if time.monotonic() < until else None
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, JUDGED.open("a") as kept:
         for mutant, outcome in zip(todo, pool.map(one, todo)):
             if outcome is not None:
                 outcomes[mutant.number] = outcome
+                print(json.dumps([mutant.identity(), mutant.nth, outcome]), file=kept, flush=True)
             if outcome in ("survives", "unreached"):
                 say(f"{outcome}: {mutant}")
             if time.monotonic() > said + 30:
@@ -459,21 +496,31 @@ def judge_all(todo, places, judges, options) -> dict[int, str]:
 
 
 def judge_one(number: int, place: int, judges: list[Judge]) -> str:
-    """`caught`, `hangs`, `survives`, or `unreached`."""
-    tests = [(judge.seconds[name], index, name) for index, judge in enumerate(judges) for name in judge.reach[place]]
-    if not tests:
-        return "unreached"
-    lots, spent = [[] for _ in LOTS], 0.0
+    """`caught`, `caught outside` (only by tests of whole stacks), `hangs`, `survives`, or `unreached`."""
+    reached = False
+    for outer, lots in ((False, LOTS), (True, OUTER_LOTS)):
+        asked = [judge for judge in judges if judge.outer == outer]
+        tests = [(judge.seconds[name], index, name) for index, judge in enumerate(asked) for name in judge.reach[place]]
+        reached |= bool(tests)
+        for lot in divided(tests, lots):
+            for index, judge in enumerate(asked):
+                names = [name for _, at, name in lot if at == index]
+                outcome = run_tests(judge, names, number) if names else "survives"
+                if outcome != "survives":
+                    return "caught outside" if outer and outcome == "caught" else outcome
+    return "survives" if reached else "unreached"
+
+
+def divided(tests: list[tuple], most: tuple[float, ...]) -> list[list[tuple]]:
+    """The shortest tests in lots; each lot ends when all before take that many seconds."""
+    lots, spent = [[] for _ in most], 0.0
     for test in sorted(tests):
         spent += test[0]
-        lots[next(index for index, most in enumerate(LOTS) if spent <= most)].append(test)
-    for lot in lots:
-        for index, judge in enumerate(judges):
-            names = [name for _, at, name in lot if at == index]
-            outcome = run_tests(judge, names, number) if names else "survives"
-            if outcome != "survives":
-                return outcome
-    return "survives"
+        for lot, seconds in zip(lots, most):
+            if spent <= seconds:
+                lot.append(test)
+                break
+    return lots
 
 
 def run_tests(judge: Judge, names: list[str], number: int) -> str:
@@ -513,15 +560,16 @@ def report(chosen, todo, constant, broken, outcomes, explained, seconds) -> list
     print(f"{len(chosen)} chosen: {constant} in constants, {broken} do not compile, {judged} judged in {seconds:.0f} s")
     if len(todo) > judged:
         print(f"no time was left for {len(todo) - judged}")
+    caught = judged - len(alive)
     print(
-        f"{count['caught'] + count['hangs']} caught, {count['hangs']} of them because a test hangs; {len(alive)} survive, "
-        f"{len(alive) - len(unexplained)} of them explained in docs/mutants.toml"
+        f"{caught} caught, {count['hangs']} of them because a test hangs and {count['caught outside']} only by tests of whole "
+        f"stacks; {len(alive)} survive, {len(alive) - len(unexplained)} of them explained in docs/mutants.toml"
     )
     print(f"unexplained: {len(unexplained)}, {share(len(unexplained), judged)} (95 %: {low:.1%} to {high:.1%})")
     for one in unexplained:
         print(f"{one}{' (no test reaches it)' if outcomes[one.number] == 'unreached' else ''}\n    {one.code}")
     for one in todo:
-        if one.number in explained and outcomes.get(one.number) in ("caught", "hangs"):
+        if one.number in explained and outcomes.get(one.number) in ("caught", "caught outside", "hangs"):
             say(f"explained in docs/mutants.toml, but caught: {one}")
     LAST.write_text(json.dumps([f"{one.file}: {one.text}" for one in unexplained], indent=1))
     return unexplained

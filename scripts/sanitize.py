@@ -128,18 +128,18 @@ def perform(run):
         return False, f"not run: {'; '.join(lacks)}"
     print(f"=== {run.name}: {run.what}\n{shell(run)}", flush=True)
     began = time.monotonic()
-    passed, process = 0, subprocess.Popen(
+    passed, own, process = 0, 0.0, subprocess.Popen(
         run.command, cwd=ROOT, env=os.environ | run.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     for line in process.stdout:
         print(line, end="", flush=True)
-        if counted := re.match(r"test result: \w+\. (\d+) passed", line):
-            passed += int(counted[1])
+        if counted := re.match(r"test result: \w+\. (\d+) passed.* finished in ([\d.]+)s", line):
+            passed, own = passed + int(counted[1]), own + float(counted[2])
     failed = process.wait() != 0
     seconds = time.monotonic() - began
     if not failed and passed == 0:
         return True, "failed: it ran no test"
-    return failed, f"{'failed' if failed else 'passed'}, {passed} tests passed, {seconds:.0f} s with the build"
+    return failed, f"{'failed' if failed else 'passed'}, {passed} tests passed in {own:.0f} s, {seconds:.0f} s with the build"
 
 
 def shell(run):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps a stack busy with everything at once, and looks for what is left: memory, descriptors, tasks, connections, timers.
 
-    scripts/soak.py                  twelve minutes, and three for coming to rest before and after (as root)
+    scripts/soak.py                  twelve minutes, and four to warm up and to come to rest (as root)
     scripts/soak.py --minutes 3      shorter
     scripts/soak.py --profile test   with debug assertions: every invariant is checked after every step
 
@@ -18,7 +18,7 @@ import sys
 from measured import METADATA, ROOT
 
 # Coming to rest twice, and warming up.
-BESIDE = 180
+BESIDE = 240
 PATIENCE = 120
 
 
@@ -30,7 +30,7 @@ def main():
     args = options.parse_args()
     program = build(args.profile)
     command = [program, "--minutes", str(args.minutes), "--seed", str(args.seed)]
-    print(f"seed {args.seed}: {args.minutes:g} minutes, and three beside", file=sys.stderr, flush=True)
+    print(f"seed {args.seed}: {args.minutes:g} minutes, and four beside", file=sys.stderr, flush=True)
     try:
         done = subprocess.run(command, timeout=args.minutes * 60 + BESIDE + PATIENCE)
     except subprocess.TimeoutExpired:

@@ -7,9 +7,11 @@
     scripts/swarm.py --planted       bugs put into a copy of the tree: how many seeds until the swarm notices each
     scripts/swarm.py --planted fin-not-sent-again paws-ignored    these only
 
-Each of `--jobs` processes (one for each processor) takes a range of seeds after another. A seed that fails is kept in
-target/swarm/failed.txt and minimised: fewer events, fewer transfers, shorter ones. What remains is printed as one command
-that repeats it with a trace. The run goes on to the end and then fails; so it does if a fault struck less than 100 times.
+Each of `--jobs` processes (one for each processor) takes a range of seeds after another. A seed that fails
+is kept in target/swarm/failed.txt at once, and minimised at the end: fewer events, fewer transfers, shorter
+ones. What remains is printed as one command that repeats it with a trace. A run that is interrupted prints
+the commands without minimising; an interrupted minimisation prints the smallest one so far. The exit code
+is 1 if a seed failed or a fault struck less than 100 times, and 130 after an interruption.
 """
 
 import argparse
@@ -18,8 +20,11 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import planted
@@ -37,24 +42,97 @@ def main():
     os.chdir(ROOT)
     if options.planted is not None:
         return planted.main(options)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     subprocess.run(BUILD, check=True)
     target = pathlib.Path(json.loads(subprocess.run(METADATA, check=True, capture_output=True).stdout)["target_directory"])
-    swarm = target / "quick/swarm"
-    kept = target / "swarm"
-    kept.mkdir(exist_ok=True)
-    total, failed = run(swarm, options)
+    swarm = Swarm(target, options.patience)
+    total, interrupted = {"numbers": {}, "faults": {}}, False
+    try:
+        run(swarm, options, total)
+    except KeyboardInterrupt:
+        interrupted = True
+        swarm.stop()
     print(report(total))
-    for seed, why in failed:
-        with open(kept / "failed.txt", "a") as file:
-            file.write(f"{seed}\n")
-        print(f"\nseed {seed} fails: {why}\nmaking it smaller ...", flush=True)
-        small = subprocess.run([swarm, "minimise", str(seed)], capture_output=True, text=True).stdout.strip()
-        words = small or f"one {seed}"
-        print(f"repeat it with a trace:\n    {swarm} {words} --trace {kept}/{seed}.txt")
+    for seed, why in swarm.failed:
+        print(f"\nseed {seed} fails: {why}", flush=True)
+        words, interrupted = (f"one {seed}", True) if interrupted else swarm.minimise(seed)
+        print(f"repeat it with a trace:\n    {swarm.keep_command(seed, words)}", flush=True)
+    if interrupted:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
     rare = [fault for fault, count in total["faults"].items() if count < FAULT_LEAST]
     if rare:
         print(f"struck less than {FAULT_LEAST} times: {', '.join(rare)}", file=sys.stderr)
-    return 1 if failed or rare else 0
+    return 1 if swarm.failed or rare else 0
+
+
+class Swarm:
+    """The program, its processes, and the seeds that failed."""
+
+    def __init__(self, target, patience):
+        self.program, self.kept, self.patience = target / "quick/swarm", target / "swarm", patience
+        self.kept.mkdir(exist_ok=True)
+        self.failed, self.running, self.stopped, self.lock = [], set(), False, threading.Lock()
+
+    def run(self, *words):
+        """What the program printed, and whether all went well. It is killed if it takes too long."""
+        command = [self.program, *map(str, words)]
+        with self.lock:
+            if self.stopped:
+                return "", "", True
+            # In a session of its own, so that an interruption from the terminal reaches this script alone.
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+            self.running.add(process)
+        try:
+            out, err = process.communicate(timeout=self.patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            err += f"\nkilled after {self.patience} s"
+        with self.lock:
+            self.running.discard(process)
+            return out, err, self.stopped or process.returncode == 0
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                process.kill()
+
+    def fails(self, seed, why):
+        """Kept at once: the run may be interrupted."""
+        with self.lock, open(self.kept / "failed.txt", "a") as file:
+            self.failed.append((seed, why))
+            file.write(f"{seed}: {why}\n")
+
+    def minimise(self, seed):
+        """The options of the smallest run that still fails, and whether it was interrupted. A seed that
+        crashes the program, or hangs, ends its minimisation, too: what was found until then remains."""
+        print("making it smaller ...", flush=True)
+        command = [self.program, "minimise", str(seed)]
+        words, pipes = f"one {seed}", {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:
+            limit = threading.Timer(self.patience, process.kill)
+            limit.start()
+            try:
+                for line in process.stderr:
+                    if smaller := re.match(r"still fails: (.*)", line):
+                        words = smaller[1]
+            except KeyboardInterrupt:
+                process.kill()
+                return words, True
+            finally:
+                limit.cancel()
+        return words, False
+
+    def keep_command(self, seed, words):
+        """The command that repeats a seed from any folder. It is kept, too."""
+        trace = shlex.quote(str(self.kept / f"{seed}.txt"))
+        command = f"{shlex.quote(str(self.program))} {words} --trace {trace}"
+        with open(self.kept / "failed.txt", "a") as file:
+            file.write(f"    {command}\n")
+        return command
 
 
 def parse():
@@ -64,17 +142,16 @@ def parse():
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--planted", nargs="*", metavar="BUG", help="the bugs of tests/planted.toml, or all of them")
-    parser.add_argument("--patience", type=int, default=600, help="seconds for each bug")
+    parser.add_argument("--patience", type=int, default=600, help="seconds for a bug, a range, or to minimise")
     return parser.parse_args()
 
 
-def run(swarm, options):
-    """Runs ranges of seeds until there is enough; what they did together, and the seeds that failed."""
-    total = {"numbers": {}, "faults": {}}
-    failed, began, said, waiting, next_seed = [], time.time(), 0, set(), options.first
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+def run(swarm, options, total):
+    """Runs ranges of seeds until there is enough; adds up what they did."""
+    done, began, said, waiting, next_seed = total["numbers"], time.time(), 0, set(), options.first
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    try:
         while True:
-            done = total["numbers"]
             enough = done.get("seeds", 0) >= options.seeds and done.get("GiB", 0) >= options.gib
             if enough and not waiting:
                 break
@@ -83,31 +160,36 @@ def run(swarm, options):
                 next_seed += RANGE
             finished, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
             for one in finished:
-                results, failures = one.result()
-                failed += failures
-                for result in results:
+                for result in one.result():
                     add(total, result)
             if time.time() > said + 60:
                 said = time.time()
                 print(f"{said - began:.0f} s: {done.get('seeds', 0):.0f} seeds, {done.get('GiB', 0):.2f} GiB", flush=True)
-    return total, failed
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def one_range(swarm, first):
-    """The reports of a range of seeds, and those of them that failed: what follows one is run without it."""
-    results, failures, at = [], [], first
+    """The reports of a range of seeds. What follows one that fails is run without it."""
+    results, at = [], first
     while at < first + RANGE:
-        command = [swarm, "run", "--from", str(at), "--seeds", str(first + RANGE - at)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        results.append(done.stdout)
-        if done.returncode == 0:
-            break
-        seed = re.search(r"failed seed: (\d+)\n([^\n]*)", done.stderr)
-        if not seed:
-            raise RuntimeError(f"{command}: {done.stderr}")
-        failures.append((int(seed[1]), seed[2]))
-        at = int(seed[1]) + 1
-    return results, failures
+        out, err, passed = swarm.run("run", "--from", at, "--seeds", first + RANGE - at)
+        if passed or (seed := re.search(r"failed seed: (\d+)\n([^\n]*)", err)):
+            results.append(out)
+            if passed:
+                break
+            swarm.fails(int(seed[1]), seed[2])
+            at = int(seed[1]) + 1
+            continue
+        # It ended without a word, or never: which seed did that is found by running each alone.
+        while at < first + RANGE:
+            out, err, passed = swarm.run("one", at)
+            if passed:
+                results.append(out)
+            else:
+                swarm.fails(at, (err.strip() or "it ended without a word").split("\n")[-1])
+            at += 1
+    return results
 
 
 def add(total, output):
@@ -115,6 +197,8 @@ def add(total, output):
     head = re.search(
         r"(\d+) seeds: (\d+) transfers over (\d+) connections, ([\d.]+) GiB compared, (\d+) packets, ([\d.]+) simulated", output
     )
+    if not head:
+        return
     names = ["seeds", "transfers", "connections", "GiB", "packets", "simulated hours"]
     for name, number in zip(names, head.groups()):
         total["numbers"][name] = total["numbers"].get(name, 0) + float(number)

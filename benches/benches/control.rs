@@ -5,14 +5,10 @@
 //! ten thousand acknowledgements, so that the mean includes what happens once a round trip.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::Instant;
-use ackclock_control::bandwidth::SenderEstimatorKind;
-use ackclock_control::congestion::{
-    Ack, Controller, ControllerFactory, Registry, Start, paced, validated, with_start_up,
-};
+use ackclock_control::congestion::{Ack, Controller, ControllerFactory, Registry, Start};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -59,46 +55,19 @@ fn controller(factory: &dyn ControllerFactory) -> Box<dyn Controller> {
 }
 
 fn one_ack(c: &mut Criterion) {
-    let registry = Registry::builtin();
-    let factories = registry.names().filter_map(|name| Some((name, registry.find(name).ok()?)));
-    group(c, "ack", factories, |controller| {
-        black_box(controller.cwnd());
-    });
-}
-
-/// What a profile adds around a controller: validation by use, pacing, an estimator for slow start.
-fn layers(c: &mut Criterion) {
-    let cubic = || Registry::builtin().find("cubic").expect("a built-in controller");
-    let estimator = SenderEstimatorKind::find("tcsa").expect("a built-in estimator");
-    let layered = [
-        ("validated", validated(cubic())),
-        ("paced", paced(cubic())),
-        ("start-up tcsa", with_start_up(cubic(), estimator)),
-        ("validated and paced, as the default profile", paced(validated(cubic()))),
-    ];
-    group(c, "ack through cubic", layered, |controller| {
-        black_box((controller.cwnd(), controller.pacing_rate()));
-    });
-}
-
-/// All acknowledgements through each controller; `look` is what a connection asks after each.
-fn group(
-    c: &mut Criterion,
-    name: &str,
-    factories: impl IntoIterator<Item = (&'static str, Arc<dyn ControllerFactory>)>,
-    look: fn(&dyn Controller),
-) {
     let acks = acks();
-    let mut group = c.benchmark_group(name);
+    let registry = Registry::builtin();
+    let mut group = c.benchmark_group("ack");
     group.throughput(Throughput::Elements(ACKS));
-    for (name, factory) in factories {
+    for name in registry.names() {
+        let factory = registry.find(name).expect("a built-in controller");
         group.bench_function(name, |b| {
             b.iter_batched_ref(
                 || controller(factory.as_ref()),
                 |controller| {
                     for ack in &acks {
                         controller.on_ack(black_box(ack));
-                        look(controller.as_ref());
+                        black_box(controller.cwnd());
                     }
                 },
                 BatchSize::SmallInput,
@@ -126,5 +95,5 @@ fn one_sample(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_ack, layers, one_sample);
+criterion_group!(benches, one_ack, one_sample);
 criterion_main!(benches);

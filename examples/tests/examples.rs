@@ -194,6 +194,14 @@ fn custom_congestion_control_is_examined_and_carries_ten_megabytes() {
     let said = text(start("custom_congestion_control", &[]).finish());
     assert!(said.starts_with("wary:\n  ok       keeps its name\n") && !said.contains("FAILED"), "{said}");
     assert!(said.contains("Ok((\"wary\", ") && said.ends_with("10485760 bytes\n"), "{said}");
+    // Reno fills the queue and overflows it; Vegas does not; Wary leaves slow start before it does.
+    let retransmitted = |name: &str| -> u32 {
+        let line = said.lines().find(|line| line.starts_with(name) && line.contains("KB/s")).expect(name);
+        between(line, "KB/s, ", " segments").trim().parse().unwrap()
+    };
+    assert_eq!(retransmitted("vegas"), 0, "{said}");
+    let (reno, wary) = (retransmitted("reno"), retransmitted("wary"));
+    assert!(reno > 10 && wary > 0 && wary < reno, "{said}");
 }
 
 #[test]

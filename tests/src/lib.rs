@@ -12,11 +12,13 @@
 //! - [`swarm`]: many connections on one network with every fault that networks have;
 //! - [`virtual_time`]: async code on a simulated network, and the hash of its packets;
 //! - [`linux`]: the same segments and calls for the Linux kernel's TCP and for this stack;
+//! - [`documents`]: the commands that the documents tell a reader to run;
 //! - [`netns`], [`kernel`]: network namespaces with the Linux kernel's TCP in them, and a stack beside it.
 
 pub mod app;
 pub mod coalesce;
 pub mod devices;
+pub mod documents;
 pub mod flow;
 pub mod fuzz;
 pub mod host;

@@ -4,15 +4,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock::Stack;
 use ackclock_benches::pair::{Bulk, Link, Pair};
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
-    Ack, Controller, LossCause, LossEpisode, Lost, RecoveryEnd, Registry, Sent, Start, Timeout, Undo, paced,
-    validated,
+    Ack, Controller, LossCause, LossEpisode, Lost, RecoveryEnd, Registry, Sent, Start, Timeout, Undo,
+    Validation,
 };
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_core::TcpConfig;
@@ -26,6 +25,7 @@ thread_local! {
     static BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
+#[expect(unsafe_code, reason = "an allocator that counts")]
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory that it manages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -129,17 +129,21 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
 }
 
 #[test]
-fn controllers_and_their_layers_allocate_nothing() {
+fn controllers_and_the_validation_of_their_windows_allocate_nothing() {
     let registry = Registry::builtin();
     let start = Start { smss: 1448, initial_window: 14_480, now: Instant::ZERO };
     for name in registry.names() {
-        let plain = registry.find(name).unwrap();
-        let layered = paced(validated(Arc::clone(&plain)));
-        for factory in [plain, layered] {
+        let factory = registry.find(name).unwrap();
+        for validated in [false, true] {
             let mut controller = factory.create(&start);
+            let mut validation = validated.then(|| Validation::new(&start));
             let count = allocations(|| {
                 for n in 1..10_000 {
-                    controller.on_ack(&ack(n));
+                    let ack = ack(n);
+                    if let Some(validation) = &mut validation {
+                        validation.before_ack(controller.as_mut(), &ack);
+                    }
+                    controller.on_ack(&ack);
                     std::hint::black_box((controller.cwnd(), controller.pacing_rate()));
                     if n.is_multiple_of(100) {
                         seldom(controller.as_mut(), n);

@@ -19,6 +19,7 @@ fn block(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16).max(32)
 }
 
+#[expect(unsafe_code, reason = "an allocator that counts")]
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory that it manages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

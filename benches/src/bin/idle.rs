@@ -111,6 +111,7 @@ struct Memory {
 }
 
 impl Memory {
+    #[expect(unsafe_code, reason = "the allocator is asked")]
     fn now() -> io::Result<Self> {
         // SAFETY: malloc_trim(3) may be called at any time and takes a number of bytes to keep.
         unsafe { libc::malloc_trim(0) };

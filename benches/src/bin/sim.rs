@@ -99,6 +99,7 @@ impl fmt::Display for Shape {
 }
 
 /// Bytes that the allocator has handed out, its own overhead included.
+#[expect(unsafe_code, reason = "the allocator is asked")]
 fn handed_out() -> usize {
     // SAFETY: mallinfo2(3) takes nothing and returns a structure of numbers.
     let heap = unsafe { libc::mallinfo2() };
@@ -106,6 +107,7 @@ fn handed_out() -> usize {
 }
 
 /// CPU time of this process so far.
+#[expect(unsafe_code, reason = "clock_gettime")]
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: clock_gettime(2) writes into the structure given, which lives.

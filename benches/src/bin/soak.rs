@@ -13,7 +13,7 @@ use clap::Parser;
 /// A mixed soak with a look at what is left.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Length of the long stretch; three minutes more pass before and after it.
+    /// Length of the long stretch; four minutes more pass before and after it.
     #[arg(long, default_value_t = 12.0)]
     minutes: f64,
     /// Of what chance decides.

@@ -9,7 +9,7 @@ use ackclock_benches::storm::cost::{Cost, measure};
 use ackclock_benches::storm::flood::Flood;
 use ackclock_benches::storm::kind::Kind;
 use ackclock_benches::storm::load::{Load, Victim};
-use ackclock_benches::storm::many::Many;
+use ackclock_benches::storm::many::{Clients, Many};
 use anyhow::Context as _;
 use clap::{Args, Parser};
 
@@ -22,6 +22,9 @@ enum Command {
     Load(LoadOptions),
     /// Many connections over TUN, few of them with traffic; prints one JSON object.
     Many(ManyOptions),
+    /// A process of clients of `many`, which starts it.
+    #[command(hide = true)]
+    Clients(Clients),
 }
 
 #[derive(Args)]
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<()> {
         Command::Cost(options) => cost(&options),
         Command::Load(options) => load(&options),
         Command::Many(options) => many(&options),
+        Command::Clients(clients) => clients.serve(),
     }
 }
 

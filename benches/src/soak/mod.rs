@@ -228,9 +228,9 @@ const NEEDED: [&str; 11] = [
     "datagram answered",
     "link flap",
 ];
-/// Length of the first stretch.
-const WARM_UP: Duration = Duration::from_secs(20);
-/// TIME-WAIT lasts a minute, a half-open record 63 seconds.
+/// Length of the first stretch: longer than TIME-WAIT, so that its tables are as large as they will be.
+const WARM_UP: Duration = Duration::from_secs(75);
+/// TIME-WAIT lasts a minute, a half-open record 63 seconds, a connection whose peer is gone 40.
 const SETTLE: Duration = Duration::from_secs(72);
 const IDLE: Duration = Duration::from_secs(2);
 const FLAP_EVERY: Duration = Duration::from_secs(5);

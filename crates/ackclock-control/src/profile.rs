@@ -1,19 +1,16 @@
 //! Profiles: named sets of choices that reproduce a sender and a receiver of their time.
 //!
-//! A profile is data. Others build what it names: the [`Registry`] the controllers,
+//! A profile is data. Others build what it names: the [`Registry`](crate::congestion::Registry) the controllers,
 //! [`RttEstimator`](crate::rtt::RttEstimator) the timeouts, the core the recovery policies.
 
 mod choice;
 mod table;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Instant;
 use crate::bandwidth::SenderEstimatorKind;
-use crate::congestion::{
-    ControllerFactory, IdlePolicy, Registry, UnknownController, paced, validated, with_start_up,
-};
+use crate::congestion::IdlePolicy;
 use crate::rtt::RtoConfig;
 use crate::time::nanos;
 
@@ -75,24 +72,6 @@ impl Profile {
     /// All profiles, the default first, then by year.
     pub fn all() -> impl Iterator<Item = Self> {
         table::ALL.iter().copied()
-    }
-
-    /// The factory of the profile's controllers, with their layers.
-    ///
-    /// # Errors
-    /// [`UnknownController`] if `registry` lacks the profile's controller.
-    pub fn controller_factory(
-        &self,
-        registry: &Registry,
-    ) -> Result<Arc<dyn ControllerFactory>, UnknownController> {
-        let mut factory = registry.find(self.congestion)?;
-        if let Some(kind) = self.start_up {
-            factory = with_start_up(factory, kind);
-        }
-        if self.idle == IdlePolicy::Validated {
-            factory = validated(factory);
-        }
-        Ok(if self.pacing { paced(factory) } else { factory })
     }
 }
 
@@ -307,7 +286,7 @@ mod tests {
     fn every_profile_moves_data() {
         let registry = Registry::with_experiments();
         for profile in Profile::all() {
-            let factory = profile.controller_factory(&registry).unwrap();
+            let factory = registry.find(profile.congestion).unwrap();
             let mut flow =
                 Flow::with_initial_window(factory.as_ref(), Path::TYPICAL, profile.initial_window_segments);
             flow.run(Duration::from_secs(20));
@@ -319,7 +298,7 @@ mod tests {
     fn profiles_of_devices_need_no_experiment() {
         let registry = Registry::builtin();
         let experiments: Vec<_> = Profile::all()
-            .filter(|profile| profile.controller_factory(&registry).is_err())
+            .filter(|profile| registry.find(profile.congestion).is_err())
             .map(|profile| profile.name)
             .collect();
         assert_eq!(experiments, ["none-1987"]);

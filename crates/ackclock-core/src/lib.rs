@@ -60,6 +60,7 @@ mod endpoint;
 mod error;
 mod event;
 mod info;
+pub mod journal;
 mod position;
 mod reassembly;
 mod sending;

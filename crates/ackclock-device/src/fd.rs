@@ -77,6 +77,7 @@ impl TunFd {
         Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let other = |source| OpenError::other(name, source);
         let control = Arc::new(sys::control_socket().map_err(other)?);
+        #[expect(unsafe_code, reason = "tokio asks for a promise")]
         // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
         let fd = unsafe { AsyncFd::register(file) }.map_err(|error| other(error.into()))?;
         let fd = Arc::new(fd);

@@ -2,6 +2,8 @@
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/if_tun.h`, netdevice(7).
 
+#![expect(unsafe_code, reason = "system calls")]
+
 pub(crate) mod packet;
 
 use std::fs::File;

@@ -74,6 +74,7 @@ impl TapDevice {
     fn plain(name: &str) -> Result<Self, OpenError> {
         let interface = Iface::without_packet_info(name, Mode::Tap)
             .map_err(|error| OpenError::from_io(name, error).of_tap())?;
+        #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
         // As for a TUN device: a persistent interface keeps an earlier process's offload.

@@ -31,6 +31,7 @@ impl TunDevice {
         check_name(name)?;
         let interface =
             Iface::without_packet_info(name, Mode::Tun).map_err(|error| OpenError::from_io(name, error))?;
+        #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };
         // A persistent interface keeps the offload that an earlier process set, and would deliver 64 KB

@@ -68,6 +68,7 @@ fn making_a_device_without_the_privilege_is_not_permitted() {
 }
 
 /// Takes every capability from the calling thread, which stays root to the file system.
+#[expect(unsafe_code, reason = "capset")]
 fn drop_capabilities() {
     // capset(2): the header is interface version 3 and 0 for the calling thread, followed by twice the three
     // sets of 32 capabilities.

@@ -1,4 +1,4 @@
-//! Every style of graph, as SVG, PNG and report: `cargo run -p ackclock-trace --example gallery -- FOLDER`.
+//! Every style of graph, as SVG and as a report: `cargo run -p ackclock-trace --example gallery -- FOLDER`.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut report = Html::new("Gallery");
     for (name, figure) in [("windows", windows()), ("bars", bars()), ("scatter", scatter())] {
         std::fs::write(folder.join(format!("{name}.svg")), chart::svg(&figure))?;
-        std::fs::write(folder.join(format!("{name}.png")), chart::png(&figure)?)?;
         report.figure(&figure);
     }
     let rows = [["Reno", "106.6"], ["Vegas", "178"]].map(|row| row.map(str::to_owned).to_vec());

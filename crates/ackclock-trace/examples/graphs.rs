@@ -1,5 +1,5 @@
 //! The papers' graphs of a simulated transfer of 1 MB over the network of Brakmo and Peterson's figure 6, as
-//! PNG and as a report: `cargo run -p ackclock-trace --example graphs -- FOLDER PROFILE`.
+//! SVG and as a report: `cargo run -p ackclock-trace --example graphs -- FOLDER PROFILE`.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&folder)?;
     let shown = graphs::worst(&trace).into_iter().collect();
     for (stem, figure) in graphs::all(&trace, &shown) {
-        std::fs::write(folder.join(format!("{stem}.png")), chart::png(&figure)?)?;
         std::fs::write(folder.join(format!("{stem}.svg")), chart::svg(&figure))?;
     }
     std::fs::write(

@@ -17,10 +17,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Features
-//!
-//! - `png` (on): PNG pictures, which bring an SVG renderer and a font as dependencies.
-//!
 //! # Limits
 //!
 //! A trace is read into memory as a whole, at some tens of bytes per record. Records have lengths and

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
-use ackclock_core::{Endpoint, EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
+use ackclock_core::{EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
 use crate::choices::{self, Choices, IntoController, SimulatedOnly};
@@ -19,7 +19,7 @@ use crate::network::{self, Network, Route};
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
 use crate::state::{Settings, State};
-use crate::{Cidr, Port, Stack};
+use crate::{Cidr, Port, Recording, RecordingError, Stack, recording};
 
 /// Builds a [`Stack`].
 ///
@@ -54,6 +54,7 @@ pub struct StackBuilder {
     secret: Option<[u8; 32]>,
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
+    pub(crate) recording: Option<Recording>,
     #[cfg(all(feature = "control", unix))]
     pub(crate) control: Option<std::path::PathBuf>,
     #[cfg(feature = "dns")]
@@ -109,6 +110,9 @@ pub enum BuildError {
     #[cfg(all(feature = "control", unix))]
     #[error(transparent)]
     Control(#[from] crate::ControlError),
+    /// The stack cannot be recorded.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// The operating system gave no random numbers.
     #[error("the operating system gave no random numbers for the stack's secret: {0}")]
     NoRandomness(io::Error),
@@ -133,6 +137,7 @@ impl StackBuilder {
             secret: None,
             epoch: None,
             adjust: Limited::default(),
+            recording: None,
             #[cfg(all(feature = "control", unix))]
             control: None,
             #[cfg(feature = "dns")]
@@ -450,12 +455,16 @@ impl StackBuilder {
 
     /// One shard for each device, or a single one without a device.
     fn shards(
-        self,
+        mut self,
         clock: Arc<dyn Clock>,
         devices: Vec<(Option<Box<dyn Device>>, Capabilities)>,
     ) -> Result<Arc<Shards>, BuildError> {
         if devices.len() > QUEUES_MAX {
             return Err(BuildError::TooManyQueues { queues: devices.len(), max: QUEUES_MAX });
+        }
+        let mut recording = self.recording.take();
+        if recording.is_some() && devices.len() > 1 {
+            return Err(RecordingError::Queues.into());
         }
         let simulated = devices.iter().all(|(device, _)| device.is_none());
         let choices = Choices { simulated, ..self.choices.clone() };
@@ -476,7 +485,8 @@ impl StackBuilder {
                 names: self.names.clone(),
             };
             let limits: Limits = driver::limits(&capabilities);
-            let state = State::new(Endpoint::new(config, now), limits, settings);
+            let endpoint = recording::endpoint(config, now, recording.take(), simulated)?;
+            let state = State::new(endpoint, limits, settings);
             list.push(Shared::new(Arc::clone(&clock), state, device));
         }
         Ok(Shards::new(list))

@@ -205,11 +205,12 @@ impl Driver {
             self.lone = self.since_sleep <= 1;
             self.since_sleep = 0;
             self.sleep_until = sleep_until(self.sleep_until, locked.stack.poll_timeout(), now);
+            locked.stack.endpoint.flush_journal();
             locked.driver.park(cx.waker(), self.sleep_until);
             Turn::Idle
         };
         if matches!(turn, Turn::Over) {
-            // Before anyone can see the end: a task that waited for it may open the device again.
+            // Before any task can see the end: a task that waited for the end may open the device again.
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());

@@ -140,6 +140,7 @@ mod network;
 mod others;
 mod port;
 mod readiness;
+mod recording;
 mod resolve;
 mod shards;
 mod shared;
@@ -160,7 +161,7 @@ pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
     IcmpError, Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
-    UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
+    UserTimeoutOption, bandwidth, congestion, journal, profile, rtt, trace,
 };
 /// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other crate.
 pub use ackclock_device as device;
@@ -186,6 +187,7 @@ pub use self::metrics::{Metric, MetricKind, Metrics};
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::readiness::{Interest, Ready};
+pub use self::recording::{Recording, RecordingError, RecordingInfo};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
 pub use self::stack::{Stack, StackInfo};

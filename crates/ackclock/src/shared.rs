@@ -288,6 +288,7 @@ impl Shared {
             // The owner of a port takes the packets itself.
             _ => false,
         };
+        locked.stack.endpoint.flush_journal();
         let due = locked.stack.poll_timeout();
         let early = due.is_some_and(|due| locked.driver.until.is_none_or(|until| due < until));
         if done && !early && !locked.stack.following.is_empty() {

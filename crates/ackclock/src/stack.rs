@@ -204,7 +204,8 @@ impl Stack {
         info(&self.shared)
     }
 
-    /// The present time on the stack's clock. Trace records use the same epoch.
+    /// The present time on the stack's clock. Trace records use the same epoch, but leave out the time during
+    /// which the process was paused.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now()

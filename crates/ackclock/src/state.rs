@@ -1,7 +1,7 @@
-//! What one lock protects: the endpoint, who waits for it, and the stack's own deadlines.
+//! What one lock protects: the endpoint, the tasks that wait for it, and the stack's own deadlines.
 //!
-//! Nothing here decides anything about TCP. Methods translate between the endpoint's events and the waiting tasks,
-//! and between sockets' habits (linger, deferred accept, closing a whole stack) and the endpoint's calls.
+//! Nothing here makes a TCP decision. Methods translate between the endpoint's events and the waiting tasks,
+//! and between socket behaviour (linger, deferred accept, closing a whole stack) and the endpoint's calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use ackclock_core::journal::{JournalEnd, RecordedConnection, RecordedEndpoint};
 use ackclock_core::trace::Batch;
 use ackclock_core::{
-    Connection, ConnectionId, ConnectionInfo, Endpoint, Event, Instant, Limits, ListenerId, Readiness,
-    State as Tcp, TcpConfig, UdpId,
+    Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
+    TcpConfig, UdpId,
 };
 
 use crate::choices::{self, Choices};
@@ -27,37 +28,37 @@ use crate::{NoRoute, StackError, error};
 /// The state of a stack.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: RecordedEndpoint,
     pub(crate) streams: StreamTable,
     pub(crate) listeners: BTreeMap<ListenerId, ListenerSlot>,
     pub(crate) limits: Limits,
-    /// Settings of connections that name none.
+    /// Settings of connections that name none of their own.
     pub(crate) tcp: TcpConfig,
     pub(crate) network: Network,
     /// Wakers of tasks whose wait is over, to be woken once the lock is released.
     pub(crate) woken: Vec<Waker>,
     pub(crate) shutdown: WaitList,
-    /// Who waits for records of traces.
+    /// Tasks that wait for trace records.
     pub(crate) traces: WaitList,
     pub(crate) others: OtherSlot,
     pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
-    /// Bytes that were written since the driver's last turn.
+    /// Bytes written since the driver's last turn.
     pub(crate) written: usize,
-    /// Streams whose writers wait for its next.
+    /// Streams whose writers wait for the driver's next turn.
     held: Vec<ConnectionId>,
-    /// Streams that were written to, whose last packet waits for it to be whole.
+    /// Streams that were written to, whose last packet waits until it is full.
     pub(crate) following: Vec<ConnectionId>,
-    /// Who drives it, and when.
+    /// What drives the stack, and when.
     pub(crate) turns: Turns,
     choices: Arc<Choices>,
     close_timeout: Duration,
-    /// Dropped streams whose linger time runs, by its end.
+    /// Dropped streams whose linger time runs, ordered by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
     lingerings_made: u64,
-    /// Connections that were reset because the stack's closing took too long.
+    /// Connections that were reset because closing the stack took too long.
     unfinished: usize,
-    /// Whom the stack asks for names.
+    /// The name servers that the stack asks.
     #[cfg(feature = "dns")]
     pub(crate) names: Arc<crate::dns::Names>,
     /// Connections whose traces go to clients of the control socket.
@@ -75,19 +76,19 @@ pub(crate) struct Settings {
     pub(crate) choices: Choices,
     pub(crate) network: Network,
     pub(crate) close_timeout: Duration,
-    /// Whether there is a channel of other packets.
+    /// Whether the channel of other packets exists.
     pub(crate) others: bool,
     #[cfg(feature = "dns")]
     pub(crate) names: crate::dns::Names,
 }
 
-/// Where a stack is in its life.
+/// The stages of a stack's life.
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// It serves.
     Up,
-    /// No new connections; those that exist have until then to finish. While the stack drains, they end when their
-    /// programs end them.
+    /// No new connections; existing ones have until then to finish. While the stack drains, they end when
+    /// their programs end them.
     Closing { until: Instant, drains: bool },
     /// Every call fails.
     Down(StackError),
@@ -109,20 +110,20 @@ pub(crate) enum Queue {
     Shutdown,
 }
 
-/// Who drives a stack, and when.
+/// What drives a stack, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// A [`Port`](crate::Port), or none yet: writers wait for nothing.
+    /// A [`Port`](crate::Port), or nothing yet: writers never wait for a turn.
     Foreign,
-    /// The driver, on a thread of its own or beside tasks of others.
+    /// The driver, on its own thread or beside tasks that do not use the stack.
     Alone,
-    /// The driver takes turns with the tasks on its thread, so that a writer's next bytes come before its next turn if there
-    /// are any.
+    /// The driver takes turns with the tasks on its thread, so that a writer's next bytes arrive before its
+    /// next turn.
     WithTasks,
 }
 
 impl State {
-    pub(crate) fn new(endpoint: Endpoint, limits: Limits, settings: Settings) -> Self {
+    pub(crate) fn new(endpoint: RecordedEndpoint, limits: Limits, settings: Settings) -> Self {
         let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
         let mut state = Self {
             endpoint,
@@ -157,7 +158,7 @@ impl State {
         state
     }
 
-    /// What can be chosen here.
+    /// The choices available here.
     pub(crate) fn choices(&self) -> Arc<Choices> {
         Arc::clone(&self.choices)
     }
@@ -187,13 +188,13 @@ impl State {
         }
     }
 
-    /// Whether connections with these settings, or the stack's own, may be made here.
+    /// Whether connections with these settings, or with the stack's own, may be made here.
     pub(crate) fn check_tcp(&self, tcp: Option<&TcpConfig>) -> io::Result<()> {
         let tcp = tcp.unwrap_or(&self.tcp);
         self.choices.check(&*tcp.congestion).map_err(choices::invalid)
     }
 
-    /// Whether a route leads to `remote`. Without routes the device leads everywhere.
+    /// Whether a route leads to `remote`. Without routes every destination goes to the device.
     pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
         self.network.check_route(remote)
     }
@@ -204,8 +205,8 @@ impl State {
         self.endpoint.connection(id).ok_or_else(error::not_connected)
     }
 
-    /// The same for who reads: what had arrived before the device failed can be read to its last byte, and to the end of
-    /// the stream if that had come, as before a reset.
+    /// The same for reading. Data that arrived before the device failed can be read to its last byte, and to
+    /// the end of the stream if that had arrived, as before a reset.
     pub(crate) fn connection_to_read(&self, id: ConnectionId) -> io::Result<&Connection> {
         let Phase::Down(error) = &self.phase else { return self.connection(id) };
         let connection = self.endpoint.connection(id).filter(|connection| has_rest(connection));
@@ -217,18 +218,18 @@ impl State {
         connection.info(self.endpoint.own_time(now))
     }
 
-    /// Does something with a connection that a handle owns.
+    /// Calls `f` on a connection that a handle owns.
     pub(crate) fn update<R>(
         &mut self,
         now: Instant,
         id: ConnectionId,
-        f: impl FnOnce(&mut Connection, Instant) -> R,
+        f: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> R,
     ) -> io::Result<R> {
         self.check_alive()?;
         self.endpoint.update(now, id, f).ok_or_else(error::not_connected)
     }
 
-    /// The list to wait in; `None` when what was waited for is gone.
+    /// The list to wait in; `None` when its owner is gone.
     pub(crate) fn list(&mut self, queue: Queue) -> Option<&mut WaitList> {
         match queue {
             Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
@@ -247,8 +248,8 @@ impl State {
         }
     }
 
-    /// Gives a place in a list up; returns its waker, to be dropped outside the lock. What is gone has woken all of its
-    /// lists, and gets none back.
+    /// Gives up a place in a list and returns its waker, to be dropped outside the lock. A list that is gone
+    /// has woken all its tasks and returns nothing.
     pub(crate) fn leave(&mut self, queue: Queue, key: WaitKey) -> Option<Waker> {
         match queue {
             Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) | Queue::Delivered(id)
@@ -260,7 +261,7 @@ impl State {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next, at the latest.
+    /// The latest time for the next call of [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let own = self.lingering.first_key_value().map(|((at, _), _)| *at);
         let closing = match self.phase {
@@ -289,7 +290,7 @@ impl State {
         }
     }
 
-    /// Hands the endpoint's events to those who wait for them.
+    /// Passes the endpoint's events to the tasks that wait for them.
     pub(crate) fn dispatch(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
@@ -308,7 +309,7 @@ impl State {
         }
     }
 
-    /// Who is to be woken; an empty list keeps its memory, for the next turn of the driver needs it.
+    /// The tasks to wake; an empty list keeps its memory for the driver's next turn.
     pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { std::mem::take(&mut self.woken) }
     }
@@ -325,21 +326,22 @@ impl State {
         }
     }
 
-    /// Whether a writer waits until the driver has had a turn. It then gets the acknowledgements of
-    /// what was written, whose place in the send buffer the next bytes take: the same few lines of the cache, rather than
-    /// one after the other of a buffer larger than that.
+    /// Whether a writer waits until the driver has had a turn. The driver then processes the acknowledgements
+    /// of what was written, so the next bytes reuse that part of the send buffer and stay in the cache,
+    /// instead of walking through a buffer larger than the cache.
     pub(crate) fn holds_writers(&self) -> bool {
         self.written >= WRITTEN_MAX && !matches!(self.phase, Phase::Down(_))
     }
 
-    /// Notes that a writer waits for that, in its stream's list.
+    /// Notes, in its stream's list, that a writer waits for the driver's turn.
     pub(crate) fn hold_writer(&mut self, id: ConnectionId) {
         if !self.held.contains(&id) {
             self.held.push(id);
         }
     }
 
-    /// Counts what was written. Of a stream of bytes the end of each write is not worth a packet, which the next one fills.
+    /// Counts written bytes. In a byte stream, the end of each write is not worth a packet; the next write
+    /// fills it.
     pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
         if self.turns == Turns::Foreign {
             return;
@@ -389,12 +391,12 @@ impl State {
         }
     }
 
-    /// Gives a connection up as SO_LINGER says: without it, it closes by itself; with zero it is reset; with a
-    /// time it closes, and is reset if that takes longer.
+    /// Gives up a connection as SO_LINGER asks: without it the connection closes by itself; with zero it is
+    /// reset; with a time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         if matches!(self.phase, Phase::Down(_)) {
-            // It was kept for what was left to read; its peer cannot be told anything.
-            self.endpoint.update(now, id, Connection::abort);
+            // It was kept for data left to read; its peer cannot be reached.
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
             self.streams.remove(id, &mut self.woken);
             self.endpoint.release(now, id);
             return self.discard_if_down(now);
@@ -402,13 +404,14 @@ impl State {
         let linger = self.streams.get_mut(id).and_then(|slot| slot.linger());
         match linger {
             Some(Duration::ZERO) => {
-                self.endpoint.update(now, id, Connection::abort);
+                self.endpoint.update(now, id, |connection, now| connection.abort(now));
             }
             Some(time) if self.can_linger(id) => {
                 self.endpoint.update(now, id, |connection, now| connection.shutdown(now).ok());
                 let slot = self.streams.get_or_insert(id, &mut self.woken);
                 slot.rare_mut().lingers = true;
-                // Who waited has dropped the stream, or this connection before it was established.
+                // The waiting tasks have dropped the stream, or dropped the attempt before it was
+                // established.
                 slot.wake_all(&mut self.woken);
                 self.lingerings_made += 1;
                 self.lingering.insert((now + time, self.lingerings_made), id);
@@ -420,7 +423,7 @@ impl State {
         self.endpoint.release(now, id);
     }
 
-    /// Whether there is something to wait for: unread data resets a connection that is closed, whatever its
+    /// Whether there is something to wait for: closing a connection with unread data resets it, whatever its
     /// linger time.
     fn can_linger(&self, id: ConnectionId) -> bool {
         let Ok(connection) = self.connection(id) else { return false };
@@ -433,13 +436,13 @@ impl State {
         }
         let flushed = self.endpoint.connection(id).is_none_or(Connection::is_flushed);
         if !flushed {
-            self.endpoint.update(now, id, Connection::abort);
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
         }
         self.streams.remove(id, &mut self.woken);
         self.endpoint.release(now, id);
     }
 
-    /// Begins to close: nothing new is taken, what exists may finish within the close timeout.
+    /// Begins to close: accepts nothing new; existing connections may finish within the close timeout.
     pub(crate) fn begin_close(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Down(_) | Phase::Closing { drains: false, .. }) {
             return;
@@ -450,7 +453,8 @@ impl State {
         }
     }
 
-    /// Begins to drain: nothing new is taken, what exists goes on until its program ends it, for `time` at most.
+    /// Begins to drain: accepts nothing new; existing connections go on until their programs end them, for
+    /// `time` at most.
     pub(crate) fn begin_drain(&mut self, now: Instant, time: Duration) {
         match self.phase {
             Phase::Up | Phase::Closing { drains: true, .. } => self.close_to_new(now, time, true),
@@ -458,7 +462,7 @@ impl State {
         }
     }
 
-    /// Ends all listeners, and the time of connections after `time`; a second call moves that forward only.
+    /// Ends all listeners at once and all connections after `time`; a second call can only make that earlier.
     fn close_to_new(&mut self, now: Instant, time: Duration, drains: bool) {
         let until = match self.phase {
             Phase::Closing { until, .. } => until.min(now + time),
@@ -472,20 +476,20 @@ impl State {
         self.shutdown.wake(&mut self.woken);
     }
 
-    /// Whether the stack was closing and nothing is left that would send or receive.
+    /// Whether the stack was closing and no connection is left to send or receive.
     pub(crate) fn has_finished(&self) -> bool {
         matches!(self.phase, Phase::Closing { .. })
             && self.endpoint.connections().all(|(_, connection)| is_over(connection))
     }
 
-    /// Ends all service: every pending call fails with `why`, all connections give up their memory.
+    /// Ends all service: every pending call fails with `why`, and all connections free their memory.
     pub(crate) fn go_down(&mut self, now: Instant, why: StackError) {
         let drains = matches!(self.phase, Phase::Closing { drains: true, .. });
         let keeps_rest = drains || matches!(why, StackError::Device(_));
         self.stop(why);
         for id in self.connection_ids() {
             if !keeps_rest || !self.endpoint.connection(id).is_some_and(has_rest) {
-                self.endpoint.update(now, id, Connection::abort);
+                self.endpoint.update(now, id, |connection, now| connection.abort(now));
             }
         }
         self.endpoint.reset_orphans(now);
@@ -493,16 +497,19 @@ impl State {
         self.discard_if_down(now);
     }
 
-    /// Once the stack is down, nobody is there to take what would be sent.
+    /// Once the stack is down, nothing takes the packets, so they are discarded.
     pub(crate) fn discard_if_down(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Down(_)) {
             return;
         }
         while self.endpoint.poll_transmit(now, self.limits).is_some() {}
         while self.endpoint.poll_event().is_some() {}
+        if let Some(journal) = self.endpoint.journal_mut() {
+            journal.end(JournalEnd::Closed);
+        }
     }
 
-    /// Fails every pending and later call with `why`, without a word to the endpoint.
+    /// Fails every pending and later call with `why`, without notifying the endpoint.
     pub(crate) fn stop(&mut self, why: StackError) {
         if matches!(self.phase, Phase::Down(_)) {
             return;
@@ -527,7 +534,7 @@ impl State {
         if matches!(self.phase, Phase::Up) { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Ready once the stack is down: how many connections were reset for that, or what went wrong.
+    /// Ready once the stack is down: the number of connections that had to be reset, or the error.
     pub(crate) fn poll_drained(&self) -> Poll<io::Result<usize>> {
         match &self.phase {
             Phase::Down(StackError::Shutdown) => Poll::Ready(Ok(self.unfinished)),
@@ -546,10 +553,10 @@ impl State {
         if matches!(self.phase, Phase::Down(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Resets every connection, those whose handle was dropped included.
+    /// Resets every connection, including those whose handle was dropped.
     pub(crate) fn abort_all(&mut self, now: Instant) {
         for id in self.connection_ids() {
-            self.endpoint.update(now, id, Connection::abort);
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
         }
         self.endpoint.reset_orphans(now);
     }
@@ -561,7 +568,7 @@ impl State {
 
 /// Bytes that may be written between two turns of the driver.
 const WRITTEN_MAX: usize = 256 << 10;
-/// Bytes between two turns from which on they are taken for a stream rather than a message.
+/// Bytes between two turns from which on the writes count as a stream rather than a message.
 const STREAM_MIN: usize = 128 << 10;
 
 /// Whether a connection neither sends nor receives any more.
@@ -569,7 +576,7 @@ pub(crate) fn is_over(connection: &Connection) -> bool {
     matches!(connection.state(), Tcp::Closed | Tcp::TimeWait)
 }
 
-/// Whether there is something to read that does not depend on the network any more.
+/// Whether there is something left to read that no longer depends on the network.
 fn has_rest(connection: &Connection) -> bool {
     connection.error().is_none() && (connection.readable() > 0 || connection.is_read_closed())
 }

@@ -1,15 +1,16 @@
-//! Who waits for what: any number of tasks for each direction of a stream and for each listener.
+//! Which tasks wait for what: any number of tasks for each direction of a stream and for each listener.
 //!
-//! As with tokio's sockets, the `poll_*` methods of one direction share one place, where the last caller's waker stays;
-//! the async methods queue, each under a key of its own, so that none takes another's place and each can leave
-//! when its future is dropped. An event wakes all of a list; who finds nothing comes back.
+//! As with tokio's sockets, the `poll_*` methods of one direction share one place, which keeps the last
+//! caller's waker. The async methods queue, each under its own key, so that none takes another's place and
+//! each can leave when its future is dropped. An event wakes the whole list; a task that finds nothing waits
+//! again.
 //!
-//! Nothing is allocated for a stream on which no task waits through the `poll_*` methods, which is what `AsyncRead` and
-//! `AsyncWrite` do: its slot is given back with the wake-up, and the newest of those given back serves the next stream that
-//! waits. A queue keeps its memory, so waiting again costs none.
+//! Nothing is allocated for a stream on which no task waits. A task that waits through the `poll_*` methods,
+//! as `AsyncRead` and `AsyncWrite` do, uses a slot that is given back with the wake-up; the slot given back
+//! last serves the next stream that waits. A queue keeps its memory, so waiting again allocates nothing.
 //!
-//! A waker is neither woken nor dropped under the stack's lock: with some executors either runs the task, or drops it
-//! and the streams that it owns.
+//! A waker is neither woken nor dropped under the stack's lock: with some executors either call runs the
+//! task, or drops it and the streams that it owns.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use ackclock_core::ConnectionId;
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     poller: Option<Waker>,
-    /// Once an async method has waited. A pointer, for the row of an idle connection's bytes.
+    /// Allocated once an async method has waited. A pointer, to keep an idle connection small.
     queue: Option<Box<WaitQueue>>,
 }
 
@@ -34,7 +35,7 @@ struct WaitQueue {
 pub(crate) type WaitKey = u32;
 
 impl WaitList {
-    /// Takes the place of the `poll_*` methods; returns who was there, to be dropped outside the lock.
+    /// Takes the place of the `poll_*` methods; returns the previous waker, to be dropped outside the lock.
     pub(crate) fn register_poller(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.poller {
             Some(same) if same.will_wake(waker) => None,
@@ -71,19 +72,20 @@ impl WaitList {
         }
     }
 
-    /// Whether no task waits, and none ever waited in the queue: keys of a queue that is gone would come again.
+    /// Whether no task waits and none ever waited in the queue: a new queue would reuse the keys of the old
+    /// one.
     fn is_blank(&self) -> bool {
         self.poller.is_none() && self.queue.is_none()
     }
 }
 
-/// What is kept of a stream beside the endpoint's own state, while it is needed.
+/// What is kept of a stream in addition to the endpoint's state, while it is needed.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
     id: ConnectionId,
     pub(crate) read: WaitList,
     pub(crate) write: WaitList,
-    /// Made when it is first needed.
+    /// Allocated when first needed.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
@@ -91,11 +93,11 @@ pub(crate) struct StreamSlot {
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     pub(crate) notice: WaitList,
-    /// Who waits for acknowledgements.
+    /// Tasks that wait for acknowledgements.
     pub(crate) delivered: WaitList,
-    /// The urgent pointer advanced and no `notice` told of it.
+    /// The urgent pointer advanced and no `notice` reported it yet.
     pub(crate) urgent: bool,
-    /// A soft error was noted and no `notice` told of it.
+    /// A soft error was noted and no `notice` reported it yet.
     pub(crate) soft_error: bool,
     /// SO_LINGER.
     pub(crate) linger: Option<Duration>,
@@ -107,12 +109,12 @@ pub(crate) struct Rare {
 #[derive(Debug, Default)]
 pub(crate) struct StreamTable {
     slots: Vec<Option<Box<StreamSlot>>>,
-    /// Blank slots that were given back, the newest last; at most [`SPARE_MAX`].
+    /// Blank slots that were given back, the latest last; at most [`SPARE_MAX`].
     #[expect(clippy::vec_box, reason = "the boxes themselves are used again")]
     spare: Vec<Box<StreamSlot>>,
 }
 
-/// How many slots are kept for streams that will wait: as many as a batch of packets wakes.
+/// Slots kept for streams that will wait: as many as a batch of packets wakes.
 const SPARE_MAX: usize = 64;
 
 impl StreamTable {
@@ -121,8 +123,9 @@ impl StreamTable {
         self.slots.get_mut(id.index())?.as_deref_mut().filter(|slot| slot.id == id)
     }
 
-    /// The slot of a connection, made if it has none. The caller owns the connection, so no other one can have
-    /// its index; a slot of an earlier generation is a leftover and replaced, and who waits there is woken.
+    /// The slot of a connection, created if it has none. The caller owns the connection, so no other
+    /// connection can have its index; a slot of an earlier generation is a leftover: it is replaced, and its
+    /// tasks are woken.
     pub(crate) fn get_or_insert(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) -> &mut StreamSlot {
         let index = id.index();
         if self.slots.len() <= index {
@@ -142,7 +145,7 @@ impl StreamTable {
         })
     }
 
-    /// Wakes who waits to read, or to write, and gives the slot back if nothing else is kept in it.
+    /// Wakes the tasks that wait to read, or to write, and gives the slot back if nothing else is kept in it.
     pub(crate) fn wake(&mut self, id: ConnectionId, read: bool, write: bool, woken: &mut Vec<Waker>) {
         let Some(slot) = self.get_mut(id) else { return };
         if read {
@@ -164,7 +167,7 @@ impl StreamTable {
         }
     }
 
-    /// Forgets a connection; whoever still waits is woken.
+    /// Forgets a connection and wakes the tasks that still wait.
     pub(crate) fn remove(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
         if let Some(slot) = self.get_mut(id) {
             slot.wake_all(woken);
@@ -173,7 +176,7 @@ impl StreamTable {
         }
     }
 
-    /// Wakes everyone.
+    /// Wakes every task.
     pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         for slot in self.slots.iter_mut().flatten() {
             slot.wake_all(woken);
@@ -186,7 +189,7 @@ impl StreamSlot {
         Self { id, read: WaitList::default(), write: WaitList::default(), rare: None }
     }
 
-    /// What few streams need, made if there is none.
+    /// The part that few streams need, created if missing.
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -215,7 +218,8 @@ impl StreamSlot {
     }
 }
 
-/// The most bytes that this crate keeps for a stream on which tasks wait: the slot, its place in the table, and the handle.
+/// The most bytes that this crate keeps for a stream on which tasks wait: slot, place in the table, and
+/// handle.
 const STREAM_BYTES_MAX: usize = 104;
 const _: () = assert!(
     size_of::<StreamSlot>() + size_of::<Option<Box<StreamSlot>>>() + size_of::<crate::TcpStream>()
@@ -246,7 +250,7 @@ mod tests {
         (Arc::clone(&count), Waker::from(count))
     }
 
-    /// Two connections that have one slot after each other, and one beside them.
+    /// Two connections that use one slot after each other, and one beside them.
     fn connections() -> [ConnectionId; 3] {
         let config = EndpointConfig::new(vec!["10.0.0.1".parse().unwrap()], [1; 32]);
         let mut endpoint = Endpoint::new(config, Instant::ZERO);

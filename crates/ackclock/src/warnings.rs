@@ -1,66 +1,95 @@
-//! [`Warnings`]: what a stack sees that no error tells, because to TCP it looks like loss.
+//! [`Warnings`]: problems that no error reports, because TCP sees them as loss.
 
 use std::fmt;
 use std::time::Duration;
 
+use ackclock_core::journal::JournalEnd;
 use tokio::time::Instant;
 
+use crate::recording;
 use crate::shards::ShardRef;
 use crate::state::Phase;
 
-/// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing unless asked for, and do
-/// not keep the stack alive.
+/// The warnings of a stack, made by [`Stack::warnings`](crate::Stack::warnings). They cost nothing unless
+/// asked for, and do not keep the stack alive.
 #[derive(Debug)]
 pub struct Warnings {
     shared: ShardRef,
     watch: Watch,
+    /// Whether the recording's end was reported.
+    told_recording: bool,
 }
 
 /// Something that is probably wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Of the segments that arrived within a second, more had a wrong checksum than not: nothing gets through, and
-    /// connections would time out without a word.
+    /// Of the segments that arrived within a second, more had a wrong checksum than a right one: nothing gets
+    /// through, and connections would time out without an explanation.
     Checksums {
-        /// How many were dropped for it.
+        /// Segments dropped for a wrong checksum.
         dropped: u64,
-        /// How many were delivered meanwhile.
+        /// Segments delivered in the same time.
         delivered: u64,
+    },
+    /// The stack's recording ended before the stack did.
+    Recording {
+        /// Bytes in the file.
+        bytes: u64,
+        /// Why it ended.
+        why: JournalEnd,
     },
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Checksums { dropped, delivered } = self;
-        write!(
-            f,
-            "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
-             checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
-             network damages packets"
-        )
+        match self {
+            Self::Checksums { dropped, delivered } => write!(
+                f,
+                "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
+                 checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
+                 network damages packets"
+            ),
+            Self::Recording { bytes, why } => write!(f, "the recording ends after {bytes} bytes: {why}"),
+        }
     }
 }
 
 impl Warnings {
     pub(crate) fn new(shared: ShardRef) -> Self {
         let counts = counts(&shared);
-        Self { shared, watch: Watch::new(counts) }
+        Self { shared, watch: Watch::new(counts), told_recording: false }
     }
 
-    /// Waits for the next warning: within a second of what it is about, and at most one in ten seconds. `None` once the
-    /// stack is down.
+    /// Waits for the next warning. It arrives within a second of its cause, and at most once in ten seconds.
+    /// `None` once the stack is down.
     ///
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Warning> {
         loop {
             tokio::time::sleep(EVERY).await;
+            if let Some(warning) = self.recording_ended() {
+                return Some(warning);
+            }
             let warning = self.watch.look(Instant::now(), counts(&self.shared));
             if warning.is_some() || self.shared.look(|state| matches!(state.phase, Phase::Down(_))) {
                 return warning;
             }
         }
+    }
+}
+
+impl Warnings {
+    /// The end of the recording, once, unless the stack's own end was the reason.
+    fn recording_ended(&mut self) -> Option<Warning> {
+        if self.told_recording {
+            return None;
+        }
+        let info = self.shared.look(|state| state.endpoint.journal().map(recording::info))?;
+        let why = info.ended.filter(|&why| why != JournalEnd::Closed)?;
+        self.told_recording = true;
+        Some(Warning::Recording { bytes: info.bytes, why })
     }
 }
 
@@ -76,10 +105,10 @@ fn counts(shared: &ShardRef) -> Counts {
     Counts { delivered: counters.segments_delivered, dropped: counters.dropped_tcp_checksum }
 }
 
-/// Tells a run of wrong checksums from single ones.
+/// Distinguishes a run of wrong checksums from single ones.
 #[derive(Debug)]
 struct Watch {
-    /// Where the present run was counted from.
+    /// The counts at the start of the present run.
     from: Counts,
     /// When its first drop was seen.
     since: Option<Instant>,
@@ -95,12 +124,12 @@ impl Watch {
         let dropped = counts.dropped - self.from.dropped;
         let delivered = counts.delivered - self.from.delivered;
         if dropped == 0 {
-            // What was delivered before the first drop does not excuse it.
+            // Segments delivered before the first drop do not excuse it.
             self.from = counts;
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        // One wrong segment among right ones is a network's; if there are no right ones, one is enough.
+        // One wrong segment among right ones is the network's; if there are no right ones, one is enough.
         let is_run = dropped > delivered && (dropped >= RUN || counts.delivered == 0);
         let is_quiet = self.quiet_until.is_some_and(|until| now < until);
         if is_run && !is_quiet {
@@ -114,20 +143,20 @@ impl Watch {
     }
 }
 
-/// How often the counters are looked at.
+/// How often the counters are read.
 const EVERY: Duration = Duration::from_millis(250);
 /// Drops that make a run.
 const RUN: u64 = 3;
-/// Drops that are no run after this long are forgotten.
+/// Drops that have not become a run after this long are forgotten.
 const WINDOW: Duration = Duration::from_secs(1);
-/// After a warning.
+/// The pause after a warning.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Looks at these counts of delivered and dropped segments, a quarter of a second apart.
+    /// Feeds these counts of delivered and dropped segments, a quarter of a second apart.
     fn seen(looks: &[(u64, u64)]) -> Vec<Option<Warning>> {
         let mut watch = Watch::new(Counts { delivered: 0, dropped: 0 });
         let mut now = Instant::now();

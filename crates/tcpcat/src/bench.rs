@@ -1,8 +1,8 @@
-//! `tcpcat bench`: how fast data moves, between two tcpcats.
+//! `tcpcat bench`: measures how fast data moves between two tcpcats.
 //!
-//! The client opens the connections and says on each what is to happen: who sends, for how long or how much. What is
-//! sent is a pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data,
-//! and can compare hashes with `--verify`. A receiver answers each stream with its verdict.
+//! The client opens the connections and requests on each who sends, for how long or how much. The data is a
+//! pattern in frames (see `transfer::protocol`), so that either end knows the end of the other's data and can
+//! compare hashes with `--verify`. A receiver answers each stream with its result.
 
 mod slices;
 
@@ -21,7 +21,7 @@ use crate::session::{Kind, Outcome, Session};
 use crate::transfer::protocol::{self, FrameReader, Verdict};
 use crate::transfer::{Broken, Copied, Copier, Framing};
 
-/// What a client asks of a server, on each connection.
+/// A client's request, sent on each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// The client sends.
@@ -29,15 +29,15 @@ pub(crate) struct Request {
     /// The server sends.
     pub(crate) down: bool,
     pub(crate) verify: bool,
-    /// For how long to send, at the most.
+    /// The longest time to send.
     pub(crate) time: Duration,
-    /// How much to send in each direction, at the most.
+    /// The most bytes to send in each direction.
     pub(crate) bytes: Option<u64>,
     /// Bits a second.
     pub(crate) rate: Option<u64>,
 }
 
-/// How an end of a connection does its part, which the other one does not see.
+/// How one end of a connection moves its data; the other end cannot tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calls {
     /// By `read` and `write`.
@@ -60,7 +60,7 @@ impl Calls {
     ) -> Result<Moved, Broken> {
         let (sent, received) = (|len| session.meter.add_sent(len), |len| session.meter.add_received(len));
         match self {
-            // A rate is kept by the loop that copies.
+            // Only the copying loop keeps a rate.
             Self::Slices if stream.has_slices() && request.rate.is_none() => {
                 slices::exchange(stream, request, sent, received).await
             }
@@ -69,7 +69,7 @@ impl Calls {
     }
 }
 
-/// What both ends of a connection found.
+/// The findings of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
     pub(crate) sent: Option<Copied>,
@@ -222,8 +222,8 @@ fn describe(moved: &Moved, took: Duration) -> String {
     parts.join("; ")
 }
 
-/// Sends and receives as `request` says, seen from the end that is `up`. Hashes and lengths are compared; a difference is
-/// [`Broken::Read`] with [`io::ErrorKind::InvalidData`].
+/// Sends and receives as `request` asks, from the end that is `up`. Compares hashes and lengths; a difference
+/// is [`Broken::Read`] with [`io::ErrorKind::InvalidData`].
 pub(crate) async fn exchange<S>(
     stream: &mut S,
     request: Request,
@@ -234,7 +234,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let (mut reader, mut writer) = tokio::io::split(&mut *stream);
-    // The verdict on what was received goes behind the own data, so that neither waits for the other's verdict first.
+    // The result for the received data follows this end's data, so that neither end waits for the other's
+    // first.
     let sending = async {
         if !request.up {
             return Ok(None);
@@ -271,7 +272,7 @@ where
     conclude(stream, sent, received).await
 }
 
-/// Tells the other end what was received, with the hash that it gave, and hears what became of what was sent.
+/// Reports to the other end what was received and its hash, and reads the report on what was sent.
 async fn conclude<S>(
     stream: &mut S,
     sent: Option<Copied>,
@@ -345,7 +346,7 @@ impl Request {
     }
 }
 
-/// Bytes that differ from place to place, for a time and up to an amount.
+/// Bytes that differ everywhere, for a time and up to an amount.
 #[derive(Debug)]
 struct Pattern {
     block: Vec<u8>,
@@ -382,7 +383,7 @@ impl AsyncRead for Pattern {
     }
 }
 
-/// Numbers of Marsaglia's xorshift.
+/// The numbers of Marsaglia's xorshift.
 fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let mut byte = || {
@@ -397,7 +398,7 @@ fn pattern(len: usize) -> Vec<u8> {
 /// How long a measurement takes if neither a time nor an amount is given.
 const BENCH_TIME: Duration = Duration::from_secs(10);
 
-/// As good as no bound.
+/// Practically no limit.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 const MAGIC: &[u8] = b"tcpcat1c";
@@ -408,7 +409,7 @@ const REQUEST_LEN: usize = 35;
 /// As long as the cookie that iperf3's client begins with, so that its server answers at once.
 const COOKIE_LEN: usize = 37;
 
-/// A prime length: shifted data never looks right.
+/// A prime length, so that shifted data never looks right.
 const BLOCK_LEN: usize = 65_521;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `tcpcat doctor`: what a transfer needs, one line each: ok, a note, or a problem with the command that mends it.
+//! `tcpcat doctor`: what a transfer needs, one line each: ok, a note, or a problem with the command that
+//! fixes it.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -30,7 +31,7 @@ enum Level {
     Problem,
 }
 
-/// Prints the diagnosis; the code is 0 only if a transfer with the same device flags would work.
+/// Prints the diagnosis; the exit code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let choice = if args.raw { DeviceChoice::Raw } else { args.device.device.clone() };
     let mut findings = choice.backend().findings(&args.device).await;
@@ -55,7 +56,7 @@ pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
     let name = args.tun();
     let mut findings = vec![tun_driver(), capability("tun")];
     let has_driver = !findings.iter().any(Finding::is_problem);
-    // Before the device is opened, which may make it.
+    // Checked before opening the device, which may create it.
     let existed = configure::link_state(name).is_ok();
     findings.extend(made_link(args, name));
     if has_driver {
@@ -67,7 +68,7 @@ pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
     findings
 }
 
-/// What the process does that [`namespaces`] starts.
+/// The task of the process that [`namespaces`] starts.
 pub(crate) fn probe_namespaces() -> Exit {
     match netns::enter_private() {
         Ok(_) => Exit::Done,
@@ -78,7 +79,7 @@ pub(crate) fn probe_namespaces() -> Exit {
     }
 }
 
-/// Whether the kernel's TUN driver is there and may be used.
+/// Whether the kernel's TUN driver exists and may be used.
 pub(crate) fn tun_driver() -> Finding {
     let what = "TUN driver";
     match File::options().read(true).write(true).open(TUN) {
@@ -95,7 +96,7 @@ pub(crate) fn tun_driver() -> Finding {
     }
 }
 
-/// Whether devices of a `kind` of the TUN driver's can be made and set up.
+/// Whether devices of a `kind` of the TUN driver can be created and configured.
 pub(crate) fn capability(kind: &str) -> Finding {
     let what = "privilege";
     if has_net_admin() {
@@ -123,7 +124,7 @@ pub(crate) fn has_capability(number: u32) -> bool {
     set & 1 << number != 0
 }
 
-/// Whether the interface, which a transfer may make, is there and up.
+/// Whether the interface, which a transfer may create, exists and is up.
 pub(crate) fn made_link(args: &DeviceArgs, name: &str) -> Vec<Finding> {
     let what = "link";
     let setup = format!("sudo ip link set {name} up");
@@ -140,7 +141,7 @@ pub(crate) fn made_link(args: &DeviceArgs, name: &str) -> Vec<Finding> {
                 "add --configure to the transfer's flags",
             )]
         }
-        // That it cannot be made is said once, by `attach`.
+        // `attach` reports once that it cannot be created.
         Err(_) => Vec::new(),
     }
 }
@@ -156,7 +157,7 @@ fn attach(args: &DeviceArgs) -> Vec<Finding> {
     }
 }
 
-/// Whether packets of 64 KB are exchanged with the kernel.
+/// Whether the kernel exchanges packets of 64 KB.
 pub(crate) fn offload(fell_back: Option<String>, capabilities: Capabilities) -> Finding {
     match fell_back {
         Some(why) => note("offload", format!("none: {why}"), "nothing to do: transfers work, slower"),
@@ -165,14 +166,14 @@ pub(crate) fn offload(fell_back: Option<String>, capabilities: Capabilities) -> 
     }
 }
 
-/// Why a device cannot be opened. The message of the driver has its own advice behind it.
+/// Why a device cannot be opened. The driver's message ends with its advice.
 pub(crate) fn stands_in_the_way(error: &str) -> Finding {
     let advice = error.split_once(": ").or_else(|| error.split_once("; "));
     let (detail, mend) = advice.unwrap_or((error, "see above"));
     problem("device", detail, mend)
 }
 
-/// What a transfer sets up at the kernel's end of the device `name`, and takes away again.
+/// What a transfer sets up at the kernel's end of the device `name`, and removes again.
 pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Finding {
     let device = if existed {
         format!("{name} exists and stays")
@@ -189,7 +190,7 @@ pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Findin
     ok("sets up", format!("{device}{rest}"))
 }
 
-/// Whether an address can be the stack's, and whether the kernel would send to it through the device.
+/// Whether an address is free for the stack, and whether the kernel would send to it through the device.
 pub(crate) fn addresses(args: &DeviceArgs, name: &str, address: Cidr) -> Vec<Finding> {
     let what = "address";
     let own = address.addr();
@@ -247,7 +248,7 @@ pub(crate) fn forwarding() -> Finding {
     }
 }
 
-/// Whether the demo could have a network of its own. It is tried in another process, since it cannot be undone.
+/// Whether the demo could have its own network. Another process tries it, because it cannot be undone.
 fn namespaces() -> Finding {
     let what = "namespaces";
     let tried = std::env::current_exe()
@@ -294,7 +295,7 @@ pub(crate) fn problem(what: &'static str, detail: impl Into<String>, mend: impl 
 
 const TUN: &str = "/dev/net/tun";
 
-/// Their numbers in `linux/capability.h`.
+/// Capability numbers of `linux/capability.h`.
 pub(crate) const CAP_NET_ADMIN: u32 = 12;
 pub(crate) const CAP_NET_RAW: u32 = 13;
 

@@ -1,9 +1,12 @@
-//! A host made from the command line's flags: the stack on its device with what is wrapped around it.
+//! A host made from the command line's flags: the stack, its device, and the wrappers around the device.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ackclock::{Stack, TcpConfig, Warnings};
+use ackclock::journal::JournalEnd;
+use ackclock::{BuildError, Recording, RecordingError, Stack, TcpConfig, Warning, Warnings};
 use ackclock_device::Device;
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
@@ -15,21 +18,37 @@ use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
 use crate::units::Queue;
 
-/// A host, and what hangs on its device.
+/// A host, and what is attached to its device.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) net: Net,
     impairment: Option<Network>,
     capture: Option<(Capture, PathBuf)>,
     recorder: Option<Recorder>,
+    recorded: Option<Recorded>,
+}
+
+/// A stack with a recording.
+#[derive(Debug)]
+struct Recorded {
+    stack: Stack,
+    path: PathBuf,
+    /// Whether its early end has been reported.
+    told: Arc<AtomicBool>,
 }
 
 impl Host {
-    /// Opens the device and starts the stack, or takes the kernel's TCP, as the flags say. Must be called within a
-    /// tokio runtime.
+    /// Opens the device and starts the stack, or uses the kernel's TCP, as the flags ask. Must be called
+    /// within a tokio runtime.
     pub(crate) async fn start(args: &Common) -> Result<Self, Failure> {
         if args.kernel {
-            return Ok(Self { net: Net::kernel(), impairment: None, capture: None, recorder: None });
+            return Ok(Self {
+                net: Net::kernel(),
+                impairment: None,
+                capture: None,
+                recorder: None,
+                recorded: None,
+            });
         }
         let (label, opened) = device::open(&args.device, args.verbose).await?;
         Self::on_device(opened, label, args)
@@ -68,16 +87,22 @@ impl Host {
         if let Some(path) = &args.observe.control_socket {
             builder = builder.control(path);
         }
-        let stack = builder.spawn().map_err(|error| Failure::new(Exit::Device, error.to_string()))?;
-        tokio::spawn(tell(stack.warnings()));
+        if let Some(path) = &args.observe.record {
+            builder = builder.record(recording(path, args.observe.record_limit));
+        }
+        let stack = builder.spawn().map_err(not_built)?;
+        let told = Arc::new(AtomicBool::new(false));
+        tokio::spawn(tell(stack.warnings(), Arc::clone(&told)));
+        let recorded = args.observe.record.clone().map(|path| Recorded { stack: stack.clone(), path, told });
         if let Some(remarks) = remarks {
             tokio::spawn(remarks.tell());
         }
         let recorder = wanted.map(|wanted| wanted.start(&stack)).transpose()?;
-        Ok(Self { net: Net::user(stack, label), impairment, capture, recorder })
+        Ok(Self { net: Net::user(stack, label), impairment, capture, recorder, recorded })
     }
 
-    /// Tells what the impairment, the capture and the trace did, once the stack has closed or nobody waits for it.
+    /// Reports on the impairment, the capture and the trace, once the stack has closed or is no longer waited
+    /// for.
     pub(crate) async fn finish(self, verbose: bool) {
         if let (Some(network), true) = (&self.impairment, verbose) {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
@@ -108,10 +133,41 @@ impl Host {
         if let Some(recorder) = self.recorder {
             recorder.finish(verbose).await;
         }
+        if let Some(recorded) = self.recorded {
+            recorded.finish(verbose);
+        }
     }
 }
 
-/// The device that something is to be wrapped around.
+impl Recorded {
+    /// Tells how far the recording goes.
+    fn finish(self, verbose: bool) {
+        let Some(info) = self.stack.recording() else { return };
+        let (path, calls) = (self.path.display(), info.calls);
+        match info.ended {
+            Some(why) if why != JournalEnd::Closed && !self.told.load(Ordering::Relaxed) => {
+                say!("tcpcat: the recording in {path} ends after {calls} calls: {why}");
+            }
+            None | Some(JournalEnd::Closed) if verbose => say!("tcpcat: {calls} calls of the stack are in {path}"),
+            _ => {}
+        }
+    }
+}
+
+fn recording(path: &Path, limit: Option<u64>) -> Recording {
+    let recording = Recording::new(path).program(concat!("tcpcat ", env!("CARGO_PKG_VERSION")));
+    limit.map_or(recording.clone(), |limit| recording.limit(limit))
+}
+
+fn not_built(error: BuildError) -> Failure {
+    match &error {
+        BuildError::Recording(RecordingError::Limit(_)) => Failure::usage(error.to_string()),
+        BuildError::Recording(_) => Failure::new(Exit::File, error.to_string()),
+        _ => Failure::new(Exit::Device, error.to_string()),
+    }
+}
+
+/// The single device to wrap.
 fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> {
     let device = devices.pop().filter(|_| devices.is_empty());
     device.ok_or_else(|| {
@@ -119,9 +175,10 @@ fn only(devices: &mut Vec<Box<dyn Device>>) -> Result<Box<dyn Device>, Failure> 
     })
 }
 
-/// Tells what no error will: to TCP it looks like loss.
-async fn tell(mut warnings: Warnings) {
+/// Reports problems that no error reports: TCP sees them as loss.
+async fn tell(mut warnings: Warnings, recording_told: Arc<AtomicBool>) {
     while let Some(warning) = warnings.next().await {
+        recording_told.fetch_or(matches!(warning, Warning::Recording { .. }), Ordering::Relaxed);
         say!("tcpcat: warning: {warning}");
     }
 }
@@ -170,13 +227,13 @@ fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
     (settings != plain).then_some(settings)
 }
 
-/// What `io::Error` a name that stands for no address gives, in words.
+/// Words for the `io::Error` of a name without an address.
 pub(crate) fn unresolved(host: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Unreachable, format!("{host:?} has no address: {error}"))
         .remedy(format!("ask the name server (getent hosts {host}), or give the address itself"))
 }
 
-/// The chances of an impairment without `--seed` are the same each time, too: a run can be repeated.
+/// The default seed of an impairment: without `--seed` a run can be repeated, too.
 const SEED: u64 = 1;
 
 const BUFFER_SIZES: std::ops::RangeInclusive<usize> = (4 << 10)..=(1 << 30);

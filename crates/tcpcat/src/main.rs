@@ -6,9 +6,10 @@
 //! tcpcat send --verify FILE 10.9.0.2 7000      # a file, to `tcpcat recv --verify`
 //! ```
 //!
-//! It has no features. Devices of the operating system take Linux, and the rights for them; `tcpcat doctor` says what is missing.
+//! It has no features. Devices of the operating system need Linux and privileges; `tcpcat doctor` reports
+//! what is missing.
 //!
-//! `args` understands the command line, `session` runs what it asks for on a `host`, `exit` says how it ended.
+//! `args` parses the command line, `session` runs it on a `host`, `exit` reports how it ended.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     let invocation = match args::parse(&words) {
         Ok(invocation) => invocation,
         Err(error) => {
-            // Help and the version are asked for, not wrong.
+            // Help and the version are requests, not errors.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             say::note(error.print());
             if error.use_stderr() && words.iter().any(|word| word == "--json") {
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn run(invocation: Invocation) -> Exit {
-    // A demonstration moves into namespaces of its own, which a process can do only before it has threads.
+    // A demonstration moves into its own namespaces, which a process can do only before it has threads.
     let ground = match &invocation {
         Invocation::Demo(args) => Some(demo::prepare(args)),
         Invocation::Doctor(args) if args.probe_namespaces => return doctor::probe_namespaces(),
@@ -101,12 +102,12 @@ fn run(invocation: Invocation) -> Exit {
     exit
 }
 
-/// Whether the runtime finds the descriptors that it needs. It panics where there is none for its pipe of signals.
+/// Whether the runtime finds the descriptors that it needs. It panics without one for its signal pipe.
 fn has_descriptors() -> io::Result<()> {
     (0..RUNTIME_DESCRIPTORS).map(|_| File::open("/dev/null")).collect::<io::Result<Vec<_>>>().map(drop)
 }
 
-/// Two for epoll, one to be woken, three for signals, and some to spare.
+/// Two for epoll, one for waking, three for signals, and some to spare.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
 /// One for the driver, one for files and hashes; each further queue of the device has a driver, too.

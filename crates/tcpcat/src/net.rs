@@ -1,4 +1,4 @@
-//! One face for the stack's sockets and the kernel's, so that a transfer can run over either.
+//! One interface to the stack's sockets and the kernel's, so that a transfer can run over either.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::device::Label;
 use crate::exit::Failure;
 
-/// Where connections are made: a stack in user space, or the kernel.
+/// What makes connections: a stack in user space, or the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Net {
     kind: Kind,
     /// Set when streams are to be reset rather than closed.
     abort: Arc<AtomicBool>,
-    /// What the handshakes of files tell.
+    /// What the handshakes of a file transfer announce.
     length: Arc<OnceLock<Option<u64>>>,
 }
 
@@ -37,7 +37,7 @@ enum Kind {
 pub(crate) struct Stream {
     inner: Inner,
     abort: Arc<AtomicBool>,
-    /// A part must not be taken for the whole: dropped now, the connection is reset.
+    /// The data so far is a part and must not pass for the whole: dropped now, the connection is reset.
     is_part: bool,
 }
 
@@ -63,7 +63,7 @@ impl Net {
         Self { kind: Kind::Kernel, abort: Arc::default(), length: Arc::default() }
     }
 
-    /// What the connections stand on, for messages.
+    /// The device under the connections, for messages.
     pub(crate) fn device(&self) -> &str {
         match &self.kind {
             Kind::User { device, .. } => &device.name,
@@ -87,13 +87,14 @@ impl Net {
         }
     }
 
-    /// Connections from now on carry a file, of this length if it is known, and tell a tcpcat at the other end so.
+    /// From now on connections carry a file, and announce that and its length, if known, to a tcpcat at the
+    /// other end.
     pub(crate) fn carry_file(&self, length: Option<u64>) {
         // A process carries one file.
         let _ = self.length.set(length);
     }
 
-    /// The option that tells it. The kernel's sockets have none.
+    /// The option that announces it. The kernel's sockets have none.
     fn experiment(&self) -> Option<Experiment> {
         let length = self.length.get()?.unwrap_or(LENGTH_UNKNOWN);
         Some(Experiment { id: FILE_EXPERIMENT, value: length.to_be_bytes() })
@@ -103,7 +104,7 @@ impl Net {
         Stream { inner, abort: Arc::clone(&self.abort), is_part: false }
     }
 
-    /// Opens a connection from `local`, whose address may be unspecified and whose port 0.
+    /// Opens a connection from `local`, whose address may be unspecified and whose port may be 0.
     pub(crate) async fn connect(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Stream> {
         let inner = match &self.kind {
             Kind::User { stack, .. } => {
@@ -133,7 +134,7 @@ impl Net {
         }
     }
 
-    /// What is known of each connection; nothing of the kernel's.
+    /// The state of each connection; empty for the kernel's.
     pub(crate) fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
         match &self.kind {
             Kind::User { stack, .. } => stack.connections(),
@@ -141,7 +142,7 @@ impl Net {
         }
     }
 
-    /// Resets all connections of the stack, and from now on streams that are dropped.
+    /// Resets all connections of the stack now, and streams when they are dropped later.
     pub(crate) fn abort(&self) {
         self.abort.store(true, Ordering::Relaxed);
         if let Kind::User { stack, .. } = &self.kind {
@@ -153,11 +154,11 @@ impl Net {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Waits until what was sent has arrived, and the end of each connection is known at both ends.
+    /// Waits until sent data has arrived, and both ends know the end of each connection.
     pub(crate) async fn close(&self) {
         if let Kind::User { stack, .. } = &self.kind {
             let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
-            // Whoever is still not finished then is not worth waiting for: the process ends.
+            // A connection that is still unfinished then is not worth waiting for: the process ends.
             let _ = tokio::time::timeout(patience, stack.shutdown()).await;
         }
     }
@@ -200,8 +201,8 @@ impl Stream {
         }
     }
 
-    /// From now until [`finish`](Self::finish) the connection carries a part: it is reset if it is dropped, also by the
-    /// kernel for a process that is killed. A peer that vanishes without a word is found out by probes.
+    /// From now until [`finish`](Self::finish) the connection carries a part. It is reset if it is dropped;
+    /// the kernel does that too for a process that is killed. Probes detect a peer that vanishes silently.
     pub(crate) fn guard(&mut self) -> io::Result<()> {
         self.is_part = true;
         match &self.inner {
@@ -222,7 +223,8 @@ impl Stream {
         }
     }
 
-    /// All has been written: the end of the stream may say so, and what the kernel has taken, it delivers.
+    /// All data is written: the end of the stream may report that, and the kernel delivers the data that it
+    /// has.
     pub(crate) fn all_written(&self) -> io::Result<()> {
         match &self.inner {
             Inner::User(_) => Ok(()),
@@ -230,33 +232,33 @@ impl Stream {
         }
     }
 
-    /// The peer has all, or we have: the connection may close in order.
+    /// The data has arrived completely: the connection may close in order.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.is_part = false;
         self.all_written()
     }
 
-    /// How long the file is that the peer sends, if it is a tcpcat that knows it.
+    /// The length of the file that the peer sends, if it is a tcpcat that knows it.
     pub(crate) fn announced_length(&self) -> Option<u64> {
         let Inner::User(stream) = &self.inner else { return None };
         let experiment = stream.peer_experiment().ok()??;
         Some(u64::from_be_bytes(experiment.value)).filter(|&length| length != LENGTH_UNKNOWN)
     }
 
-    /// Whether the peer has acknowledged all, the end of the stream included. The kernel sees to that by itself, also
-    /// after the process has ended.
+    /// Whether the peer has acknowledged everything, including the end of the stream. The kernel takes care
+    /// of that by itself, even after the process has ended.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let over =
             |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
     }
 
-    /// Whether its calls can do without copies: those of the kernel's sockets cannot.
+    /// Whether its calls can avoid copies: those of the kernel's sockets cannot.
     pub(crate) fn has_slices(&self) -> bool {
         matches!(self.inner, Inner::User(_))
     }
 
-    /// Takes as much of `bytes` as there is room for off its front.
+    /// Takes as much as there is room for off the front of `bytes`.
     pub(crate) fn poll_write_bytes(
         &self,
         cx: &mut Context<'_>,
@@ -268,7 +270,7 @@ impl Stream {
         }
     }
 
-    /// Takes at most `max` received bytes; none is the end of the stream.
+    /// Takes at most `max` received bytes; an empty slice is the end of the stream.
     pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         match &self.inner {
             Inner::User(stream) => stream.poll_read_bytes(cx, max),
@@ -287,7 +289,7 @@ impl Stream {
         }
     }
 
-    /// What is known of the connection; nothing of the kernel's.
+    /// The state of the connection; `None` for the kernel's.
     pub(crate) fn info(&self) -> Option<ConnectionInfo> {
         match &self.inner {
             Inner::User(stream) => stream.info().ok(),
@@ -347,14 +349,15 @@ fn kernel_socket(local: SocketAddr) -> io::Result<tokio::net::TcpSocket> {
 
 const BACKLOG: u32 = 1024;
 
-/// "tcpc": what tcpcats tell each other in the handshake, beside the stream (RFC 6994; the number is not registered).
+/// "tcpc": data that tcpcats exchange in the handshake, outside the stream (RFC 6994; the number is not
+/// registered).
 const FILE_EXPERIMENT: u32 = u32::from_be_bytes(*b"tcpc");
 
-/// A length that is not known, or a receiver's word.
+/// An unknown length, or a receiver's value.
 const LENGTH_UNKNOWN: u64 = u64::MAX;
 
-/// A peer that is silent while it owes nothing is probed after this long, and given up after this long and all probes: a
-/// killed peer whose device has gone sends no reset.
+/// A peer that is silent while it owes nothing is probed after this long, and given up after this long and
+/// all probes: a killed peer whose device has gone sends no reset.
 const PROBE_AFTER: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 4;

@@ -1,4 +1,4 @@
-//! `tcpcat profiles`: what can be chosen by name, one line each with its source.
+//! `tcpcat profiles`: everything that can be chosen by name, one line each with its source.
 
 use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Signal};
@@ -10,7 +10,7 @@ use crate::args::{ProfilesArgs, is_simulated_only};
 use crate::exit::Exit;
 use crate::json;
 
-/// Everything that there is.
+/// All lists.
 #[derive(Debug, Serialize)]
 struct Lists {
     profiles: Vec<ProfileRow>,
@@ -47,7 +47,7 @@ struct ControllerRow {
     deviations: &'static str,
 }
 
-/// A name and a line.
+/// A name and its line.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,

@@ -1,8 +1,8 @@
-//! Words to the user: results on stdout, everything else on stderr. `println!` and `eprintln!` would panic when a reader has
-//! gone away or a disk is full.
+//! Words to the user: results on stdout, everything else on stderr. `println!` and `eprintln!` would panic
+//! when a reader has gone away or a disk is full.
 //!
-//! A result that cannot be written does not stop a transfer, but the command then ends with [`Exit::File`]; only a reader that
-//! has seen enough, as `head`, is no failure.
+//! A result that cannot be written does not stop a transfer, but the command then ends with [`Exit::File`]. A
+//! reader that has seen enough, such as `head`, is not a failure.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        // There is no other place to complain.
+        // Nothing can be reported if stderr fails.
         let _ = writeln!(std::io::stderr(), $($words)*);
     }};
 }
@@ -41,7 +41,7 @@ pub(crate) fn note(written: io::Result<()>) {
     failed.get_or_insert(error);
 }
 
-/// How the command ends: as it would have, unless a result is missing on stdout.
+/// The exit of the command, which changes only if a result is missing on stdout.
 pub(crate) fn end(exit: Exit) -> Exit {
     let failed = FAILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     match failed {

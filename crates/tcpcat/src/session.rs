@@ -1,4 +1,4 @@
-//! What every transfer runs in: a host, the counts, the interrupt, and what is shown of it all.
+//! The frame of every transfer: a host, the counts, the interrupt, and the output.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -35,37 +35,37 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Whether stdout carries data, so that nothing else may be written there.
     pub(crate) data_on_stdout: bool,
-    /// Whether the end is worth a line even if nobody asked.
+    /// Whether the end is worth a line even without `-v`.
     pub(crate) summary: bool,
-    /// Whether a file is moved: then a transfer that does not reach its end resets its connections, so that no part is
-    /// taken for the whole, and a signal that ended it is the exit code.
+    /// Whether a file is moved. An unfinished transfer of a file resets its connections, so that a part never
+    /// passes for the whole, and the exit code is that of the signal that ended it.
     pub(crate) file: bool,
 }
 
-/// How much data has been moved.
+/// How much data has moved.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     sent: AtomicU64,
     received: AtomicU64,
-    /// How much there is to move; 0 while that is unknown.
+    /// How much data there is to move; 0 while that is unknown.
     total: AtomicU64,
 }
 
-/// What came of a transfer.
+/// The result of a transfer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Whether both ends agree on the hash; `None` if that was not compared.
+    /// Whether both ends agree on the hash; `None` if it was not compared.
     pub(crate) verified: Option<bool>,
-    /// BLAKE3 of the data, if it was taken.
+    /// BLAKE3 of the data, if it was computed.
     pub(crate) blake3: Option<blake3::Hash>,
     /// From the first byte to the peer's confirmation, if that is less than the session's time.
     pub(crate) took: Option<Duration>,
-    /// More to say.
+    /// Further remarks.
     pub(crate) notes: Vec<String>,
 }
 
 impl Session {
-    /// Runs `body` on a host made from the flags, and reports what came of it.
+    /// Runs `body` on a host made from the flags, and reports the result.
     pub(crate) async fn run<F>(
         kind: Kind,
         common: &Common,
@@ -80,7 +80,7 @@ impl Session {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
-        // One session for the whole process: its tasks may borrow it without counting.
+        // One session for the whole process: its tasks may borrow it without counting references.
         let session: &'static Self = Box::leak(Box::new(Self {
             net: host.net.clone(),
             meter: Meter::default(),
@@ -105,7 +105,8 @@ impl Session {
             }
             result = body(session) => result,
         };
-        // Tasks that were cut off may not have dropped their streams yet, and none of these may end in order.
+        // Tasks that were cut off may not have dropped their streams yet, and none of these streams may end
+        // in order.
         let broke_off = |failure: &Failure| kind.file && failure.exit() != Exit::Verification;
         if result.as_ref().is_err_and(broke_off) {
             session.net.abort();
@@ -115,7 +116,7 @@ impl Session {
         let interrupt = session.interrupt.clone();
         tokio::select! {
             () = session.net.close() => {}
-            // An abort that came before has its moment in there, to let the resets leave.
+            // An earlier abort waits in there to let the resets leave.
             () = interrupt.second(), if !session.net.is_aborted() => {}
         }
         host.finish(common.verbose).await;
@@ -137,14 +138,14 @@ impl Session {
         Ok((host, interrupt))
     }
 
-    /// The user's interrupt, under the code that this kind of transfer has for it.
+    /// The user's interrupt, with the exit code that this kind of transfer has for it.
     pub(crate) fn interrupted(&self, what: &str) -> Failure {
         let failure = Failure::interrupted(what);
         if self.file { failure.with_exit(self.interrupt.exit()) } else { failure }
     }
 
-    /// Completes when a transfer cannot go on: the user interrupts, nothing moves for as long as `-w` says, or a peer that
-    /// owes an answer is silent.
+    /// Completes when a transfer cannot go on: the user interrupts, nothing moves for the time of `-w`, or a
+    /// peer that owes an answer is silent.
     pub(crate) async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
         tokio::select! {
             () = self.interrupt.first() => self.interrupted("the transfer is incomplete"),
@@ -156,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Completes when nothing has moved for as long as `-w` says.
+    /// Completes when nothing has moved for the time of `-w`.
     pub(crate) async fn idle(&self, wait: Option<Duration>) -> Duration {
         let Some(wait) = wait else { return std::future::pending().await };
         let moved = || {
@@ -175,8 +176,8 @@ impl Session {
         }
     }
 
-    /// Completes when a peer has sent nothing for long though it should have acknowledged something. While its window is
-    /// closed it need only answer a probe a minute.
+    /// Completes when a peer has sent nothing for long although it should have acknowledged something. While
+    /// its window is closed, it only has to answer one probe a minute.
     async fn silence(&self) {
         let is_silent = |info: &ConnectionInfo| {
             let limit = if info.snd_wnd == 0 { SILENCE_CLOSED_MAX } else { SILENCE_MAX };
@@ -187,7 +188,7 @@ impl Session {
         }
     }
 
-    /// Opens a connection, or fails as the user can understand.
+    /// Opens a connection, or fails with a message that the user can understand.
     pub(crate) async fn connect(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
@@ -282,7 +283,7 @@ impl Session {
         accepted?.ok_or_else(|| self.interrupted("no peer had connected"))
     }
 
-    /// Says something if the user wants to hear it.
+    /// Prints a note if the user asked for them.
     pub(crate) fn note(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             self.observer.say(&text());
@@ -347,6 +348,7 @@ fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
         ("--pcap", observe.pcap.as_deref()),
         ("--trace", observe.trace.as_deref()),
         ("--flight-recorder", observe.flight_recorder.as_ref().map(FlightRecorder::path)),
+        ("--record", observe.record.as_deref()),
         ("--control", observe.control_socket.as_deref()),
     ];
     for (place, (flag, path)) in files.iter().enumerate() {
@@ -360,7 +362,7 @@ fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The address that a name stands for, of the family asked for.
+/// The address of a name, of the requested family.
 ///
 /// `link` is the name of the stack's only link, which an address may carry as its scope.
 async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Result<SocketAddr, Failure> {
@@ -371,7 +373,7 @@ async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Re
     let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
     let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
     let mut found: Vec<SocketAddr> = found.into_iter().filter(wanted).collect();
-    // The resolver's order serves the kernel's own addresses; the stack's are more often IPv4.
+    // The resolver's order suits the kernel's addresses; the stack's are more often IPv4.
     found.sort_by_key(|addr| addr.is_ipv6());
     found.first().copied().ok_or_else(|| Failure::usage(format!("{host} has no {family}")))
 }
@@ -396,7 +398,7 @@ async fn lookup(host: &str, port: u16, link: Option<&str>) -> Result<Vec<SocketA
     Ok(found.map_err(|error| host::unresolved(host, &error))?.collect())
 }
 
-/// Completes when the user's patience is over; says once that there is no answer yet.
+/// Completes when the user's time limit is over; reports once that no answer has arrived yet.
 async fn patience(limit: Option<Duration>, remote: SocketAddr) {
     let notice = tokio::time::sleep(NOTICE_AFTER);
     let Some(limit) = limit else {
@@ -415,10 +417,11 @@ fn any(ipv6: bool) -> std::net::IpAddr {
     if ipv6 { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// How often is looked whether anything has moved.
+/// How often the meter is checked for movement.
 const IDLE_POLL: Duration = Duration::from_millis(20);
 
-/// How long a peer may leave what was sent without an answer; while its window is closed, and it is probed once a minute.
+/// How long a peer may leave data unanswered; and how long while its window is closed and it is probed once a
+/// minute.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const SILENCE_CLOSED_MAX: Duration = Duration::from_secs(75);
 const SILENCE_POLL: Duration = Duration::from_secs(1);
@@ -426,5 +429,5 @@ const SILENCE_POLL: Duration = Duration::from_secs(1);
 /// How long `--retry` waits.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// After this long without an answer the user is told that there is none.
+/// After this long without an answer the user sees a notice.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);

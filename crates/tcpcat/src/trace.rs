@@ -1,6 +1,7 @@
-//! `--trace` and `--flight-recorder`: what the stack's connections write down goes to a file, on a thread of its own.
+//! `--trace` and `--flight-recorder`: writes the records of the stack's connections to a file, on a separate
+//! thread.
 //!
-//! A file that cannot be written any more (a full disk) ends the trace, never the transfer.
+//! A file that can no longer be written (a full disk) ends the trace, never the transfer.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,14 +21,14 @@ use tokio::task::JoinHandle;
 use crate::args::ObserveArgs;
 use crate::exit::{Exit, Failure};
 
-/// Where the newest records go, and how many are kept of each connection.
+/// The file for the latest records, and how many are kept of each connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlightRecorder {
     path: PathBuf,
     records: usize,
 }
 
-/// A trace that is to be written.
+/// A trace to be written.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: TraceConfig,
@@ -35,7 +36,7 @@ pub(crate) struct Wanted {
     file: File,
 }
 
-/// A file that is being written, by one stack or by several whose clocks have one time zero.
+/// A file being written, by one stack or by several whose clocks share one time zero.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceFile {
     config: TraceConfig,
@@ -43,28 +44,28 @@ pub(crate) struct TraceFile {
     written: Arc<Mutex<Written>>,
 }
 
-/// A stack's trace that is being written.
+/// A stack's trace being written.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     stack: Stack,
     file: TraceFile,
     writing: JoinHandle<()>,
     requests: JoinHandle<()>,
-    /// Has the writing end with what is there now.
+    /// Ends the writing with the records that exist now.
     end: oneshot::Sender<()>,
 }
 
-/// The file itself, and what has been written.
+/// The file itself, and the counts of what was written.
 #[derive(Debug)]
 struct Written {
     writer: Writer<BufWriter<File>>,
     batches: u64,
     records: u64,
-    /// Records that there were and that are not in the file.
+    /// Records that are missing in the file.
     missing: u64,
     /// Why nothing more was written.
     stopped: Option<io::Error>,
-    /// What wrote it has failed.
+    /// The writer has failed.
     incomplete: bool,
 }
 
@@ -75,7 +76,7 @@ impl FlightRecorder {
 }
 
 impl Wanted {
-    /// What the flags ask for; the file is made anew.
+    /// Opens the trace that the flags ask for; the file is created or truncated.
     pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
         let (path, config) = match (&args.trace, &args.flight_recorder) {
             (Some(path), _) => return Self::whole(path).map(Some),
@@ -87,7 +88,7 @@ impl Wanted {
         Self::new(path, config).map(Some)
     }
 
-    /// All that there is, to this file.
+    /// All records, to this file.
     pub(crate) fn whole(path: &Path) -> Result<Self, Failure> {
         Self::new(path, TraceConfig::FULL)
     }
@@ -97,13 +98,13 @@ impl Wanted {
         Ok(Self { config, path: path.to_owned(), file })
     }
 
-    /// Writes the file's beginning, and then all that `stack` gives out until it is down. Must be called within a
-    /// tokio runtime.
+    /// Writes the beginning of the file, and then all records of `stack` until it is down. Must be called
+    /// within a tokio runtime.
     pub(crate) fn start(self, stack: &Stack) -> Result<Recorder, Failure> {
         self.begin(stack.now())?.record("", stack)
     }
 
-    /// Writes the file's beginning; the clocks of its stacks say that it is `now`.
+    /// Writes the beginning of the file; the clocks of its stacks show `now`.
     pub(crate) fn begin(self, now: Instant) -> Result<TraceFile, Failure> {
         let Self { config, path, file } = self;
         let origin = Origin {
@@ -120,13 +121,13 @@ impl Wanted {
 }
 
 impl TraceFile {
-    /// What its stacks are to write down.
+    /// The tracing that its stacks need.
     pub(crate) fn config(&self) -> TraceConfig {
         self.config
     }
 
-    /// Writes all that `stack`, which the file calls `host`, gives out until it is down. Must be called within a tokio
-    /// runtime.
+    /// Writes all records of `stack`, which the file calls `host`, until it is down. Must be called within a
+    /// tokio runtime.
     pub(crate) fn record(&self, host: &str, stack: &Stack) -> Result<Recorder, Failure> {
         let mut requests = signal(SignalKind::user_defined1())
             .map_err(|error| Failure::new(Exit::Failed, format!("SIGUSR1 cannot be taken: {error}")))?;
@@ -144,7 +145,7 @@ impl TraceFile {
         Ok(Recorder { stack: stack.clone(), file: self.clone(), writing, requests, end })
     }
 
-    /// Says what is in the file and what is not.
+    /// Reports what is in the file and what is missing.
     pub(crate) fn tell(&self, verbose: bool) {
         let path = self.path.display();
         let flight = self.config.keep == TraceKeep::Newest;
@@ -169,21 +170,21 @@ impl TraceFile {
 }
 
 impl Recorder {
-    /// Waits until all is written that there is by now, and says what is in the file and what is not.
+    /// Waits until all present records are written, and reports what is in the file and what is missing.
     pub(crate) async fn finish(self, verbose: bool) {
         let file = self.file.clone();
         self.end().await;
         file.tell(verbose);
     }
 
-    /// Waits until all is written that there is by now.
+    /// Waits until all present records are written.
     pub(crate) async fn end(self) {
         self.requests.abort();
         if self.file.config.keep == TraceKeep::All {
-            // Of connections that have not finished in time.
+            // The records of connections that have not finished in time.
             self.stack.request_traces();
         }
-        // It has ended by itself if the stack is down.
+        // The writer has ended by itself if the stack is down.
         let _ = self.end.send(());
         let failed = self.writing.await.is_err();
         let mut written = lock(&self.file.written);
@@ -197,7 +198,8 @@ impl Written {
         Self { writer, batches: 0, records: 0, missing: 0, stopped: None, incomplete: false }
     }
 
-    /// Writes a batch, to the file itself: who kills the program finds all there was. What cannot be written is counted.
+    /// Writes a batch through to the file, so that a killed program leaves everything. Counts what cannot be
+    /// written.
     fn add(&mut self, host: &str, batch: &Batch) {
         let records = batch.records.len() as u64;
         if self.stopped.is_none() {
@@ -212,7 +214,7 @@ impl Written {
     }
 }
 
-/// Writes until the stack is down, or there is no more and `ended`.
+/// Writes until the stack is down, or until `ended` and no records are left.
 async fn write_all(host: &str, written: &Mutex<Written>, stack: Stack, mut ended: oneshot::Receiver<()>) {
     let mut next = async || {
         tokio::select! {
@@ -230,7 +232,7 @@ fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds from 1970 to time zero of a clock that says that it is `now`.
+/// Nanoseconds from 1970 to time zero of a clock that shows `now`.
 fn epoch(now: Instant) -> Option<u64> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since_1970.as_nanos()).ok()?.checked_sub(now.as_nanos())
@@ -260,10 +262,10 @@ impl FromStr for FlightRecorder {
     }
 }
 
-/// Room for a batch of a whole trace.
+/// Room for one batch of a whole trace.
 const BUFFER: usize = 72 << 10;
 
-/// What [`TraceConfig`] takes.
+/// The numbers of records that [`TraceConfig`] takes.
 const RECORDS: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 
 #[cfg(test)]

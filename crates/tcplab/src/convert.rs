@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ackclock_trace::chart::{self, Figure};
 use ackclock_trace::file::Trace;
 use ackclock_trace::{export, graphs};
 
 use crate::exit::{Exit, Failure};
-use crate::{explain, output};
+use crate::{explain, output, picture};
 
 /// Options of `tcplab convert`.
 #[derive(Debug, clap::Args)]
@@ -24,7 +23,7 @@ pub(crate) struct Args {
     /// Draw all connections, not only the ten that lost most time
     #[arg(long, conflicts_with = "connection")]
     all: bool,
-    /// Output file [default: stdout]; for svg and png, the folder of the pictures
+    /// Output file [default: stdout]; for svg, the folder of the pictures
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -45,8 +44,6 @@ enum Form {
     Html,
     /// A picture of each graph
     Svg,
-    /// The same, as pixels
-    Png,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -66,10 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             export::pcapng(&trace, &mut bytes)?;
         }
         Form::Html => bytes = graphs::report(&trace, &title(&args.trace), &shown).into_bytes(),
-        Form::Svg => {
-            return pictures(&trace, args, &shown, "svg", |graph| Ok(chart::svg(graph).into_bytes()));
-        }
-        Form::Png => return pictures(&trace, args, &shown, "png", |graph| Ok(chart::png(graph)?)),
+        Form::Svg => return pictures(&trace, args, &shown),
     }
     match &args.output {
         Some(path) => output::write_file(path, &bytes)?,
@@ -103,21 +97,15 @@ fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
 }
 
 /// Writes each graph to a separate file in the named folder.
-fn pictures(
-    trace: &Trace,
-    args: &Args,
-    shown: &BTreeSet<usize>,
-    ending: &str,
-    draw: impl Fn(&Figure) -> anyhow::Result<Vec<u8>>,
-) -> anyhow::Result<Exit> {
+fn pictures(trace: &Trace, args: &Args, shown: &BTreeSet<usize>) -> anyhow::Result<Exit> {
     let Some(folder) = &args.output else {
-        let failure = Failure::usage(format!("graphs as {ending} are several files"));
+        let failure = Failure::usage("graphs as svg are several files");
         return Err(failure.remedy("name a folder: --output FOLDER").into());
     };
     output::make_folder(folder)?;
     let graphs = graphs::all(trace, shown);
     for (stem, graph) in &graphs {
-        output::write_file(&folder.join(format!("{stem}.{ending}")), &draw(graph)?)?;
+        picture::write(folder, stem, graph)?;
     }
     output::say(&format!("{} pictures in {}", graphs.len(), folder.display()));
     Ok(Exit::Done)

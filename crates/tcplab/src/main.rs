@@ -10,14 +10,11 @@ mod exit;
 mod explain;
 mod kit_command;
 mod output;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "experiments are built from it; the first of them takes this line away")
-)]
 mod papers;
 mod picture;
 mod recorded;
 mod refusal;
+mod replay;
 mod rto;
 mod run;
 mod ssthresh;
@@ -57,8 +54,14 @@ enum Command {
     /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, the rate that loss and round trip allow in theory
     /// beside the rate reached.
     Explain(explain::Args),
-    /// Turn a trace into graphs (a page, SVG, PNG), a packet capture, CSV or JSON lines
+    /// Turn a trace into graphs (a page, SVG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
+    /// Make the calls of a recorded stack again, and say where the outcome differs
+    ///
+    /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same packets, results
+    /// and traces. What differs is reported with the time, the connection and both packets. With another profile, what arrives
+    /// after the first difference is still what was recorded.
+    Replay(replay::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),
     /// Assess what bandwidth estimates would have done to the start of captured connections
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Kit(args) => kit_command::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Rto(args) => rto::run(&args),
         Command::Ssthresh(args) => ssthresh::run(&args),
     };
@@ -84,4 +88,22 @@ fn main() -> ExitCode {
         Failure::exit_of(&error)
     });
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_the_documents_parse() {
+        let commands = ackclock_tests::documents::commands("tcplab");
+        assert!(commands.len() > 25, "{}", commands.len());
+        for (place, words) in commands {
+            let words = std::iter::once("tcplab".to_owned()).chain(words);
+            match Args::try_parse_from(words) {
+                Err(error) if error.use_stderr() => panic!("{place}: {error}"),
+                _ => {}
+            }
+        }
+    }
 }

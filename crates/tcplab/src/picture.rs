@@ -13,9 +13,3 @@ pub(crate) const ENDING: &str = "svg";
 pub(crate) fn write(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
     output::write_file(&folder.join(format!("{stem}.{ENDING}")), chart::svg(figure).as_bytes())
 }
-
-/// The same, with a PNG beside it for places that do not show SVG.
-pub(crate) fn write_both(folder: &Path, stem: &str, figure: &Figure) -> anyhow::Result<()> {
-    write(folder, stem, figure)?;
-    output::write_file(&folder.join(format!("{stem}.png")), &chart::png(figure)?)
-}

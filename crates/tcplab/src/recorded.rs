@@ -21,7 +21,7 @@ pub(crate) struct Inputs {
     /// The end of the transfers at which the captures were taken
     #[arg(long, value_enum, default_value_t)]
     pub(crate) side: Side,
-    /// Show each connection
+    /// Show each connection (rto: also each timeout of its sender)
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Print tables as comma-separated values
@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     retransmissions: u32,
     unavoidable_timeouts: u32,
     avoidable_timeouts: u32,
+    /// Tail loss probes that retransmitted, which the timeouts leave out.
+    tail_loss_probes: u32,
     doubts: Vec<Doubt>,
 }
 
@@ -99,6 +101,7 @@ impl Connection {
             retransmissions: replay.retransmissions,
             unavoidable_timeouts: replay.timeouts,
             avoidable_timeouts: replay.avoidable,
+            tail_loss_probes: replay.probes,
             doubts: transfer.doubts.clone(),
         }
     }
@@ -112,7 +115,9 @@ impl Connection {
             self;
         format!(
             "{from} -> {to}: {bytes} bytes in segments of {mss}, smallest round trip {rtt}, {retransmissions} sent \
-             again, {unavoidable_timeouts} timeouts, {avoidable_timeouts} avoidable ones; seen at {ends}"
+             again, {unavoidable_timeouts} timeouts, {avoidable_timeouts} avoidable ones, {} tail loss probes; seen at \
+             {ends}",
+            self.tail_loss_probes
         )
     }
 }

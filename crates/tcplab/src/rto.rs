@@ -6,7 +6,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
 use tcplab::table;
 
-use crate::assess::{Transfer, transfers};
+use crate::assess::{TimedClass, TimedRetransmission, Transfer, transfers};
 use crate::exit::{Exit, Failure};
 use crate::recorded::{self, Inputs, Remarks};
 
@@ -46,7 +46,19 @@ pub(crate) struct Row {
 struct Connection {
     #[serde(flatten)]
     about: recorded::Connection,
+    /// What the sender's timers retransmitted.
+    timed_retransmissions: Vec<Timed>,
     presets: Vec<Row>,
+}
+
+/// A timeout or tail loss probe of the sender.
+#[derive(Debug, Serialize)]
+struct Timed {
+    /// Since the connection's first packet.
+    seconds: f64,
+    /// Of its first byte; the first byte of the connection is 1.
+    sequence: u64,
+    class: TimedClass,
 }
 
 /// All results, for programs.
@@ -69,6 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rows: Vec<Row> = chosen.iter().zip(&on_each).map(|(preset, each)| Row::new(preset, each)).collect();
     let connections = transfers.iter().enumerate().map(|(number, transfer)| Connection {
         about: recorded::Connection::new(transfer),
+        timed_retransmissions: transfer.replay.timed.iter().map(|one| Timed::new(transfer, one)).collect(),
         presets: chosen
             .iter()
             .zip(&on_each)
@@ -103,6 +116,17 @@ pub(crate) fn timeouts(transfers: &[Transfer], preset: &Preset, undo_quarters: O
         .iter()
         .map(|transfer| assess(transfer.replay.events.iter().copied(), &preset.config, undo_quarters));
     each.collect()
+}
+
+impl Timed {
+    fn new(transfer: &Transfer, one: &TimedRetransmission) -> Self {
+        let seconds = one.at.saturating_sub(transfer.began) as f64 / 1e9;
+        Self { seconds, sequence: one.from + 1, class: one.class }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![format!("{:.6}", self.seconds), self.sequence.to_string(), self.class.in_words().to_owned()]
+    }
 }
 
 impl Row {
@@ -147,11 +171,15 @@ fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
 }
 
 impl Report {
-    /// Each connection, with the estimators that had a timeout there.
+    /// Each connection, with its sender's timeouts and the estimators that had one there.
     fn detail(&self) -> String {
         let mut text = String::new();
         for connection in &self.connections {
             text += &format!("{}\n", connection.about.in_words());
+            let timed: Vec<Vec<String>> = connection.timed_retransmissions.iter().map(Timed::cells).collect();
+            if !timed.is_empty() {
+                text += &table::columns(&["time (s)", "sequence", "of the sender"], &timed);
+            }
             let any = connection.presets.iter().filter(|row| row.timeouts + row.undone > 0);
             let rows: Vec<Vec<String>> = any.map(|row| row.cells(false)).collect();
             if !rows.is_empty() {

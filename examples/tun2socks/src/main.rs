@@ -79,12 +79,14 @@ async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(why) = fell_back {
         eprintln!("{} has no offload: {why}", args.device);
     }
+    // ANCHOR: stack
     // The stack has no address of its own: it takes whatever arrives. Datagrams may come in fragments.
     let stack = Stack::builder().device(device).reassembly(ReassemblyConfig::default()).spawn()?;
     let tcp = tokio::spawn(tcp::serve(stack.listener().deferred()?, Arc::clone(&shared)));
     let udp = (!args.no_udp).then(|| stack.udp_any()).transpose()?;
     let udp = udp.map(|any| tokio::spawn(udp::serve(any, Arc::clone(&shared))));
     bring_up(&args)?;
+    // ANCHOR_END: stack
     // From this line on a client may dial.
     println!("{} leads to {}", args.device, args.proxy);
 

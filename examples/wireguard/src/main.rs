@@ -35,6 +35,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let endpoint = peer.endpoint.context("--endpoint is required")?;
     let socket =
         bind(endpoint, args.listen_port).await.with_context(|| format!("UDP port {}", args.listen_port))?;
+    // ANCHOR: stack
     let tunnel = Tunnel::new(&peer, socket, args.mtu);
     let handle = tunnel.handle();
     let mut builder = Stack::builder().device(tunnel);
@@ -45,6 +46,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
         builder = builder.route(network);
     }
     let stack = builder.spawn()?;
+    // ANCHOR_END: stack
     tokio::spawn(follow_the_network(handle.clone(), endpoint));
 
     let outcome = if let Some(remote) = args.connect {

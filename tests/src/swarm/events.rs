@@ -6,68 +6,13 @@ use std::time::Duration;
 use ackclock::Instant;
 
 use super::faults::Fault;
+use super::forgery::Forgery;
 use super::judge::RATE_MIN;
 use super::machine::DEVICE_MTU;
 use super::path::addr;
 use super::plan::Event;
 use super::program;
-use super::wires::Expected;
 use super::world::{SINK, World};
-use crate::segment::{ACK, Opt, PSH, RST, SYN, Seg, seg as segment};
-
-/// A segment waiting to be sent: a reset, or an old segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Forgery {
-    pub(super) event: usize,
-    pub(super) what: Fault,
-    /// Its target, and the path of the other end.
-    pub(super) host: usize,
-    pub(super) path: usize,
-    pub(super) size: u64,
-}
-
-impl Forgery {
-    /// The sequence number, if it can be sent now.
-    pub(super) fn seq(&self, expected: &Expected) -> Option<u32> {
-        let Expected { ack, edge, end } = *expected;
-        let far = (self.size >> 8) as u32 & 0x3fff_ffff;
-        match self.what {
-            Fault::ResetExact => (ack == end).then_some(ack),
-            // Where the next byte is expected, with room for it.
-            Fault::OldSegment => {
-                let fits = edge.wrapping_sub(ack).wrapping_sub(OLD_BYTES) < 1 << 30;
-                (ack == end && fits).then_some(ack)
-            }
-            // Where nothing that has arrived ends, so that the next byte cannot be expected there.
-            Fault::ResetInside => {
-                let (first, room) = (end.wrapping_add(1), edge.wrapping_sub(end));
-                ((2..1 << 30).contains(&room)).then(|| first.wrapping_add(far % (room - 1)))
-            }
-            _ if self.size & 1 == 0 => Some(ack.wrapping_sub(1 + far)),
-            // Beyond any edge that the window may have reached since.
-            _ => Some(edge.wrapping_add((16 << 20) + far)),
-        }
-    }
-}
-
-impl Forgery {
-    /// The segment with this number, modelled on `passing`, which was sent to the same host.
-    pub(super) fn segment(&self, passing: &Seg, seq: u32) -> Option<Seg> {
-        if self.what != Fault::OldSegment {
-            return Some(segment(RST).seq(seq));
-        }
-        let (value, echo) = passing.timestamps().filter(|_| !passing.has(SYN) && passing.has(ACK))?;
-        let mut old = segment(PSH).seq(seq).ack(passing.ack);
-        old.window = passing.window;
-        // Twelve days back: the timestamp alone shows it, and the sequence number does not.
-        old.options = vec![Opt::Timestamps(value.wrapping_sub(1 << 30), echo)];
-        old.payload = vec![0x6f; OLD_BYTES as usize];
-        Some(old)
-    }
-}
-
-/// Payload of an old segment.
-const OLD_BYTES: u32 = 100;
 
 impl World {
     fn event(&self, event: usize) -> Event {
@@ -94,8 +39,8 @@ impl World {
             Fault::Suspend | Fault::ProcessStall => self.hold(number, &event),
             Fault::MemoryExhaustion => self.fill_memory(number, &event),
             Fault::DeviceMtu => self.change_device(number, &event),
-            Fault::ResetOutside | Fault::ResetInside | Fault::ResetExact | Fault::OldSegment => {
-                let Event { what, path, size, .. } = event;
+            what if what.is_forged() => {
+                let Event { path, size, .. } = event;
                 self.forgeries.push(Forgery { event: number, what, host: Self::host_of(&event), path, size });
             }
             _ => self.change_path(number, &event),
@@ -307,35 +252,6 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn forgery(what: Fault, size: u64) -> Forgery {
-        Forgery { event: 0, what, host: 0, path: 0, size }
-    }
-
-    #[test]
-    fn a_forged_number_is_where_its_name_says() {
-        let mut rng = crate::rng::Rng::new(1);
-        for _ in 0..10_000 {
-            let ack = rng.next_u64() as u32;
-            let end = ack.wrapping_add(rng.below(10_000) as u32);
-            let edge = end.wrapping_add(rng.below(10_000) as u32);
-            let expected = Expected { ack, edge, end };
-            let size = rng.next_u64();
-            let window = edge.wrapping_sub(ack);
-            if let Some(seq) = forgery(Fault::ResetInside, size).seq(&expected) {
-                assert!(
-                    (end.wrapping_sub(ack) + 1..window).contains(&seq.wrapping_sub(ack)),
-                    "{expected:?} {seq}"
-                );
-            }
-            let seq = forgery(Fault::ResetOutside, size).seq(&expected).expect("always");
-            assert!(seq.wrapping_sub(ack) >= window, "{expected:?} {seq}");
-            let exact = forgery(Fault::ResetExact, size).seq(&expected);
-            assert_eq!(exact, (ack == end).then_some(ack));
-            let old = forgery(Fault::OldSegment, size).seq(&expected);
-            assert_eq!(old, (ack == end && window >= OLD_BYTES).then_some(ack));
-        }
-    }
 
     #[test]
     fn only_an_outage_that_peers_give_up_in_ends_connections() {

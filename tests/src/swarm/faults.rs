@@ -50,6 +50,12 @@ pub enum Fault {
     /// An old segment from when the sequence numbers were the same and the bytes were different: only its
     /// timestamp gives it away.
     OldSegment,
+    /// An acknowledgement with SACK blocks of nothing that is outstanding: beyond what was sent, before what
+    /// is acknowledged, empty, or with exchanged edges.
+    SackOutside,
+    /// An acknowledgement with SACK blocks of outstanding data that the peer does not hold: all of it, blocks
+    /// that overlap, or a duplicate of what was sent once.
+    SackInside,
     /// An address translator forgets its connections.
     NatTimeout,
     /// Nothing passes a path for a while.
@@ -60,7 +66,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, in the order of a [`Counts`].
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Reboot,
         Self::AddressChange,
         Self::ClockStep,
@@ -83,10 +89,18 @@ impl Fault {
         Self::ResetInside,
         Self::ResetExact,
         Self::OldSegment,
+        Self::SackOutside,
+        Self::SackInside,
         Self::NatTimeout,
         Self::LinkFlap,
         Self::AsymmetricRate,
     ];
+
+    /// Whether it is a segment that waits for its moment.
+    pub(super) fn is_forged(self) -> bool {
+        use Fault::{OldSegment, ResetExact, ResetInside, ResetOutside, SackInside, SackOutside};
+        [ResetOutside, ResetInside, ResetExact, OldSegment, SackOutside, SackInside].contains(&self)
+    }
 }
 
 /// How often each fault has struck: an event counts once, at its first effect on a connection; a permanent

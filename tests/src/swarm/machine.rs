@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ackclock::{ChecksumState, Cidr, Clock, FourTuple, Instant, Limits, Port, RxMeta, Stack, State};
+use ackclock::{
+    ChecksumState, Cidr, Clock, ConnectionInfo, FourTuple, Instant, Limits, Port, RxMeta, Stack, State,
+};
 
 use super::plan::HostPlan;
 use super::wires::Wires;
@@ -173,16 +175,10 @@ impl Machine {
         stack.connections().iter().filter(|(_, info)| info.state == State::Established).count()
     }
 
-    /// The state of a connection; `None` if it does not exist.
-    pub(super) fn state_of(&self, tuple: FourTuple) -> Option<State> {
+    /// What a connection reports; `None` if it does not exist.
+    pub(super) fn info_of(&self, tuple: FourTuple) -> Option<ConnectionInfo> {
         let all = self.stack()?.connections();
-        all.into_iter().find(|(other, _)| *other == tuple).map(|(_, info)| info.state)
-    }
-
-    /// How many bytes a connection has received in order.
-    pub(super) fn received_by(&self, tuple: FourTuple) -> u64 {
-        let all = self.stack().map_or_else(Vec::new, Stack::connections);
-        all.into_iter().find(|(other, _)| *other == tuple).map_or(0, |(_, info)| info.bytes_received)
+        all.into_iter().find(|(other, _)| *other == tuple).map(|(_, info)| info)
     }
 
     /// How much of the memory budget is in use, in percent.

@@ -89,7 +89,12 @@ impl Plan {
         let mut events: Vec<Event> =
             (0..rng.between(12, 24)).map(|_| draw_event(&mut rng.fork(), v6, &paths)).collect();
         // After the others, whose draws stay the same.
-        events.extend((0..rng.below(3)).map(|_| draw_old_segment(&mut rng.fork(), &paths)));
+        let mut forged = |most, what: &[Fault]| {
+            let number = rng.below(most);
+            events.extend((0..number).map(|_| draw_forged(&mut rng.fork(), &paths, what)));
+        };
+        forged(3, &[Fault::OldSegment]);
+        forged(5, &[Fault::SackOutside, Fault::SackInside]);
         let keep = |kept: &Option<Vec<usize>>, at: usize| kept.as_ref().is_none_or(|kept| kept.contains(&at));
         let numbered = |at: &(usize, TransferPlan)| keep(&cut.transfers, at.0);
         let transfers = all.into_iter().enumerate().filter(numbered).collect();
@@ -214,23 +219,25 @@ fn draw_event(rng: &mut Rng, v6: bool, paths: &[PathPlan]) -> Event {
     }
 }
 
-fn draw_old_segment(rng: &mut Rng, paths: &[PathPlan]) -> Event {
+fn draw_forged(rng: &mut Rng, paths: &[PathPlan], what: &[Fault]) -> Event {
     Event {
         at: Duration::from_millis(rng.between(50, 6_500)),
         lasts: Duration::from_secs(5),
         path: rng.below(paths.len() as u64) as usize,
         at_server: rng.chance(500_000),
-        what: Fault::OldSegment,
         size: rng.next_u64(),
+        what: rng.pick(what),
     }
 }
 
 impl Fault {
     /// Faults that have a time. The others are permanent boxes, or drawn separately.
     fn events() -> Vec<Self> {
-        use Fault::{OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack};
-        let others = [OldSegment, OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack];
-        Self::ALL.into_iter().filter(|fault| !others.contains(fault)).collect()
+        use Fault::{OldSegment, OptionStripping, SackInside, SackOutside};
+        use Fault::{SequenceRewriting, SequenceRewritingWithoutSack};
+        let boxes = [OptionStripping, SequenceRewriting, SequenceRewritingWithoutSack];
+        let forged = [OldSegment, SackOutside, SackInside];
+        Self::ALL.into_iter().filter(|fault| !boxes.contains(fault) && !forged.contains(fault)).collect()
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Expected {
     pub(super) edge: u32,
     /// The sequence number behind the last byte that arrived.
     pub(super) end: u32,
+    /// The end of what the host has sent.
+    pub(super) nxt: u32,
 }
 
 impl Wires {
@@ -92,7 +94,8 @@ impl Wires {
     pub(super) fn expected(&self, local: SocketAddr, remote: SocketAddr) -> Option<Expected> {
         let wire = self.0.get(&(local, remote)).filter(|wire| wire.open && !wire.over)?;
         let (ack, edge) = wire.flow.window_sent()?;
-        Some(Expected { ack, edge, end: wire.end? })
+        let nxt = wire.iss?.wrapping_add(wire.sent);
+        Some(Expected { ack, edge, end: wire.end?, nxt })
     }
 
     /// How many bytes the peer can hold beyond a gap, given all SACK blocks that reported sent data, with

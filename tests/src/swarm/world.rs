@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ackclock::{ChecksumState, FourTuple, Instant, RxMeta, State};
+use ackclock::{Instant, RxMeta};
 
 use super::boxes::Way;
-use super::events::Forgery;
-use super::faults::{Counts, Fault};
+use super::faults::Counts;
+use super::forgery::Forgery;
 use super::judge::{Bounds, Excuses};
 use super::machine::Machine;
 use super::path::{Path, Struck, addr, path_of};
@@ -267,43 +267,6 @@ impl World {
         self.pump(host);
     }
 
-    /// A forger waits for its moment.
-    fn forge(&mut self, host: usize, path: usize, passing: &Frame) {
-        let Some(at) = self.forgeries.iter().position(|forgery| (forgery.host, forgery.path) == (host, path))
-        else {
-            return;
-        };
-        let (local, remote) = (passing.dst, passing.src);
-        let Some(expected) = self.machines[host].wires.expected(local, remote) else { return };
-        let forgery = self.forgeries[at];
-        let Some(seq) = forgery.seq(&expected) else { return };
-        let tuple = FourTuple::new(local, remote);
-        if self.machines[host].state_of(tuple) != Some(State::Established) {
-            return;
-        }
-        let Some(forged) = forgery.segment(&passing.seg, seq) else { return };
-        let received = self.machines[host].received_by(tuple);
-        self.forgeries.remove(at);
-        self.strike(forgery.event);
-        if forgery.what == Fault::ResetExact {
-            self.excuses.add(self.shared.time.now(), Duration::ZERO, Some(path));
-        }
-        let packet = Frame::new(remote, local, forged).to_bytes();
-        self.log(host, '!', &packet);
-        self.machines[host].receive(
-            path,
-            &packet,
-            RxMeta { checksum: ChecksumState::Complete, segment_size: None },
-        );
-        let lives = self.machines[host].state_of(tuple) == Some(State::Established);
-        let should = forgery.what != Fault::ResetExact;
-        assert_eq!(lives, should, "{:?} with {seq}, {expected:?}: whether {tuple:?} lives", forgery.what);
-        if lives {
-            let taken = self.machines[host].received_by(tuple) - received;
-            assert_eq!(taken, 0, "{:?} with {seq}, {expected:?}: text was taken from it", forgery.what);
-        }
-    }
-
     /// Runs programs and sends packets, until nothing more happens at this instant.
     pub(super) fn settle(&mut self) {
         for _ in 0..SPINS_MAX {
@@ -408,7 +371,7 @@ impl World {
         }
     }
 
-    fn log(&mut self, host: usize, way: char, packet: &[u8]) {
+    pub(super) fn log(&mut self, host: usize, way: char, packet: &[u8]) {
         let now = self.shared.time.now().as_nanos();
         self.hash.update(&now.to_le_bytes());
         self.hash.update(&[host as u8, way as u8]);

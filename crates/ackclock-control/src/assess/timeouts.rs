@@ -9,7 +9,7 @@
 //!
 //! Deviations: an estimator that times every segment takes one sample from each acknowledgement, for the
 //! oldest segment that it newly acknowledges, as timestamps do. A good timeout before the first round trip
-//! counts in T and not in ψ, because it has no unit there.
+//! counts in T and not in ψ, because it has no unit there; a connection without others does not count in W̃.
 //!
 //! ```
 //! use std::time::Duration;
@@ -89,8 +89,8 @@ pub struct Timeouts {
     pub bad: u32,
     /// Bad timeouts that the heuristic of §2.8 takes back. They are not in `bad`.
     pub undone: u32,
-    /// ψ: the mean of the good timeouts in units of the latest round trip; zero without good timeouts.
-    pub cost: f64,
+    /// ψ: the mean of the good timeouts in units of the latest round trip; `None` if none came after a round trip.
+    pub cost: Option<f64>,
 }
 
 impl Timeouts {
@@ -109,7 +109,7 @@ impl Timeouts {
 pub struct Summary {
     /// W: the total time waited for good first timeouts.
     pub w: Duration,
-    /// W̃: the mean of ψ over the connections with a good timeout, in round trips.
+    /// W̃: the mean of ψ over the connections that have one, in round trips.
     pub w_tilde: f64,
     /// B: the mean of ρ over all connections, including those without a timeout.
     pub b: f64,
@@ -122,17 +122,17 @@ impl Summary {
     #[must_use]
     pub fn of(connections: impl IntoIterator<Item = Timeouts>) -> Self {
         let mut summary = Self::default();
-        let (mut with_good, mut cost, mut bad_shares) = (0.0, 0.0, 0.0);
+        let (mut with_cost, mut cost, mut bad_shares) = (0.0, 0.0, 0.0);
         for timeouts in connections {
             summary.w = summary.w.saturating_add(timeouts.waited);
             summary.connections = summary.connections.saturating_add(1);
             bad_shares += timeouts.bad_share();
-            if timeouts.good > 0 {
-                with_good += 1.0;
-                cost += timeouts.cost;
+            if let Some(one) = timeouts.cost {
+                with_cost += 1.0;
+                cost += one;
             }
         }
-        summary.w_tilde = if with_good > 0.0 { cost / with_good } else { 0.0 };
+        summary.w_tilde = if with_cost > 0.0 { cost / with_cost } else { 0.0 };
         summary.b = bad_shares / f64::from(summary.connections.max(1));
         summary
     }
@@ -370,7 +370,7 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(self) -> Timeouts {
-        let cost = if self.costs > 0.0 { self.cost_sum / self.costs } else { 0.0 };
+        let cost = (self.costs > 0.0).then(|| self.cost_sum / self.costs);
         Timeouts { cost, ..self.timeouts }
     }
 }
@@ -411,7 +411,7 @@ mod tests {
             after_first_round_trip(&[sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2)], None);
         assert_eq!((timeouts.waited, timeouts.good), (Duration::from_millis(300), 1));
         assert_eq!((timeouts.repeated, timeouts.bad), (0, 0));
-        assert!((timeouts.cost - 3.0).abs() < 1e-9);
+        assert!((timeouts.cost.unwrap() - 3.0).abs() < 1e-9);
     }
 
     #[test]
@@ -537,8 +537,8 @@ mod tests {
         // Tests: A2
         let seconds = Duration::from_secs;
         let connections = [
-            Timeouts { waited: seconds(3), good: 2, bad: 2, cost: 4.0, ..Timeouts::default() },
-            Timeouts { waited: seconds(1), good: 1, bad: 0, cost: 8.0, ..Timeouts::default() },
+            Timeouts { waited: seconds(3), good: 2, bad: 2, cost: Some(4.0), ..Timeouts::default() },
+            Timeouts { waited: seconds(1), good: 1, bad: 0, cost: Some(8.0), ..Timeouts::default() },
             Timeouts { bad: 5, ..Timeouts::default() },
             Timeouts::default(),
         ];
@@ -546,5 +546,20 @@ mod tests {
         assert_eq!((summary.w, summary.connections), (seconds(4), 4));
         assert!((summary.w_tilde - 6.0).abs() < 1e-9, "over the two with a good timeout");
         assert!((summary.b - (0.5 + 0.0 + 1.0 + 0.0) / 4.0).abs() < 1e-9, "over all four");
+    }
+
+    #[test]
+    fn connection_without_a_round_trip_is_not_averaged_as_zero() {
+        // Tests: A2
+        let of = |events: &[Event]| {
+            assess(events.iter().copied(), &presets::find("ap-min-0").unwrap().config, None)
+        };
+        let without = of(&[sent(0, 0, Why::New), sent(3000, 0, EXPIRED), acked(3100, 1)]);
+        assert_eq!((without.good, without.waited, without.cost), (1, Duration::from_secs(3), None));
+        let three =
+            after_first_round_trip(&[sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2)], None);
+        let summary = Summary::of([without, three]);
+        assert!((summary.w_tilde - 3.0).abs() < 1e-9, "{summary:?}");
+        assert_eq!((summary.w, Summary::of([without]).w_tilde), (Duration::from_millis(3300), 0.0));
     }
 }

@@ -1,11 +1,9 @@
 //! What happens to an unused window: after a pause, or when the application sends little.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::layer::{Layer, layered};
 use super::round::Rounds;
-use super::{Ack, Controller, ControllerFactory, IdleRestart, LossEpisode, Start};
+use super::{Ack, Controller, IdleRestart, LossEpisode, Start};
 use crate::Instant;
 use crate::time::nanos;
 
@@ -19,7 +17,7 @@ pub enum IdlePolicy {
     OneSegment,
     /// The restart window, min(IW, cwnd) (RFC 5681 §4.1).
     RestartWindow,
-    /// The window stays for five minutes and is then halved (RFC 7661 §4.4). Use it with [`validated`] and
+    /// The window stays for five minutes and is then halved (RFC 7661 §4.4). Use it with [`Validation`] and
     /// pacing, because a kept window would leave in one burst.
     Validated,
 }
@@ -40,7 +38,7 @@ impl IdlePolicy {
     }
 }
 
-/// The controllers of `inner`, with windows validated by use.
+/// Validates the window of one connection by its use. It sees every event before the controller.
 ///
 /// G. Fairhurst, A. Sathiaseelan and R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661,
 /// 2015. A window less than half used in the recent past is not validated. It does not grow (here an unused
@@ -50,12 +48,6 @@ impl IdlePolicy {
 /// Deviations: the samples of pipeACK come from the present and the last period. Retransmitted data is not
 /// taken off the window when recovery ends (R of §4.4.1), because the recovery policy knows it. When the
 /// window is halved, ssthresh stays (§4.4.3 raises it to 3/4 of the window).
-#[must_use]
-pub fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
-    layered(inner, Validation::new)
-}
-
-/// Validates the window of one connection. It sees every event before the controller.
 #[derive(Debug)]
 pub struct Validation {
     initial_window: u64,
@@ -141,28 +133,34 @@ impl Validation {
     }
 }
 
-impl Layer for Validation {
-    fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
-        self.before_ack(inner, ack);
-        inner.on_ack(ack);
-    }
-
-    fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        inner.on_loss_episode(&self.as_used(inner, *loss));
-    }
-}
-
 /// RFC 7661 §4.4: the non-validated period lasts five minutes.
 const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{IdlePolicy, validated};
+    use super::{IdlePolicy, Validation};
+    use crate::congestion::layer::{Layer, layered};
     use crate::congestion::testing::{SMSS, START, ack, loss};
-    use crate::congestion::{Ack, Controller, Registry};
+    use crate::congestion::{Ack, Controller, ControllerFactory, LossEpisode, Registry};
     use crate::kit::examine;
+
+    impl Layer for Validation {
+        fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
+            self.before_ack(inner, ack);
+            inner.on_ack(ack);
+        }
+
+        fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
+            inner.on_loss_episode(&self.as_used(inner, *loss));
+        }
+    }
+
+    fn validated(inner: Arc<dyn ControllerFactory>) -> Arc<dyn ControllerFactory> {
+        layered(inner, Validation::new)
+    }
 
     /// A validated controller after its window was fully used, and then `segments` a round trip for this
     /// long.

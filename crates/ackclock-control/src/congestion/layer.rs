@@ -1,4 +1,4 @@
-//! Layers around any controller.
+//! Layers around any controller, for the tests of what a connection does beside it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,6 @@ pub(super) trait Layer: fmt::Debug + Send + 'static {
 
     fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
         inner.on_timeout(timeout);
-    }
-
-    fn pacing_rate(&self, inner: &dyn Controller) -> Option<u64> {
-        inner.pacing_rate()
     }
 }
 
@@ -128,7 +124,7 @@ impl<L: Layer> Controller for Layered<L> {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        self.layer.pacing_rate(self.inner.as_ref())
+        self.inner.pacing_rate()
     }
 
     fn ect(&self) -> Ect {

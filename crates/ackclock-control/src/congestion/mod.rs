@@ -4,8 +4,8 @@
 //! by delivered bytes ([`Ack::delivered`] against [`Ack::prior_delivered`]). The recovery policy in
 //! `ackclock-core` decides which segment is lost, what is retransmitted and when.
 //!
-//! Controllers are chosen by name from a [`Registry`]. [`paced`], [`validated`] and [`with_start_up`] put a
-//! layer around any of them.
+//! Controllers are chosen by name from a [`Registry`]. A connection puts [`Validation`], [`StartUp`] and the
+//! pacing of [`window_rate`] around any of them.
 //!
 //! # Writing a controller
 //!
@@ -77,6 +77,7 @@ mod dual;
 mod event;
 mod hystart;
 mod idle;
+#[cfg(test)]
 mod layer;
 mod newreno;
 mod pacing;
@@ -108,9 +109,9 @@ pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
 pub use hystart::HyStart;
-pub use idle::{IdlePolicy, Validation, validated};
+pub use idle::{IdlePolicy, Validation};
 pub use newreno::NewReno;
-pub use pacing::{paced, window_rate};
+pub use pacing::window_rate;
 pub use parameters::{Parameter, Settings, Values};
 pub use registry::{
     ControllerFactory, NameTaken, Registry, UnknownController, configurable, default_factory, described,
@@ -119,7 +120,7 @@ pub use registry::{
 pub use reno::Reno;
 pub use round::{RoundTimes, Rounds};
 pub use snapshot::Snapshot;
-pub use start_up::{StartUp, StartUpEstimate, with_start_up};
+pub use start_up::{StartUp, StartUpEstimate};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
 pub use uncontrolled::Uncontrolled;

@@ -38,6 +38,27 @@ impl Values {
             }
         }
     }
+
+    /// The value in the word that [`Values::parse`] takes.
+    fn word(self, value: i64) -> String {
+        let named = |words: &[&'static str]| words.get(usize::try_from(value).ok()?).copied();
+        match self {
+            Self::Number(..) => value.to_string(),
+            Self::Millis(..) => format!("{value}ms"),
+            Self::Words(words) => named(words).unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Settings {
+    /// In words that [`Settings::changed`] takes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (parameter, value)) in self.parameters.iter().zip(&self.values).enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{}={}", parameter.name, parameter.values.word(*value))?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Values {

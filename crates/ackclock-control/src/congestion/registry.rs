@@ -109,6 +109,12 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     /// The name under which the kind is chosen.
     fn name(&self) -> &'static str;
 
+    /// What [`Registry::find`] takes for this kind with these parameters, for example
+    /// `vegas:alpha=2,beta=4`.
+    fn words(&self) -> String {
+        self.name().to_owned()
+    }
+
     /// A controller for one connection.
     fn create(&self, start: &Start) -> Box<dyn Controller>;
 
@@ -276,6 +282,13 @@ impl<C: Copy + Send + Sync + 'static> ControllerFactory for Configurable<C> {
         self.name
     }
 
+    fn words(&self) -> String {
+        if self.settings == Settings::defaults(self.parameters) {
+            return self.name.to_owned();
+        }
+        format!("{}:{}", self.name, self.settings)
+    }
+
     fn create(&self, start: &Start) -> Box<dyn Controller> {
         (self.create)(start, self.config)
     }
@@ -419,6 +432,20 @@ mod tests {
         assert!(window("vegas:alpha=20,beta=24") > window("vegas") + 10 * SMSS);
         assert_eq!(window("bfa:thresholds=path"), window("bfa-path"));
         assert_eq!(window("bfa:gain=3/4"), window("bfa-gentle"));
+    }
+
+    #[test]
+    fn words_of_a_factory_choose_it_again() {
+        let registry = Registry::with_experiments();
+        for name in registry.names() {
+            assert_eq!(registry.find(name).unwrap().words(), name);
+        }
+        let bfa = "bfa:gain=3/4,on=20ms,off=-5ms";
+        for words in ["vegas:alpha=2,beta=4,gamma=1", "vegas-star:gamma=2,beta=7", bfa, "reno:count=bytes"] {
+            let (first, again) =
+                (registry.find(words), registry.find(&registry.find(words).unwrap().words()));
+            assert_eq!(format!("{first:?}"), format!("{again:?}"), "{words}");
+        }
     }
 
     #[test]

@@ -5,21 +5,9 @@
 //! §3: ssthresh is the estimated bandwidth times the round trip. It applies only to the first slow start, and
 //! it only lowers the threshold.
 
-use std::sync::Arc;
-
-use super::layer::{Layer, layered};
-use super::{Ack, Controller, ControllerFactory, LossEpisode, Start, Timeout};
+use super::{Ack, Controller, Start};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
 use crate::time::nanos;
-
-/// The controllers of `inner`, with a bandwidth estimate as their first ssthresh.
-#[must_use]
-pub fn with_start_up(
-    inner: Arc<dyn ControllerFactory>,
-    kind: SenderEstimatorKind,
-) -> Arc<dyn ControllerFactory> {
-    layered(inner, move |start| StartUp::new(kind, start))
-}
 
 /// Estimates the bandwidth of one connection: it sees the acknowledgements of the first slow start and limits
 /// the controller's.
@@ -105,30 +93,39 @@ impl StartUp {
     }
 }
 
-impl Layer for StartUp {
-    fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
-        self.before_ack(inner, ack);
-        inner.on_ack(ack);
-    }
-
-    fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
-        self.end();
-        inner.on_loss_episode(loss);
-    }
-
-    fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
-        self.end();
-        inner.on_timeout(timeout);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{SenderEstimatorKind, with_start_up};
-    use crate::congestion::Registry;
+    use super::{SenderEstimatorKind, StartUp};
+    use crate::congestion::layer::{Layer, layered};
+    use crate::congestion::{Ack, Controller, ControllerFactory, LossEpisode, Registry, Timeout};
     use crate::kit::{Flow, Path, examine};
+
+    impl Layer for StartUp {
+        fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
+            self.before_ack(inner, ack);
+            inner.on_ack(ack);
+        }
+
+        fn on_loss_episode(&mut self, inner: &mut dyn Controller, loss: &LossEpisode) {
+            self.end();
+            inner.on_loss_episode(loss);
+        }
+
+        fn on_timeout(&mut self, inner: &mut dyn Controller, timeout: &Timeout) {
+            self.end();
+            inner.on_timeout(timeout);
+        }
+    }
+
+    fn with_start_up(
+        inner: Arc<dyn ControllerFactory>,
+        kind: SenderEstimatorKind,
+    ) -> Arc<dyn ControllerFactory> {
+        layered(inner, move |start| StartUp::new(kind, start))
+    }
 
     const PATH: Path = Path { buffer: 60_000, segments_per_ack: 2, ..Path::TYPICAL };
 

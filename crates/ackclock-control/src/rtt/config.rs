@@ -82,6 +82,15 @@ impl Gain {
         Self(NonZeroU16::new(n))
     }
 
+    /// The n of a weight 1/n; 0 for a weight of zero.
+    #[must_use]
+    pub const fn divisor(self) -> u16 {
+        match self.0 {
+            Some(n) => n.get(),
+            None => 0,
+        }
+    }
+
     /// The weight as a fraction, for reports.
     #[must_use]
     pub fn as_f64(self) -> f64 {

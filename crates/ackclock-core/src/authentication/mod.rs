@@ -129,6 +129,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_not_printed() {
-        assert!(!format!("{:?}", key(1, 2)).contains("show"));
+        let other = MasterKey { secret: b"another".to_vec(), ..key(1, 2) };
+        assert_eq!(format!("{other:?}"), format!("{:?}", key(1, 2)));
     }
 }

@@ -292,6 +292,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn when_all_ranges_are_in_use_only_segments_that_touch_one_are_taken() {
+        // Old and new in order, an end continued, a beginning preceded, bytes held, a new range before and one
+        // after all others.
+        for (start, data, taken) in [
+            (1, &b"bc"[..], true),
+            (12, b"x", true),
+            (13, b"x", true),
+            (10, b"x", true),
+            (5, b"x", false),
+            (9000, b"x", false),
+        ] {
+            let mut buffer = buffer();
+            buffer.insert(at(0), b"ab", None);
+            for k in 0..ReceiveBuffer::RANGES_MAX as u64 {
+                buffer.insert(at(10 + 4 * k), b"xx", None);
+            }
+            assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
+            let received = buffer.insert(at(start), data, None);
+            assert_eq!((received.dropped, received.advanced), (!taken, u64::from(start == 1)), "{start}");
+            assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
+        }
+    }
+
     proptest! {
         /// Any order, overlap and repetition of segments delivers each byte once, in order, and as first
         /// received.

@@ -25,8 +25,8 @@ pub(super) struct Claims {
 /// A port to which a socket is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BoundId {
-    port: u16,
-    number: u64,
+    pub(crate) port: u16,
+    pub(crate) number: u64,
 }
 
 /// How a socket shares its port.

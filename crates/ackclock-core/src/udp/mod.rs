@@ -21,7 +21,9 @@ use crate::ListenAddr;
 
 /// A UDP socket of an endpoint. An id is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UdpId(u64);
+pub struct UdpId {
+    pub(crate) number: u64,
+}
 
 /// All UDP sockets of an endpoint.
 #[derive(Debug, Default)]
@@ -43,7 +45,7 @@ impl Sockets {
             return Err(UdpSocketError::TooManySockets(SOCKETS_MAX));
         }
         self.made += 1;
-        let id = UdpId(self.made);
+        let id = UdpId { number: self.made };
         self.by_addr.insert(socket.addr(), id);
         self.sockets.insert(id, socket);
         Ok(id)

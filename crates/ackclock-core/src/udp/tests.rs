@@ -117,9 +117,12 @@ fn an_error_is_told_once_and_readiness_of_each_socket_once() {
 #[test]
 fn room_to_send_is_told_of_who_was_refused() {
     let mut socket = bound(None, Some(53));
+    let mut queued = 0;
     while socket.is_writable() {
         socket.on_queued(1000);
+        queued += 1;
     }
+    assert_eq!(queued, (256_usize << 10).div_ceil(1000 + UdpOptions::DATAGRAM_OVERHEAD));
     assert!(socket.readiness().is_empty());
     socket.on_left(1000);
     assert!(socket.readiness().writable);

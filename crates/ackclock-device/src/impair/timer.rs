@@ -43,6 +43,7 @@ impl Timer {
     /// A timer of the present runtime.
     pub(super) fn new() -> io::Result<Self> {
         let timer = sys::timer()?;
+        #[expect(unsafe_code, reason = "tokio asks for a promise")]
         // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
         let precise = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         let coarse = Box::pin(sleep_until(Instant::now()));

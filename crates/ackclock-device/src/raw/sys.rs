@@ -3,6 +3,8 @@
 //! Source: packet(7), raw(7), ipv6(7), sendmmsg(2), getifaddrs(3), Linux
 //! `include/uapi/linux/{if_packet,filter}.h`.
 
+#![expect(unsafe_code, reason = "system calls")]
+
 use std::ffi::CStr;
 use std::io;
 use std::mem;

@@ -18,6 +18,7 @@ use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
 ///
 /// If that takes a user namespace, which a thread cannot enter, the test program runs itself again inside
 /// one, for the test `test` only. If neither is possible, or there is no TUN, prints so.
+#[expect(unsafe_code, reason = "unshare")]
 pub fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce() -> F + Send + 'static) {
     if let Err(why) = tun_usable() {
         return skip(&why);

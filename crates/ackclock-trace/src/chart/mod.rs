@@ -5,16 +5,12 @@ mod layout;
 mod marks;
 mod palette;
 mod path;
-#[cfg(feature = "png")]
-mod png;
 mod svg;
 mod text;
 mod thin;
 
 use serde::Serialize;
 
-#[cfg(feature = "png")]
-pub use png::{PNG_SCALE, PngError, png};
 pub use svg::svg;
 
 pub(crate) use layout::{Layout, Placed, Row, places as rows_of};

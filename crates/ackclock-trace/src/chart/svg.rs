@@ -8,7 +8,7 @@ use super::marks::{self, Canvas};
 use super::path::pixels;
 use super::text::escape;
 
-/// Fonts that a reader's machine may have. PNGs are made with the first.
+/// Fonts that a reader's machine may have.
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
 /// The size limit for the marks of a picture; labels and the grid take some KB more.
 const BYTES: usize = 240_000;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::task::Poll;
 
+use ackclock_core::journal::{RecordedConnection, RecordedEndpoint};
 use ackclock_core::trace::{Batch, TraceConfig, TraceKeep};
-use ackclock_core::{Connection, ConnectionId, Endpoint, Instant};
+use ackclock_core::{Connection, ConnectionId, Instant};
 
 use super::protocol::{Name, Refusal};
 use crate::state::State;
@@ -29,7 +30,7 @@ struct Tap {
 
 impl Taps {
     /// The next records that belong to the program.
-    pub(crate) fn poll_own(&self, endpoint: &mut Endpoint) -> Option<Batch> {
+    pub(crate) fn poll_own(&self, endpoint: &mut RecordedEndpoint) -> Option<Batch> {
         if self.of.is_empty() {
             return endpoint.poll_trace();
         }
@@ -48,7 +49,8 @@ impl State {
         if before.is_some_and(|config| config.keep == TraceKeep::All) {
             return Err(traced_already(name, "its program has it traced, and gets all of it"));
         }
-        let set = |connection: &mut Connection, now| connection.set_trace(now, Some(TraceConfig::FULL));
+        let set =
+            |connection: &mut RecordedConnection<'_>, now| connection.set_trace(now, Some(TraceConfig::FULL));
         self.endpoint.update(now, id, set).ok_or_else(|| closing(name))?;
         self.taps.made += 1;
         let number = self.taps.made;

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions};
+use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, TcpConfig};
 
 pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
@@ -133,7 +133,10 @@ impl TcpListener {
         let ttl = error::ttl(ttl)?;
         self.parts.each(|state, _, id| {
             state.check_alive()?;
-            state.endpoint.update_listener(id, |tcp| tcp.ttl = ttl);
+            if let Some(tcp) = state.endpoint.listener_tcp(id) {
+                let tcp = TcpConfig { ttl, ..tcp.clone() };
+                state.endpoint.set_listener_tcp(id, tcp);
+            }
             Ok(())
         })
     }

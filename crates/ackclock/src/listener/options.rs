@@ -154,8 +154,8 @@ impl ListenerBuilder {
         self.with(|tcp| tcp.trace = trace)
     }
 
-    /// Takes part in an experiment (RFC 6994): its option goes on each SYN-ACK, and the clients' data for it
-    /// is kept. See [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
+    /// Takes part in an experiment (RFC 6994): sends its option on each SYN-ACK and keeps the clients' data.
+    /// See [`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment).
     pub fn experiment(self, experiment: Option<Experiment>) -> Self {
         self.with(|tcp| tcp.experiment = experiment)
     }

@@ -1,4 +1,4 @@
-//! What a stream's calls do under the lock: the same for the stream, its halves, and their `poll_*`, `try_*` and
+//! What a stream's calls do under the lock, common to the stream, its halves, and their `poll_*`, `try_*` and
 //! async forms.
 
 use std::io::{self, IoSlice};
@@ -11,25 +11,25 @@ use crate::error;
 use crate::readiness::{Interest, Ready};
 use crate::state::State;
 
-/// Something that a peer or the network told beside the stream's data.
+/// Something that the peer or the network reported, apart from the stream's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The peer's urgent pointer advanced: urgent data ends `remaining` bytes ahead in the stream; 0 if it has been
-    /// read already.
+    /// The peer's urgent pointer advanced: urgent data ends `remaining` bytes ahead in the stream; 0 if it
+    /// has already been read.
     Urgent {
         /// Bytes to be read up to the end of the urgent data.
         remaining: u32,
     },
     /// The network reported an error that does not end the connection.
     SoftError(IcmpError),
-    /// Data has been sent again and again without an answer (RFC 9293's threshold R1 is passed): told with
-    /// each further retransmission, until R2 or the user timeout ends the connection.
+    /// Data has been retransmitted repeatedly without an answer (RFC 9293's threshold R1 is passed). Reported
+    /// with each further retransmission, until R2 or the user timeout ends the connection.
     Unanswered,
 }
 
 impl State {
-    /// Hands up to `limit` received bytes to `put`; 0 is the end of the stream.
+    /// Passes up to `limit` received bytes to `put`; 0 is the end of the stream.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -46,7 +46,7 @@ impl State {
         let read = self.endpoint.update(now, id, |connection, now| {
             let len = copy_out(connection.read_slices(), limit, put);
             if len == 0 {
-                // Nothing lies there: it is the end of the stream, or an error.
+                // No data: it is the end of the stream, or an error.
                 return connection.read(now, &mut [0]);
             }
             connection.consume(now, len);
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Takes at most `max` received bytes in one slice; none is the end of the stream.
+    /// Takes at most `max` received bytes in one slice; an empty slice is the end of the stream.
     pub(crate) fn read_bytes(
         &mut self,
         now: Instant,
@@ -94,7 +94,7 @@ impl State {
             0 => match connection.peek(&mut [0]) {
                 Err(ReadError::WouldBlock) => Poll::Pending,
                 Err(error) => {
-                    // Whoever writes next knows that the application has been told.
+                    // The application now knows the error, so the next write reports a broken pipe.
                     self.update(now, id, |connection, _| connection.take_error())?;
                     Poll::Ready(Err(error::read(error)))
                 }
@@ -115,14 +115,15 @@ impl State {
             return self.await_room(now, id);
         }
         let written = self.update(now, id, |connection, now| {
-            // The kernel does not look at its socket for a vector of nothing, and does for an empty buffer.
+            // The kernel does not check its socket for an empty vector of buffers, but does for one empty
+            // buffer.
             if !bufs.is_empty() && bufs.iter().all(|buf| buf.is_empty()) {
                 return connection.write(now, &[]);
             }
             let mut total = 0;
             for buf in bufs.iter().filter(|buf| !buf.is_empty()) {
                 match connection.write(now, buf) {
-                    // What follows a buffer that was taken in part would leave a gap.
+                    // Anything after a partly taken buffer would leave a gap.
                     Ok(len) if len < buf.len() => return Ok(total + len),
                     Ok(len) => total += len,
                     Err(error) if total == 0 => return Err(error),
@@ -140,7 +141,7 @@ impl State {
         }
     }
 
-    /// Takes as much of `bytes` off its front as there is room for.
+    /// Takes as much as there is room for off the front of `bytes`.
     pub(crate) fn write_bytes(
         &mut self,
         now: Instant,
@@ -161,8 +162,9 @@ impl State {
         }
     }
 
-    /// Closes the sending side; a second time does nothing, nor does one on a connection that has ended. An error stays to
-    /// be told by who reads or writes: tokio's `shutdown` takes the kernel's ENOTCONN for success.
+    /// Closes the sending side. A second call does nothing, nor does a call on a connection that has ended.
+    /// The error stays for the next read or write to report: tokio's `shutdown` takes the kernel's ENOTCONN
+    /// for success.
     pub(crate) fn shutdown_write(&mut self, now: Instant, id: ConnectionId) -> io::Result<()> {
         match self.update(now, id, |connection, now| connection.shutdown(now))? {
             Ok(()) | Err(WriteError::Shutdown | WriteError::Connection(_)) => Ok(()),
@@ -170,8 +172,8 @@ impl State {
         }
     }
 
-    /// Ready once the handshake is complete or has failed. A connection that was made, brought data and was reset before
-    /// anyone looked was made: its data waits to be read.
+    /// Ready once the handshake is complete or has failed. A connection that was established, received data
+    /// and was reset before the caller looked counts as established: its data waits to be read.
     pub(crate) fn poll_connected(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<()>> {
         let connection = self.connection(id)?;
         let has_data = connection.is_established() && connection.readable() > 0;
@@ -192,13 +194,13 @@ impl State {
         if self.connection(id)?.is_writable() { Poll::Ready(Ok(())) } else { self.await_room(now, id) }
     }
 
-    /// Has the endpoint tell when there is room.
+    /// Asks the endpoint to report when there is room.
     fn await_room<T>(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<T>> {
         self.update(now, id, |connection, _| connection.await_room())?;
         Poll::Pending
     }
 
-    /// What of `interest` is ready; pending when nothing is.
+    /// The part of `interest` that is ready; pending when nothing is.
     pub(crate) fn poll_ready(
         &mut self,
         now: Instant,
@@ -226,9 +228,9 @@ impl State {
     }
 
     /// The next notice; pending when there is none.
-    // RFC 9293 MUST-32: the application is told asynchronously that the urgent pointer advanced.
+    // RFC 9293 MUST-32: the application learns asynchronously that the urgent pointer advanced.
     // RFC 9293 MUST-47: soft errors are reported to the application that asks for them.
-    // RFC 9293 SHLD-9: it is told that R1 was passed.
+    // RFC 9293 SHLD-9: it learns that R1 was passed.
     pub(crate) fn poll_notice(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<Notice>> {
         let connection = self.connection(id)?;
         let remaining = connection.urgent_remaining();
@@ -247,7 +249,7 @@ impl State {
     }
 }
 
-/// Hands up to `limit` bytes of the slices to `put`; returns how many.
+/// Passes up to `limit` bytes of the slices to `put`; returns the number of bytes.
 fn copy_out<'a>(slices: impl Iterator<Item = &'a [u8]>, limit: usize, mut put: impl FnMut(&[u8])) -> usize {
     let mut left = limit;
     for slice in slices {

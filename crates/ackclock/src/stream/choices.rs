@@ -1,4 +1,4 @@
-//! The choices of a profile that can be changed while the connection is open: by name or by value.
+//! The choices of a profile that can change while the connection is open, by name or by value.
 
 use std::error::Error;
 use std::io;
@@ -11,14 +11,14 @@ use super::TcpStream;
 use crate::choices::{IntoController, choice};
 use crate::error;
 
-/// How it sends and acknowledges. Names are those that `tcpcat profiles` lists; an error about one that there is not
-/// is of kind [`io::ErrorKind::InvalidInput`] and lists those that there are.
+/// How it sends and acknowledges. Names are those that `tcpcat profiles` lists. An unknown name is an error
+/// of kind [`io::ErrorKind::InvalidInput`], which lists the known ones.
 impl TcpStream {
-    /// Replaces the congestion controller, by the name of one that is built in or registered with the stack, or by
-    /// value. The new one starts from the present window.
+    /// Replaces the congestion controller, by the name of a built-in or registered one, or by value. The new
+    /// controller starts from the present window.
     ///
     /// # Errors
-    /// No controller has the name, or it is one for simulated networks
+    /// No controller has the name, or the controller is for simulated networks only
     /// ([`SimulatedOnly`](crate::SimulatedOnly)); the stack is gone.
     pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
         let choices = self.shared.look(|state| state.choices());
@@ -26,7 +26,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_congestion(now, factory))
     }
 
-    /// Chooses how losses are found and repaired from here on, as far as the peer's options allow.
+    /// Chooses how losses are detected and repaired from now on, as far as the peer's options allow.
     ///
     /// # Errors
     /// No policy has the name; the stack is gone.
@@ -39,11 +39,11 @@ impl TcpStream {
         self.update(|connection, now| connection.set_recovery(now, recovery))
     }
 
-    /// Chooses the estimator of the retransmission timeout: a preset's name, with what differs from it
-    /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters. What was measured stays.
+    /// Chooses the estimator of the retransmission timeout: a preset by name, with changes to it
+    /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters. Measurements so far are kept.
     ///
     /// # Errors
-    /// No preset has the name, or no estimator can have the parameters; the stack is gone.
+    /// No preset has the name, or the parameters are out of range; the stack is gone.
     pub fn set_rto<R>(&self, rto: R) -> io::Result<()>
     where
         R: TryInto<RtoConfig>,
@@ -53,7 +53,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_rto(now, rto))?.map_err(error::option)
     }
 
-    /// Chooses which proofs take a wrong reduction back (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    /// Chooses which proofs undo a wrong reduction (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
     ///
     /// # Errors
     /// No proof has the name; the stack is gone.
@@ -79,8 +79,8 @@ impl TcpStream {
         self.update(|connection, _| connection.set_acks(acks))?.map_err(error::option)
     }
 
-    /// Traces the connection from now on, or no longer: see [`Stack::next_trace`](crate::Stack::next_trace). What was
-    /// written down and not given out is lost; [`request_trace`](Self::request_trace) before it gives it out.
+    /// Starts or stops tracing the connection: see [`Stack::next_trace`](crate::Stack::next_trace). Records
+    /// that were not handed over are lost; call [`request_trace`](Self::request_trace) first to keep them.
     ///
     /// # Errors
     /// The stack is gone.
@@ -88,7 +88,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_trace(now, trace))
     }
 
-    /// What was written down of the connection and not given out yet, oldest first; it stays there.
+    /// The records of the connection that were not handed over yet, oldest first. They stay there.
     ///
     /// # Errors
     /// The stack is gone.
@@ -96,7 +96,7 @@ impl TcpStream {
         self.shared.look(|state| Ok(state.connection(self.id)?.trace().collect()))
     }
 
-    /// Has what was written down given out now, to [`Stack::next_trace`](crate::Stack::next_trace).
+    /// Hands the records over to [`Stack::next_trace`](crate::Stack::next_trace) now.
     ///
     /// # Errors
     /// The stack is gone.

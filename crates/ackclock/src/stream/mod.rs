@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use ackclock_core::journal::RecordedConnection;
 use ackclock_core::{Connection, ConnectionId, Experiment, FourTuple, Instant};
 use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -36,19 +37,20 @@ use crate::{Stack, ToSocketAddrs, error, names, resolve};
 ///
 /// # Dropping
 ///
-/// A stream that is dropped is closed as a kernel closes a socket: what was written is still delivered and the end of
-/// the stream follows it, in the background. If received data was not read, the peer is told that it was lost: the
-/// connection is reset (RFC 9293 SHLD-3). [`set_linger`](Self::set_linger) changes this. Call `shutdown` (of
-/// `tokio::io::AsyncWriteExt`) to close only the sending side.
+/// A dropped stream closes as a kernel closes a socket: written data is still delivered in the background,
+/// followed by the end of the stream. If received data was not read, the connection is reset, which shows the
+/// peer that data was lost (RFC 9293 SHLD-3). [`set_linger`](Self::set_linger) changes this. Call `shutdown`
+/// (of `tokio::io::AsyncWriteExt`) to close only the sending side.
 ///
 /// # Errors
 ///
-/// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and with the
-/// connection's own error once it has ended in one: [`ConnectionReset`], [`TimedOut`], [`HostUnreachable`] and so on,
-/// with the [`ConnectionError`] inside. Reading fails only when all that was received in order before has been read, as with
-/// the kernel's sockets; [`abort`](Self::abort) alone throws it away. To one who reads an error stays: unlike the kernel's
-/// sockets, a stream that was reset never shows an end that the peer did not send. One who writes is told once, by whichever
-/// call comes first, and from then on that the pipe is broken ([`io::ErrorKind::BrokenPipe`]).
+/// Every operation fails with [`io::ErrorKind::NetworkDown`] once the stack is gone ([`StackError`]), and
+/// with the connection's own error once that has ended in one: [`ConnectionReset`], [`TimedOut`],
+/// [`HostUnreachable`] and so on, with the [`ConnectionError`] inside. As with the kernel's sockets, reading
+/// fails only after all data received in order has been read; only [`abort`](Self::abort) discards it. Reads
+/// keep returning the error: unlike the kernel's sockets, a stream that was reset never shows an end that the
+/// peer did not send. Writes report the error once, whichever call comes first, and from then on a broken
+/// pipe ([`io::ErrorKind::BrokenPipe`]).
 ///
 /// [`StackError`]: crate::StackError
 /// [`ConnectionError`]: ackclock_core::ConnectionError
@@ -77,12 +79,13 @@ use crate::{Stack, ToSocketAddrs, error, names, resolve};
 pub struct TcpStream {
     pub(crate) id: ConnectionId,
     pub(crate) shared: Handle,
-    /// Whether IPv4 addresses are shown as IPv6 ones: it was made by a socket of IPv6.
+    /// Whether IPv4 addresses are shown as IPv6 ones, because an IPv6 socket made it.
     mapped: bool,
 }
 
 impl TcpStream {
-    /// Opens a connection from `stack` to `addr`, as [`Stack::connect`]; of several addresses to the first that answers.
+    /// Opens a connection from `stack` to `addr`, as [`Stack::connect`] does. If a name has several
+    /// addresses, connects to the first that answers.
     ///
     /// # Errors
     /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
@@ -94,7 +97,7 @@ impl TcpStream {
         Self { id, shared, mapped: false }
     }
 
-    /// The same, made by a socket of IPv6: addresses of IPv4 are shown as v4-mapped ones.
+    /// The same, made by an IPv6 socket: IPv4 addresses are shown as v4-mapped ones.
     pub(crate) fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;
         self
@@ -103,7 +106,7 @@ impl TcpStream {
     /// Waits until the handshake is complete.
     pub(crate) async fn connected(self) -> io::Result<Self> {
         let id = self.id;
-        // No one else has this stream yet: its one place of the `poll_*` methods is free.
+        // No other task has this stream yet: the one place of its `poll_*` methods is free.
         poll_fn(|cx| {
             self.shared.poll(cx, Queue::Write(id), Place::Poller, |state, now| state.poll_connected(now, id))
         })
@@ -128,7 +131,7 @@ impl TcpStream {
         self.tuple().map(|tuple| names::shown(tuple.remote(), self.mapped))
     }
 
-    /// The number of the stack's queue that the connection's packets take, from 0
+    /// The stack's queue that the connection's packets use, counted from 0
     /// ([`StackBuilder::queues`](crate::StackBuilder::queues)). It stays the same.
     pub fn queue(&self) -> usize {
         self.shared.index()
@@ -139,8 +142,9 @@ impl TcpStream {
         self.shared.look(tuple).ok_or_else(error::not_connected)
     }
 
-    /// What the peer's application said in its SYN or SYN-ACK in the experiment (RFC 6994) that this end takes part in
-    /// ([`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment)), if it did and nothing on the way took it out.
+    /// The data that the peer's application put in its SYN or SYN-ACK for the experiment (RFC 6994) in which
+    /// this end takes part ([`TcpSocket::set_experiment`](crate::TcpSocket::set_experiment)); `None` if it
+    /// sent none or a middlebox removed it.
     ///
     /// # Errors
     /// The stack is gone.
@@ -148,7 +152,7 @@ impl TcpStream {
         self.look(Connection::peer_experiment)
     }
 
-    /// The error with which the connection ended, given once.
+    /// The error that ended the connection, returned once.
     ///
     /// # Errors
     /// The stack is gone.
@@ -159,17 +163,17 @@ impl TcpStream {
 
     // ----- waiting -----
 
-    /// Waits until one of `interest` is ready, and tells what is. Readiness is what the connection says at the
-    /// moment, not a remembered edge, so nothing has to be cleared.
+    /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the connection
+    /// at that moment, not a remembered edge, so nothing has to be cleared.
     ///
     /// # Cancel safety
-    /// Cancel-safe: nothing happens but waiting.
+    /// Cancel-safe: it only waits.
     ///
     /// # Errors
     /// The stack is gone. An error of the connection shows as [`Ready::ERROR`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        // Events of either direction may be what is waited for; a task that asks for both waits in both.
+        // Events of either direction may end the wait; a task that asks for both waits in both lists.
         if interest.is_readable() && interest.is_writable() {
             return self.ready_either(interest).await;
         }
@@ -222,8 +226,8 @@ impl TcpStream {
         self.shared.wait(Queue::Write(id), |state, now| state.poll_writable(now, id)).await
     }
 
-    /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read`, `poll_read_bytes` or
-    /// `poll_peek` is kept.
+    /// Polls for readability. Only the waker of the last call of `poll_read_ready`, `poll_read`,
+    /// `poll_read_bytes` or `poll_peek` is kept.
     ///
     /// # Errors
     /// The stack is gone.
@@ -231,8 +235,8 @@ impl TcpStream {
         self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| state.poll_readable(self.id))
     }
 
-    /// Polls for writability. Only the waker of the last call of `poll_write_ready`, `poll_write` or `poll_write_bytes` is
-    /// kept.
+    /// Polls for writability. Only the waker of the last call of `poll_write_ready`, `poll_write` or
+    /// `poll_write_bytes` is kept.
     ///
     /// # Errors
     /// The stack is gone.
@@ -241,7 +245,8 @@ impl TcpStream {
             .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
     }
 
-    /// Calls `f` if one of `interest` is ready. `f` calls this stream's `try_*` methods: there is no socket for system calls.
+    /// Calls `f` if one of `interest` is ready. `f` calls this stream's `try_*` methods; no file descriptor
+    /// exists for system calls.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when nothing is ready; what `f` returns; the stack is gone.
@@ -251,8 +256,8 @@ impl TcpStream {
     }
 
     /// Waits until one of `interest` is ready and calls `f`, again and again while it returns
-    /// [`io::ErrorKind::WouldBlock`]: what this stream's `try_*` methods return when nothing is ready. An `f` that says so
-    /// while the stream is ready is called again after others have had their turn.
+    /// [`io::ErrorKind::WouldBlock`], as this stream's `try_*` methods do when nothing is ready. If `f`
+    /// returns that while the stream is ready, other tasks get a turn before the next call.
     ///
     /// # Cancel safety
     /// Cancel-safe if `f` does nothing before it is ready.
@@ -275,10 +280,10 @@ impl TcpStream {
 
     // ----- reading -----
 
-    /// Reads what there is without waiting; `Ok(0)` is the end of the stream.
+    /// Reads available data without waiting; `Ok(0)` is the end of the stream.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when nothing is there; the connection's error.
+    /// [`io::ErrorKind::WouldBlock`] when no data is available; the connection's error.
     pub fn try_read(&self, mut buf: &mut [u8]) -> io::Result<usize> {
         self.try_read_limited(buf.len(), |bytes| buf.put_slice(bytes))
     }
@@ -304,7 +309,7 @@ impl TcpStream {
         })
     }
 
-    /// Like [`try_read`](Self::try_read), appending to `buf` what its present chunk of memory takes.
+    /// Like [`try_read`](Self::try_read), appending to `buf` as much as its present chunk of memory holds.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -334,7 +339,7 @@ impl TcpStream {
             .await
     }
 
-    /// Polls for data and copies it into `buf`, leaving it to be read again; ready with how many bytes were copied.
+    /// Polls for data and copies it into `buf`, leaving it to be read again; ready with the number of bytes.
     ///
     /// # Errors
     /// The connection's error.
@@ -353,7 +358,7 @@ impl TcpStream {
 
     // ----- writing -----
 
-    /// Writes what there is room for without waiting.
+    /// Writes as much as there is room for, without waiting.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown; the
@@ -383,8 +388,8 @@ impl TcpStream {
         self.shared.control(|state, now| state.shutdown_write(now, self.id))
     }
 
-    /// Resets the connection (RFC 9293's ABORT): the peer is told at once, data in both directions is thrown away,
-    /// and every pending and later call fails with [`io::ErrorKind::ConnectionAborted`].
+    /// Resets the connection (RFC 9293's ABORT): sends a reset at once, discards the data of both directions,
+    /// and fails every pending and later call with [`io::ErrorKind::ConnectionAborted`].
     pub fn abort(&self) {
         self.shared
             .control(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
@@ -397,7 +402,8 @@ impl TcpStream {
         split::split(self)
     }
 
-    /// Splits the stream into halves that can go to different tasks. Dropping the write half closes the sending side.
+    /// Splits the stream into halves that can move to different tasks. Dropping the write half closes the
+    /// sending side.
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         split_owned::split_owned(self)
@@ -407,13 +413,13 @@ impl TcpStream {
         self.shared.look(|state| state.connection(self.id).map(f))
     }
 
-    fn update<R>(&self, f: impl FnOnce(&mut Connection, Instant) -> R) -> io::Result<R> {
+    fn update<R>(&self, f: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> R) -> io::Result<R> {
         self.shared.control(|state, now| state.update(now, self.id, f))
     }
 }
 
 impl Drop for TcpStream {
-    // RFC 9293 MAY-1: both directions are given up at once; `shutdown` is for one.
+    // RFC 9293 MAY-1: both directions are given up at once; `shutdown` closes one.
     fn drop(&mut self) {
         self.shared.control(|state, now| state.release(now, self.id));
     }
@@ -442,7 +448,7 @@ impl AsyncWrite for TcpStream {
         true
     }
 
-    /// Does nothing: what was written leaves by itself.
+    /// Does nothing: written data leaves by itself.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

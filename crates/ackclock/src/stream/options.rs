@@ -1,4 +1,4 @@
-//! A stream's options, and what can be learnt of it.
+//! A stream's options and statistics.
 
 use std::io;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_nodelay(now, nodelay))
     }
 
-    /// Whether all that arrives is acknowledged at once.
+    /// Whether every segment is acknowledged at once.
     ///
     /// # Errors
     /// The stack is gone.
@@ -35,8 +35,8 @@ impl TcpStream {
         self.look(|connection| connection.quickack())
     }
 
-    /// Acknowledges what has arrived now and all that arrives from here on at once (`true`), or as the
-    /// [policy](Self::set_acks) says. Unlike Linux's `TCP_QUICKACK` it stays as it is set.
+    /// Acknowledges at once what has arrived and everything that arrives from here on (`true`), or as the
+    /// [policy](Self::set_acks) says. Unlike Linux's `TCP_QUICKACK`, the setting stays.
     ///
     /// # Errors
     /// The stack is gone.
@@ -44,8 +44,8 @@ impl TcpStream {
         self.update(|connection, _| connection.set_quickack(quickack))
     }
 
-    /// Holds partial segments back (`true`), for 200 ms at most, so that small writes leave together; `false` lets
-    /// them go.
+    /// Holds partial segments back (`true`), for 200 ms at most, so that small writes leave together; `false`
+    /// releases them.
     ///
     /// # Errors
     /// The stack is gone.
@@ -53,7 +53,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_cork(now, cork))
     }
 
-    /// What dropping the stream does to data that is still under way.
+    /// What dropping the stream does to data still in flight.
     ///
     /// # Errors
     /// The stack is gone.
@@ -64,7 +64,7 @@ impl TcpStream {
         })
     }
 
-    /// Sets what dropping the stream does to data that is still under way.
+    /// Sets what dropping the stream does to data still in flight.
     ///
     /// `None` (the default): it is delivered in the background, however long that takes. `Some(0)`: the connection
     /// is reset at once. `Some(d)`: it is delivered in the background for at most `d`, then the connection is reset.
@@ -80,7 +80,7 @@ impl TcpStream {
         })
     }
 
-    /// Has dropping the stream reset the connection: `set_linger(Some(Duration::ZERO))`.
+    /// Makes dropping the stream reset the connection: `set_linger(Some(Duration::ZERO))`.
     ///
     /// # Errors
     /// The stack is gone.
@@ -88,7 +88,7 @@ impl TcpStream {
         self.set_linger(Some(Duration::ZERO))
     }
 
-    /// Time to live (IPv4) or hop limit (IPv6) of the packets sent.
+    /// Time to live (IPv4) or hop limit (IPv6) of outgoing packets.
     ///
     /// # Errors
     /// The stack is gone.
@@ -96,7 +96,7 @@ impl TcpStream {
         self.look(|connection| u32::from(connection.ttl()))
     }
 
-    /// Sets time to live or hop limit: 1 to 255.
+    /// Sets the time to live or hop limit, 1 to 255.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
@@ -106,7 +106,7 @@ impl TcpStream {
         self.update(|connection, _| connection.set_ttl(ttl))?.map_err(error::option)
     }
 
-    /// Differentiated services code point of the packets sent, 0 to 63.
+    /// Differentiated services code point of outgoing packets, 0 to 63.
     ///
     /// # Errors
     /// The stack is gone.
@@ -114,7 +114,7 @@ impl TcpStream {
         self.look(|connection| connection.dscp())
     }
 
-    /// Sets the differentiated services code point, 0 to 63. Best left alone once data flows: segments of
+    /// Sets the differentiated services code point, 0 to 63. Leave it alone once data flows: segments of
     /// different classes overtake each other.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl TcpStream {
         self.update(|connection, _| connection.set_dscp(dscp))?.map_err(error::option)
     }
 
-    /// Keep-alive settings; `None`: an idle peer is not probed.
+    /// Keep-alive settings; `None`: an idle peer is never probed.
     ///
     /// # Errors
     /// The stack is gone.
@@ -138,7 +138,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for times or counts out of range; the stack is gone.
-    // RFC 9293 MUST-24: keep-alive can be switched for each connection.
+    // RFC 9293 MUST-24: keep-alives can be switched for each connection.
     // RFC 9293 MUST-27: its interval is configurable.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         self.update(|connection, now| connection.set_keepalive(now, keepalive))?.map_err(error::option)
@@ -161,7 +161,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
     }
 
-    /// Sets the most bytes that wait in the send buffer: 4,608 or more, to which less is raised.
+    /// Sets the size of the send buffer in bytes; less than 4,608 is raised to that.
     ///
     /// # Errors
     /// The stack is gone.
@@ -169,8 +169,8 @@ impl TcpStream {
         self.update(|connection, _| connection.set_send_buffer_max(bytes.max(error::SEND_BUFFER_LEAST)))
     }
 
-    /// Sets the most bytes that wait to be read: 2,304 or more, to which less is raised. A window already offered is not taken
-    /// back.
+    /// Sets the size of the receive buffer in bytes; less than 2,304 is raised to that. A window already
+    /// offered is not taken back.
     ///
     /// # Errors
     /// The stack is gone.
@@ -178,7 +178,7 @@ impl TcpStream {
         self.update(|connection, _| connection.set_receive_buffer_max(bytes.max(error::RECEIVE_BUFFER_LEAST)))
     }
 
-    /// The bound of the rate of sending, in bytes of payload a second; `None`: there is none.
+    /// The limit of the sending rate in bytes of payload a second; `None`: no limit.
     ///
     /// # Errors
     /// The stack is gone.
@@ -186,8 +186,8 @@ impl TcpStream {
         self.look(|connection| connection.max_pacing_rate())
     }
 
-    /// Bounds the rate of sending, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`); `None`
-    /// takes the bound back. Segments are spaced, in bursts of two or of a millisecond's worth.
+    /// Limits the sending rate, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`
+    /// does); `None` removes the limit. Segments are spaced, in bursts of two or of a millisecond's worth.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a rate of zero; the stack is gone.
@@ -195,7 +195,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_max_pacing_rate(now, rate))?.map_err(error::option)
     }
 
-    /// What is known of the connection: what `ss -ti` shows, typed.
+    /// The state of the connection: what `ss -ti` shows, typed.
     ///
     /// # Errors
     /// The stack is gone.
@@ -204,7 +204,8 @@ impl TcpStream {
         self.shared.look(|state| state.connection(self.id).map(|connection| state.info(now, connection)))
     }
 
-    /// Bytes still to be read up to the end of urgent data; 0: none is announced. Urgent data stays in the stream.
+    /// Bytes still to be read up to the end of urgent data; 0: none is announced. Urgent data stays in the
+    /// stream.
     ///
     /// # Errors
     /// The stack is gone.
@@ -213,8 +214,8 @@ impl TcpStream {
         self.look(|connection| connection.urgent_remaining())
     }
 
-    /// Writes `buf` without waiting, its last byte being the end of urgent data. New applications should not use
-    /// urgent data (RFC 6093).
+    /// Writes `buf` without waiting, and marks its last byte as the end of urgent data. New applications
+    /// should not use urgent data (RFC 6093).
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write).
@@ -228,8 +229,9 @@ impl TcpStream {
             .map_err(error::write)
     }
 
-    /// Waits for something that is told beside the data: urgent data, an error that ICMP reported but that does not
-    /// end the connection, a peer that does not answer. Who does not ask is not told (RFC 9293 SHLD-20).
+    /// Waits for an event apart from the data: urgent data, an ICMP error that does not end the connection, a
+    /// peer that does not answer. An application that does not call this sees none of them (RFC 9293
+    /// SHLD-20).
     ///
     /// # Cancel safety
     /// Cancel-safe: a notice is taken only when it is returned.

@@ -1,4 +1,4 @@
-//! Reading and writing without copies: slices of memory change hands, and the stream's queues keep them.
+//! Reading and writing without copies: the stream's queues hold slices of the application's memory.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use super::TcpStream;
 use crate::shared::{Place, now_or_would_block};
 use crate::state::Queue;
 
-/// Slices instead of copies, beside `AsyncRead` and `AsyncWrite`; both kinds of call can be mixed on one stream.
+/// Slices instead of copies, next to `AsyncRead` and `AsyncWrite`; one stream can mix both kinds of call.
 ///
 /// ```
 /// # use ackclock::Stack;
@@ -34,26 +34,26 @@ use crate::state::Queue;
 /// # Ok(()) }
 /// ```
 impl TcpStream {
-    /// Waits until there is room, and takes as much of `bytes` as there is room for off its front, without copying it:
-    /// returns how many bytes. What is not taken stays in `bytes`.
+    /// Waits for room, then takes as many bytes as fit off the front of `bytes` without copying them, and
+    /// returns their number. The rest stays in `bytes`.
     ///
-    /// The stream keeps slices of `bytes` until the peer has acknowledged them, and reads them again if they have to be sent
-    /// again. A short slice (less than 32 KiB) is copied after all: that costs less than a packet of its own. An empty
-    /// `bytes` is written as an empty buffer is: nothing is sent, and errors are returned.
+    /// The stream keeps slices of `bytes` until the peer has acknowledged them, and reads them again for
+    /// retransmissions. A short slice (less than 32 KiB) is copied after all: that costs less than a packet
+    /// of its own. An empty `bytes` acts as an empty buffer does: nothing is sent, and errors are returned.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future is dropped before it is ready, nothing was taken.
     ///
     /// # Errors
-    /// As those of [`try_write`](Self::try_write), but that it waits.
+    /// As [`try_write`](Self::try_write), except that it waits.
     pub async fn write_bytes(&mut self, bytes: &mut Bytes) -> io::Result<usize> {
         self.write_bytes_priv(bytes).await
     }
 
-    /// Writes all of `bytes`, as [`write_bytes`](Self::write_bytes) does, part by part.
+    /// Writes all of `bytes`, part by part, as [`write_bytes`](Self::write_bytes) does.
     ///
     /// # Cancel safety
-    /// Cancel-safe: what was taken is no longer in `bytes`, and what is still there can be written by another call.
+    /// Cancel-safe: `bytes` holds exactly what was not taken, and another call can write it.
     ///
     /// # Errors
     /// As [`write_bytes`](Self::write_bytes).
@@ -70,8 +70,8 @@ impl TcpStream {
         now_or_would_block(self.shared.call(|state, now| state.write_bytes(now, self.id, bytes)))
     }
 
-    /// Polls for room, and takes as much of `bytes` as [`write_bytes`](Self::write_bytes) does. Only the waker of the last call
-    /// of this, `poll_write` or `poll_write_ready` is kept.
+    /// Polls for room, and takes as much of `bytes` as [`write_bytes`](Self::write_bytes) does. Only the
+    /// waker of the last call of this, `poll_write` or `poll_write_ready` is kept.
     ///
     /// # Errors
     /// As [`write_bytes`](Self::write_bytes).
@@ -80,18 +80,19 @@ impl TcpStream {
         self.shared.poll(cx, queue, Place::Poller, |state, now| state.write_bytes(now, self.id, bytes))
     }
 
-    /// Waits for data and takes at most `max` bytes of it, in one slice: what lies behind each other in one block. For a `max`
-    /// that is not 0, an empty slice is the end of the stream.
+    /// Waits for data and takes at most `max` contiguous bytes of one block as a slice. If `max` is not 0, an
+    /// empty slice is the end of the stream.
     ///
-    /// The slice is the block that the data was received into, unless less than half of that would be in use: then it is a
-    /// copy, so that a short slice keeps no large block. While the slice lives, its block (64 KiB) is the caller's, outside
-    /// of the stack's memory budget; it is used again when the last slice of it is dropped.
+    /// The slice is part of the block into which the data was received, unless that would use less than half
+    /// of the block: then it is a copy, so that a short slice does not keep a large block. While the slice
+    /// lives, the caller owns its block (64 KiB) outside the stack's memory budget; the block is reused when
+    /// its last slice is dropped.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future is dropped before it is ready, nothing was taken.
     ///
     /// # Errors
-    /// The connection's error, once all that was received before has been read.
+    /// The connection's error, once all data received before it has been read.
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
         self.read_bytes_priv(max).await
     }
@@ -99,13 +100,13 @@ impl TcpStream {
     /// Like [`read_bytes`](Self::read_bytes), without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when nothing is there; the connection's error.
+    /// [`io::ErrorKind::WouldBlock`] when no data is available; the connection's error.
     pub fn try_read_bytes(&self, max: usize) -> io::Result<Bytes> {
         now_or_would_block(self.shared.call(|state, now| state.read_bytes(now, self.id, max)))
     }
 
-    /// Polls for data, and takes it as [`read_bytes`](Self::read_bytes) does. Only the waker of the last call of this,
-    /// `poll_read`, `poll_peek` or `poll_read_ready` is kept.
+    /// Polls for data, and takes it as [`read_bytes`](Self::read_bytes) does. Only the waker of the last call
+    /// of this, `poll_read`, `poll_peek` or `poll_read_ready` is kept.
     ///
     /// # Errors
     /// As [`read_bytes`](Self::read_bytes).

@@ -24,7 +24,7 @@ pub(super) fn split(stream: &mut TcpStream) -> (ReadHalf<'_>, WriteHalf<'_>) {
     (ReadHalf(stream), WriteHalf(stream))
 }
 
-/// The methods that read, which both kinds of read half hand on to the stream.
+/// The reading methods, which both kinds of read half pass on to the stream.
 macro_rules! read_methods {
     () => {
         /// See [`TcpStream::poll_peek`].
@@ -125,7 +125,7 @@ macro_rules! read_methods {
     };
 }
 
-/// The methods that write, which both kinds of write half hand on to the stream.
+/// The writing methods, which both kinds of write half pass on to the stream.
 macro_rules! write_methods {
     () => {
         /// See [`TcpStream::write_bytes`]. Cancel-safe.

@@ -1,4 +1,4 @@
-//! Halves that can go to different tasks, as `tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf}`.
+//! Halves that can move to different tasks, as `tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf}`.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub struct OwnedReadHalf(Arc<TcpStream>);
 #[derive(Debug)]
 pub struct OwnedWriteHalf(Arc<TcpStream>, ShutdownOnDrop);
 
-/// Two halves were not of the same stream; both are given back.
+/// The two halves belong to different streams; both are given back.
 #[derive(Debug, thiserror::Error)]
 #[error("these halves are not of the same stream")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
@@ -50,7 +50,7 @@ fn reunite(read: OwnedReadHalf, write: OwnedWriteHalf) -> Result<TcpStream, Reun
 }
 
 impl OwnedReadHalf {
-    /// Puts the stream together again.
+    /// Reunites the halves.
     ///
     /// # Errors
     /// The halves are of different streams.
@@ -62,7 +62,7 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    /// Puts the stream together again.
+    /// Reunites the halves.
     ///
     /// # Errors
     /// The halves are of different streams.

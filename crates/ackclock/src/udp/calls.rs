@@ -13,7 +13,7 @@ use crate::readiness::{Interest, Ready};
 use crate::state::State;
 use crate::waiters::WaitList;
 
-/// Who waits at a socket.
+/// The tasks that wait at a socket.
 #[derive(Debug, Default)]
 pub(crate) struct UdpSlot {
     pub(crate) read: WaitList,
@@ -108,7 +108,7 @@ impl State {
         self.endpoint.udp_set_traffic_class(id, value).map_err(error::udp)
     }
 
-    /// What of `interest` is ready, an error always among it.
+    /// The part of `interest` that is ready, and always an error.
     pub(crate) fn poll_udp_ready(&mut self, id: UdpId, interest: Interest) -> Poll<io::Result<Ready>> {
         self.check_alive()?;
         let mut ready = Ready::EMPTY;
@@ -129,7 +129,7 @@ impl State {
         Ok(self.endpoint.udp_take_error(id).err().map(error::udp))
     }
 
-    /// Something became possible on a socket.
+    /// A socket became readable or writable.
     pub(crate) fn on_udp(&mut self, id: UdpId, readiness: UdpReadiness) {
         let Some(slot) = self.udp.get_mut(&id) else { return };
         if readiness.readable {

@@ -22,10 +22,10 @@ use crate::state::{Queue, State};
 
 /// Sends and receives datagrams, with the methods of `tokio::net::UdpSocket`.
 ///
-/// Any number of tasks may use one socket at a time. Datagrams are never fragmented: one that is longer than a packet of the
-/// device is refused with an error that says how long it may be. What waits is bounded by 256 KiB each way
-/// ([`UdpOptions`]) and by the stack's memory budget; what arrives at a full socket is dropped and counted
-/// ([`Counters::dropped_udp_full`](crate::Counters::dropped_udp_full)).
+/// Any number of tasks may use one socket at a time. Datagrams are never fragmented: one longer than a packet
+/// of the device is refused with an error that gives the limit. Each direction queues up to 256 KiB
+/// ([`UdpOptions`]) within the stack's memory budget; datagrams that arrive at a full socket are dropped and
+/// counted ([`Counters::dropped_udp_full`](crate::Counters::dropped_udp_full)).
 ///
 /// ```
 /// use ackclock::{Stack, UdpSocket};
@@ -52,29 +52,33 @@ use crate::state::{Queue, State};
 ///
 /// # Any destination
 ///
-/// A socket that is bound to an unspecified address, or made by [`Stack::udp_any`] for every port as well, takes datagrams for
-/// addresses that the stack was not given, as [`Stack::listen_any`] does for TCP. [`recv_meta`](Self::recv_meta) says where
-/// each was sent to, and [`send_transmit`](Self::send_transmit) answers from there.
+/// A socket that is bound to an unspecified address, or made by [`Stack::udp_any`] for every port as well,
+/// receives datagrams for addresses that the stack was not given, as [`Stack::listen_any`] does for TCP.
+/// [`recv_meta`](Self::recv_meta) returns the destination of each, and [`send_transmit`](Self::send_transmit)
+/// answers from there.
 ///
 /// # Several datagrams at a time
 ///
-/// [`send_transmit`](Self::send_transmit) takes several datagrams of one size in one call, and [`recv_meta`](Self::recv_meta)
-/// gives out those of one peer, as QUIC implementations want it (what Linux calls `UDP_SEGMENT` and `UDP_GRO`).
+/// [`send_transmit`](Self::send_transmit) takes several datagrams of one size in one call, and
+/// [`recv_meta`](Self::recv_meta) returns several of one peer, as QUIC implementations want (Linux's
+/// `UDP_SEGMENT` and `UDP_GRO`).
 ///
 /// # Errors that the network tells
 ///
-/// A connected socket to whose peer's port nothing is bound fails once with
-/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), if the peer's host says so. One whose datagram a router found too
-/// long fails once with [`UdpSocketError::PathTooSmall`](crate::UdpSocketError::PathTooSmall) (`EMSGSIZE` elsewhere), which says
-/// how much fits; the stack remembers that for ten minutes, for up to 1,024 destinations, and refuses longer ones to that
-/// destination from all its sockets ([`payload_max`](Self::payload_max)). Other ICMP errors are not told.
+/// If nothing is bound to the peer's port and its host reports that, a connected socket fails once with
+/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused). If a router reports that a datagram was too long,
+/// it fails once with [`UdpSocketError::PathTooSmall`](crate::UdpSocketError::PathTooSmall) (`EMSGSIZE`
+/// elsewhere), which gives the size that fits. The stack remembers that size for ten minutes, for up to 1,024
+/// destinations, and refuses longer datagrams to the destination from all its sockets
+/// ([`payload_max`](Self::payload_max)). Other ICMP errors are not reported.
 ///
-/// # What tokio's socket has and this one has not
+/// # What this socket lacks
 ///
-/// `from_std`, `into_std` and the traits of descriptors: there is none. `broadcast`, `multicast_*`, `join_multicast_*`,
-/// `leave_multicast_*`: the stack sends to single hosts alone, and hears what is sent to its addresses. `bind_device`,
-/// `device`: a stack has one device, and where that is several, their routes decide. `tos`, `set_tos`: deprecated there
-/// for `tos_v4` and `set_tos_v4`. Addresses are [`SocketAddr`]s; names are not resolved.
+/// Compared with tokio's, this socket lacks `from_std`, `into_std` and the traits of descriptors, because it
+/// has no descriptor; `broadcast`, `multicast_*`, `join_multicast_*` and `leave_multicast_*`, because the
+/// stack sends to single hosts only and receives what is sent to its addresses; `bind_device` and `device`,
+/// because a stack has one device, or routes that choose among several; and `tos` and `set_tos`, which tokio
+/// deprecates in favour of `tos_v4` and `set_tos_v4`. Addresses are [`SocketAddr`]s; names are not resolved.
 pub struct UdpSocket {
     id: UdpId,
     shared: Handle,
@@ -85,7 +89,8 @@ impl UdpSocket {
     ///
     /// # Errors
     /// See [`Stack::udp`].
-    // tokio's `bind` is async because it resolves names; this one is so that code can be moved without a change.
+    // tokio's `bind` is async because it resolves names; this one is async so that code can move without a
+    // change.
     pub async fn bind(stack: &Stack, addr: SocketAddr) -> io::Result<Self> {
         stack.udp(addr)
     }
@@ -95,7 +100,8 @@ impl UdpSocket {
         Ok(Self { id, shared: shared.clone() })
     }
 
-    /// Connects to `addr`: [`send`](Self::send) sends there, and only what comes from there is received from now on.
+    /// Connects to `addr`: [`send`](Self::send) sends there, and only datagrams from there are received from
+    /// now on.
     ///
     /// # Errors
     /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route leads there,
@@ -105,8 +111,8 @@ impl UdpSocket {
         self.shared.control(|state, _| state.udp_connect(self.id, addr))
     }
 
-    /// The address and port that the socket is bound to; an unspecified address or port 0 stands for any. The address of a
-    /// connected socket is the one from which its peer is reached.
+    /// The address and port that the socket is bound to; an unspecified address or port 0 stands for any. A
+    /// connected socket returns the address from which it reaches its peer.
     ///
     /// # Errors
     /// The stack is gone.
@@ -159,13 +165,12 @@ impl UdpSocket {
     /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the datagram is too long for a packet on the path, or no host can be at
-    /// `target`;
-    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route leads there;
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family;
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said so;
-    /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the memory budget is used up; or the stack is gone. Inside is a
-    /// [`UdpSocketError`](crate::UdpSocketError).
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the datagram is too long for a packet on the path, or
+    /// no host can be at `target`; [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) if no route
+    /// leads there; [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the
+    /// family; [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host reported
+    /// that; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the memory budget is used up; or the stack is
+    /// gone. The error holds a [`UdpSocketError`](crate::UdpSocketError).
     pub async fn send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
         self.send_transmit(&UdpTransmit::new(buf, Some(target))).await
     }
@@ -191,7 +196,7 @@ impl UdpSocket {
         self.poll_send_transmit(cx, &UdpTransmit::new(buf, Some(target)))
     }
 
-    /// Sends what `transmit` says: several datagrams of one size, from an address of choice, with an ECN codepoint.
+    /// Sends `transmit`: several datagrams of one size, from a chosen address, with an ECN codepoint.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
@@ -225,15 +230,15 @@ impl UdpSocket {
         self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
     }
 
-    /// Receives a datagram and returns its length. What is beyond `buf` is lost.
+    /// Receives a datagram and returns its length. Bytes beyond `buf` are lost.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
     ///
     /// # Errors
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host said that nothing is bound to its
-    /// port; [`InvalidInput`](io::ErrorKind::InvalidInput), once, if a router said that what was sent is too long; or the
-    /// stack is gone.
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), once, if the peer's host reported that
+    /// nothing is bound to its port; [`InvalidInput`](io::ErrorKind::InvalidInput), once, if a router
+    /// reported that a datagram was too long; or the stack is gone.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.receive(buf, false).await.map(|meta| meta.len)
     }
@@ -273,7 +278,7 @@ impl UdpSocket {
         self.poll_recv_from(cx, buf).map_ok(drop)
     }
 
-    /// Receives a datagram and returns its length and who sent it. What is beyond `buf` is lost.
+    /// Receives a datagram and returns its length and its sender. Bytes beyond `buf` are lost.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
@@ -284,7 +289,7 @@ impl UdpSocket {
         self.receive(buf, false).await.map(|meta| (meta.len, meta.from))
     }
 
-    /// Receives a datagram, if there is one, and says who sent it.
+    /// Receives a datagram, if there is one, and returns its sender too.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -292,7 +297,7 @@ impl UdpSocket {
         self.try_receive(buf, false).map(|meta| (meta.len, meta.from))
     }
 
-    /// Receives a datagram into a buffer that grows, and says who sent it.
+    /// Receives a datagram into a buffer that grows, and returns its sender too.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
@@ -306,7 +311,7 @@ impl UdpSocket {
         Ok((len, from))
     }
 
-    /// Receives a datagram into a buffer that grows, if there is one, and says who sent it.
+    /// Receives a datagram into a buffer that grows, if there is one, and returns its sender too.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -317,7 +322,8 @@ impl UdpSocket {
         Ok((len, from))
     }
 
-    /// Polls for a datagram and who sent it. Only the waker of the last call of a receiving `poll_*` method is kept.
+    /// Polls for a datagram and its sender. Only the waker of the last call of a receiving `poll_*` method is
+    /// kept.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -332,8 +338,8 @@ impl UdpSocket {
         })
     }
 
-    /// Receives one datagram, or several of one size from one peer, behind one another, and says where they came from, where
-    /// they were sent to, how long each is, and what their ECN field says.
+    /// Receives one datagram, or several of one size from one peer, behind one another. Returns their source,
+    /// their destination, the length of each, and their ECN field.
     ///
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
@@ -360,7 +366,7 @@ impl UdpSocket {
         self.poll_receive(cx, buf, true)
     }
 
-    /// The error that no other call has told, taken.
+    /// Takes the error that no other call has reported.
     ///
     /// # Errors
     /// The stack is gone.
@@ -368,7 +374,8 @@ impl UdpSocket {
         self.shared.call(|state, _| state.udp_take_error(self.id))
     }
 
-    /// Most bytes in one datagram to `peer`: what the device that leads there carries, or less where a router has said so.
+    /// The longest datagram, in bytes, that fits the device leading to `peer` and the limits that routers
+    /// reported.
     #[must_use]
     pub fn payload_max(&self, peer: IpAddr) -> usize {
         self.shared.look(|state| state.endpoint.udp_payload_max(peer))
@@ -389,7 +396,7 @@ impl UdpSocket {
     }
 }
 
-/// What a buffer takes of the longest datagram that there is.
+/// The room in a buffer, up to the longest possible datagram.
 fn room(buf: &impl BufMut) -> usize {
     buf.remaining_mut().min(usize::from(u16::MAX))
 }

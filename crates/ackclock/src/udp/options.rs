@@ -1,11 +1,11 @@
-//! What the packets of a socket carry beside the data.
+//! The header fields of a socket's packets.
 
 use std::io;
 
 use super::UdpSocket;
 
 impl UdpSocket {
-    /// Time to live, or hop limit, of what is sent.
+    /// Time to live, or hop limit, of outgoing packets.
     ///
     /// # Errors
     /// The stack is gone.
@@ -16,12 +16,12 @@ impl UdpSocket {
     /// Sets the time to live, 1 to 255.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for others; or the stack is gone.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.shared.call(|state, _| state.udp_set_ttl(self.id, ttl))
     }
 
-    /// The type of service of what is sent: the traffic class.
+    /// The type of service of outgoing packets: the traffic class.
     ///
     /// # Errors
     /// The stack is gone.
@@ -29,16 +29,16 @@ impl UdpSocket {
         self.shared.look(|state| state.udp_names(self.id)).map(|names| names.traffic_class.into())
     }
 
-    /// Sets the type of service, 0 to 255: six bits of DSCP (RFC 2474) and two of ECN, in the place of which those of
-    /// [`UdpTransmit::ecn`](crate::UdpTransmit::ecn) go where they are not zero. One value is for IPv4 and IPv6.
+    /// Sets the type of service, 0 to 255: six bits of DSCP (RFC 2474) and two of ECN. A nonzero
+    /// [`UdpTransmit::ecn`](crate::UdpTransmit::ecn) replaces the ECN bits. IPv4 and IPv6 share one value.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for others; or the stack is gone.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
         self.shared.call(|state, _| state.udp_set_traffic_class(self.id, tos))
     }
 
-    /// The traffic class of what is sent: the type of service.
+    /// The traffic class of outgoing packets: the type of service.
     ///
     /// # Errors
     /// The stack is gone.

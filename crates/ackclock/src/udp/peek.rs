@@ -1,4 +1,4 @@
-//! Looking at a datagram that stays.
+//! Reading a datagram without taking it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use crate::shared::{Place, now_or_would_block};
 use crate::state::{Queue, State};
 
 impl UdpSocket {
-    /// Receives a datagram and leaves it to be received again.
+    /// Reads a datagram and leaves it to be received again.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -38,7 +38,7 @@ impl UdpSocket {
         self.poll_peek_from(cx, buf).map_ok(drop)
     }
 
-    /// Receives a datagram and leaves it to be received again, and says who sent it.
+    /// Reads a datagram and leaves it to be received again; returns its sender too.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -77,7 +77,7 @@ impl UdpSocket {
         })
     }
 
-    /// Who sent the next datagram, which stays.
+    /// The sender of the next datagram, which stays.
     ///
     /// # Cancel safety
     /// Cancel-safe.

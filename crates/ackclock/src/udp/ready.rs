@@ -10,11 +10,12 @@ use crate::shared::Place;
 use crate::state::{Queue, State};
 
 impl UdpSocket {
-    /// Waits until one of `interest` is ready, and tells what is. Readiness is what the socket says at the moment, not a
-    /// remembered edge, so nothing has to be cleared. An error that the network told shows as [`Ready::ERROR`].
+    /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the socket at
+    /// that moment, not a remembered edge, so nothing has to be cleared. An error that the network reported
+    /// shows as [`Ready::ERROR`].
     ///
     /// # Cancel safety
-    /// Cancel-safe: nothing happens but waiting.
+    /// Cancel-safe: it only waits.
     ///
     /// # Errors
     /// The stack is gone.
@@ -31,7 +32,7 @@ impl UdpSocket {
         .await
     }
 
-    /// Calls `io`, which is to use a `try_*` method, if the socket is ready for it.
+    /// Calls `io`, which should use a `try_*` method, if the socket is ready for it.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready; else what `io` returns; or the stack is gone.
@@ -42,8 +43,8 @@ impl UdpSocket {
         }
     }
 
-    /// Calls `io`, which is to use a `try_*` method, each time when the socket is ready for it, until it returns something else
-    /// than [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Calls `io`, which should use a `try_*` method, each time the socket is ready for it, until it returns
+    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// # Cancel safety
     /// As cancel-safe as `io`.

@@ -21,6 +21,7 @@ mod metrics;
 mod network;
 mod options;
 mod paths;
+mod recordings;
 mod reset;
 mod shards;
 mod slices;

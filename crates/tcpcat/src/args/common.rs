@@ -18,7 +18,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Use the kernel's TCP instead of the stack's, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "control_socket", "Impairment"])]
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "record", "control_socket", "Impairment"])]
     pub(crate) kernel: bool,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -71,6 +71,13 @@ pub(crate) struct ObserveArgs {
     /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]
     pub(crate) flight_recorder: Option<FlightRecorder>,
+    /// Record every call of the stack to a new file, which `tcplab replay` repeats: packets without their payload, times and
+    /// the stack's secret
+    #[arg(long, value_name = "FILE", conflicts_with = "queues")]
+    pub(crate) record: Option<PathBuf>,
+    /// Greatest size of the recording; beyond it the transfer goes on unrecorded [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "record")]
+    pub(crate) record_limit: Option<u64>,
     /// Open a control socket here for ss, top and trace, to this user alone
     #[arg(long = "control", value_name = "PATH")]
     pub(crate) control_socket: Option<PathBuf>,

@@ -266,3 +266,15 @@ fn names_that_there_are_not_list_those_that_there_are() {
         assert!(error.to_string().contains(expected), "{line}: {error}");
     }
 }
+
+#[test]
+fn commands_of_the_documents_parse() {
+    let commands = ackclock_tests::documents::commands("tcpcat");
+    assert!(commands.len() > 20, "{}", commands.len());
+    for (place, words) in commands {
+        match invocation(&words.join(" ")) {
+            Err(error) if error.use_stderr() => panic!("{place}: {error}"),
+            _ => {}
+        }
+    }
+}

@@ -1,7 +1,7 @@
-//! `tcpcat bench --zerocopy`: what is sent and received is not copied between this program and its stack.
+//! `tcpcat bench --zerocopy`: data is not copied between this program and its stack.
 //!
-//! On the wire it is the same as without, so each end chooses for itself. Frames are as long as the pattern, which is sent from
-//! the same memory again and again.
+//! On the wire nothing changes, so each end chooses for itself. Frames are as long as the pattern, which is
+//! sent from the same memory again and again.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::net::Stream;
 use crate::transfer::slices::{Slices, write_all, write_length};
 use crate::transfer::{Broken, Copied, protocol};
 
-/// As [`exchange`](super::exchange), in slices.
+/// Like [`exchange`](super::exchange), in slices.
 pub(super) async fn exchange(
     stream: &mut Stream,
     request: Request,
@@ -59,7 +59,7 @@ async fn send(stream: &Stream, request: Request, count: impl Fn(usize)) -> Resul
     Ok(Copied { bytes, hash })
 }
 
-/// What came, and the hash that the sender gave.
+/// What arrived, and the hash that the sender gave.
 async fn receive(
     stream: &Stream,
     request: Request,
@@ -81,5 +81,5 @@ async fn receive(
     Ok((Copied { bytes, hash: hasher.unwrap_or_default().finalize() }, slices.told()))
 }
 
-/// A prime length: shifted data never looks right.
+/// A prime length, so that shifted data never looks right.
 const SLICE_LEN: usize = 1_048_573;

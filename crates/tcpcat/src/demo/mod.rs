@@ -1,7 +1,8 @@
-//! `tcpcat demo`: two hosts in user space and the kernel's TCP, in a private network, moving data with and without loss.
+//! `tcpcat demo`: two hosts in user space and the kernel's TCP exchange data in a private network, with and
+//! without loss.
 //!
-//! Nothing outside the process is touched: its network namespace ends with it. Where none can be had and no device was
-//! asked for, the two hosts are joined by a cable of memory, and the kernel has no part.
+//! It changes nothing outside the process: its network namespace ends with it. Without a namespace and
+//! without a requested device, a cable of memory joins the two hosts, and the kernel takes no part.
 
 mod network;
 mod table;
@@ -18,7 +19,7 @@ use crate::args::DemoArgs;
 use crate::exit::{Exit, Failure};
 use crate::json;
 
-/// Enters the private network if there can be one. Must be called before the process has threads.
+/// Enters the private network if that is possible. Call it before the process has threads.
 pub(crate) fn prepare(args: &DemoArgs) -> Ground {
     if args.memory {
         Ground::memory("--memory asks for it")
@@ -71,7 +72,7 @@ async fn rounds(
     for loss in losses {
         let hosts = match Hosts::build(&ground, loss, trace, control).await {
             Ok(hosts) => hosts,
-            // Devices that cannot be had after all: the same over memory.
+            // The devices are not available after all: use memory instead.
             Err(failure) if rows.is_empty() && !ground.is_memory() && args.device.is_none() => {
                 ground = Ground::memory(&failure.to_string());
                 say!("{ground}");
@@ -94,5 +95,5 @@ async fn rounds(
     Ok(rows)
 }
 
-/// The longest that a transfer may take to end after its time.
+/// The longest that a transfer may take to finish after its time.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The network of the demonstration: host A and host B in user space, each on a device of its own, the kernel between.
+//! The network of the demonstration: hosts A and B in user space, each on its own device, the kernel between.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,16 +18,16 @@ use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, TraceFile, Wanted};
 
-/// What the demonstration stands on.
+/// The network under the demonstration.
 #[derive(Debug)]
 pub(crate) enum Ground {
-    /// A network namespace of the process's own.
+    /// The process's own network namespace.
     Namespace { as_root: bool, device: DemoDevice },
-    /// A cable of memory, and why.
+    /// A cable of memory, and the reason for it.
     Memory { why: String },
 }
 
-/// The hosts, ready to talk.
+/// The hosts, ready to exchange data.
 #[derive(Debug)]
 pub(super) struct Hosts {
     pub(super) a: Net,
@@ -35,7 +35,7 @@ pub(super) struct Hosts {
     recorders: Vec<Recorder>,
 }
 
-/// A trace of all hosts in one file; their clocks have one time zero.
+/// A trace of all hosts in one file; their clocks share one time zero.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) file: TraceFile,
@@ -87,7 +87,8 @@ impl fmt::Display for Ground {
 }
 
 impl Hosts {
-    /// Makes new devices and hosts; host A's device loses packets in each direction with probability `loss`.
+    /// Creates new devices and hosts; host A's device loses packets in each direction with probability
+    /// `loss`.
     pub(super) async fn build(
         ground: &Ground,
         loss: f64,
@@ -118,7 +119,7 @@ impl Hosts {
         Ok(Self { a: Net::user(a, label("host A")), b: Net::user(b, label("host B")), recorders })
     }
 
-    /// Ends the hosts; their devices go with them.
+    /// Closes the hosts and their devices.
     pub(super) async fn close(self) {
         self.a.close().await;
         self.b.close().await;
@@ -154,8 +155,8 @@ pub(super) const ADDR_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 2));
 pub(super) const KERNEL_A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 1, 1));
 pub(super) const KERNEL_B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 2, 1));
 pub(super) const PREFIX: u8 = 24;
-/// Of every sender: what each of them uses unless told otherwise is not the same on every machine.
+/// Every sender's controller: the kernel's default is not the same on every machine.
 pub(super) const CONTROLLER: &str = "cubic";
 
-/// Of the losses: each run loses the same packets, if it sends the same.
+/// The seed of the losses: each run that sends the same packets loses the same ones.
 const SEED: u64 = 1;

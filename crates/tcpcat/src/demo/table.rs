@@ -1,4 +1,4 @@
-//! The table of the demonstration: each row is shown when its transfer is done.
+//! The table of the demonstration. Each row appears when its transfer is done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) struct Row {
 pub(super) struct Table {
     json: bool,
     head_shown: AtomicBool,
-    /// Shows, on a terminal, which transfer runs.
+    /// On a terminal, shows the running transfer.
     spinner: ProgressBar,
 }
 
@@ -83,7 +83,7 @@ impl Table {
         Self { json, head_shown: AtomicBool::new(false), spinner }
     }
 
-    /// Says which transfer begins.
+    /// Shows the transfer that begins.
     pub(super) fn begin(&self, route: Route, loss: f64) {
         self.spinner.set_message(format!("{}, {} loss", route.name(), percent(loss)));
         self.spinner.enable_steady_tick(Duration::from_millis(100));
@@ -123,7 +123,7 @@ struct Rounds<'a> {
     transfers: &'a [Row],
 }
 
-/// A row's cells in their columns: the first to the left, the others to the right.
+/// A row's cells in their columns: the first aligned left, the others right.
 fn line(cells: &[String; 8]) -> String {
     let cells = cells.iter().zip(WIDTHS).enumerate().map(|(column, (cell, width))| {
         if column == 0 { format!(" {cell:<width$} ") } else { format!(" {cell:>width$} ") }

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::net::{Net, Stream};
 use crate::transfer::Broken;
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     UserToUser,
@@ -21,10 +21,10 @@ pub(super) enum Route {
     KernelToUser,
 }
 
-/// How a transfer went.
+/// The result of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
-    /// The sender's congestion controller, as the sender says.
+    /// The sender's congestion controller, as reported by the sender.
     pub(super) controller: String,
     pub(super) bytes: u64,
     pub(super) took: Duration,
@@ -32,7 +32,7 @@ pub(super) struct Done {
 }
 
 impl Route {
-    /// All routes; without the kernel only one.
+    /// All routes; only one without the kernel.
     pub(super) fn all(memory: bool) -> Vec<Self> {
         if memory {
             vec![Self::UserToUser]
@@ -50,7 +50,7 @@ impl Route {
     }
 }
 
-/// Moves `bytes` from one end to the other, or as many as go in [`TIME_MAX`], and compares the hashes.
+/// Moves `bytes` from one end to the other, or as many as possible in [`TIME_MAX`], and compares the hashes.
 pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done, Failure> {
     let kernel = Net::kernel();
     let (from, from_addr, to, to_addr) = match route {
@@ -82,7 +82,7 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
     Ok(Done { controller, bytes, took, retransmits })
 }
 
-/// One end's part; the stream is given back so that it can be asked how it fared.
+/// One end's part; returns the stream so that its statistics can be read.
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
         Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, &label()),
@@ -92,12 +92,12 @@ async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Fa
     Ok((stream, moved))
 }
 
-/// Of the device, which the demonstration makes itself.
+/// The device, which the demonstration makes itself.
 fn label() -> Label {
     Label { name: "the demo's device".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
 }
 
-/// How many bytes both ends agree on.
+/// The number of bytes on which both ends agree.
 fn compare(sent: &Moved, received: &Moved) -> Result<u64, Failure> {
     match (sent.sent, received.received) {
         (Some(sent), Some(received)) if sent.hash == received.hash && sent.bytes == received.bytes => {
@@ -107,7 +107,7 @@ fn compare(sent: &Moved, received: &Moved) -> Result<u64, Failure> {
     }
 }
 
-/// What the kernel has sent again in this network namespace: Tcp RetransSegs of RFC 4022.
+/// Segments that the kernel retransmitted in this network namespace: Tcp RetransSegs of RFC 4022.
 fn kernel_retransmits() -> u64 {
     let text = fs::read_to_string("/proc/self/net/snmp").unwrap_or_default();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -118,5 +118,5 @@ fn kernel_retransmits() -> u64 {
 
 const PORT: u16 = 7000;
 
-/// After this long a transfer ends with what it has moved: six of them stay below a minute.
+/// After this long a transfer ends with what it has moved: six of them take less than two minutes.
 pub(super) const TIME_MAX: Duration = Duration::from_secs(12);

@@ -6,7 +6,7 @@
 //! raw        A, B and the kernel on addresses of one host, over its loopback interface
 //! ```
 //!
-//! All of it is in a network namespace that ends with the process, however it ends.
+//! All of it is in a network namespace that ends with the process, however the process ends.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) enum End {
     B,
 }
 
-/// Where a host stands, for people.
+/// The place of a host, in words.
 pub(super) fn place(device: DemoDevice, end: End) -> String {
     match device {
         DemoDevice::Raw => "by raw sockets".to_owned(),
@@ -36,11 +36,11 @@ pub(super) fn place(device: DemoDevice, end: End) -> String {
     }
 }
 
-/// Makes the devices of both hosts, and has the kernel forward between them.
+/// Makes the devices of both hosts, and makes the kernel forward between them.
 pub(super) async fn lay(device: DemoDevice) -> Result<(Box<dyn Device>, Box<dyn Device>), Failure> {
     configure::set_up(LOOPBACK, true)?;
     if device == DemoDevice::Raw {
-        // Packets as large as elsewhere, so that losses are.
+        // Packets as large as on other devices, so that the same losses have the same effect.
         configure::set_mtu(LOOPBACK, ETHERNET_MTU)?;
     }
     let devices = (end(device, End::A).await?, end(device, End::B).await?);
@@ -51,8 +51,8 @@ pub(super) async fn lay(device: DemoDevice) -> Result<(Box<dyn Device>, Box<dyn 
     Ok(devices)
 }
 
-/// Waits until the devices of an earlier round are gone: a driver that has said goodbye still holds its device for a
-/// moment.
+/// Waits until the devices of an earlier round are gone: a driver that has finished still holds its device
+/// for a moment.
 pub(super) async fn gone() {
     let made =
         [DemoDevice::Tun, DemoDevice::Tap].map(|device| [End::A, End::B].map(|end| interface(device, end)));
@@ -101,7 +101,7 @@ async fn end(device: DemoDevice, end: End) -> Result<Box<dyn Device>, Failure> {
     }
 }
 
-/// The address `own`, which the kernel at the other end of the link is known not to have, and the way through the kernel.
+/// The address `own`, and the way through the kernel, which is known not to have that address.
 fn ethernet(own: IpAddr, kernel: IpAddr) -> Result<EthernetOptions, Failure> {
     Ok(EthernetOptions::new().address(cidr(own)?).gateway(kernel).detection(Detection::Announce))
 }
@@ -114,8 +114,8 @@ async fn ready<F: FrameDevice + Send + 'static>(
     Ok(Box::new(device))
 }
 
-/// Has the kernel's TCP send to host A with the same controller as host A to it. Where the kernel has none of that name, the
-/// table names the one that it used.
+/// Makes the kernel's TCP send to host A with the controller that host A uses. If the kernel lacks that
+/// controller, the table names the one that it used.
 fn choose_kernels_controller(interface: &str) {
     if let Err(error) = configure::add_controlled_route(interface, ADDR_A.into(), CONTROLLER) {
         tell_of_controller(&error);
@@ -126,7 +126,7 @@ fn tell_of_controller(error: &configure::ConfigureError) {
     say!("The kernel's TCP uses its own controller: {error}");
 }
 
-/// Has the kernel forward between the devices of this namespace.
+/// Makes the kernel forward between the devices of this namespace.
 fn forward() -> Result<(), Failure> {
     std::fs::write(IP_FORWARD, "1").map_err(|error| {
         Failure::new(
@@ -144,7 +144,7 @@ fn host_cidr(addr: IpAddr) -> Result<Cidr, Failure> {
     Cidr::new(addr, 32).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The interface that the host has.
+/// The host's interface.
 fn interface(device: DemoDevice, end: End) -> &'static str {
     match (device, end) {
         (DemoDevice::Tun, End::A) => "tun-a",
@@ -157,7 +157,7 @@ fn interface(device: DemoDevice, end: End) -> &'static str {
     }
 }
 
-/// The interface that the kernel has towards the host.
+/// The kernel's interface towards the host.
 fn kernels_interface(device: DemoDevice, end: End) -> &'static str {
     match (device, end) {
         (DemoDevice::Packet, End::A) => "wire-a",

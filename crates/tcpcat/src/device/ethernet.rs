@@ -1,4 +1,5 @@
-//! A station on an Ethernet: a packet socket on an interface of this host, or a TAP device whose other end is the kernel's.
+//! A station on an Ethernet: a packet socket on an interface of this host, or a TAP device whose other end is
+//! the kernel's.
 
 mod findings;
 mod remarks;
@@ -110,7 +111,7 @@ impl Backend for Tap {
     }
 }
 
-/// What the flags ask of the device.
+/// The options that the flags ask for.
 fn options(args: &DeviceArgs) -> Result<EthernetOptions, Failure> {
     let mut options = EthernetOptions::new()
         .promiscuous(args.promiscuous)
@@ -135,7 +136,7 @@ fn options(args: &DeviceArgs) -> Result<EthernetOptions, Failure> {
     })
 }
 
-/// The gateways that were given. Where the kernel's end is set up, it routes what no gateway was given for.
+/// The gateways that were given. If the kernel's end is set up, it routes families without a gateway.
 fn gateways(args: &DeviceArgs) -> Result<Vec<IpAddr>, Failure> {
     let mut gateways = args.gateway.clone();
     for &address in args.addr.iter().filter(|_| args.configure) {
@@ -185,7 +186,7 @@ fn check_gateway(gateway: IpAddr, addresses: &[Cidr]) -> Result<(), Failure> {
     .remedy("name a router in the network of --addr, or widen the prefix of --addr"))
 }
 
-/// The interface is the host's: a packet device takes no larger packets than it does.
+/// The interface belongs to the host: a packet device takes no larger packets than the interface does.
 fn check_mtu(args: &DeviceArgs, name: &str) -> Result<(), Failure> {
     let (Some(mtu), Ok(link)) = (args.mtu, configure::link_state(name)) else { return Ok(()) };
     if mtu <= link.mtu {
@@ -201,7 +202,7 @@ fn tell_of_offload(fell_back: Option<String>, verbose: bool) {
     }
 }
 
-/// Waits until the link is up and the addresses are found to be free.
+/// Waits until the link is up and duplicate-address detection is over.
 async fn settled<F: FrameDevice + Send + 'static>(
     backend: &dyn Backend,
     args: &DeviceArgs,
@@ -224,7 +225,7 @@ async fn settled<F: FrameDevice + Send + 'static>(
     Ok(Opened { addresses, remarks: Some(remarks), ..Opened::new(Box::new(device) as Box<dyn Device>, args) })
 }
 
-/// The addresses that routers' prefixes made.
+/// The addresses made from routers' prefixes.
 fn from_routers(link: &LinkHandle) -> Vec<Cidr> {
     let is_local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let own = link.addresses().into_iter();
@@ -238,7 +239,7 @@ fn no_router(name: &str) -> Failure {
         .remedy("give the stack an address: --addr 2001:db8::7/64")
 }
 
-/// Waits until the addresses may be used, and says so if that takes a while.
+/// Waits until the addresses may be used, and reports a long wait.
 async fn ready<F: FrameDevice>(device: &mut EthernetDevice<F>, name: &str) -> io::Result<()> {
     let mut ready = pin!(device.ready());
     if let Ok(result) = tokio::time::timeout(NOTICE_AFTER, &mut ready).await {
@@ -258,7 +259,7 @@ fn conflict(error: &io::Error, name: &str) -> Failure {
     Failure::new(Exit::Device, format!("{name}: {what}")).remedy(mend)
 }
 
-/// Who waits longer than this is told what for.
+/// A wait longer than this is explained to the user.
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 
 #[cfg(test)]

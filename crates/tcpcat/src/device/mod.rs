@@ -1,6 +1,7 @@
-//! The devices that a stack can stand on, one file each.
+//! The devices that a stack can use, one file each.
 //!
-//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in [`DeviceChoice::backend`].
+//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in
+//! [`DeviceChoice::backend`].
 
 mod ethernet;
 mod raw;
@@ -23,7 +24,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) use ethernet::Remarks;
 pub(crate) use tun::{kernel_address, kernel_owns, owned_by_kernel};
 
-/// What `--device` names.
+/// The devices that `--device` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceChoice {
     Tun,
@@ -36,21 +37,21 @@ pub(crate) enum DeviceChoice {
 
 /// A kind of device.
 pub(crate) trait Backend {
-    /// The word behind `--device`.
+    /// The word after `--device`.
     fn word(&self) -> &'static str;
 
-    /// The flags that mean something to it.
+    /// The flags that it understands.
     fn takes(&self) -> &'static [DeviceFlag];
 
-    /// What it is called in messages.
+    /// Its name in messages.
     fn name(&self, args: &DeviceArgs) -> String;
 
-    /// What its link is called in commands.
+    /// Its link's name in commands.
     fn link(&self, args: &DeviceArgs) -> String {
         self.name(args)
     }
 
-    /// The command that says what it lacks.
+    /// The command that diagnoses it.
     fn diagnosis(&self, _: &DeviceArgs) -> String {
         format!("tcpcat doctor --device {}", self.word())
     }
@@ -67,23 +68,23 @@ pub(crate) trait Backend {
     }
 }
 
-/// What is to be waited for: an address may have to be asked for first.
+/// Work to wait for: an address may have to be requested first.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// An open device.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// One, or the queues of one.
+    /// One device, or the queues of one.
     pub(crate) devices: Vec<Box<dyn Device>>,
     /// The stack's addresses.
     pub(crate) addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
     pub(crate) ports: Option<RangeInclusive<u16>>,
-    /// What its link has to say while it is in use.
+    /// What its link reports while it is in use.
     pub(crate) remarks: Option<Remarks>,
 }
 
-/// What a device is called in messages, and the command that says what it lacks.
+/// A device's name in messages, and the command that diagnoses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub(crate) name: String,
@@ -113,7 +114,7 @@ impl Label {
 }
 
 impl DeviceChoice {
-    /// Understands the word behind `--device`.
+    /// Parses the word after `--device`.
     pub(crate) fn parse(word: &str) -> Result<Self, String> {
         match word {
             "tun" => Ok(Self::Tun),
@@ -127,7 +128,7 @@ impl DeviceChoice {
         }
     }
 
-    /// What stands behind the word.
+    /// The backend that the word names.
     pub(crate) fn backend(&self) -> Box<dyn Backend> {
         match self {
             Self::Tun => Box::new(tun::Tun),
@@ -139,7 +140,7 @@ impl DeviceChoice {
     }
 }
 
-/// Opens the device that the arguments name, and waits for its link; what it is called comes with it.
+/// Opens the device that the arguments name, and waits for its link; returns its name too.
 pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Opened), Failure> {
     let backend = args.device.backend();
     refuse(args, &*backend)?;
@@ -167,7 +168,7 @@ fn refuse(args: &DeviceArgs, backend: &dyn Backend) -> Result<(), Failure> {
     }
 }
 
-/// Waits a moment for an interface that somebody else brings up.
+/// Waits a moment for an interface that another program brings up.
 async fn wait_for_link(backend: &dyn Backend, args: &DeviceArgs, device: &dyn Device) -> Result<(), Failure> {
     let name = backend.link(args);
     let deadline = tokio::time::Instant::now() + LINK_WAIT;

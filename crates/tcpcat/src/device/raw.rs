@@ -1,4 +1,4 @@
-//! Addresses of this host, by raw and packet sockets.
+//! Addresses of this host, through raw and packet sockets.
 
 use std::fs;
 use std::net::IpAddr;
@@ -126,7 +126,7 @@ fn stands_in_the_way(error: &RawError) -> Finding {
     }
 }
 
-/// The host may take ports of the device's range for connections of its own.
+/// The host may use ports of the device's range for its own connections.
 fn reserved(ports: &RangeInclusive<u16>) -> Option<Finding> {
     let read = |name| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
     let range = read("ip_local_port_range");

@@ -1,4 +1,4 @@
-//! A capture file, one side of which answers.
+//! A capture file; one of its sides answers.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A TUN device: opened or made, its other end the kernel's.
+//! A TUN device, opened or created; its other end is the kernel's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Command;
@@ -40,7 +40,7 @@ impl Backend for Tun {
         Box::pin(async { doctor::tun_findings(args) })
     }
 
-    /// Somebody else may have to bring it up.
+    /// Another user may have to bring it up.
     fn is_up(&self, args: &DeviceArgs) -> bool {
         configure::link_state(args.tun()).is_ok_and(|state| state.up)
     }
@@ -64,7 +64,7 @@ fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>
     Ok(devices)
 }
 
-/// Gives the kernel's end its addresses and brings it up, if that was asked for; sets its MTU.
+/// Gives the kernel's end its addresses and brings it up, if asked to; sets its MTU.
 pub(super) fn set_up_kernel_end(args: &DeviceArgs, name: &str) -> Result<(), Failure> {
     if let (Some(mtu), false) = (args.mtu, args.configure) {
         configure::set_mtu(name, mtu)?;
@@ -77,7 +77,7 @@ pub(super) fn set_up_kernel_end(args: &DeviceArgs, name: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// The kernel's address in the network of `address`: the one given, or the first host that is not the stack itself.
+/// The kernel's address in the network of `address`: the given one, or the first host other than the stack.
 pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, Failure> {
     let given = args.peer.filter(|peer| peer.is_ipv4() == address.addr().is_ipv4());
     let peer = given.or_else(|| neighbour(address)).ok_or_else(|| {
@@ -91,7 +91,7 @@ pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, F
     Cidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The first host of the network that is not `address` itself.
+/// The first host of the network other than `address`.
 fn neighbour(address: Cidr) -> Option<IpAddr> {
     let own = address.addr();
     let candidates = (0..4u8).filter_map(|step| match own {
@@ -126,7 +126,7 @@ pub(crate) fn interface_of(addr: IpAddr) -> Option<String> {
     String::from_utf8_lossy(&listed.stdout).split_whitespace().nth(1).map(str::to_owned)
 }
 
-/// The failure that [`kernel_owns`] leads to.
+/// The failure to report if [`kernel_owns`] is true.
 pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
     let addr = address.addr();
     let holder = interface_of(addr);

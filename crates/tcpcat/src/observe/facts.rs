@@ -1,4 +1,5 @@
-//! What the words of `ss -ti` are made of: of a connection of this process, or of one that a control socket tells of.
+//! What the words of `ss -ti` are made of: a connection of this process, or one that a control socket
+//! reports.
 
 use std::time::Duration;
 
@@ -47,14 +48,14 @@ pub(crate) struct Facts {
     pub(crate) last_sent: Option<Duration>,
     pub(crate) last_received: Option<Duration>,
     pub(crate) start_up: Option<StartUp>,
-    /// The name of the policy of recovery; a control socket tells the variant's.
+    /// The name of the recovery policy; a control socket sends the variant's.
     pub(crate) recovery: String,
-    /// The name of the timeout's estimator, where it has one.
+    /// The name of the timeout's estimator, if it has one.
     #[serde(skip)]
     pub(crate) rto_estimator: Option<String>,
 }
 
-/// The estimation at the start.
+/// The result of the bandwidth estimation at the start.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct StartUp {
     /// Bytes a second.

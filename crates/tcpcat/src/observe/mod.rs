@@ -1,4 +1,5 @@
-//! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the `--json` report.
+//! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the
+//! `--json` report.
 
 mod facts;
 mod progress;
@@ -33,13 +34,13 @@ pub(crate) struct Observer {
     seen: Mutex<Seen>,
 }
 
-/// What has been seen so far.
+/// The observations so far.
 #[derive(Debug)]
 struct Seen {
     report: Report,
     /// The end of the last interval.
     last: Look,
-    /// Connections that have ended, as they were at their end.
+    /// Connections that have ended, in their last state.
     ended: Vec<(FourTuple, ConnectionInfo)>,
 }
 
@@ -56,7 +57,7 @@ impl Observer {
         }
     }
 
-    /// Looks again and again until it is aborted.
+    /// Takes a look at each interval until it is aborted.
     pub(crate) async fn watch(&'static self, meter: &'static Meter, net: &'static Net) {
         let every = self.stats.unwrap_or(REPORT_EVERY);
         let mut ticks = interval(every.min(PROGRESS_EVERY));
@@ -96,7 +97,7 @@ impl Observer {
         self.seen().report.start.connected.push(connected);
     }
 
-    /// Notes how a connection was at its end; to be called before it is dropped.
+    /// Notes a connection's last state; to be called before it is dropped.
     pub(crate) fn ended(&self, stream: &Stream) {
         let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info())
         else {
@@ -117,7 +118,7 @@ impl Observer {
         }
     }
 
-    /// Reports what came of it; the code to exit with.
+    /// Reports the result, and returns the exit code.
     pub(crate) fn finish(&self, meter: &Meter, started: Instant, result: &Result<Outcome, Failure>) -> Exit {
         if let Some(progress) = &self.progress {
             progress.finish();
@@ -201,5 +202,5 @@ fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &Outcome) -
 /// Intervals of a JSON report without `--stats`.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the bar is drawn anew.
+/// How often the bar is redrawn.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);

@@ -50,7 +50,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// The rate of the last moments: a quarter of it is what the last look saw.
+    /// The rate of the last moments, one quarter of it from the last look.
     fn smoothed_rate(&self, look: &Look) -> f64 {
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (before, rate) = *last;

@@ -1,4 +1,4 @@
-//! The `--json` report: start, intervals and end, as iperf3 divides it.
+//! The `--json` report: start, intervals and end, divided as iperf3 does.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) end: Option<End>,
 }
 
-/// What was known at the beginning, and each connection when it was made.
+/// What was known at the beginning, and each connection as it opened.
 #[derive(Debug, Serialize)]
 pub(super) struct Start {
     version: &'static str,
@@ -60,7 +60,7 @@ pub(super) struct Interval {
     streams: Vec<StreamReport>,
 }
 
-/// What was true at the end.
+/// The results at the end.
 #[derive(Debug, Serialize)]
 pub(super) struct End {
     seconds: f64,
@@ -108,7 +108,7 @@ pub(super) struct StreamReport {
     pacing_rate_bps: Option<u64>,
 }
 
-/// What came of the estimation at the start.
+/// The result of the estimation at the start.
 #[derive(Debug, Serialize)]
 struct StartUpReport {
     bandwidth_bps: u64,

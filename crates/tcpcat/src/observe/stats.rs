@@ -1,4 +1,4 @@
-//! A connection in the words of `ss -ti`, so that those who know these read them at once.
+//! A connection in the words of `ss -ti`, readable at once to anyone who knows these.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) fn line(tuple: &FourTuple, info: &ConnectionInfo) -> String {
     format!("{} {} {} {}", facts.state(), tuple.local(), tuple.remote(), words(&facts))
 }
 
-/// What `ss -i` says of a connection.
+/// The words of `ss -i` about a connection.
 pub(crate) fn words(info: &Facts) -> String {
     let mut line = info.congestion.clone();
     if info.timestamps {
@@ -50,7 +50,7 @@ pub(crate) fn words(info: &Facts) -> String {
     line
 }
 
-/// The name of the timeout's estimator, or what distinguishes it.
+/// The name of the timeout's estimator, or the parameters that distinguish it.
 pub(super) fn rto_estimator(info: &ConnectionInfo) -> String {
     let config = &info.rto_config;
     let (min, tick) = (millis(config.rto_min), millis(config.granularity));
@@ -67,7 +67,7 @@ fn counts(line: &mut String, info: &Facts) {
 }
 
 fn rates(line: &mut String, info: &Facts) {
-    // As ss computes it: what a window each round trip makes.
+    // As ss computes it: one window each round trip.
     let srtt = info.srtt.as_secs_f64();
     if srtt > 0.0 {
         let _ = write!(line, " send {}", bps(info.cwnd as f64 * 8.0 / srtt));
@@ -116,7 +116,7 @@ fn nonzero(line: &mut String, name: &str, value: u64) {
     }
 }
 
-/// Milliseconds as ss prints them: up to three digits after the point, none that say nothing.
+/// Milliseconds as ss prints them: up to three digits after the point, without trailing zeros.
 fn millis(duration: Duration) -> String {
     let text = format!("{:.3}", duration.as_secs_f64() * 1e3);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,8 @@
-//! Files, read and written in blocks that become slices of a stream's queues: what is sent and received without copies.
+//! Files, read and written in blocks that become slices of a stream's queues, to avoid copies.
 //!
-//! A block is read while the one before it is sent, and slices are written while the next ones arrive; each happens on tokio's
-//! threads for what blocks. Blocks that the peer has acknowledged are read into again, the newest first, since its memory is
-//! the most likely to be in a cache.
+//! One block is read while the block before it is sent, and slices are written while the next ones arrive;
+//! both run on tokio's blocking threads. Blocks that the peer has acknowledged are used again for reading,
+//! the latest first, because its memory is most likely to be in a cache.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -21,14 +21,14 @@ pub(super) struct BlockReader {
 struct Reading {
     file: File,
     left: u64,
-    /// Blocks that were given out, the oldest first; one that no one else holds is free.
+    /// Blocks in use, the oldest first; one without another owner is free.
     given: Vec<Bytes>,
 }
 
-/// A file that slices are written to in their order.
+/// A file to which slices are written in order.
 #[derive(Debug)]
 pub(super) struct SliceWriter {
-    /// `None` while it is written to, and once that has failed.
+    /// `None` during a write, and after a failed one.
     file: Option<File>,
     gathered: Vec<Bytes>,
     gathered_bytes: usize,
@@ -96,7 +96,8 @@ impl SliceWriter {
         Self { file: Some(file), gathered: Vec::new(), gathered_bytes: 0, writing: None }
     }
 
-    /// Takes a slice, and waits as long as too many are gathered. A future that is dropped has taken it.
+    /// Takes a slice, and waits while too many are gathered. Even if the future is dropped, the slice is
+    /// taken.
     pub(super) async fn put(&mut self, slice: Bytes) -> io::Result<()> {
         self.gathered_bytes += slice.len();
         self.gathered.push(slice);
@@ -115,18 +116,18 @@ impl SliceWriter {
         self.written().await
     }
 
-    /// Waits for the slices that are being written.
+    /// Waits for the slices being written.
     async fn written(&mut self) -> io::Result<()> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let ended = writing.await.map_err(io::Error::other);
         self.writing = None;
         let (file, result) = ended?;
-        // Behind what could not be written, nothing has its place.
+        // After a failed write, later slices have no place in the file.
         self.file = result.is_ok().then_some(file);
         result
     }
 
-    /// Begins to write what is gathered.
+    /// Begins to write the gathered slices.
     fn write(&mut self) {
         let Some(mut file) = self.file.take_if(|_| !self.gathered.is_empty()) else { return };
         let slices = std::mem::take(&mut self.gathered);
@@ -138,13 +139,13 @@ impl SliceWriter {
     }
 }
 
-/// As much as one frame of a verified transfer carries.
+/// The payload of one frame of a verified transfer.
 const BLOCK_LEN: usize = 256 << 10;
 
-/// Blocks that are remembered for being read into again: more than a send buffer of the default size holds.
+/// Blocks kept for reuse: more than a send buffer of the default size holds.
 const BLOCKS_MAX: usize = 24;
 
-/// What is gathered while slices are being written. They are outside of the stack's memory budget.
+/// Bytes gathered during a write. They are outside the stack's memory budget.
 const GATHERED_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The loop that most goes through: read a piece, hash it, wait for the rate's sake, write it, count it. Regular files on
-//! this stack's streams take the ones in `slices`, which do without copies and know no rate.
+//! The loop for most data: read a piece, hash it, wait to keep the rate, write it, count it. Regular files on
+//! this stack's streams use the loops in `slices`, which avoid copies and keep no rate.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::interrupt::Interrupt;
 
-/// How a copy is done.
+/// The settings of a copy.
 pub(crate) struct Copier<'a> {
     hasher: Option<Hasher>,
     pace: Option<Pace>,
@@ -25,11 +25,11 @@ pub(crate) enum Framing {
     Frames,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied {
     pub(crate) bytes: u64,
-    /// BLAKE3 of the bytes; of nothing if no hash was asked for.
+    /// BLAKE3 of the bytes; of no bytes if no hash was asked for.
     pub(crate) hash: Hash,
 }
 
@@ -42,24 +42,24 @@ pub(crate) enum Broken {
 }
 
 impl<'a> Copier<'a> {
-    /// Calls `count` with the length of each piece that was copied.
+    /// Calls `count` with the length of each copied piece.
     pub(crate) fn new(count: impl Fn(usize) + Send + Sync + 'a) -> Self {
         Self { hasher: None, pace: None, interrupt: None, count: Box::new(count) }
     }
 
-    /// Takes the hash of what is copied.
+    /// Hashes the copied data.
     pub(crate) fn hashing(mut self, hash: bool) -> Self {
         self.hasher = hash.then(Hasher::new);
         self
     }
 
-    /// Copies no more than so many bits a second.
+    /// Limits the rate, in bits a second.
     pub(crate) fn paced(mut self, bits_per_second: Option<u64>) -> Self {
         self.pace = bits_per_second.map(Pace::new);
         self
     }
 
-    /// Breaks off when the user interrupts.
+    /// Stops when the user interrupts.
     pub(crate) fn until(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
         self
@@ -103,7 +103,7 @@ impl<'a> Copier<'a> {
         Ok(self.copied(bytes))
     }
 
-    /// A piece is to be copied.
+    /// A piece is about to be copied.
     pub(super) fn saw(&mut self, piece: &[u8]) {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(piece);
@@ -140,7 +140,7 @@ pub(super) fn hash_copier() -> Copier<'static> {
 #[derive(Debug)]
 struct Pace {
     bits_per_second: u64,
-    /// When what was taken so far is through.
+    /// When everything taken so far has passed.
     through: Instant,
 }
 
@@ -149,12 +149,12 @@ impl Pace {
         Self { bits_per_second: bits_per_second.max(1), through: Instant::now() }
     }
 
-    /// What fits in a twentieth of a second, within reason.
+    /// The bytes of a twentieth of a second, within limits.
     fn piece(&self) -> usize {
         usize::try_from(self.bits_per_second / 8 / 20).unwrap_or(PIECE_MAX).clamp(1, PIECE_MAX)
     }
 
-    /// When `len` more bytes may go. What was not used in time is lost: no burst follows a pause.
+    /// When `len` more bytes may go. Unused time is lost: no burst follows a pause.
     fn take(&mut self, len: usize) -> Instant {
         let due = self.through.max(Instant::now());
         self.through = due + Duration::from_secs_f64(len as f64 * 8.0 / self.bits_per_second as f64);
@@ -193,7 +193,7 @@ mod tests {
         let (data, started) = (vec![0; 10_000], Instant::now());
         let copier = Copier::new(|_| {}).paced(Some(800_000));
         copier.copy(&mut &data[..], &mut tokio::io::sink(), Framing::Plain).await.unwrap();
-        // 0.1 s, of which the last piece need not be waited for.
+        // 0.1 s, except that the last piece need not be waited for.
         assert!(started.elapsed() >= Duration::from_millis(45), "{:?}", started.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Moving data: files, pipes, and what both are made of.
+//! Moving data: files, pipes, and their common parts.
 
 mod blocks;
 mod copy;

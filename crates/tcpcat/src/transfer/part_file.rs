@@ -1,8 +1,8 @@
 //! A file that takes its name only when it is complete.
 //!
-//! Data goes to a file of another name in the same directory, `.NAME.PID.part`, which is renamed over the target at the
-//! end. Until then whatever has the target's name stays as it was. A transfer that breaks off keeps its part under that
-//! name; one whose part is of no use, because nothing came, the disk is full or the data is wrong, removes it.
+//! Data goes to another file in the same directory, `.NAME.PID.part`, which is renamed over the target at the
+//! end. Until then any file with the target's name stays as it was. A transfer that breaks off keeps its part
+//! under that name, or removes it if it is useless: nothing arrived, the disk is full, or the data is wrong.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -22,17 +22,17 @@ enum Place {
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Direct,
-    /// The file that is renamed at the end.
+    /// The file to rename at the end.
     Beside(PathBuf),
 }
 
 impl PartFile {
-    /// Makes the file, or stands for stdout if `target` is `-`.
+    /// Creates the file, or stands for stdout if `target` is `-`.
     pub(super) fn create(target: &Path) -> io::Result<Self> {
         if target == Path::new("-") {
             return Ok(Self { target: target.to_owned(), place: Place::Stdout });
         }
-        // A symbolic link stays one: what it points to is replaced.
+        // A symbolic link stays: the file that it points to is replaced.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         match fs::metadata(&target) {
             Ok(existing) if existing.is_dir() => return Err(ErrorKind::IsADirectory.into()),
@@ -42,14 +42,14 @@ impl PartFile {
             Err(error) => return Err(error),
         }
         let name = target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-        // Room for the rest of the name within the 255 bytes that file systems allow.
+        // Leaves room for the rest of the name within the 255 bytes that file systems allow.
         let short: String = name.chars().take(50).collect();
         let beside = target.with_file_name(format!(".{short}.{}.part", std::process::id()));
         OpenOptions::new().write(true).create_new(true).open(&beside)?;
         Ok(Self { target, place: Place::Beside(beside) })
     }
 
-    /// A writer of what begins at `offset`.
+    /// A writer from `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         let path = match &self.place {
             Place::Stdout => return Ok(Box::new(tokio::io::stdout())),
@@ -63,7 +63,7 @@ impl PartFile {
         Ok(Box::new(file))
     }
 
-    /// The regular file, to be written from `offset` on; `None`: it is none.
+    /// The regular file, to be written from `offset` on; `None` if it is not one.
     pub(super) fn regular(&self, offset: u64) -> io::Result<Option<File>> {
         let Place::Beside(path) = &self.place else { return Ok(None) };
         let mut file = OpenOptions::new().write(true).open(path)?;
@@ -76,13 +76,13 @@ impl PartFile {
         matches!(self.place, Place::Beside(_))
     }
 
-    /// How much has been written, where that is known.
+    /// The number of bytes written, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
         let Place::Beside(path) = &self.place else { return None };
         fs::metadata(path).ok().map(|metadata| metadata.len())
     }
 
-    /// Leaves the part where it is; its name, if it has one of its own.
+    /// Leaves the part in place; returns its name, if it has its own.
     pub(super) fn keep(mut self) -> Option<PathBuf> {
         match std::mem::replace(&mut self.place, Place::Direct) {
             Place::Beside(path) => Some(path),
@@ -96,7 +96,7 @@ impl PartFile {
         if let Ok(existing) = fs::metadata(&self.target) {
             fs::set_permissions(path, existing.permissions())?;
         }
-        // Some file systems tell only now that the disk is full.
+        // Some file systems report a full disk only now.
         File::open(path)?.sync_all()?;
         fs::rename(path, &self.target)?;
         self.place = Place::Direct;
@@ -107,7 +107,7 @@ impl PartFile {
 impl Drop for PartFile {
     fn drop(&mut self) {
         if let Place::Beside(path) = &self.place {
-            // If it cannot be removed it stays, under a name that says what it is.
+            // If it cannot be removed it stays, under a name that explains it.
             let _ = fs::remove_file(path);
         }
     }

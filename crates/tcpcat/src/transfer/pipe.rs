@@ -1,4 +1,4 @@
-//! `tcpcat HOST PORT` and `tcpcat -l PORT`: a connection joined with stdin and stdout.
+//! `tcpcat HOST PORT` and `tcpcat -l PORT`: joins a connection with stdin and stdout.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -19,7 +19,7 @@ enum Ended {
     Both { sent: Option<Copied>, received: Option<Copied> },
     /// `-q`: the time after the end of stdin is over.
     Quit,
-    /// `-w`: nothing moved for so long.
+    /// `-w`: nothing moved for this long.
     Idle(Duration),
 }
 
@@ -56,7 +56,7 @@ async fn keep_accepting(
     let listener = session.listen(target, &args.place).await?;
     while let Some(stream) = session.accept(&listener).await? {
         if let Err(failure) = join(session, args, stream).await {
-            // One connection's failure is not the listener's.
+            // One connection's failure does not end the listener.
             session.observer.say(&failure.to_string());
         }
         if session.interrupt.is_set() {
@@ -107,7 +107,7 @@ struct Ends<'a> {
 type Failed = Option<Failure>;
 
 impl Ends<'_> {
-    /// An end in order: the peer is told that nothing more comes, and may finish what it has to say within `time`.
+    /// Ends in order: sends the end of the stream, and lets the peer finish within `time`.
     async fn close(&mut self, time: Duration) {
         let finish = async {
             self.writer.shutdown().await?;
@@ -128,7 +128,8 @@ impl Ends<'_> {
             }
             received = &mut down => {
                 let received = Some(received?);
-                // Who sits at a terminal has nothing to say to a peer that is gone; a file is still sent to its end.
+                // A user at a terminal cannot say more to a peer that is gone; a file is still sent to its
+                // end.
                 let sent = if std::io::stdin().is_terminal() { None } else { Some(up.await?) };
                 Ok(Ended::Both { sent, received })
             }
@@ -190,7 +191,7 @@ fn outcome(args: &PipeArgs, sent: Option<Copied>, received: Option<Copied>) -> O
     outcome
 }
 
-/// Completes `-q` after the end of stdin.
+/// Completes the time of `-q` after the end of stdin.
 async fn quit_after(wait: Option<Duration>, stdin_ended: &AtomicBool) {
     let Some(wait) = wait else { return std::future::pending().await };
     while !stdin_ended.load(Ordering::Relaxed) {
@@ -199,7 +200,7 @@ async fn quit_after(wait: Option<Duration>, stdin_ended: &AtomicBool) {
     tokio::time::sleep(wait).await;
 }
 
-/// How long the peer may take to close after the user has interrupted.
+/// How long the peer may take to close after the user's interrupt.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(20);

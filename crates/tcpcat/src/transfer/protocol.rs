@@ -1,14 +1,16 @@
-//! What two tcpcats say to each other when data is verified.
+//! The protocol of two tcpcats when data is verified.
 //!
-//! Without verification the stream carries the file and nothing else, in both directions, since a plain peer would take
-//! any other byte for data. What a part is, TCP itself says: the end of the stream means that the file is whole, a
-//! reset that it is not. The file's length is told beside the stream, in an experimental option of the handshake
-//! (RFC 6994, `Net::carry_file`), which a peer that does not know it skips; the kernel's sockets (`--kernel`) have none.
+//! Without verification the stream carries the file and nothing else, in both directions, because a plain
+//! peer would take any other byte for data. TCP itself marks a part: the end of the stream means that the
+//! file is whole, a reset that it is not. The file's length travels outside the stream, in an experimental
+//! option of the handshake (RFC 6994, `Net::carry_file`), which other peers skip; the kernel's sockets
+//! (`--kernel`) lack it.
 //!
-//! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which no file
-//! could begin with; the data follows in frames (a length of four bytes, then as many bytes), a length of zero
-//! and the BLAKE3 hash of it all. The receiver answers with its verdict. A plain peer such as nc does not greet, or
-//! sends no header: then the data goes plain, and each end prints its hash.
+//! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which
+//! no file could begin with. The data follows in frames (a length of four bytes, then that many bytes), ended
+//! by a length of zero and the BLAKE3 hash of all the data. The receiver answers with its result. A plain
+//! peer such as nc does not greet, or sends no header: then the data is sent plain, and each end prints its
+//! hash.
 //!
 //! All numbers are big-endian.
 
@@ -22,22 +24,22 @@ use std::time::Duration;
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// Drawn anew for each connection.
+/// Random for each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nonce([u8; 16]);
 
 /// Which part of the data a connection carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The part, counted from 0, and how many there are.
+    /// The number of the part, from 0, and the number of parts.
     pub(crate) part: (u16, u16),
-    /// Where the part begins.
+    /// The offset of the part.
     pub(crate) offset: u64,
-    /// How long all parts are together; `None` if that is not known in advance.
+    /// The length of all parts together; `None` if unknown in advance.
     pub(crate) total: Option<u64>,
 }
 
-/// What the receiver found.
+/// The receiver's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) bytes: u64,
@@ -49,7 +51,7 @@ pub(crate) struct Verdict {
 pub(crate) enum Opening {
     /// With a header.
     Header(Header),
-    /// With data, whose first bytes have been read already.
+    /// With data; its first bytes have been read already.
     Plain(Vec<u8>),
 }
 
@@ -97,7 +99,7 @@ impl Header {
         writer.write_all(&bytes).await
     }
 
-    /// Reads how the sender's side begins.
+    /// Reads the beginning of the sender's side.
     pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin), nonce: Nonce) -> io::Result<Opening> {
         let expected = [HEADER, &nonce.0].concat();
         let mut seen = Vec::with_capacity(expected.len());
@@ -116,7 +118,7 @@ impl Header {
     }
 }
 
-/// Ends the frames with the hash of what they carried.
+/// Ends the frames with the hash of their data.
 pub(crate) async fn write_end(writer: &mut (impl AsyncWrite + Unpin), hash: &Hash) -> io::Result<()> {
     let mut end = vec![0; 4];
     end.extend_from_slice(hash.as_bytes());
@@ -140,13 +142,13 @@ impl Verdict {
     }
 }
 
-/// The data in frames, as one stream that ends with the last frame.
+/// The data of the frames, as one stream that ends with the last frame.
 #[derive(Debug)]
 pub(crate) struct FrameReader<R> {
     reader: R,
-    /// What is left of the present frame.
+    /// Bytes left of the present frame.
     left: u32,
-    /// A length, or the hash at the end, as far as it has been read.
+    /// The bytes read so far of a length, or of the hash at the end.
     partial: Vec<u8>,
     end: End,
 }
@@ -163,7 +165,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { reader, left: 0, partial: Vec::new(), end: End::NotYet }
     }
 
-    /// The hash that the sender gave, once the end has been read; and what follows the frames.
+    /// The hash that the sender gave, once the end has been read.
     pub(crate) fn into_hash(self) -> Option<Hash> {
         match self.end {
             End::Reached(hash) => Some(hash),
@@ -227,7 +229,7 @@ pub(crate) fn cut_short() -> io::Error {
 const GREETING: &[u8] = b"tcpcat1<";
 const HEADER: &[u8] = b"tcpcat1>";
 
-/// How long a sender waits for a greeting before it takes the receiver for a plain one.
+/// How long a sender waits for a greeting before it takes the receiver for a plain peer.
 const GREETING_WAIT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

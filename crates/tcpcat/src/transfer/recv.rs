@@ -20,15 +20,15 @@ use crate::exit::{Exit, Failure};
 use crate::net::{Listener, Stream};
 use crate::session::{Kind, Outcome, Session};
 
-/// A connection that has told what it carries.
+/// A connection whose beginning has been read.
 struct Opened {
     stream: Stream,
     opening: Opening,
 }
 
-/// In which form the data comes.
+/// The form of the data.
 enum Incoming {
-    /// As it is, of which this has been read; no more than `limit` bytes are wanted.
+    /// Plain; these bytes have been read already, and at most `limit` are wanted.
     Plain { seen: Vec<u8>, limit: u64 },
     /// In frames.
     Frames,
@@ -42,7 +42,7 @@ struct Store {
     rate: Option<u64>,
     /// `-w`.
     wait: Option<Duration>,
-    /// Whether several connections write to different places.
+    /// Whether several connections write to different offsets.
     in_pieces: Arc<AtomicBool>,
 }
 
@@ -70,13 +70,13 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
     }
 }
 
-/// All that was sent has been written.
+/// All data sent has been written.
 struct Received {
-    /// One part's, if there was one.
+    /// The data of the only part, if there was one.
     copied: Option<Copied>,
     verified: Option<bool>,
     took: Duration,
-    /// The connection of a plain transfer, which is closed in order only when the file has its name.
+    /// The connection of a plain transfer, which closes in order only once the file has its name.
     stream: Option<Stream>,
 }
 
@@ -118,7 +118,7 @@ async fn commit(
     if let Some(mut stream) = received.stream {
         session.observer.ended(&stream);
         stream.finish().map_err(|error| session.net.failure("closing", &error))?;
-        // The file is whole and has its name: a sender that is gone by now changes nothing.
+        // The file is whole and has its name: the loss of the sender no longer matters.
         let _ = stream.shutdown().await;
     }
     let verify = args.move_.verify || args.streams > 1;
@@ -133,14 +133,14 @@ async fn commit(
     Ok(outcome)
 }
 
-/// Says how much came, and what became of it: a part is kept unless it is of no use.
+/// Reports how much arrived and where it is: a part is kept unless it is useless.
 fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
     let received = session.meter.received();
     let useless = matches!(failure.exit(), Exit::File | Exit::ReaderGone | Exit::Verification | Exit::Usage);
     if useless || received == 0 && session.meter.total().is_none() {
         return failure;
     }
-    // What was written in one piece is counted where it lies.
+    // Data written in one piece is counted in its file.
     let in_pieces = store.in_pieces.load(Ordering::Relaxed);
     let bytes = store.file.len().filter(|_| !in_pieces).unwrap_or(received);
     let of = session
@@ -154,14 +154,14 @@ fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
         None => String::new(),
     };
     let exit = match failure.exit() {
-        // Whichever way the sender was lost, the file is a part.
+        // However the sender was lost, the file is a part.
         Exit::Unreachable | Exit::Refused if bytes > 0 => Exit::Failed,
         exit => exit,
     };
     failure.after(&format!("{bytes}{of} bytes arrived{kept}")).with_exit(exit)
 }
 
-/// Where connections come from.
+/// The source of connections.
 enum Source {
     Listener(Listener),
     Connect,
@@ -181,7 +181,7 @@ impl Source {
     }
 }
 
-/// Greets the sender if the transfer is to be verified, and reads how it begins.
+/// Greets the sender if the transfer is verified, and reads how it begins.
 async fn open(
     session: &Session,
     mut stream: Stream,
@@ -207,7 +207,7 @@ async fn open(
     Ok(Opened { stream, opening })
 }
 
-/// Receives what a plain peer sends: all until it closes. A close says that it was all, a reset that it was not.
+/// Receives from a plain peer until it closes. A close means that the data is whole, a reset that it is not.
 async fn plain(
     session: &Session,
     mut stream: Stream,
@@ -226,7 +226,7 @@ async fn plain(
     Ok((copied, stream))
 }
 
-/// Receives all parts of a verified transfer, of which the first connection has told its own.
+/// Receives all parts of a verified transfer; the first connection has announced its own.
 async fn parts(
     session: &'static Session,
     source: &Source,
@@ -256,7 +256,7 @@ async fn parts(
         receiving.spawn(async move { store.receive_part(session, stream, header).await });
     }
     let received = all(&mut receiving).await;
-    // The others' streams are reset, and the file is theirs no more.
+    // The other streams are reset, and their tasks have released the file.
     receiving.shutdown().await;
     let received = received?;
     let extents = received.iter().map(|(offset, copied)| (*offset, copied.bytes)).collect();
@@ -290,7 +290,7 @@ fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether parts, given by offset and length, lie side by side from the beginning to `total`.
+/// Whether parts, given by offset and length, cover the file from the beginning to `total` without gaps.
 fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), Failure> {
     extents.sort_unstable();
     let end = extents.iter().try_fold(
@@ -313,7 +313,7 @@ impl Header {
 }
 
 impl Store {
-    /// Receives one part, compares its hash and tells the sender; gives where the part begins.
+    /// Receives one part, compares its hash and reports to the sender; returns the part's offset.
     async fn receive_part(
         self,
         session: &Session,
@@ -337,7 +337,7 @@ impl Store {
         Ok((header.offset, copied))
     }
 
-    /// Writes what comes from `offset` on; and the hash that the sender gave, if it came in frames.
+    /// Writes the data from `offset` on; returns the hash that the sender gave, if the data came in frames.
     async fn copy(
         &self,
         session: &Session,
@@ -357,7 +357,7 @@ impl Store {
             let mut writer = SliceWriter::new(file);
             let copied = self.ended(session, copier.receive_slices(&mut slices, &mut writer)).await;
             if copied.is_err() {
-                // What came is to be found in the part. If it cannot be written, less of it is.
+                // The part shows what arrived. If it cannot be written, it shows less.
                 let _ = writer.flush().await;
             }
             return Ok((copied?, slices.told()));
@@ -391,7 +391,7 @@ impl Store {
         copied
     }
 
-    /// How a copy ends, if the user or `-w` does not end it.
+    /// How a copy ends unless the user or `-w` ends it.
     async fn ended(
         &self,
         session: &Session,

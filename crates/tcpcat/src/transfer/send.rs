@@ -17,18 +17,18 @@ use crate::exit::{Exit, Failure};
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 
-/// What is to be sent on one connection.
+/// The data for one connection.
 #[derive(Clone, Debug)]
 struct Part {
     header: Header,
-    /// How many bytes; `None`: until the file ends.
+    /// The number of bytes; `None`: until the file ends.
     len: Option<u64>,
     /// Bits a second.
     rate: Option<u64>,
     verify: bool,
 }
 
-/// What one connection came to.
+/// The result of one connection.
 struct Sent {
     hash: Hash,
     /// Whether the peer has confirmed the hash.
@@ -79,7 +79,7 @@ async fn all(sending: &mut JoinSet<Result<Sent, Failure>>) -> Result<Vec<Sent>, 
     Ok(all)
 }
 
-/// Says how far the file had come.
+/// Reports how much of the file was sent.
 fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failure {
     match failure.exit() {
         Exit::Failed | Exit::Unreachable | Exit::Interrupted | Exit::Terminated => {
@@ -170,9 +170,9 @@ async fn length(file: &Path) -> io::Result<Option<u64>> {
     Ok(metadata.is_file().then_some(metadata.len()))
 }
 
-/// Where the data comes from.
+/// The source of the data.
 enum Source {
-    /// A regular file, for a stream that takes its blocks as they are.
+    /// A regular file, for a stream that takes its blocks without copies.
     Blocks(BlockReader),
     Bytes(Box<dyn AsyncRead + Send + Unpin>),
 }
@@ -265,7 +265,8 @@ async fn copy(
     }
 }
 
-/// Closes the sending side, which says that the file is whole, and waits until the peer has acknowledged all of it.
+/// Closes the sending side, which marks the file as whole, and waits until the peer has acknowledged all of
+/// it.
 async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
     let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
     stream.all_written().map_err(lost)?;

@@ -1,4 +1,5 @@
-//! What a stream sends and receives without copies: blocks of a file, whole or in frames, and the slices that arrive.
+//! What a stream sends and receives without copies: blocks of a file, whole or in frames, and arriving
+//! slices.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,31 +12,31 @@ use super::copy::{Broken, Copied, Copier, Framing};
 use super::protocol;
 use crate::net::Stream;
 
-/// What arrives, slice by slice.
+/// The arriving data, slice by slice.
 pub(crate) struct Slices<'a> {
     stream: &'a Stream,
     form: Form,
 }
 
 enum Form {
-    /// All until the peer closes.
+    /// Everything until the peer closes.
     Plain {
-        /// What was read before.
+        /// Bytes read before.
         seen: Bytes,
-        /// How much is wanted.
+        /// Bytes still wanted.
         left: u64,
     },
-    /// Frames, with what is left of the present one, and the hash that the sender gave behind the last.
+    /// Frames: the bytes left of the present one, and the hash that the sender gave after the last.
     Frames { left: usize, told: Option<Hash> },
 }
 
 impl<'a> Slices<'a> {
-    /// What a plain peer sends, of which `seen` has been read: `limit` bytes at most.
+    /// The data of a plain peer, whose first bytes are `seen`: `limit` bytes at most.
     pub(crate) fn plain(stream: &'a Stream, seen: Vec<u8>, limit: u64) -> Self {
         Self { stream, form: Form::Plain { seen: seen.into(), left: limit } }
     }
 
-    /// What comes in frames.
+    /// The data of frames.
     pub(crate) fn frames(stream: &'a Stream) -> Self {
         Self { stream, form: Form::Frames { left: 0, told: None } }
     }
@@ -72,7 +73,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The hash that the sender gave, once the end of the frames has come.
+    /// The hash that the sender gave, once the end of the frames has arrived.
     pub(crate) fn told(&self) -> Option<Hash> {
         match self.form {
             Form::Plain { .. } => None,
@@ -82,7 +83,7 @@ impl<'a> Slices<'a> {
 }
 
 impl Copier<'_> {
-    /// Sends a file's blocks, as [`copy`](Self::copy) would, at the rate that the stream takes them.
+    /// Sends a file's blocks, as [`copy`](Self::copy) would, at the stream's rate.
     pub(super) async fn send_blocks(
         mut self,
         blocks: &mut BlockReader,
@@ -106,7 +107,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Writes what arrives to a file.
+    /// Writes the arriving data to a file.
     pub(super) async fn receive_slices(
         mut self,
         slices: &mut Slices<'_>,
@@ -134,7 +135,7 @@ pub(crate) async fn write_length(stream: &Stream, len: usize) -> io::Result<()> 
     write_all(stream, Bytes::copy_from_slice(&prefix), |_| {}).await
 }
 
-/// Sends all of `data`; `count` hears of each part that was taken.
+/// Sends all of `data`; calls `count` with the length of each part.
 pub(crate) async fn write_all(stream: &Stream, mut data: Bytes, count: impl Fn(usize)) -> io::Result<()> {
     while !data.is_empty() {
         count(poll_fn(|cx| stream.poll_write_bytes(cx, &mut data)).await?);

@@ -7,5 +7,6 @@ mod devices;
 mod failures;
 mod killed;
 mod parts;
+mod recordings;
 mod traces;
 mod transfers;

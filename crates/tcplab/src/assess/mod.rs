@@ -17,6 +17,6 @@ mod transfer;
 mod view;
 
 pub(crate) use self::beginning::{Combined, Estimator, Regions, StartUp, Unfit};
-pub(crate) use self::retransmissions::Replay;
+pub(crate) use self::retransmissions::{Replay, TimedClass, TimedRetransmission};
 pub(crate) use self::traced::traced;
 pub(crate) use self::transfer::{Doubt, LeftOut, Side, Transfer, transfers};

@@ -6,6 +6,11 @@
 //! three duplicates wait for an answer, and the timer could have expired, which takes at least a round trip
 //! from its start. Segments that follow such a one in answer to acknowledgements belong to its sequence.
 //!
+//! With SACK there are two further explanations (RFC 8985). A segment is retransmitted without the timer if a segment
+//! sent later was delivered at most a reordering window before; that window is never longer than SRTT (§6.2). A
+//! segment that is alone in flight, never retransmitted, and sent again within the time of a tail loss probe is one
+//! (§7.2). A sender that has SACK and no probes, and whose timeout is as short, cannot be told from it.
+//!
 //! A timeout was unavoidable if the segment was lost, or all acknowledgements sent between its arrival and
 //! the retransmission's were (Allman and Paxson 1999, §2.2). If the receiver had sent none by then, it was
 //! about to: waiting would have helped (§3.1). With captures of both ends this is looked up. At the sender
@@ -18,6 +23,8 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::assess::timeouts::{Event, Why};
+use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use serde::Serialize;
 
 use super::view::{Entry, View};
 use crate::capture::Delivery;
@@ -31,11 +38,49 @@ pub(crate) struct Replay {
     /// Unavoidable timeouts among them, and avoidable ones.
     pub(crate) timeouts: u32,
     pub(crate) avoidable: u32,
+    /// Tail loss probes that retransmitted.
+    pub(crate) probes: u32,
+    /// These timeouts and probes, in order.
+    pub(crate) timed: Vec<TimedRetransmission>,
     /// The smallest round trip of a segment sent once.
     pub(crate) rtt_min: Option<Duration>,
     /// The first byte of the first necessary retransmission. `Some(None)`: the first retransmission was not
     /// necessary.
     pub(crate) first_repair: Option<Option<u64>>,
+}
+
+/// A retransmission that a timer of the sender caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimedRetransmission {
+    /// When, in nanoseconds.
+    pub(crate) at: u64,
+    /// The position of its first byte.
+    pub(crate) from: u64,
+    pub(crate) class: TimedClass,
+}
+
+/// Which timer it was, and whether it had to expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TimedClass {
+    /// An unavoidable timeout of a segment not retransmitted before.
+    FirstTimeout,
+    /// An unavoidable one of a segment retransmitted before.
+    RepeatedTimeout,
+    /// Waiting would have helped.
+    AvoidableTimeout,
+    TailLossProbe,
+}
+
+impl TimedClass {
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::FirstTimeout => "timeout",
+            Self::RepeatedTimeout => "timeout of a segment retransmitted before",
+            Self::AvoidableTimeout => "avoidable timeout",
+            Self::TailLossProbe => "tail loss probe",
+        }
+    }
 }
 
 impl Replay {
@@ -46,8 +91,8 @@ impl Replay {
         for number in 0..view.entries.len() {
             match view.entries[number] {
                 Entry::Data { at, from, to, .. } => sender.data(number, at, from, to),
-                Entry::Ack { at, to, sack, bare, closed, .. } => {
-                    sender.ack(at, to, sack.is_some(), bare);
+                Entry::Ack { at, to, beyond, bare, closed, .. } => {
+                    sender.ack(at, to, beyond, bare);
                     sender.closed = closed;
                 }
             }
@@ -72,8 +117,13 @@ struct Sender<'a> {
     /// The duplicates since the last new acknowledgement, and when the third came.
     duplicates: u32,
     third_duplicate: u64,
-    /// Whether any of them carried a SACK.
+    /// Whether any of them reported data beyond a gap.
     selective: bool,
+    /// Of the delivered segments the one sent last: when it was sent, and its end. RACK.segment in RFC 8985 §5.2.
+    newest_delivered: (u64, u64),
+    /// When that was reported.
+    reported_at: u64,
+    rtt: RttEstimator,
     last_ack: Option<u64>,
     last_new_ack: Option<u64>,
     rtt_min: Option<u64>,
@@ -90,6 +140,16 @@ struct Outstanding {
     last_sent: u64,
     /// The epoch in which it was last retransmitted.
     repaired: Option<u64>,
+    /// Whether a SACK reported it.
+    sacked: bool,
+}
+
+/// What made a sender retransmit its oldest segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Acknowledgements,
+    Probe,
+    Timer,
 }
 
 impl<'a> Sender<'a> {
@@ -105,6 +165,9 @@ impl<'a> Sender<'a> {
             duplicates: 0,
             third_duplicate: 0,
             selective: false,
+            newest_delivered: (0, 0),
+            reported_at: 0,
+            rtt: RttEstimator::new(&RtoConfig::default()),
             last_ack: None,
             last_new_ack: None,
             rtt_min: None,
@@ -136,6 +199,7 @@ impl<'a> Sender<'a> {
                 sent_at: at,
                 last_sent: at,
                 repaired: None,
+                sacked: false,
             });
             self.send(at, new_from, to, Why::New);
             self.max = to;
@@ -153,34 +217,74 @@ impl<'a> Sender<'a> {
     }
 
     fn why_again(&mut self, number: usize, at: u64, from: u64) -> Why {
-        let by_timer = from <= self.una && self.is_by_timer(at, from);
+        let oldest = self.outstanding.iter().find(|segment| from < segment.to).copied();
+        let oldest = oldest.filter(|_| from <= self.una);
+        let cause = oldest.map_or(Cause::Acknowledgements, |oldest| self.cause(at, &oldest));
+        let by_timer = cause == Cause::Timer;
         let first = self.replay.first_repair.is_none();
         let avoidable = (by_timer || first) && self.was_avoidable(number, at, from);
         if first {
             self.replay.first_repair = Some((!avoidable).then_some(from));
         }
+        let class = match cause {
+            Cause::Acknowledgements => return Why::FastRetransmit,
+            Cause::Probe => TimedClass::TailLossProbe,
+            Cause::Timer if avoidable => TimedClass::AvoidableTimeout,
+            Cause::Timer if oldest.is_some_and(|oldest| oldest.repaired.is_some()) => {
+                TimedClass::RepeatedTimeout
+            }
+            Cause::Timer => TimedClass::FirstTimeout,
+        };
+        self.replay.timed.push(TimedRetransmission { at, from, class });
+        self.replay.probes += u32::from(cause == Cause::Probe);
         if by_timer { Why::Timeout { avoidable } } else { Why::FastRetransmit }
     }
 
-    fn is_by_timer(&self, at: u64, from: u64) -> bool {
-        let Some(segment) = self.outstanding.iter().find(|segment| from < segment.to) else { return false };
+    fn cause(&self, at: u64, oldest: &Outstanding) -> Cause {
         // RFC 6298 §5 (5.3): new data acknowledged restarts the timer.
-        let started = segment.last_sent.max(self.last_new_ack.unwrap_or(0));
+        let started = oldest.last_sent.max(self.last_new_ack.unwrap_or(0));
         let ran = at.saturating_sub(started);
         if self.rtt_min.is_some_and(|rtt_min| ran < rtt_min) {
-            return false;
+            return Cause::Acknowledgements;
         }
         let answers_at_most = self.response_ns.max(self.rtt_min.unwrap_or(0));
-        if self.duplicates >= 3
-            && segment.repaired != Some(self.epoch)
-            && at.saturating_sub(self.third_duplicate) <= answers_at_most
-        {
-            return false;
-        }
+        let third_duplicate = self.duplicates >= 3
+            && oldest.repaired != Some(self.epoch)
+            && at.saturating_sub(self.third_duplicate) <= answers_at_most;
         let answered = self.last_ack.is_some_and(|ack| at - ack <= self.response_ns);
-        // One or two duplicates cause no retransmission, unless they say what is missing.
         let partial = self.last_ack == self.last_new_ack;
-        !(answered && (partial || self.selective))
+        // One or two duplicates cause no retransmission, unless they say what is missing. They do not say that of a
+        // retransmission.
+        let reported = self.selective && oldest.repaired.is_none();
+        if third_duplicate || answered && (partial || reported) || self.is_held_lost(at, oldest) {
+            Cause::Acknowledgements
+        } else if self.is_probe(ran, oldest) {
+            Cause::Probe
+        } else {
+            Cause::Timer
+        }
+    }
+
+    /// RFC 8985 §6.2: whether a segment sent later was delivered, at most the longest reordering window before.
+    fn is_held_lost(&self, at: u64, oldest: &Outstanding) -> bool {
+        let window_ns = self.rtt.srtt_nanos().saturating_add(self.response_ns);
+        self.view.selective
+            && self.newest_delivered > (oldest.last_sent, oldest.to)
+            && at.saturating_sub(self.reported_at) <= window_ns
+    }
+
+    /// RFC 8985 §7.2 and §7.3: a probe repeats the last segment. If that is the oldest, too, it waits for two SRTT and
+    /// for a delayed acknowledgement, or a second before the first round trip.
+    fn is_probe(&self, ran: u64, oldest: &Outstanding) -> bool {
+        let timeout_ns = match self.rtt.srtt_nanos() {
+            0 => SECOND_NS,
+            srtt => srtt.saturating_mul(2).saturating_add(ACK_DELAY_NS_MAX),
+        };
+        self.view.selective
+            && self.outstanding.len() == 1
+            && oldest.repaired.is_none()
+            && oldest.to - oldest.from <= u64::from(self.view.mss)
+            && ran <= timeout_ns.saturating_add(self.response_ns)
     }
 
     fn was_avoidable(&self, number: usize, at: u64, from: u64) -> bool {
@@ -209,19 +313,25 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn ack(&mut self, at: u64, to: u64, selective: bool, bare: bool) {
+    fn ack(&mut self, at: u64, to: u64, beyond: Option<(u64, u64)>, bare: bool) {
         self.last_ack = Some(at);
         if to > self.una {
             self.una = to;
             self.last_new_ack = Some(at);
             (self.duplicates, self.selective) = (0, false);
+            let mut sample = None;
             while let Some(segment) = self.outstanding.front().copied().filter(|segment| segment.to <= to) {
                 self.outstanding.pop_front();
                 if segment.repaired.is_none() {
                     let rtt = at - segment.sent_at;
                     self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
+                    sample = (!segment.sacked).then_some(rtt);
+                }
+                if !segment.sacked {
+                    self.delivered(at, &segment);
                 }
             }
+            sample.into_iter().for_each(|rtt| self.rtt.on_sample(Duration::from_nanos(rtt)));
             self.epoch += 1;
         } else if to == self.una && bare && self.max > self.una {
             self.duplicates += 1;
@@ -229,8 +339,35 @@ impl<'a> Sender<'a> {
                 self.third_duplicate = at;
             }
         }
-        self.selective |= selective;
+        if let Some(block) = beyond {
+            self.selective = true;
+            self.sacked(at, block);
+        }
         self.replay.events.push(Event::Acked { at: Instant::from_nanos(at), to: to.min(self.max) });
+    }
+
+    fn sacked(&mut self, at: u64, (left, right): (u64, u64)) {
+        let first = self.outstanding.partition_point(|segment| segment.from < left);
+        for number in first..self.outstanding.len() {
+            let segment = &mut self.outstanding[number];
+            if segment.to > right {
+                break;
+            }
+            if !std::mem::replace(&mut segment.sacked, true) {
+                let segment = *segment;
+                self.delivered(at, &segment);
+            }
+        }
+    }
+
+    /// RFC 8985 §6.2: a retransmission acknowledged in less than the smallest round trip was not what arrived.
+    fn delivered(&mut self, at: u64, segment: &Outstanding) {
+        let sent = (segment.last_sent, segment.to);
+        let original = segment.repaired.is_some()
+            && self.rtt_min.is_none_or(|rtt_min| at.saturating_sub(segment.last_sent) < rtt_min);
+        if !original && sent > self.newest_delivered {
+            (self.newest_delivered, self.reported_at) = (sent, at);
+        }
     }
 }
 
@@ -255,5 +392,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+const SECOND_NS: u64 = 1_000_000_000;
+/// TLP.max_ack_delay, which RFC 8985 leaves to implementations; Linux takes its least timeout.
+const ACK_DELAY_NS_MAX: u64 = 200_000_000;
 /// How many acknowledgements after the first one may report the second arrival.
 const REPORTS_WITHIN: usize = 64;

@@ -2,13 +2,14 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_sim::observe::Pcapng;
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 
-use super::{Estimator, LeftOut, Side, StartUp, Transfer, transfers};
+use super::{Estimator, LeftOut, Side, StartUp, TimedClass, Transfer, transfers};
 use crate::capture::testing::{Form, Tcp};
 use crate::capture::{self, Recorder, Vantage, read_one};
 
@@ -28,7 +29,17 @@ fn opened(rest: &[Tcp]) -> Vec<Tcp> {
 
 /// The transfer seen only at the sender.
 fn one(rest: &[Tcp]) -> Transfer {
-    let (mut found, left_out) = transfers(&seen(0, &opened(rest)), Side::Guess);
+    at_sender(&opened(rest))
+}
+
+/// The same where both ends permit SACK.
+fn selective(rest: &[Tcp]) -> Transfer {
+    let permitted = opened(rest).into_iter().map(|segment| Tcp { sack_permitted: segment.syn, ..segment });
+    at_sender(&permitted.collect::<Vec<_>>())
+}
+
+fn at_sender(segments: &[Tcp]) -> Transfer {
+    let (mut found, left_out) = transfers(&seen(0, segments), Side::Guess);
     assert!(left_out.is_empty(), "{left_out:?}");
     found.remove(0)
 }
@@ -100,6 +111,65 @@ fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
     // All answers to the original were lost.
     let lost_answers = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2).sack(1, 2)];
     assert_eq!(why(&one(&lost_answers)), [UNAVOIDABLE]);
+}
+
+/// The classes of what the sender's timers retransmitted.
+fn timed(transfer: &Transfer) -> Vec<TimedClass> {
+    transfer.replay.timed.iter().map(|one| one.class).collect()
+}
+
+#[test]
+fn lone_tail_sent_again_within_a_probes_time_is_no_timeout() {
+    use TimedClass::{AvoidableTimeout, FirstTimeout, RepeatedTimeout, TailLossProbe};
+    // Two round trips of 20 ms and a delayed acknowledgement of 200 ms after 41 ms, and 10 ms for the sender.
+    let again_at = |at| [Tcp::data(41.0, 1), Tcp::data(at, 1), Tcp::acked(at + 20.0, 2)];
+    for (at, class) in [(82.0, TailLossProbe), (290.9, TailLossProbe), (291.1, FirstTimeout)] {
+        let transfer = selective(&again_at(at));
+        assert_eq!(timed(&transfer), [class], "{at}");
+        let counts = (transfer.replay.probes, transfer.replay.timeouts + transfer.replay.avoidable);
+        assert_eq!(counts, if class == TailLossProbe { (1, 0) } else { (0, 1) }, "{at}");
+    }
+    // A sender without SACK does not probe.
+    assert_eq!(timed(&one(&again_at(282.0))), [FirstTimeout]);
+    // A probe repeats the last segment, so the first of two is the timer's.
+    let two = [Tcp::data(41.0, 1), Tcp::data(41.1, 2), Tcp::data(250.0, 1), Tcp::acked(270.0, 3)];
+    assert_eq!(timed(&selective(&two)), [FirstTimeout]);
+    // The timer follows a probe that is not answered.
+    let [first, probe, _] = again_at(90.0);
+    let unanswered = [first, probe, Tcp::data(310.0, 1), Tcp::acked(330.0, 2)];
+    assert_eq!(timed(&selective(&unanswered)), [TailLossProbe, RepeatedTimeout]);
+    let late = [first, probe, Tcp::data(310.0, 1), Tcp::acked(312.0, 2)];
+    assert_eq!(timed(&selective(&late)), [TailLossProbe, AvoidableTimeout]);
+}
+
+#[test]
+fn segment_sent_again_a_reordering_window_after_a_later_one_was_delivered_is_no_timeout() {
+    // One SACK at 61 ms; the window is SRTT, 20 ms, and the sender takes up to 10 ms.
+    let flight = [Tcp::data(41.0, 1), Tcp::data(41.1, 2)];
+    let again = |report: Tcp, at: f64| {
+        let rest = [flight[0], flight[1], report, Tcp::data(at, 1), Tcp::acked(at + 20.0, 3)];
+        why(&selective(&rest))
+    };
+    let report = Tcp::acked(61.1, 1).sack(2, 3);
+    assert_eq!(again(report, 90.9), [Why::FastRetransmit]);
+    assert_eq!(again(report, 91.3), [UNAVOIDABLE]);
+    // Neither a duplicate that reports nothing is evidence, nor a second copy of acknowledged data (RFC 2883).
+    assert_eq!(again(Tcp::acked(61.1, 1), 80.0), [UNAVOIDABLE]);
+    assert_eq!(again(Tcp::acked(61.1, 1).sack(0, 1), 80.0), [UNAVOIDABLE]);
+}
+
+#[test]
+fn retransmission_lost_again_needs_evidence_newer_than_itself() {
+    let begin = [Tcp::data(41.0, 1), Tcp::data(41.1, 2), Tcp::data(41.2, 3), Tcp::data(41.3, 4)];
+    let reports = [61.1, 61.2, 61.3].into_iter().zip(3..).map(|(at, to)| Tcp::acked(at, 1).sack(2, to));
+    let begin: Vec<Tcp> = begin.into_iter().chain(reports).chain([Tcp::data(61.4, 1)]).collect();
+    // An old segment's duplicate came shortly before; what it reports was sent before the retransmission.
+    let old = [Tcp::acked(300.0, 1).sack(2, 5), Tcp::data(302.0, 1), Tcp::acked(322.0, 5)];
+    assert_eq!(why(&selective(&[&begin[..], &old].concat())), [Why::FastRetransmit, UNAVOIDABLE]);
+    // Segment 5 was sent after the retransmission, and is delivered.
+    let newer =
+        [Tcp::data(61.5, 5), Tcp::acked(81.5, 1).sack(5, 6), Tcp::data(100.0, 1), Tcp::acked(120.0, 6)];
+    assert_eq!(why(&selective(&[&begin[..], &newer].concat())), [Why::FastRetransmit; 2]);
 }
 
 /// As seen at the server, whose clock differs by an hour.
@@ -177,6 +247,20 @@ fn connections_that_lack_packets_are_left_out() {
     let mut back = opened(&[Tcp::data(41.0, 1), Tcp::acked(61.0, 2)]);
     back.push(Tcp::data(20.0, 2));
     assert_eq!(transfers(&seen(0, &back), Side::Guess).1[0].2, LeftOut::ClockSetBack);
+}
+
+#[test]
+fn round_trip_of_the_syn_is_not_the_paths() {
+    // The SYN takes 20 ms; full segments, on a slow line, 30.
+    let mut segments = Tcp::handshake(20.0);
+    for number in 0..20 {
+        let at = 20.0 + 40.0 * f64::from(number);
+        segments.extend([Tcp::data(at, number), Tcp::acked(at + 30.0, number + 1)]);
+    }
+    let transfer = at_sender(&segments);
+    assert_eq!(transfer.handshake, Some(Duration::from_millis(20)));
+    assert_eq!(transfer.replay.rtt_min, Some(Duration::from_millis(30)));
+    assert_eq!(StartUp::new(&transfer).unwrap().path.rtt, Duration::from_millis(30));
 }
 
 /// A lossy transfer, for the packets of both ends.

@@ -4,7 +4,7 @@
 //! infers. Round trips are those of segments sent once (Karn), the timeout is that of RFC 6298. What packets
 //! do not show, above all the congestion window, is missing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
@@ -13,7 +13,7 @@ use ackclock_core::{Instant, State};
 use ackclock_trace::file::{Origin, Source, Trace, TracedSource};
 use ackclock_wire::{Flags, SeqNum};
 
-use super::retransmissions::Replay;
+use super::retransmissions::{Replay, TimedClass};
 use super::transfer::{Side, connections, ends, response};
 use super::view::{self, View};
 use crate::capture::{Segment, Vantage};
@@ -49,6 +49,8 @@ struct Walk<'a> {
     begin: u64,
     /// The inferred reason for each retransmission, by its time and its first byte.
     why: BTreeMap<(u64, u64), Why>,
+    /// The tail loss probes among them.
+    probes: BTreeSet<(u64, u64)>,
     /// The sequence number before the peer's first byte.
     peer_isn: SeqNum,
     scale: u8,
@@ -74,6 +76,7 @@ impl<'a> Walk<'a> {
             Event::Sent { at, from, why, .. } if why != Why::New => Some(((at.as_nanos(), from), why)),
             _ => None,
         });
+        let probes = replay.timed.iter().filter(|one| one.class == TimedClass::TailLossProbe);
         let peers = seen.segments.iter().find(|segment| segment.from_client != from_client);
         let (isn, scale) = if from_client {
             (seen.server_isn, seen.server_scale)
@@ -88,6 +91,7 @@ impl<'a> Walk<'a> {
             from_client,
             begin,
             why: why.collect(),
+            probes: probes.map(|one| (one.at, one.from)).collect(),
             peer_isn: isn.or(peers.map(|first| first.seq - 1)).unwrap_or_default(),
             scale: scale.filter(|_| both).unwrap_or(0).min(14),
             una: 0,
@@ -165,6 +169,10 @@ impl<'a> Walk<'a> {
             SendReason::Keepalive
         } else if self.window == Some(0) && len == 1 {
             SendReason::WindowProbe
+        } else if self.probes.contains(&(at, from)) {
+            self.timed.retain(|(end, _)| *end <= from || *end > to);
+            self.push(at, Entry::TimerFired { timer: Timer::TailProbe, late_us: 0, count: 1 });
+            SendReason::TailProbe
         } else {
             self.again(at, from, to);
             SendReason::Retransmission

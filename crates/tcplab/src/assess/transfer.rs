@@ -35,6 +35,8 @@ pub(crate) struct Transfer {
     /// Sender and receiver of the data.
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
+    /// The time of the first packet at the sender, in nanoseconds.
+    pub(crate) began: u64,
     /// What was seen at the sender.
     pub(crate) sent: View,
     /// What was seen at the receiver, and what became of each packet between the two.
@@ -167,7 +169,8 @@ fn transfer(group: &[&Vantage], side: Side) -> Result<Transfer, LeftOut> {
     let (from, to) =
         if from_client { (sender.client, sender.server) } else { (sender.server, sender.client) };
     let doubts = doubts.into_iter().filter(|(applies, _)| *applies).map(|(_, doubt)| doubt).collect();
-    Ok(Transfer { from, to, sent, received, handshake, replay, doubts })
+    let began = sender.segments.first().map_or(0, |segment| segment.at);
+    Ok(Transfer { from, to, began, sent, received, handshake, replay, doubts })
 }
 
 /// The longest that a sender takes to answer an acknowledgement: as long as in the handshake, or twice as long; timers are
@@ -215,6 +218,7 @@ fn aligned(vantage: &Vantage, like: &Vantage) -> Vantage {
         std::mem::swap(&mut vantage.client_isn, &mut vantage.server_isn);
         std::mem::swap(&mut vantage.client_mss, &mut vantage.server_mss);
         std::mem::swap(&mut vantage.client_scale, &mut vantage.server_scale);
+        std::mem::swap(&mut vantage.client_sack, &mut vantage.server_sack);
         vantage.segments.iter_mut().for_each(|segment| segment.from_client = !segment.from_client);
     }
     vantage

@@ -15,6 +15,8 @@ pub(crate) struct View {
     pub(crate) holes: u64,
     /// New data that was seen behind newer one.
     pub(crate) out_of_order: u64,
+    /// Whether the sender gets SACKs: both SYNs permitted them, or, without these, the receiver sent one.
+    pub(crate) selective: bool,
 }
 
 /// Data or an acknowledgement. `at` is in nanoseconds, positions count bytes since the first.
@@ -39,6 +41,8 @@ pub(crate) enum Entry {
         echo: Option<u32>,
         /// Its first SACK block.
         sack: Option<(u64, u64)>,
+        /// Its first SACK block of data that it does not acknowledge, which is not a D-SACK (RFC 2883 §4).
+        beyond: Option<(u64, u64)>,
         /// Whether it is nothing else: no data, and an open window.
         bare: bool,
         /// Whether the window is closed.
@@ -69,6 +73,7 @@ impl View {
                 mss: mss(vantage, from_client, peer_mss),
                 holes: 0,
                 out_of_order: 0,
+                selective: vantage.client_sack && vantage.server_sack,
             },
         };
         for (index, segment) in vantage.segments.iter().enumerate() {
@@ -146,12 +151,18 @@ impl Builder {
         // The number behind the last byte is the FIN's.
         let to = if self.fin.is_some_and(|fin| to == fin + 1) { to - 1 } else { to };
         self.view.holes += self.seen.missing_below(to);
-        let sack = segment.sack.and_then(|(left, right)| Some((self.position(left)?, self.position(right)?)));
+        let blocks = segment.sack.as_slice().iter();
+        let mut blocks =
+            blocks.filter_map(|&(left, right)| Some((self.position(left)?, self.position(right)?)));
+        let sack = blocks.next();
+        let beyond = sack.into_iter().chain(blocks).find(|&(left, right)| to < left && left < right);
+        self.view.selective |= sack.is_some();
         self.view.entries.push(Entry::Ack {
             at: segment.at,
             to,
             echo: segment.timestamps.map(|(_, echo)| echo),
             sack,
+            beyond,
             bare: segment.len == 0 && segment.window > 0,
             closed: segment.window == 0,
             index,

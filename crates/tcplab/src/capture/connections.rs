@@ -24,6 +24,9 @@ pub(crate) struct Vantage {
     /// The window shift of each end, if its SYN had one.
     pub(crate) client_scale: Option<u8>,
     pub(crate) server_scale: Option<u8>,
+    /// Whether the SYN of each end permitted SACK.
+    pub(crate) client_sack: bool,
+    pub(crate) server_sack: bool,
     /// In the capture's order. The time never goes back.
     pub(crate) segments: Vec<Segment>,
     /// The largest step by which the clock was set back.
@@ -100,6 +103,8 @@ impl Vantage {
             server_mss: None,
             client_scale: None,
             server_scale: None,
+            client_sack: false,
+            server_sack: false,
             segments: Vec::new(),
             clock_back_ns: 0,
             copies: 0,
@@ -121,14 +126,15 @@ impl Vantage {
         let segment = Segment { from_client, ..segment };
         self.clock_back_ns = self.clock_back_ns.max(back_ns);
         if segment.flags.contains(Flags::SYN) {
-            let (isn, mss, scale) = if from_client {
-                (&mut self.client_isn, &mut self.client_mss, &mut self.client_scale)
+            let (isn, mss, scale, sack) = if from_client {
+                (&mut self.client_isn, &mut self.client_mss, &mut self.client_scale, &mut self.client_sack)
             } else {
-                (&mut self.server_isn, &mut self.server_mss, &mut self.server_scale)
+                (&mut self.server_isn, &mut self.server_mss, &mut self.server_scale, &mut self.server_sack)
             };
             *isn = isn.or(Some(segment.seq));
             *mss = mss.or(parsed.mss);
             *scale = scale.or(parsed.window_scale);
+            *sack |= parsed.sack_permitted;
         }
         if self.is_copy(&segment) {
             self.copies += 1;

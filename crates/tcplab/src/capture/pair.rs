@@ -103,7 +103,7 @@ impl Key {
             flags: segment.flags.bits() & (Flags::SYN | Flags::RST | Flags::ACK).bits(),
             id: if with_id { segment.id } else { 0 },
             timestamps: segment.timestamps,
-            sack: segment.sack.map(|(left, right)| (left.raw(), right.raw())),
+            sack: segment.sack.as_slice().first().map(|(left, right)| (left.raw(), right.raw())),
         }
     }
 }

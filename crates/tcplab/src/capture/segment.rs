@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use ackclock_wire::{ChecksumState, Flags, SeqNum, TcpOptions};
+use ackclock_wire::{ChecksumState, Flags, SackBlocks, SeqNum, TcpOptions};
 use etherparse::{LaxIpSlice, ip_number};
 
 /// A captured TCP segment without its payload.
@@ -26,8 +26,7 @@ pub(crate) struct Segment {
     pub(crate) len: u32,
     /// Timestamps: (TSval, TSecr).
     pub(crate) timestamps: Option<(u32, u32)>,
-    /// The first SACK block.
-    pub(crate) sack: Option<(SeqNum, SeqNum)>,
+    pub(crate) sack: SackBlocks,
     /// Whether it came from the connection's client, as far as that is known.
     pub(crate) from_client: bool,
 }
@@ -39,6 +38,7 @@ pub(crate) struct Parsed {
     pub(crate) dst: SocketAddr,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
     pub(crate) segment: Segment,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegme
         id,
         len: u32::try_from(payload_len).map_err(|_| NoSegment::Malformed)?,
         timestamps: header.options.timestamps,
-        sack: header.options.sack.as_slice().first().copied(),
+        sack: header.options.sack,
         from_client: true,
     };
     let (src, dst) = (ip.source_addr(), ip.destination_addr());
@@ -97,6 +97,7 @@ pub(crate) fn parse(bytes: &[u8], len: usize, at: u64) -> Result<Parsed, NoSegme
         dst: SocketAddr::new(dst, header.ports.1),
         mss: header.options.mss,
         window_scale: header.options.window_scale,
+        sack_permitted: header.options.sack_permitted,
         segment,
     })
 }

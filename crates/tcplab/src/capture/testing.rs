@@ -23,6 +23,8 @@ pub(crate) struct Tcp {
     pub(crate) len: usize,
     pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) sack: Option<(u32, u32)>,
+    /// Whether a SYN permits SACK.
+    pub(crate) sack_permitted: bool,
     /// The MSS that a SYN announces; 1460 by default.
     pub(crate) mss: Option<u16>,
 }
@@ -92,6 +94,8 @@ impl Tcp {
         let mut options = Vec::new();
         if self.syn {
             options.push(TcpOptionElement::MaximumSegmentSize(self.mss.unwrap_or(1460)));
+            options
+                .extend(self.sack_permitted.then_some(TcpOptionElement::SelectiveAcknowledgementPermitted));
         }
         options.extend(self.timestamps.map(|(value, echo)| TcpOptionElement::Timestamp(value, echo)));
         options.extend(self.sack.map(|block| TcpOptionElement::SelectiveAcknowledgement(block, [None; 3])));

@@ -56,7 +56,7 @@ impl<'a> Comparison<'a> {
             output::make_folder(&folder.join(PICTURES))?;
         }
         for (stem, figure) in figures {
-            picture::write_both(&folder.join(PICTURES), &stem, &figure)?;
+            picture::write(&folder.join(PICTURES), &stem, &figure)?;
             page.picture(format!("{PICTURES}/{stem}.{}", picture::ENDING), figure);
         }
         output::write_file(&folder.join("report.md"), page.markdown().as_bytes())?;

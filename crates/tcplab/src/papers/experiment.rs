@@ -52,7 +52,10 @@ pub(crate) struct Value {
     pub(crate) spread: Option<(f64, f64)>,
     /// Where it must lie. It follows from the paper or from the other simulator, never from what is measured.
     pub(crate) band: Band,
-    /// Why it may be outside, as found by investigation. Without a reason, a value outside fails the command.
+    /// What every correct implementation must reach, if that was decided before the value was measured. No reason excuses a
+    /// value outside it.
+    pub(crate) limit: Option<Band>,
+    /// Why it may be outside its band, as found by investigation. Without a reason, a value outside fails the command.
     pub(crate) reason: Option<&'static str>,
 }
 
@@ -93,6 +96,9 @@ pub(crate) struct Table {
 
 impl Value {
     pub(crate) fn verdict(&self) -> BandVerdict {
+        if self.limit.is_some_and(|limit| !limit.holds(self.measured)) {
+            return BandVerdict::Outside;
+        }
         match (self.band.holds(self.measured), self.reason) {
             (true, _) if self.band == Band::NoReference => BandVerdict::NoReference,
             (true, _) => BandVerdict::Ok,
@@ -106,6 +112,11 @@ impl Value {
         Self { paper, band: Band::printed(paper), ..self }
     }
 
+    /// Gives it a limit that no reason excuses.
+    pub(crate) fn limited(self, limit: Band) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
     /// Gives the reason why it may be outside.
     pub(crate) fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
@@ -113,7 +124,7 @@ impl Value {
 }
 
 impl Band {
-    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-A) say of ratios of 1.02
+    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-B1) say of ratios of 1.02
     /// and 1.09 that the throughput "stays pretty much unchanged".
     pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
 
@@ -175,16 +186,21 @@ mod tests {
     #[test]
     fn a_value_outside_its_band_needs_a_reason() {
         let value = |measured, band, reason| {
-            let (name, unit, paper, others, spread) = (String::new(), "", "", "", None);
-            Value { name, unit, paper, others, measured, spread, band, reason }.verdict()
+            let (name, unit, paper, others, spread, limit) = (String::new(), "", "", "", None, None);
+            Value { name, unit, paper, others, measured, spread, band, limit, reason }
         };
-        assert_eq!(value(2.0, Band::AtLeast(2.0), None), BandVerdict::Ok);
-        assert_eq!(value(2.0, Band::Above(2.0), None), BandVerdict::Outside);
-        assert_eq!(value(2.0, Band::Below(2.0), Some("why")), BandVerdict::Explained);
-        assert_eq!(value(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Ok);
-        assert_eq!(value(2.0, Band::Within(2.1, 3.0), None), BandVerdict::Outside);
-        assert_eq!(value(2.0, Band::NoReference, None), BandVerdict::NoReference);
-        assert_eq!(value(f64::NAN, Band::NoReference, None), BandVerdict::Outside);
+        let verdict = |measured, band, reason| value(measured, band, reason).verdict();
+        assert_eq!(verdict(2.0, Band::AtLeast(2.0), None), BandVerdict::Ok);
+        assert_eq!(verdict(2.0, Band::Above(2.0), None), BandVerdict::Outside);
+        assert_eq!(verdict(2.0, Band::Below(2.0), Some("why")), BandVerdict::Explained);
+        assert_eq!(verdict(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Ok);
+        assert_eq!(verdict(2.0, Band::Within(2.1, 3.0), None), BandVerdict::Outside);
+        assert_eq!(verdict(2.0, Band::NoReference, None), BandVerdict::NoReference);
+        assert_eq!(verdict(f64::NAN, Band::NoReference, None), BandVerdict::Outside);
+        for (measured, expected) in [(2.0, BandVerdict::Explained), (1.9, BandVerdict::Outside)] {
+            let limited = value(measured, Band::Above(2.0), Some("why")).limited(Band::AtLeast(2.0));
+            assert_eq!(limited.verdict(), expected);
+        }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Runs over many seeds, and their summaries.
 
-use std::ops::Range;
-
 use ackclock_sim::{Report, Scenario, Simulation};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -10,15 +8,6 @@ use super::{Band, Value};
 /// Runs a scenario.
 pub(crate) fn run(scenario: &Scenario) -> anyhow::Result<Report> {
     Ok(Simulation::new(scenario)?.run())
-}
-
-/// Runs `scenario(seed)` for each seed, on all cores. The reports are in the order of the seeds. This
-/// function sets the scenario's seed.
-pub(crate) fn over_seeds(
-    seeds: Range<u64>,
-    scenario: impl Fn(u64) -> Scenario + Send + Sync,
-) -> anyhow::Result<Vec<Report>> {
-    each(seeds, |seed| run(&scenario(seed).seed(seed)))
 }
 
 /// Runs `one` for each item, on all cores. The results are in the items' order, whichever finished first.
@@ -74,6 +63,7 @@ impl Summary {
             measured: self.mean,
             spread: (self.count > 1).then_some((self.least, self.most)),
             band: Band::NoReference,
+            limit: None,
             reason: None,
         }
     }
@@ -94,11 +84,11 @@ mod tests {
             let start = Span::millis(10 * seed);
             fig6(200_000, 10).scenario(Span::seconds(10)).traffic(transfer.clone().start(start))
         };
-        let reports = over_seeds(3..7, scenario).unwrap();
+        let reports = each(3..7, |seed| run(&scenario(seed).seed(seed))).unwrap();
         assert_eq!(reports.iter().map(|report| report.seed).collect::<Vec<_>>(), [3, 4, 5, 6]);
         let sent = Summary::over(&reports, |report| report.link(BOTTLENECK).unwrap().sent_bytes as f64);
         assert!(sent.count == 4 && sent.least > 100_000.0, "{sent:?}");
-        let again = over_seeds(3..7, scenario).unwrap();
+        let again = each(3..7, |seed| run(&scenario(seed).seed(seed))).unwrap();
         assert_eq!(format!("{reports:?}"), format!("{again:?}"));
     }
 

@@ -136,13 +136,16 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
         _ => "tcplab papers --out DIR".to_owned(),
     };
     let mut page = format!(
-        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from running the \
-         code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean over the runs, and \
-         `runs` gives the least and the largest of single ones. A band follows from its source: where the paper prints a \
-         number, half a unit of its last digit on either side (with another simulator's beside it, from the one to the \
-         other); where it claims an order, that order; where it calls something unchanged, 0.91 to 1.09, since Brakmo and \
-         Peterson call 1.09 so. Where neither says anything, the verdict is 'no reference', which is not counted among the \
-         judged. A value outside its band without a written reason fails the command.\n\n",
+        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from running \
+         the code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean over the runs, \
+         and `runs` gives the least and the largest of single ones. A band follows from its source: where the paper \
+         prints a number, half a unit of its last digit on either side (with another simulator's beside it, from the \
+         one to the other); where it claims an order, or its numbers are rows of a table over traces that are not \
+         public, that order; where it calls something unchanged, 0.91 to 1.09, since Brakmo and Peterson call 1.09 \
+         so. Where neither says anything, the verdict is 'no reference', which is not counted among the judged. A \
+         `limit` is what every correct implementation must reach, whatever the paper's number; it was set before the \
+         value was measured. A value outside its limit, or outside its band without a written reason, fails the \
+         command.\n\n",
         Counts::of(outcomes).words()
     );
     let summary = outcomes.iter().map(|Outcome { experiment, findings }| {
@@ -190,13 +193,17 @@ fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
 /// A value in the columns of the tables.
 fn cells(value: &Value) -> Vec<String> {
     let spread = value.spread.map(|(least, most)| format!("{} … {}", number(least), number(most)));
+    let band = match value.limit {
+        Some(limit) => format!("{}; limit {limit}", value.band).trim_start_matches("; ").to_owned(),
+        None => value.band.to_string(),
+    };
     vec![
         value.name.clone(),
         value.paper.to_owned(),
         value.others.to_owned(),
         format!("{} {}", number(value.measured), value.unit).trim_end().to_owned(),
         spread.unwrap_or_default(),
-        value.band.to_string(),
+        band,
         value.verdict().to_string(),
     ]
 }
@@ -263,6 +270,7 @@ mod tests {
             measured,
             spread: Some((1.0, 1.25)),
             band: Band::AtLeast(1.2),
+            limit: None,
             reason,
         }
     }

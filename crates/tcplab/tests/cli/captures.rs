@@ -49,6 +49,7 @@ fn rto_assesses_every_estimator_from_one_end_or_both() {
     assert!(said.contains("10.0.0.1:") && said.contains("seen at both ends"), "{said}");
     assert!(output.err.contains("connections assessed: 1, from both ends: 1; files: 1"), "{}", output.err);
     let report = json(&folder.text("both.json"));
+    lists_every_timeout(said, &report["connections"][0]);
     let presets = report["presets"].as_array().unwrap();
     assert!(presets.len() > 40 && presets.iter().all(|row| row["good"].as_u64() > Some(0)), "{report}");
     let w =
@@ -73,6 +74,23 @@ fn rto_assesses_every_estimator_from_one_end_or_both() {
     let output = run(&["rto", &sender, &receiver, "--side", "both", "--json", &folder.text("two.json")]);
     assert!(output.code == Some(0));
     assert_eq!(json(&folder.text("two.json"))["both_sides"], 1);
+}
+
+/// Time, sequence number and class of each, in words and as JSON.
+fn lists_every_timeout(said: &str, connection: &Value) {
+    let timed = connection["timed_retransmissions"].as_array().unwrap();
+    let of = |class: &str| timed.iter().filter(|one| one["class"] == class).count() as u64;
+    let unavoidable = of("first-timeout") + of("repeated-timeout");
+    assert_eq!(Some(unavoidable), connection["unavoidable_timeouts"].as_u64(), "{connection}");
+    assert_eq!(Some(of("avoidable-timeout")), connection["avoidable_timeouts"].as_u64(), "{connection}");
+    // Senders of 1990 have no SACK, and so no probes.
+    assert!(unavoidable > 0 && connection["tail_loss_probes"] == 0, "{connection}");
+    for one in timed {
+        let (seconds, sequence) = (one["seconds"].as_f64().unwrap(), one["sequence"].as_u64().unwrap());
+        assert!((0.2..60.0).contains(&seconds) && sequence % 512 == 1 && sequence < 200_000, "{one}");
+        let line = said.lines().find(|line| line.contains(&format!("{seconds:.6}"))).unwrap_or_default();
+        assert!(line.contains(&sequence.to_string()) && line.contains("timeout"), "{line}: {one}");
+    }
 }
 
 #[test]

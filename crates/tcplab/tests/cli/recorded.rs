@@ -17,6 +17,7 @@ use ackclock_tests::kernel::program::{Program, eventually, have};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
 use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 use crate::{Ended, Scratch, run};
@@ -40,16 +41,107 @@ fn real_transfers_in_both_directions_are_assessed_from_both_ends() {
     });
 }
 
+/// The kernel counts its timeouts and tail loss probes. What its packets show is held against that.
+#[test]
+fn timeouts_inferred_of_the_kernels_packets_are_those_that_it_counted() {
+    if !have("tcpdump") {
+        return;
+    }
+    in_namespace(|| async {
+        let folder = Scratch::new();
+        let (file, json) = (folder.text("kernel.pcap"), folder.text("rto.json"));
+        let [timeouts, probes] = bursts_from_the_kernel(file.as_ref()).await;
+        let assessed = spawn_blocking(move || {
+            let Ended { code, err, .. } = run(&["rto", &file, "--preset", "rfc6298", "--json", &json]);
+            assert_eq!(code, Some(0), "{err}");
+            fs::read_to_string(json).unwrap()
+        });
+        let json = assessed.await.unwrap();
+        let of = |class: &str| json.matches(&format!("\"{class}\"")).count() as u64;
+        let inferred = of("first-timeout") + of("repeated-timeout") + of("avoidable-timeout");
+        let inferred_probes = of("tail-loss-probe");
+        println!(
+            "timeouts: {inferred}, counted {timeouts}; tail probes: {inferred_probes}, counted {probes}"
+        );
+        assert!(timeouts >= 5 && inferred_probes >= 5, "{timeouts} timeouts, {inferred_probes} probes");
+        assert!(inferred.abs_diff(timeouts) <= timeouts / 10 + 1, "{inferred} inferred, {timeouts} counted");
+        // It counts those, too, that send new data or the end of a longer flight.
+        assert!(inferred_probes <= probes, "{inferred_probes} inferred, {probes} counted");
+    });
+}
+
+/// The kernel sends bursts of one to five segments, each after the last is answered. Returns how many timeouts and tail
+/// loss probes it counted meanwhile.
+async fn bursts_from_the_kernel(file: &Path) -> [u64; 2] {
+    let device = open_tun(OffloadMode::Off);
+    let tcpdump = tcpdump(file).await;
+    let settings = Settings { loss: 0.12, delay: Duration::from_millis(10), ..Settings::default() };
+    let impaired = Impaired::new(device, SEED, settings, settings).expect("valid settings");
+    let stack = stack_on(impaired, TcpConfig::default());
+    let addr = Family::V4.stack(3000);
+    let listener = stack.listen(addr).unwrap();
+    let kernel = tokio::spawn(async move {
+        let mut stream = tokio::net::TcpStream::connect(addr).await?;
+        let before = counters();
+        for number in 0..BURSTS {
+            stream.write_all(&vec![0; SEGMENT * (1 + number % 5)]).await?;
+            stream.read_u8().await?;
+        }
+        // The last answer acknowledges everything.
+        std::io::Result::Ok([0, 1].map(|which| counters()[which] - before[which]))
+    });
+    let served = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for number in 0..BURSTS {
+            stream.read_exact(&mut vec![0; SEGMENT * (1 + number % 5)]).await.unwrap();
+            stream.write_all(&[0]).await.unwrap();
+        }
+        kernel.await.unwrap().unwrap()
+    };
+    let counted = within(LIMIT, &stack, served).await;
+    complete(file).await;
+    drop(tcpdump);
+    stack.shutdown().await;
+    counted
+}
+
+/// The namespace's TCPTimeouts and TCPLossProbes.
+fn counters() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let [names, values] = [(); 2].map(|()| lines.next().unwrap().split_whitespace());
+    let all: Vec<(&str, &str)> = names.zip(values).collect();
+    ["TCPTimeouts", "TCPLossProbes"]
+        .map(|name| all.iter().find(|(known, _)| *known == name).unwrap().1.parse().unwrap())
+}
+
+/// tcpdump, which captures what the kernel sends and gets.
+async fn tcpdump(file: &Path) -> Program {
+    let arguments = ["-U", "--immediate-mode", "-s", "128", "-i", TUN, "-w", &file.to_string_lossy()];
+    let tcpdump = Program::start("tcpdump", &arguments, Vec::new());
+    // It has opened the interface once its file has a header.
+    eventually(|| async { has_bytes(file, 24) }).await;
+    tcpdump
+}
+
+/// Waits until tcpdump's file no longer grows.
+async fn complete(file: &Path) {
+    let mut len = 0;
+    eventually(|| {
+        let before = std::mem::replace(&mut len, fs::metadata(file).map_or(0, |file| file.len()));
+        let grew = len != before;
+        async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if grew { Err(std::io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        }
+    })
+    .await;
+}
+
 /// Sends to the kernel and receives from it, with both ends captured. Returns how many packets were lost.
 async fn transfers(stack_file: &Path, kernel_file: &Path) -> u64 {
     let device = open_tun(OffloadMode::Off);
-    let tcpdump = Program::start(
-        "tcpdump",
-        &["-U", "--immediate-mode", "-s", "128", "-i", TUN, "-w", &kernel_file.to_string_lossy()],
-        Vec::new(),
-    );
-    // It has opened the interface once its file has a header.
-    eventually(|| async { has_bytes(kernel_file, 24) }).await;
+    let tcpdump = tcpdump(kernel_file).await;
     let settings = Settings { loss: 0.03, delay: Duration::from_millis(10), ..Settings::default() };
     let impaired = Impaired::new(device, SEED, settings, settings).expect("valid settings");
     let network = impaired.handle();
@@ -67,17 +159,7 @@ async fn transfers(stack_file: &Path, kernel_file: &Path) -> u64 {
     stack.shutdown().await;
     drop(listener);
     drop(stack);
-    // tcpdump's file is complete when it no longer grows.
-    let mut len = 0;
-    eventually(|| {
-        let before = std::mem::replace(&mut len, fs::metadata(kernel_file).map_or(0, |file| file.len()));
-        let grew = len != before;
-        async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            if grew { Err(std::io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        }
-    })
-    .await;
+    complete(kernel_file).await;
     drop(tcpdump);
     network.statistics_sent().lost + network.statistics_received().lost
 }
@@ -124,5 +206,7 @@ fn values<T: std::str::FromStr>(json: &str, key: &str) -> Vec<T> {
 }
 
 const BYTES: u64 = 400_000;
+const BURSTS: usize = 150;
+const SEGMENT: usize = 1400;
 const SEED: u64 = 1999;
 const LIMIT: Duration = Duration::from_secs(120);

@@ -52,10 +52,12 @@ fn initial_sequence_numbers_depend_on_secret_and_tuple() {
 // Tests: RFC 9293 MUST-9
 #[test]
 fn secret_is_not_printed() {
-    let config = EndpointConfig::new(vec![host_addr(false, 1)], [0xa7; 32]);
-    assert!(!format!("{config:?}").contains("167, 167"), "the secret, for everyone to read");
-    let host = Host::new(config, Instant::ZERO);
-    assert!(!format!("{:?}", host.endpoint).contains("167, 167"), "the secret, for everyone to read");
+    let printed = |secret| {
+        let config = EndpointConfig::new(vec![host_addr(false, 1)], [secret; 32]);
+        (format!("{config:?}"), format!("{:?}", Host::new(config, Instant::ZERO).endpoint))
+    };
+    // An endpoint keeps keys derived from the secret, so what must not be seen cannot be named.
+    assert_eq!(printed(0xa7), printed(0x7a));
 }
 
 // Tests: RFC 9293 MUST-10

@@ -2,6 +2,7 @@
 
 mod acks;
 mod events;
+mod feedback;
 mod pacing;
 mod slices;
 mod timeout;

@@ -193,6 +193,26 @@ fn the_second_connection_delivers_its_data_with_the_syn() {
 }
 
 #[test]
+fn a_syn_ack_from_before_a_pause_gives_no_sample() {
+    for paused in [Duration::ZERO, Duration::from_secs(3600)] {
+        let (mut pair, listener) = known();
+        pair.connect(b"second");
+        let syn = pair.carry(0).concat();
+        pair.server.handle_packet(pair.now, &syn, RxMeta::default());
+        let id = pair.server.accept(pair.now, listener).unwrap();
+        let syn_ack = pair.carry(1).concat();
+        pair.now += Pair::DELAY;
+        pair.client.handle_packet(pair.now, &syn_ack, RxMeta::default());
+        let last = pair.carry(0).concat();
+        pair.now += Pair::DELAY + paused;
+        pair.server.handle_packet(pair.now, &last, RxMeta::default());
+        let info = pair.server.connection(id).unwrap().info(pair.server.own_time(pair.now));
+        let sample = if paused.is_zero() { 2 * Pair::DELAY } else { Duration::ZERO };
+        assert_eq!((info.state, info.srtt), (State::Established, sample));
+    }
+}
+
+#[test]
 fn data_beyond_the_first_segment_follows_the_handshake() {
     let (mut pair, listener) = known();
     let data: Vec<u8> = (0..5000_u32).map(|n| (n % 251) as u8).collect();

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;
+mod datagrams;
 mod deferred;
 mod ecn;
 mod fast_open;
@@ -10,8 +11,10 @@ mod handshake;
 mod icmp;
 mod lifecycle;
 mod mtu_search;
+mod others;
 mod pauses;
 mod predicted;
+mod push;
 mod reuse;
 mod security;
 mod shards;

@@ -39,6 +39,11 @@ impl Path {
         self.pair.client.connection(self.id).unwrap().info(now)
     }
 
+    /// The client's own time, as a call in the driver's time `at` gets it.
+    fn called(&mut self, at: Instant) -> Instant {
+        self.pair.client.update(at, self.id, |_, now| now).unwrap()
+    }
+
     /// What the client sends reaches the server, whose answer lies in the client's device when it returns.
     fn answered(&mut self) -> Vec<Vec<u8>> {
         let there = self.pair.carry(0);
@@ -82,6 +87,93 @@ fn round_trip_across_a_pause_is_no_sample() {
 }
 
 #[test]
+fn later_acknowledgement_of_what_left_before_a_pause_is_no_sample() {
+    for timestamps in [true, false] {
+        let mut path = Path::new(&TcpConfig { timestamps, pacing: false, ..tcp_config() });
+        let before = path.info();
+        path.write(3 * if timestamps { 1448 } else { 1460 });
+        let packets = path.pair.carry(0);
+        assert_eq!(packets.len(), 3);
+        path.pair.now += Pair::DELAY;
+        // Two full segments are acknowledged at once; the third only after the pause.
+        for packet in &packets[..2] {
+            path.pair.server.handle_packet(path.pair.now, packet, RxMeta::default());
+        }
+        let held = path.pair.carry(1);
+        assert_eq!(held.len(), 1);
+        path.pair.now += HOUR;
+        held.iter()
+            .for_each(|packet| path.pair.client.handle_packet(path.pair.now, packet, RxMeta::default()));
+        assert!(path.info().unacked > 0 && path.info().unacked < 1500);
+        path.pair.server.handle_packet(path.pair.now, &packets[2], RxMeta::default());
+        path.pair.server.handle_timeout(path.pair.now + Duration::from_millis(40));
+        let rest = path.pair.carry(1);
+        assert_eq!(rest.len(), 1);
+        path.resume(&rest);
+        let after = path.info();
+        assert_eq!((after.unacked, after.retransmits), (0, 0));
+        assert_eq!((after.srtt, after.rttvar, after.rtt_min), (before.srtt, before.rttvar, before.rtt_min));
+    }
+}
+
+/// RFC 7323 §4.1 takes samples of data sent again, by the stamp; this stamp left before the pause.
+#[test]
+fn answer_to_what_left_before_a_pause_is_no_sample_once_it_was_sent_again() {
+    let mut path = Path::new(&tcp_config());
+    let before = path.info();
+    path.write(1000);
+    let held = path.answered();
+    path.pair.now += HOUR;
+    path.pair.client.handle_timeout(path.pair.now);
+    assert_eq!(path.pair.carry(0).len(), 1, "it goes out again");
+    path.resume(&held);
+    let after = path.info();
+    assert_eq!((after.unacked, after.retransmits), (0, 1));
+    assert_eq!((after.srtt, after.rttvar, after.rtt_min), (before.srtt, before.rttvar, before.rtt_min));
+}
+
+#[test]
+fn own_time_goes_on_from_the_deadline_and_every_pause_counts() {
+    let keepalive = Keepalive { idle: HOUR, interval: 5 * SECOND, probes: 2 };
+    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    let nanosecond = Duration::from_nanos(1);
+    // The first deadline, an hour after the handshake, has been moved by what was heard since.
+    path.pair.run(HOUR - SECOND);
+    // A second after the deadline is late, and less is time.
+    let due = path.pair.client.poll_timeout().unwrap();
+    assert_eq!(path.pair.client.own_time(due), due, "nothing is left out yet");
+    assert_eq!(path.called(due + SECOND), due + SECOND);
+    // The deadline has passed, and the clock was past it: time goes on from there.
+    let resumed = due + SECOND + nanosecond;
+    let driver = due + HOUR;
+    assert_eq!(path.called(driver), resumed);
+    assert_eq!((path.called(driver), path.pair.client.own_time(driver)), (resumed, resumed));
+    assert_eq!(path.called(driver + nanosecond), resumed + nanosecond, "a nanosecond is time, too");
+    // The second pause adds to the first.
+    path.pair.now = driver + nanosecond;
+    path.pair.client.handle_timeout(path.pair.now);
+    assert_eq!(path.pair.carry(0).len(), 1, "a keep-alive");
+    let next = path.pair.client.poll_timeout().unwrap();
+    assert_eq!(next.saturating_since(path.pair.now), 5 * SECOND, "in the driver's time");
+    let second = next + SECOND + nanosecond;
+    assert_eq!(path.called(second), resumed + 5 * SECOND + 2 * nanosecond);
+    // A clock that runs backwards stands still, until it has caught up.
+    for driver in [second - 2 * SECOND, second - SECOND, second] {
+        assert_eq!(path.called(driver), resumed + 5 * SECOND + 2 * nanosecond);
+    }
+    assert_eq!(path.called(second + SECOND / 2), resumed + 5 * SECOND + SECOND / 2 + 2 * nanosecond);
+}
+
+#[test]
+fn endpoint_without_a_deadline_rests_and_does_not_pause() {
+    let mut path = Path::new(&tcp_config());
+    path.pair.run(HOUR);
+    assert_eq!(path.pair.client.poll_timeout(), None);
+    let later = path.pair.now + HOUR;
+    assert_eq!(path.called(later), later);
+}
+
+#[test]
 fn timer_that_was_due_in_a_pause_expires_once() {
     let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
     let mut path = Path::new(&tcp);
@@ -118,6 +210,28 @@ fn peer_is_asked_once_more_before_it_is_given_up_for_silence() {
 }
 
 #[test]
+fn pause_grants_one_keepalive_and_no_more() {
+    // Of three probes, as many as `lost` go unanswered before the pause.
+    for (lost, left) in [(1, 2), (3, 1)] {
+        let keepalive = Keepalive { idle: 10 * SECOND, interval: 5 * SECOND, probes: 3 };
+        let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+        path.pair.lose = |_, _| true;
+        let before = path.pair.counts[0];
+        path.pair.run(7 * SECOND + lost * 5 * SECOND);
+        assert_eq!(path.pair.counts[0], before + u64::from(lost));
+        path.pair.now += HOUR;
+        path.resume(&[]);
+        path.pair.run(left * 5 * SECOND - SECOND);
+        assert_eq!(
+            (path.pair.counts[0], path.info().state),
+            (before + u64::from(lost + left), State::Established)
+        );
+        path.pair.run(2 * SECOND);
+        assert_eq!(path.info().state, State::Closed);
+    }
+}
+
+#[test]
 fn user_timeout_that_ends_in_a_pause_leaves_one_timeout_to_answer() {
     let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
     let mut path = Path::new(&tcp);
@@ -132,6 +246,35 @@ fn user_timeout_that_ends_in_a_pause_leaves_one_timeout_to_answer() {
     let info = path.info();
     assert_eq!((info.state, info.unacked), (State::Established, 0), "{info:?}");
     assert!((1..=2).contains(&(path.pair.counts[0] - before)), "one segment goes out again");
+}
+
+#[test]
+fn pause_grants_one_timeout_and_no_more() {
+    let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
+    for (waited, least, most) in [(10, 85, 95), (99, 0, 2)] {
+        let mut path = Path::new(&tcp);
+        path.pair.lose = |_, _| true;
+        path.write(1000);
+        path.pair.run(waited * SECOND);
+        path.pair.now += HOUR;
+        path.resume(&[]);
+        path.pair.run(least * SECOND);
+        assert_eq!(path.info().state, State::Established, "{waited}");
+        path.pair.run((most - least) * SECOND);
+        assert_eq!(path.info().state, State::Closed, "{waited}");
+    }
+    // A SYN waits for 180 seconds, which the pause ends: it goes out once more, and has a minute.
+    let mut pair = Pair::new();
+    let id = pair.client.connect(pair.now, server(), (None, 0), None).unwrap();
+    pair.lose = |_, _| true;
+    pair.run(179 * SECOND);
+    let before = pair.counts[0];
+    pair.now += HOUR;
+    pair.client.handle_timeout(pair.now);
+    pair.run(59 * SECOND);
+    assert_eq!(pair.client.connection(id).unwrap().state(), State::SynSent);
+    pair.run(2 * SECOND);
+    assert_eq!((pair.client.connection(id).unwrap().state(), pair.counts[0]), (State::Closed, before + 1));
 }
 
 #[test]

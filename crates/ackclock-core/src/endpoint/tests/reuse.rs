@@ -1,6 +1,7 @@
 //! Several listeners on one port.
 
 use super::*;
+use crate::{BindOptions, ListenError, Sharing};
 
 const CLIENTS: std::ops::Range<u16> = 2000..2064;
 
@@ -78,4 +79,26 @@ fn a_cookie_comes_back_to_the_listener_that_sent_it_although_another_closed() {
 fn a_listener_without_the_option_has_its_port_alone() {
     let (mut host, _) = sharing(2);
     assert_eq!(host.endpoint.listen(host.now, on_port(PORT)), Err(crate::ListenError::AddressInUse));
+}
+
+#[test]
+fn a_port_with_a_connection_is_free_only_for_a_socket_that_reuses_addresses() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    host.accepted(listener, 4000);
+    host.endpoint.close_listener(host.now, listener);
+    let mut bind = |addr: Option<&str>, port: u16, reuse_address: bool| {
+        let sharing = Sharing { reuse_address, ..Sharing::default() };
+        host.endpoint.bind(host.now, BindOptions { addr: addr.map(ip), port, sharing })
+    };
+    assert_eq!(bind(None, PORT, false), Err(ListenError::AddressInUse));
+    assert_eq!(bind(Some(SERVER), PORT, false), Err(ListenError::AddressInUse));
+    let other = ip("10.0.0.77");
+    assert_eq!(bind(Some("10.0.0.77"), PORT, true), Err(ListenError::NotLocal(other)));
+    for free in [PORT - 1, PORT + 1, PORT - 64, PORT + 64, 64 * PORT] {
+        assert!(bind(None, free, false).is_ok(), "{free}");
+    }
+    let bound = bind(None, PORT, true).unwrap();
+    assert_eq!(host.endpoint.bound_addr(bound), Some(ListenAddr { addr: None, port: Some(PORT) }));
+    host.endpoint.release_bound(bound);
+    assert_eq!(host.endpoint.bound_addr(bound), None);
 }

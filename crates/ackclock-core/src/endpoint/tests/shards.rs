@@ -121,9 +121,13 @@ fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
 
 /// A listener with room for one half-open record at each endpoint, and the one at endpoint 0 taken.
 fn overflowing() -> Shards {
+    overflowing_at(0)
+}
+
+fn overflowing_at(at: usize) -> Shards {
     let options = ListenOptions { reuse_address: true, syn_backlog: 1, ..on_port(PORT) };
     let mut shards = Shards::listening(config(SERVER), options);
-    shards.from(0, 4000, syn(1000));
+    shards.from(at, 4000, syn(1000));
     shards
 }
 
@@ -160,6 +164,39 @@ fn a_guessed_cookie_is_looked_at_only_while_one_is_out_anywhere() {
     }
     shards.from(1, 4001, ack(1001, SeqNum::new(77)));
     assert_eq!(refused(&shards), 1, "it could not be good any more");
+}
+
+/// Cookies are in the driver's time, which endpoints share; the time of an endpoint leaves out its own pauses.
+#[test]
+fn a_cookie_comes_back_to_an_endpoint_that_has_paused_or_from_one() {
+    for paused in [0, 1] {
+        let other = 1 - paused;
+        let mut shards = overflowing_at(paused);
+        for host in &mut shards.hosts {
+            host.now += Duration::from_secs(3600);
+            host.endpoint.handle_timeout(host.now);
+            host.sent();
+        }
+        let own = shards.hosts.each_ref().map(|host| host.endpoint.own_time(host.now));
+        assert!(own[other].saturating_since(own[paused]) > Duration::from_secs(3500), "{own:?}");
+        // The record of the paused one is still there. It sends the cookie, and the other one takes it.
+        let cookie = shards.from(paused, 4001, syn(1000))[paused][0].seq;
+        assert_eq!(shards.hosts[paused].endpoint.counters().cookies_sent, 1);
+        shards.from(other, 4001, ack(1001, cookie + 1));
+        assert_eq!(shards.hosts[other].endpoint.counters().cookies_accepted, 1);
+        // And the other way round.
+        shards.from(other, 4002, syn(1000));
+        let cookie = shards.from(other, 4003, syn(1000))[other][0].seq;
+        assert_eq!(shards.hosts[other].endpoint.counters().cookies_sent, 1);
+        shards.from(paused, 4003, ack(1001, cookie + 1));
+        assert_eq!(shards.hosts[paused].endpoint.counters().cookies_accepted, 1);
+        // Once none is out any more, none is looked at.
+        for host in &mut shards.hosts {
+            host.wait(Duration::from_secs(130));
+        }
+        shards.from(paused, 4001, ack(1001, SeqNum::new(77)));
+        assert_eq!(shards.hosts[paused].endpoint.counters().cookies_refused, 0);
+    }
 }
 
 #[test]

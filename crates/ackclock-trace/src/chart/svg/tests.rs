@@ -263,37 +263,3 @@ fn very_many_points_stay_below_300_kb_and_keep_their_spike() {
     assert!((x - 0.61803 * width).abs() < 1.0 && (y - height / 15.0).abs() < 0.1, "{x} {y}");
     assert_eq!(text, svg(&figure), "the same bytes each time");
 }
-
-#[cfg(feature = "png")]
-mod png {
-    use super::super::super::{PNG_SCALE, png};
-    use super::*;
-    use resvg::tiny_skia::Pixmap;
-
-    #[test]
-    fn a_png_has_twice_the_size_of_the_svg_and_shows_line_and_text() {
-        let figure = fixed(figure(vec![series("", Style::Line, [(0.0, 50.0), (10.0, 50.0)])]));
-        let layout = Layout::new(&figure);
-        let picture = Pixmap::decode_png(&png(&figure).expect("a picture")).expect("a PNG");
-        assert_eq!(picture.width(), 900 * PNG_SCALE);
-        assert_eq!(picture.height(), layout.height.ceil() as u32 * PNG_SCALE);
-        let at = |x: f64, y: f64| {
-            let scale = f64::from(PNG_SCALE);
-            let pixel = picture.pixel((x * scale) as u32, (y * scale) as u32).expect("inside");
-            (pixel.red(), pixel.green(), pixel.blue())
-        };
-        let panel = &layout.panels[0];
-        let middle = panel.top + panel.frame() + panel.y.length() / 2.0;
-        assert_eq!(at(layout.left + layout.x.length() / 2.0 + 7.0, middle), (0x00, 0x72, 0xb2));
-        assert_eq!(at(899.0, layout.height - 2.0), (255, 255, 255));
-        // The title, and the label 100 left of the axis.
-        let dark = |from: (f64, f64), to: (f64, f64)| {
-            let (columns, rows) = ((to.0 - from.0) as u32 * 2, (to.1 - from.1) as u32 * 2);
-            let places =
-                (0..columns).flat_map(|x| (0..rows).map(move |y| (f64::from(x) / 2.0, f64::from(y) / 2.0)));
-            places.filter(|(x, y)| at(from.0 + x, from.1 + y).0 < 128).count()
-        };
-        assert!(dark((12.0, 8.0), (100.0, 30.0)) > 200);
-        assert!(dark((2.0, panel.top - 6.0), (layout.left - 4.0, panel.top + 8.0)) > 30);
-    }
-}

@@ -1,4 +1,4 @@
-//! What the doctor says of a packet socket and a TAP device.
+//! The doctor's findings about a packet socket and a TAP device.
 
 use ackclock::Cidr;
 use ackclock_device::{
@@ -72,17 +72,17 @@ pub(super) async fn tap(args: &DeviceArgs) -> Vec<Finding> {
     findings
 }
 
-/// Whether the interface is there and up.
+/// Whether the interface exists and is up.
 fn link(name: &str) -> Option<Finding> {
     match configure::link_state(name) {
         Ok(state) if state.up => Some(ok("link", format!("{name} is up, MTU {}", state.mtu))),
         Ok(_) => Some(problem("link", format!("{name} is down"), format!("sudo ip link set {name} up"))),
-        // Said once, when it is opened.
+        // Reported once, when it is opened.
         Err(_) => None,
     }
 }
 
-/// Whether it opened, with offload, and whether its addresses are free on the link.
+/// Whether the device opened, with offload, and whether its addresses are free on the link.
 async fn opened_device<F: FrameDevice>(
     args: &DeviceArgs,
     backend: &dyn Backend,
@@ -117,7 +117,7 @@ fn refused(error: &OpenError) -> Finding {
     doctor::stands_in_the_way(&error.to_string())
 }
 
-/// What the routers of the link offer.
+/// What the link's routers offer.
 fn autoconfigured(link: &LinkHandle, args: &DeviceArgs, name: &str) -> Finding {
     let taken: Vec<String> = from_routers(link).iter().map(Cidr::to_string).collect();
     if !taken.is_empty() {

@@ -1,4 +1,4 @@
-//! What no connection's error will say: to TCP it looks like loss.
+//! Problems that no connection's error reports: TCP sees them as loss.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ impl Remarks {
         Self { link, interface, silent: BTreeSet::new(), told: BTreeSet::new() }
     }
 
-    /// Says each thing once, for as long as it is polled.
+    /// Reports each problem once, for as long as it is polled.
     pub(crate) async fn tell(mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -38,7 +38,7 @@ impl Remarks {
         let name = &self.interface;
         let counters = self.link.counters();
         let mut remarks = Vec::new();
-        // Twice in a row: one question may be lost.
+        // Twice in a row: one query may be lost.
         let silent: BTreeSet<IpAddr> = self
             .link
             .neighbours()
@@ -67,5 +67,5 @@ impl Remarks {
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// After so many remarks nothing more is said.
+/// The most remarks that are reported.
 const TOLD_MAX: usize = 16;

@@ -44,10 +44,10 @@ pub(super) struct Recorded {
 }
 
 /// The number of paths.
-pub(super) const PATHS: u64 = 800;
+pub(super) const PATHS: u64 = 2400;
 
 /// How the set is made, for readers of the results.
-pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 800 transfers of 100 KB, each \
+pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,400 transfers of 100 KB, each \
     over a path of its own. Ends: two of 31 places like the paper's, half as far apart again as the crow flies, with 1 ms of \
     jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or \
     10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 packets. On each line other TCP transfers begin at random, with \

@@ -248,9 +248,9 @@ fn sampled(
 const START_DECIDES: &str = "with 75 buffers and more the start decides, and over a longer time BFA has more (note and second table); \
     with ten the two differ by less than a hundredth of a packet a second. Why Reno has a tenth more with five is not known: \
     both lose hundreds of packets there";
-const IDLE_AFTER_LOSS: &str = "it falls with the buffers, from 7.98 with five to 7.76 with a hundred (table), as one Reno's alone does in \
-    BE4-6, and by the paper's own reason for its figure 5: the timeout after the losses of slow start is the longer, the \
-    longer the queue";
+const IDLE_AFTER_LOSS: &str = "it falls with the buffers, from 7.98 with five to 7.76 with a hundred (table), as one \
+    Reno's alone does in BE4-6. The paper says of its figure 5 that the timeout after the losses of slow start is \
+    the longer, the longer the queue; how long the link is idle after it was not measured here";
 /// Why BFA gets less than Reno with 75 buffers and more.
 const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno over the 1000 s, against the paper, and it is the \
                     start that decides. Both begin in slow start. Reno's overflows the queue first; until its timeout has run \

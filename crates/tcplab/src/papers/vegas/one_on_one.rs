@@ -16,14 +16,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "a transfer of 300 KB within one of a megabyte, each by Reno or Vegas",
     set_up: "The network of fig. 6 with 15 and 20 buffers; the smaller transfer begins 0 to 2.5 s after the larger, in 26 \
              steps, and the larger one anywhere within a tick of the coarse timer: 52 runs of each combination, where \
-             the paper has 12.",
+             the paper has 12. The others' numbers are those of ns-3.48.",
     run,
 };
 
 const NOT_KNOWN: &str = "not known. Single runs, which differ in the delay between the two and in the phase of the timer, reach into the \
     band; the paper has 12 of them and gives no spread";
-const RENO_BESIDE_RENO: &str = "it is the divisor that is low: beside Reno the single runs of Reno's 300 KB go down to half of their \
-    mean, beside Vegas they stay close to it. Beside Vegas it gains more than the paper says, and loses nothing";
+const RENO_BESIDE_RENO: &str = "both parts differ from the paper's: beside Vegas Reno's 300 KB come to 65.7 KB/s for \
+    the paper's 61, beside Reno to 57.6 for 60, where single runs go down to 28. Why is not known. Beside Vegas it \
+    gains more than the paper says";
 /// Steps of the delay between the two.
 const DELAYS: u64 = 26;
 /// Small and large transfers in the order of the table, with the paper's values and those of ns-3.48.
@@ -86,8 +87,9 @@ fn run() -> anyhow::Result<Findings> {
     }
     let again = |pair: usize| found[pair][0].retransmitted.mean + found[pair][1].retransmitted.mean;
     values.push(Value {
-        paper: "0.008 (0.4 of 52 KB)",
-        band: Band::AtMost(0.05),
+        // "the combined Vegas/Vegas retransmits are less than 1 KB", beside 52 KB.
+        paper: "< 1 of 52 KB",
+        band: Band::Below(1.0 / 52.0),
         ..Summary::of([ratio(again(3), again(0))]).value("sent again, Vegas/Vegas over Reno/Reno", "")
     });
     let kept = ratio(found[1][0].throughput.mean, found[0][0].throughput.mean);

@@ -44,8 +44,8 @@ fn run() -> anyhow::Result<Findings> {
     let vegas = figure_12(VEGAS, 15)?;
     let reno = figure_12(RENO, 15)?;
     values.push(Value {
-        paper: "“nearly a thousand”",
-        band: Band::Within(800.0, 1200.0),
+        paper: "“nearly a thousand”: the density is chosen by it",
+        limit: Some(Band::Within(800.0, 1200.0)),
         ..Summary::of([vegas.opened]).value("fig. 12: new connections a second", "")
     });
     let both = [(VEGAS, &vegas), (RENO, &reno)];
@@ -87,12 +87,13 @@ fn run() -> anyhow::Result<Findings> {
 const IDLE_OWN_LINK: &str = "the transfers of site 10 are held up at site 4, not on their own link, which is idle for a third of the time \
     (note and last table)";
 /// Why there are two goodputs for fig. 12.
-const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring to the site they go to, \
-                    which is full of others' conversations besides; the ring is never more than half busy. So the link of the \
-                    two that has less room left is the one to hold against the band. The transfers of site 10 meet theirs at \
-                    site 4, whose link is busy almost all of the time, and leave their own idle for a third of it. The rest of \
-                    such a link is idle for 2 to 12 %, headers 5 %, segments without payload, which acknowledge what comes the \
-                    other way, 2 to 3 %, and what Vegas sends again, 1 to 2 % (last table).";
+const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring to the \
+                    site they go to, which is full of others' conversations besides; the ring is never more than \
+                    half busy. So the link of the two that has less room left is the one to hold against the band. \
+                    The transfers of site 10 meet theirs at site 4, whose link is busy almost all of the time, and \
+                    leave their own idle for a third of it. The rest of such a link is idle for 2 to 11 %, headers 5 \
+                    %, segments without payload, which acknowledge what comes the other way, 2 to 3 %, and what \
+                    Vegas sends again, at most 2 % (last table).";
 
 struct Sixteen {
     /// Payload delivered, over the payload that the link can carry.

@@ -1,0 +1,96 @@
+//! What a call told its caller, as one number: enough to see that a replay tells the same.
+
+use bytes::Bytes;
+
+use crate::{BoundId, UdpId, UdpMeta};
+use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket};
+
+/// The result of a call.
+pub(super) trait Outcome {
+    /// The number; `None`: the caller learnt nothing.
+    fn code(&self) -> Option<u64>;
+}
+
+/// Results from which the caller learns nothing that matters here.
+macro_rules! nothing {
+    ($($type:ty)*) => {
+        $(impl Outcome for $type {
+            fn code(&self) -> Option<u64> {
+                None
+            }
+        })*
+    };
+}
+
+/// Results that are a number already.
+macro_rules! numbers {
+    ($($type:ty: |$value:ident| $number:expr;)*) => {
+        $(impl Outcome for $type {
+            fn code(&self) -> Option<u64> {
+                let $value = self;
+                Some($number)
+            }
+        })*
+    };
+}
+
+nothing! { () }
+
+numbers! {
+    bool: |is| u64::from(*is);
+    usize: |count| *count as u64;
+    u64: |count| *count;
+    Bytes: |bytes| bytes.len() as u64;
+    ConnectionId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
+    ListenerId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
+    IncomingId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
+    BoundId: |id| id.number << 16 | u64::from(id.port);
+    UdpId: |id| id.number;
+    UdpMeta: |meta| meta.len as u64;
+    OtherPacket: |packet| packet.bytes.len() as u64;
+    (u64, Instant): |delivered| delivered.0;
+    ConnectionError: |_error| 1;
+    IcmpError: |_error| 1;
+}
+
+impl Outcome for Event {
+    fn code(&self) -> Option<u64> {
+        match self {
+            Self::Connection(id, _) => id.code(),
+            Self::Acceptable(id) => id.code(),
+            Self::Incoming(_, id) | Self::IncomingGone(_, id) => id.code(),
+            Self::Udp(id, _) => id.code(),
+            Self::OtherPackets | Self::OtherRoom => Some(0),
+        }
+    }
+}
+
+impl<A: Outcome, B: Outcome> Outcome for (A, Option<B>) {
+    fn code(&self) -> Option<u64> {
+        self.0.code()
+    }
+}
+
+impl Outcome for (ConnectionId, usize) {
+    fn code(&self) -> Option<u64> {
+        self.0.code()
+    }
+}
+
+impl<T: Outcome> Outcome for Option<T> {
+    fn code(&self) -> Option<u64> {
+        Some(self.as_ref().map_or(0, |value| value.code().unwrap_or(0).saturating_add(1)))
+    }
+}
+
+impl<T: Outcome, E> Outcome for Result<T, E> {
+    fn code(&self) -> Option<u64> {
+        self.as_ref().ok().code()
+    }
+}
+
+impl<T: Outcome> Outcome for &T {
+    fn code(&self) -> Option<u64> {
+        (*self).code()
+    }
+}

@@ -1,0 +1,401 @@
+//! [`Replay`]: the calls of a recording, made again on a new endpoint.
+
+use std::fmt;
+use std::io::Read;
+
+use ackclock_wire::TxPacket;
+
+use super::calls::{Call, ConnectionCall};
+use super::record::{Record, Records};
+use super::sent::Sent;
+use super::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
+use crate::congestion::{Registry, UnknownController};
+use crate::profile::Profile;
+use crate::trace::TraceConfig;
+use crate::{ConnectionId, Endpoint, FourTuple, Instant, Limits, TcpConfig};
+
+/// What a replay does otherwise than the recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// Every connection's profile.
+    pub profile: Option<Profile>,
+    /// What to trace of every connection, instead of what was traced.
+    pub trace: Option<TraceConfig>,
+}
+
+/// Makes the calls of a recording again, each at its time, and compares what comes of it.
+///
+/// Once it has departed from the recording, what arrives is still what was recorded: the peers answer what
+/// they were sent then. Timers then expire by the endpoint's own deadlines, and every packet leaves at once.
+#[derive(Debug)]
+pub struct Replay<R> {
+    records: Records<R>,
+    header: JournalHeader,
+    endpoint: Endpoint,
+    changes: Changes,
+    registry: Registry,
+    now: Instant,
+    calls: u64,
+    departures: u64,
+    limits: Option<Limits>,
+    end: Option<JournalEnd>,
+}
+
+/// A packet that a replay saw.
+#[derive(Debug)]
+pub enum Seen<'a> {
+    /// It arrived, with zeros for its payload.
+    Arrived(&'a [u8]),
+    /// It left.
+    Left(&'a TxPacket<'a>),
+}
+
+/// Where a replay departs from its recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The number of the call, from 0.
+    pub call: u64,
+    /// The driver's time at the call.
+    pub at: Instant,
+    /// The connection that the call is about, or that the packet belongs to.
+    pub connection: Option<FourTuple>,
+    /// What differs.
+    pub difference: Difference,
+}
+
+/// What differs between a recording and its replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The packet that left; `None`: none did.
+    Packet {
+        /// Then.
+        recorded: Option<Sent>,
+        /// Now.
+        replayed: Option<Sent>,
+    },
+    /// What a call told its caller, as a number (a length, an id, or 0 for nothing).
+    Outcome {
+        /// The call.
+        call: String,
+        /// Then.
+        recorded: Option<u64>,
+        /// Now.
+        replayed: Option<u64>,
+    },
+}
+
+impl<R: Read> Replay<R> {
+    /// Reads the header, and makes the endpoint. Controllers are found in `registry`.
+    ///
+    /// # Errors
+    /// The input is not a recording, its beginning is damaged, or `registry` lacks the profile's controller.
+    pub fn open(input: R, registry: &Registry, changes: Changes) -> Result<Self, ReplayError> {
+        let mut records = Records::open(input, registry.clone())?;
+        let header = match records.next() {
+            Some(Record::Header(header)) => *header,
+            Some(_) => return Err(misplaced(0).into()),
+            None => return Err(records.damage().unwrap_or_else(|| DamageKind::Torn.at(0)).into()),
+        };
+        let mut replay = Self {
+            records,
+            endpoint: Endpoint::new(header.config.clone(), header.start),
+            now: header.start,
+            header,
+            changes,
+            registry: registry.clone(),
+            calls: 0,
+            departures: 0,
+            limits: None,
+            end: None,
+        };
+        let mut config = replay.header.config.clone();
+        let mut tcp = TcpConfig::clone(&config.tcp);
+        replay.change(&mut tcp)?;
+        config.tcp = tcp.into();
+        replay.endpoint = Endpoint::new(config, replay.now);
+        Ok(replay)
+    }
+
+    /// What the recording begins with.
+    #[must_use]
+    pub fn header(&self) -> &JournalHeader {
+        &self.header
+    }
+
+    /// The endpoint, for traces, counters and connections.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// The driver's time of the last call.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The calls made so far, without those of connections.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// How often what came of a call differed.
+    #[must_use]
+    pub fn departures(&self) -> u64 {
+        self.departures
+    }
+
+    /// Why the recording ended; `None` before its end, or if its program was killed.
+    #[must_use]
+    pub fn end(&self) -> Option<JournalEnd> {
+        self.end
+    }
+
+    /// Makes the next call. Returns what differed, if anything did; `None`: there are no more calls.
+    /// `see` gets the packets that arrive and leave.
+    ///
+    /// # Errors
+    /// Where the file cannot be read any further. Everything before has been replayed.
+    pub fn step(&mut self, mut see: impl FnMut(Instant, Seen<'_>)) -> Result<Option<Step>, Damage> {
+        loop {
+            let number = self.records.number;
+            let Some(record) = self.records.next() else {
+                return self.records.damage().map_or(Ok(None), Err);
+            };
+            match record {
+                Record::Time(step) => {
+                    self.now = step.from(self.now);
+                    if self.departures > 0 {
+                        self.expire(&mut see);
+                    }
+                }
+                Record::End(why) => {
+                    self.end = Some(why);
+                    return Ok(None);
+                }
+                Record::Call(call) => {
+                    self.calls += 1;
+                    let departure = self.make(*call, &mut see)?;
+                    self.departures += u64::from(departure.is_some());
+                    if self.departures > 0 {
+                        self.drain(&mut see);
+                    }
+                    return Ok(Some(Step { at: self.now, departure }));
+                }
+                _ => return Err(misplaced(number)),
+            }
+        }
+    }
+
+    fn make(
+        &mut self,
+        call: Call,
+        see: &mut impl FnMut(Instant, Seen<'_>),
+    ) -> Result<Option<Departure>, Damage> {
+        match call {
+            Call::Transmit { limits } => Ok(self.transmit(limits, see)),
+            Call::Update { id } => self.update(id),
+            mut call => {
+                self.change_call(&mut call);
+                if let Call::Packet { packet } = &call {
+                    see(self.now, Seen::Arrived(&packet.packet().0));
+                }
+                // A call of every kind but a packet's is short.
+                let name = if matches!(call, Call::Packet { .. }) { None } else { Some(format!("{call:?}")) };
+                let replayed = call.apply(&mut self.endpoint, self.now);
+                let difference = self.compare(replayed, || name.unwrap_or_default());
+                Ok(self.departure(None, difference))
+            }
+        }
+    }
+
+    fn transmit(&mut self, limits: Limits, see: &mut impl FnMut(Instant, Seen<'_>)) -> Option<Departure> {
+        self.limits = Some(limits);
+        let replayed = self.endpoint.poll_transmit(self.now, limits).map(|packet| {
+            see(self.now, Seen::Left(&packet));
+            Sent::new(&packet)
+        });
+        let (recorded, is_last) = match self.records.peek() {
+            Some(Record::Sent(_)) => (self.records.next(), false),
+            next => (None, next.is_none()),
+        };
+        let recorded = match recorded {
+            Some(Record::Sent(sent)) => Some(sent),
+            // Of a program that was killed between the two, nothing tells what left.
+            _ if is_last => return None,
+            _ => None,
+        };
+        let differs = recorded != replayed;
+        let ends = recorded.as_ref().or(replayed.as_ref()).and_then(Sent::ends);
+        let connection = ends.map(|(local, remote)| FourTuple::new(local, remote));
+        let difference = differs.then_some(Difference::Packet { recorded, replayed });
+        self.departure(connection, difference)
+    }
+
+    /// Makes the calls of an update. They are read as they are made, because a file may hold any number.
+    fn update(&mut self, id: ConnectionId) -> Result<Option<Departure>, Damage> {
+        let traces = self.changes.trace.is_some();
+        let (records, connection) = (&mut self.records, self.endpoint.connection(id));
+        let tuple = connection.map(|connection| connection.tuple());
+        let mut difference = None;
+        let made = self.endpoint.update(self.now, id, |connection, now| {
+            while let Some(call) = next_connection_call(records) {
+                if traces && matches!(call, ConnectionCall::SetTrace { .. }) {
+                    continue;
+                }
+                let name = format!("{call:?}");
+                let replayed = call.apply(connection, now);
+                let found = compare(records, replayed, || name);
+                difference = difference.take().or(found);
+            }
+        });
+        if made.is_none() {
+            while next_connection_call(records).is_some() {
+                compare(records, None, String::new);
+            }
+        }
+        let number = self.records.number;
+        match self.records.peek() {
+            Some(Record::UpdateEnds) => {
+                self.records.next();
+            }
+            None => {}
+            Some(_) => return Err(misplaced(number)),
+        }
+        Ok(self.departure(tuple, difference))
+    }
+
+    fn compare(&mut self, replayed: Option<u64>, call: impl FnOnce() -> String) -> Option<Difference> {
+        compare(&mut self.records, replayed, call)
+    }
+
+    fn departure(&self, connection: Option<FourTuple>, difference: Option<Difference>) -> Option<Departure> {
+        let call = self.calls.saturating_sub(1);
+        difference.map(|difference| Departure { call, at: self.now, connection, difference })
+    }
+
+    /// Does what is due before the present time, at its time.
+    fn expire(&mut self, see: &mut impl FnMut(Instant, Seen<'_>)) {
+        let until = self.now;
+        // Bounded, in case a deadline does not move.
+        for _ in 0..EXPIRIES_MAX {
+            let Some(due) = self.endpoint.poll_timeout().filter(|&due| due < until) else { break };
+            self.now = due;
+            self.endpoint.handle_timeout(due);
+            self.drain(see);
+        }
+        self.now = until;
+    }
+
+    /// Has everything leave that would.
+    fn drain(&mut self, see: &mut impl FnMut(Instant, Seen<'_>)) {
+        let Some(limits) = self.limits else { return };
+        while let Some(packet) = self.endpoint.poll_transmit(self.now, limits) {
+            see(self.now, Seen::Left(&packet));
+        }
+    }
+
+    /// Makes the changes to the settings that come with a call.
+    fn change_call(&self, call: &mut Call) {
+        let tcp = match call {
+            Call::Connect { tcp, .. } | Call::ConnectWithData { tcp, .. } => tcp.as_mut(),
+            Call::Listen { options } | Call::ListenBound { options, .. } => options.tcp.as_mut(),
+            Call::SetListenerTcp { tcp, .. } => Some(&mut **tcp),
+            _ => None,
+        };
+        if let Some(tcp) = tcp {
+            // The same profile was found when the replay was opened.
+            let _found = self.change(tcp);
+        }
+    }
+
+    fn change(&self, tcp: &mut TcpConfig) -> Result<(), UnknownController> {
+        if let Some(profile) = &self.changes.profile {
+            tcp.apply(profile, &self.registry)?;
+        }
+        if self.changes.trace.is_some() {
+            tcp.trace = self.changes.trace;
+        }
+        Ok(())
+    }
+}
+
+/// What a call was, and whether something else came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The driver's time.
+    pub at: Instant,
+    /// What differed.
+    pub departure: Option<Departure>,
+}
+
+/// Why a replay cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Damage(#[from] Damage),
+    /// The profile's controller is not available.
+    #[error(transparent)]
+    Controller(#[from] UnknownController),
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {}, {:.6} s", self.call, self.at.as_nanos() as f64 / 1e9)?;
+        if let Some(tuple) = self.connection {
+            write!(f, ", {} > {}", tuple.local(), tuple.remote())?;
+        }
+        match &self.difference {
+            Difference::Packet { recorded, replayed } => {
+                let packet = |packet: &Option<Sent>| match packet {
+                    Some(packet) => packet.to_string(),
+                    None => "no packet".to_owned(),
+                };
+                write!(f, "\n  recorded: {}\n  replayed: {}", packet(recorded), packet(replayed))
+            }
+            Difference::Outcome { call, recorded, replayed } => {
+                let told =
+                    |code: &Option<u64>| code.map_or_else(|| "nothing".to_owned(), |code| code.to_string());
+                write!(f, "\n  {call} returned {}\n  and now returns {}", told(recorded), told(replayed))
+            }
+        }
+    }
+}
+
+/// The next call of the update that is being read.
+fn next_connection_call(records: &mut Records<impl Read>) -> Option<ConnectionCall> {
+    if !matches!(records.peek(), Some(Record::ConnectionCall(_))) {
+        return None;
+    }
+    match records.next() {
+        Some(Record::ConnectionCall(call)) => Some(*call),
+        _ => None,
+    }
+}
+
+/// Compares what a call told with what was recorded of it, if anything.
+fn compare(
+    records: &mut Records<impl Read>,
+    replayed: Option<u64>,
+    call: impl FnOnce() -> String,
+) -> Option<Difference> {
+    let recorded = match records.peek() {
+        Some(&Record::Outcome(code)) => {
+            records.next();
+            Some(code)
+        }
+        // The call may have panicked, or its program was killed.
+        None => return None,
+        Some(_) => None,
+    };
+    (recorded != replayed).then(|| Difference::Outcome { call: call(), recorded, replayed })
+}
+
+fn misplaced(record: u64) -> Damage {
+    DamageKind::Malformed { record, malformed: Malformed::Misplaced }.at(0)
+}
+
+/// The most deadlines that are met between two calls.
+const EXPIRIES_MAX: usize = 100_000;

@@ -1,0 +1,185 @@
+//! A stack's recording: the file that takes every call of its endpoint.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ackclock_core::journal::{Journal, JournalEnd, JournalHeader, RecordedEndpoint};
+use ackclock_core::{Endpoint, EndpointConfig, Instant};
+
+use crate::{Stack, StackBuilder};
+
+/// A recording to be made: where, and within which bound.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    path: PathBuf,
+    limit: u64,
+    program: String,
+}
+
+/// What has become of a stack's recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordingInfo {
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Calls of the endpoint in it, or about to be.
+    pub calls: u64,
+    /// Why nothing more is recorded; `None` while it is.
+    pub ended: Option<JournalEnd>,
+}
+
+/// Why a stack cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// A file of this name exists.
+    #[error("{} exists already; a recording never replaces a file: name another, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// The file could not be made, or its beginning not written.
+    #[error("the recording cannot be written to {}: {source}", path.display())]
+    Io {
+        /// The file's path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The limit leaves no room.
+    #[error("a recording of at most {0} bytes has no room; allow {min} or more", min = Journal::LIMIT_LEAST)]
+    Limit(u64),
+    /// The stack has several queues.
+    #[error("a stack on several queues cannot be recorded: their order is not repeatable; use one queue")]
+    Queues,
+}
+
+impl Recording {
+    /// Records to this file, which must not exist, up to a gibibyte.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), limit: LIMIT, program: String::new() }
+    }
+
+    /// The file's greatest size in bytes (default 1 GiB), at least 64 KiB. The recording ends there; the stack
+    /// goes on.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// The program's name and version, for readers of the file.
+    #[must_use]
+    pub fn program(mut self, name: impl Into<String>) -> Self {
+        self.program = name.into();
+        self
+    }
+
+    fn begin(
+        self,
+        config: &EndpointConfig,
+        start: Instant,
+        simulated: bool,
+    ) -> Result<Journal, RecordingError> {
+        let Self { path, limit, program } = self;
+        if limit < Journal::LIMIT_LEAST {
+            return Err(RecordingError::Limit(limit));
+        }
+        let file = create(&path)?;
+        let epoch = if simulated { None } else { epoch(start) };
+        let header = JournalHeader { program, epoch_unix_nanos: epoch, start, config: config.clone() };
+        Journal::begin(Box::new(file), &header, limit).map_err(|source| RecordingError::Io { path, source })
+    }
+}
+
+impl<P: AsRef<Path>> From<P> for Recording {
+    fn from(path: P) -> Self {
+        Self::new(path.as_ref())
+    }
+}
+
+impl StackBuilder {
+    /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random choices) to a
+    /// new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the same packets and traces
+    /// again. Its mode is 0600: it shows who spoke with whom, when and how much, and datagrams whole, but not what
+    /// TCP carried. Any process that reads it while the stack runs can forge its segments.
+    ///
+    /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed loses at
+    /// most that. Writing takes place on the driver's thread. A disk that is full, or the limit, ends the recording,
+    /// not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
+    ///
+    /// ```
+    /// use ackclock::journal::{Changes, Replay};
+    /// use ackclock::{Recording, Stack};
+    /// # use ackclock_device::memory;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, _other_end) = memory::pair(memory::Config::default());
+    /// # let path = std::env::temp_dir().join(format!("ackclock-recording-{}", std::process::id()));
+    /// let recording = Recording::new(&path).limit(1 << 20);
+    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).record(recording).spawn()?;
+    /// stack.listen("10.0.0.1:7".parse()?)?;
+    /// stack.shutdown().await;
+    ///
+    /// let file = std::fs::File::open(&path)?;
+    /// let mut replay = Replay::open(file, &Default::default(), Changes::default())?;
+    /// while replay.step(|_, _| ())?.is_some() {}
+    /// assert_eq!(replay.departures(), 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn record(mut self, recording: impl Into<Recording>) -> Self {
+        self.recording = Some(recording.into());
+        self
+    }
+}
+
+impl Stack {
+    /// What has become of the recording that [`StackBuilder::record`] asked for; `None`: it did not.
+    #[must_use]
+    pub fn recording(&self) -> Option<RecordingInfo> {
+        self.shared.look(|state| state.endpoint.journal().map(info))
+    }
+}
+
+/// What a journal has come to.
+pub(crate) fn info(journal: &Journal) -> RecordingInfo {
+    RecordingInfo { bytes: journal.bytes(), calls: journal.calls(), ended: journal.ended() }
+}
+
+/// A new endpoint, recorded if that was asked for.
+pub(crate) fn endpoint(
+    config: EndpointConfig,
+    now: Instant,
+    recording: Option<Recording>,
+    simulated: bool,
+) -> Result<RecordedEndpoint, RecordingError> {
+    let journal = recording.map(|recording| recording.begin(&config, now, simulated)).transpose()?;
+    Ok(RecordedEndpoint::new(Endpoint::new(config, now), journal))
+}
+
+/// Makes the file, which only its owner may read. A device or a pipe is written to.
+fn create(path: &Path) -> Result<File, RecordingError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+                let opened = OpenOptions::new().write(true).open(path);
+                return opened.map_err(|source| RecordingError::Io { path: path.to_owned(), source });
+            }
+            Err(RecordingError::Exists(path.to_owned()))
+        }
+        opened => opened.map_err(|source| RecordingError::Io { path: path.to_owned(), source }),
+    }
+}
+
+/// Nanoseconds since 1970 at time zero of a clock that shows `now`.
+fn epoch(now: Instant) -> Option<u64> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since_1970.as_nanos()).ok()?.checked_sub(now.as_nanos())
+}
+
+/// The default limit.
+const LIMIT: u64 = 1 << 30;

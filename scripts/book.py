@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Builds the book (docs/SUMMARY.md, docs/book) into the folder `book`, and checks its links.
+
+mdBook turns every link to a Markdown page into one to HTML, even if the page is outside the book; such links are turned back. Then
+each local link must lead to a file of the tree or the book, and each fragment to an element. mdBook comes from:
+
+    cargo install mdbook --version 0.5.4 --locked --no-default-features --features search
+"""
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = ROOT / "book"
+LINK = re.compile(r'(?<=[ \n])(href|src)="([^"]*)"')
+ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
+IDENTITY = re.compile(r'\sid="([^"]*)"')
+
+
+def main():
+    if sys.argv[1:]:
+        sys.exit(__doc__)
+    if shutil.which("mdbook") is None:
+        print(f"the book is not built: mdbook is not installed:{__doc__.rsplit(':', 1)[1].rstrip()}")
+        return
+    shutil.rmtree(BUILT, ignore_errors=True)
+    built = subprocess.run(["mdbook", "build", "docs/book"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    # mdBook reports a file that it cannot include, and goes on without it.
+    if built.returncode != 0 or re.search(r"\b(WARN|ERROR)\b", built.stderr):
+        sys.exit(f"book: mdbook failed\n{built.stderr}")
+    pages = sorted(BUILT.rglob("*.html"))
+    texts = {page: restored(page) for page in pages}
+    identities = {page: {html.unescape(name) for name in IDENTITY.findall(text)} for page, text in texts.items()}
+    breaches = [breach for page, text in texts.items() for breach in check(page, text, identities)]
+    for breach in breaches:
+        print(breach, file=sys.stderr)
+    if breaches:
+        sys.exit(f"book: {len(breaches)} links lead nowhere")
+    print(f"book: {len(pages)} pages, from book/index.html on; every link leads somewhere")
+
+
+def restored(page):
+    """The text of a page, with links to Markdown restored where the page is outside the book."""
+
+    def restore(link):
+        path, mark, fragment = link[2].partition("#")
+        target = page.parent / unquote(path)
+        if ELSEWHERE.match(path) or target.suffix != ".html" or target.exists():
+            return link[0]
+        markdown = target.with_suffix(".md")
+        return f'{link[1]}="{path.removesuffix("html")}md{mark}{fragment}"' if markdown.exists() else link[0]
+
+    text = page.read_text()
+    changed = LINK.sub(restore, text)
+    if changed != text:
+        page.write_text(changed)
+    return changed
+
+
+def check(page, text, identities):
+    for _, link in LINK.findall(text):
+        path, _, fragment = html.unescape(link).partition("#")
+        if ELSEWHERE.match(path):
+            continue
+        target = (page.parent / unquote(path)).resolve() if path else page
+        where = page.relative_to(BUILT)
+        if not target.exists():
+            yield f"{where}: the link to {link} leads nowhere"
+        elif fragment and target in identities and unquote(fragment) not in identities[target]:
+            yield f"{where}: {link} names a place that does not exist"
+
+
+if __name__ == "__main__":
+    main()
