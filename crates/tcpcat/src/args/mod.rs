@@ -14,8 +14,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -370,25 +369,18 @@ impl Invocation {
 /// Understands a command line, the program's name first.
 pub(crate) fn parse(words: &[OsString]) -> Result<Invocation, clap::Error> {
     let cli = Cli::try_parse_from(words).map_err(foreign::explain)?;
-    let usage = usage_of(words);
-    understood(cli, words).map_err(|mut error| {
-        if let Some(usage) = usage {
-            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
-        }
-        error
-    })
+    understood(cli, words).map_err(|error| error.format(&mut named_by(words)))
 }
 
-/// The usage of the subcommand that the words name, of the innermost one.
-fn usage_of(words: &[OsString]) -> Option<StyledStr> {
+/// The command that the words name, the innermost one, whose usage an error shows.
+fn named_by(words: &[OsString]) -> clap::Command {
     let mut command = Cli::command();
     command.build();
-    let mut inner = &command;
     for word in words.iter().skip(1) {
-        let Some(below) = word.to_str().and_then(|word| inner.find_subcommand(word)) else { break };
-        inner = below;
+        let Some(below) = word.to_str().and_then(|word| command.find_subcommand(word)) else { break };
+        command = below.clone();
     }
-    (inner.get_name() != command.get_name()).then(|| inner.clone().render_usage())
+    command
 }
 
 fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
@@ -474,7 +466,7 @@ fn streams(word: &str) -> Result<u16, String> {
 }
 
 fn usage(kind: ErrorKind, message: &str) -> clap::Error {
-    Cli::command().error(kind, message)
+    clap::Error::raw(kind, message)
 }
 
 /// The most connections of one transfer.

@@ -164,7 +164,7 @@ fn what_is_missing_is_named() {
     assert!(error("").contains("HOST and PORT are missing"));
     assert!(error("10.0.0.1").contains("PORT is missing"));
     assert!(error("-l").contains("PORT to listen on"));
-    assert!(error("10.0.0.1 http").contains("is not a port"));
+    assert!(error("10.0.0.1 htpp").contains("is not a port"));
     assert!(error("10.0.0.1 0").contains("is not a port"));
     assert!(error("10.0.0.1 65536").contains("is not a port"));
 }

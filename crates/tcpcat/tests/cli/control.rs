@@ -243,7 +243,7 @@ fn top_leaves_the_terminal_as_it_was_after_sigterm_and_after_a_panic() {
     let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
     is_restored(&left, 143);
 
-    let terminal = Tmux::start(&after(&format!("{top} --panic")));
+    let terminal = Tmux::start(&after(&format!("RUST_BACKTRACE=0 {top} --panic")));
     let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
     is_restored(&left, 101);
     assert!(left.contains("asked to panic"), "{left}");

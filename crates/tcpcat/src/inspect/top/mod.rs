@@ -66,7 +66,10 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // After a panic the hook has done so. A second time would move the cursor back over the panic's message.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 
