@@ -173,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is worth no word: whoever left the pipe knows.
+    /// Whether nothing is printed: the user closed the pipe.
     pub(crate) fn is_quiet(&self) -> bool {
         self.exit == Exit::ReaderGone
     }

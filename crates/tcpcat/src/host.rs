@@ -145,12 +145,10 @@ impl Recorded {
         let Some(info) = self.stack.recording() else { return };
         let (path, calls) = (self.path.display(), info.calls);
         match info.ended {
-            Some(why) if why != JournalEnd::Closed => {
-                if !self.told.load(Ordering::Relaxed) {
-                    say!("tcpcat: the recording in {path} ends after {calls} calls: {why}");
-                }
+            Some(why) if why != JournalEnd::Closed && !self.told.load(Ordering::Relaxed) => {
+                say!("tcpcat: the recording in {path} ends after {calls} calls: {why}");
             }
-            _ if verbose => say!("tcpcat: {calls} calls of the stack are in {path}"),
+            None | Some(JournalEnd::Closed) if verbose => say!("tcpcat: {calls} calls of the stack are in {path}"),
             _ => {}
         }
     }

@@ -147,8 +147,8 @@ impl Value for EndpointConfig {
             orphans_max: Value::take(input)?,
             time_wait_max: Value::take(input)?,
             memory_budget: Value::take(input)?,
-            // Values of bytes are not in a recording, so that nothing is kept of them.
-            keep_bytes: false,
+            // The bytes are zeros, but how `read_bytes` cuts them depends on the blocks that hold them.
+            keep_bytes: true,
             ephemeral_ports: port_range(Value::take(input)?)?,
             timer_granularity: Value::take(input)?,
             flow_labels: Value::take(input)?,

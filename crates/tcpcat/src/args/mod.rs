@@ -289,7 +289,7 @@ pub(crate) struct Place {
     /// Give up after this long without a connection or without data
     #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) wait: Option<Duration>,
-    /// Try again every second until somebody listens at the peer, or -w is over
+    /// Try again every second until a program listens at the peer, or -w is over
     #[arg(long)]
     pub(crate) retry: bool,
     /// Accept addresses only; do not resolve names
