@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ackclock_control::assess::timeouts::{Event, Why};
+use ackclock_core::trace::{Entry, SendReason, Timer};
 use ackclock_sim::observe::Pcapng;
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 
-use super::{Estimator, LeftOut, Side, StartUp, TimedClass, Transfer, transfers};
+use super::{Estimator, LeftOut, Side, StartUp, TimedClass, Transfer, traced, transfers};
 use crate::capture::testing::{Form, Tcp};
 use crate::capture::{self, Recorder, Vantage, read_one};
 
@@ -143,6 +144,27 @@ fn lone_tail_sent_again_within_a_probes_time_is_no_timeout() {
 }
 
 #[test]
+fn trace_of_a_capture_shows_a_tail_probe_as_one() {
+    let rest = [Tcp::data(41.0, 1), Tcp::data(282.0, 1), Tcp::acked(302.0, 2)];
+    for (sack_permitted, reason) in [(true, SendReason::TailProbe), (false, SendReason::Retransmission)] {
+        let segments = opened(&rest).into_iter();
+        let segments = segments.map(|one| Tcp { sack_permitted: sack_permitted && one.syn, ..one });
+        let trace = traced(&seen(0, &segments.collect::<Vec<_>>()));
+        let sent = trace.sources[0].entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Sent { reason, len: 1000, .. } => Some(*reason),
+            _ => None,
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), [SendReason::NewData, SendReason::NewData, reason]);
+        let fired = trace.sources[0].entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::TimerFired { timer, .. } => Some(*timer),
+            _ => None,
+        });
+        let timer = if sack_permitted { Timer::TailProbe } else { Timer::Retransmission };
+        assert_eq!(fired.collect::<Vec<_>>(), [timer]);
+    }
+}
+
+#[test]
 fn segment_sent_again_a_reordering_window_after_a_later_one_was_delivered_is_no_timeout() {
     // One SACK at 61 ms; the window is SRTT, 20 ms, and the sender takes up to 10 ms.
     let flight = [Tcp::data(41.0, 1), Tcp::data(41.1, 2)];
@@ -251,11 +273,14 @@ fn connections_that_lack_packets_are_left_out() {
 
 #[test]
 fn round_trip_of_the_syn_is_not_the_paths() {
-    // The SYN takes 20 ms; full segments, on a slow line, 30.
+    // The SYN takes 20 ms; a full segment, on a slow line, 30, and 10 more for each before it.
     let mut segments = Tcp::handshake(20.0);
-    for number in 0..20 {
-        let at = 20.0 + 40.0 * f64::from(number);
-        segments.extend([Tcp::data(at, number), Tcp::acked(at + 30.0, number + 1)]);
+    for flight in 0..5 {
+        let at = 20.0 + 100.0 * f64::from(flight);
+        segments.extend((0..4).map(|number| Tcp::data(at, 4 * flight + number)));
+        segments.extend(
+            (1..5).map(|number| Tcp::acked(at + 20.0 + 10.0 * f64::from(number), 4 * flight + number)),
+        );
     }
     let transfer = at_sender(&segments);
     assert_eq!(transfer.handshake, Some(Duration::from_millis(20)));

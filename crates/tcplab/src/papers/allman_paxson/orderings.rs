@@ -9,9 +9,6 @@ const MEASURES: [&str; 3] = ["W", "W~", "B"];
 /// Seen in the table of reversals.
 const ALIKE: &str = "the pairs that change places are all those of G up to 100 ms (last table), whose W the paper \
     calls essentially identical: they differ by 1 % in the paper and here";
-const FEW_BAD: &str = "in the paper B falls as G goes from 100 ms to 1 ms; here 17 to 20 timeouts of the whole set \
-    are bad for each of these, and five of the seven pairs that change places are among them (last table). Whether \
-    it would fall over a larger set is not known";
 
 /// A rank correlation for each table and measure, and the pairs that change places. `measured` gives W, W~ and B of a
 /// preset.
@@ -24,11 +21,7 @@ pub(super) fn of(tables: &[(&str, &[Row]); 4], measured: impl Fn(&str) -> [f64; 
             let ours: Vec<f64> = rows.iter().map(|(name, ..)| measured(name)[which]).collect();
             let name = format!("table {number}: rank correlation of {measure} with the paper's");
             let correlation = rank_correlation(&paper, &ours);
-            let reason = match (number, measure) {
-                (2, "W") => Some(ALIKE),
-                (2, "B") => Some(FEW_BAD),
-                _ => None,
-            };
+            let reason = (number == 2 && measure == "W").then_some(ALIKE);
             values.push(Value { reason, ..value(name, "1", correlation, Band::AtLeast(least)) });
             let pairs = reversals(&paper, &ours);
             let names = pairs.iter().map(|&(one, other)| format!("{}/{}", rows[one].0, rows[other].0));
