@@ -148,7 +148,9 @@ impl Recorded {
             Some(why) if why != JournalEnd::Closed && !self.told.load(Ordering::Relaxed) => {
                 say!("tcpcat: the recording in {path} ends after {calls} calls: {why}");
             }
-            None | Some(JournalEnd::Closed) if verbose => say!("tcpcat: {calls} calls of the stack are in {path}"),
+            None | Some(JournalEnd::Closed) if verbose => {
+                say!("tcpcat: {calls} calls of the stack are in {path}")
+            }
             _ => {}
         }
     }
