@@ -1,5 +1,6 @@
-//! A camera sends a frame every 40 ms over a path whose rate falls to a quarter for ten seconds, in virtual time. In the first run
-//! it sends every frame. In the second it asks the connection how long the next frame would take, and drops it if that is too long:
+//! A camera sends a frame every 40 ms over a path whose rate falls to a quarter for ten seconds, in virtual
+//! time. In the first run it sends every frame. In the second it asks the connection how long the next frame
+//! would take, and drops it if that is too long:
 //!
 //!     cargo run --example video_frames
 
@@ -80,8 +81,8 @@ async fn film(mut stream: TcpStream, began: Instant, drops: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Whether another frame would be late: what is not acknowledged yet takes long at the latest delivery rate. A sender with
-/// nothing outstanding is never behind, whatever it measured last.
+/// Whether another frame would be late: what is not acknowledged yet takes long at the latest delivery rate.
+/// A sender with nothing outstanding is never behind, whatever it measured last.
 fn is_behind(so_far: &DeliveryInfo) -> bool {
     let outstanding = so_far.written - so_far.acked;
     outstanding * 1000 > so_far.delivery_rate * BACKLOG_MAX_MS && so_far.delivery_rate > 0

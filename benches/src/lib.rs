@@ -1,5 +1,6 @@
-//! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread; scenarios of the
-//! simulator; two senders over an emulated path; programs over TUN; storms of hostile packets, and a soak.
+//! Support code shared by the benchmarks: two endpoints of the core joined by memory, on one thread;
+//! scenarios of the simulator; two senders over an emulated path; programs over TUN; storms of hostile
+//! packets, and a soak.
 
 #![deny(unsafe_code)]
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The places of all commands of `program` in the README, in `docs` and in the book, each with its words after
-/// the program's name.
+/// The places of all commands of `program` in the README, in `docs` and in the book, each with its words
+/// after the program's name.
 ///
 /// # Panics
 /// The documents cannot be read.

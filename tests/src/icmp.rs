@@ -1,5 +1,5 @@
-//! ICMP error messages, as routers on the path and attackers off it send them (RFC 792, RFC 4443, RFC 1191, RFC 8201;
-//! not read).
+//! ICMP error messages, as routers on the path and attackers off it send them (RFC 792, RFC 4443, RFC 1191,
+//! RFC 8201; not read).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use etherparse::{IpNumber, Ipv4Header, Ipv6Header};
 
 /// An ICMP error about the packet `about`, from the router `from` to the sender of that packet.
 ///
-/// `word`: the four bytes after the checksum, as the next-hop MTU of "fragmentation needed" and "packet too big".
+/// `word`: the four bytes after the checksum, as the next-hop MTU of "fragmentation needed" and "packet too
+/// big".
 ///
 /// # Panics
 /// If `from` and `about` are of different families, or `about` is shorter than its own headers.

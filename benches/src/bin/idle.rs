@@ -57,7 +57,8 @@ async fn main() -> io::Result<ExitCode> {
     let rested = Memory::now()?.since(before, connections);
     let held = client.info().memory_used + server.info().memory_used;
     println!(
-        "{bytes} bytes over each in {used:.1} s, then idle for {SETTLE:?}: {rested}; buffers hold {held} bytes"
+        "{bytes} bytes over each in {used:.1} s, then idle for {SETTLE:?}: {rested}; buffers hold {held} \
+         bytes"
     );
     let most = fresh.handed_out.max(rested.handed_out);
     Ok(if most <= PER_END_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -157,8 +157,9 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &Outcome) {
         Party::Ackclock => "ackclock",
     };
     eprintln!(
-        "{:>5} ms {:>4} %{rate} to {:?}: {sender} {:<6} {:>9.2} Mbit/s, again {again:.2} % (loss {:.2} %, full {}), \
-         silence {:.0} ms, {} pauses, {} RTOs{probes}, rtt {}/{} us, cwnd {}, late {}/{}/{} us, write {} ns{dropped}",
+        "{:>5} ms {:>4} %{rate} to {:?}: {sender} {:<6} {:>9.2} Mbit/s, again {again:.2} % (loss {:.2} %, \
+         full {}), silence {:.0} ms, {} pauses, {} RTOs{probes}, rtt {}/{} us, cwnd {}, late {}/{}/{} us, \
+         write {} ns{dropped}",
         cell.rtt_us as f64 / 1000.0,
         cell.loss * 100.0,
         cell.receiver,

@@ -115,8 +115,8 @@ impl std::fmt::Display for Bulk {
         let Self { queues, gbps, gbit_per_cpu_second, handed_over, lock_waits, lock_waited } = self;
         write!(
             f,
-            "bulk queues={queues} gbps={gbps:.2} gbit_per_cpu_second={gbit_per_cpu_second:.2} handed_over={handed_over} \
-             lock_waits={lock_waits} lock_waited={lock_waited:?}"
+            "bulk queues={queues} gbps={gbps:.2} gbit_per_cpu_second={gbit_per_cpu_second:.2} \
+             handed_over={handed_over} lock_waits={lock_waits} lock_waited={lock_waited:?}"
         )
     }
 }
@@ -200,8 +200,9 @@ impl std::fmt::Display for Asked {
         let share = 100.0 * lock_waited.as_secs_f64() / (seconds * *threads as f64);
         write!(
             f,
-            "threads={threads} turns_per_second={turns_per_second:.0} lock_waits={lock_waits} lock_waited={lock_waited:?} \
-             waited_ns_per_turn={waited_ns_per_turn:.0} waited_percent_of_threads={share:.2}"
+            "threads={threads} turns_per_second={turns_per_second:.0} lock_waits={lock_waits} \
+             lock_waited={lock_waited:?} waited_ns_per_turn={waited_ns_per_turn:.0} \
+             waited_percent_of_threads={share:.2}"
         )
     }
 }

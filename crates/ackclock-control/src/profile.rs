@@ -1,7 +1,7 @@
 //! Profiles: named sets of choices that reproduce a sender and a receiver of their time.
 //!
-//! A profile is data. Others build what it names: the [`Registry`](crate::congestion::Registry) the controllers,
-//! [`RttEstimator`](crate::rtt::RttEstimator) the timeouts, the core the recovery policies.
+//! A profile is data. Others build what it names: the [`Registry`](crate::congestion::Registry) the
+//! controllers, [`RttEstimator`](crate::rtt::RttEstimator) the timeouts, the core the recovery policies.
 
 mod choice;
 mod table;
@@ -236,7 +236,8 @@ pub struct UnknownProfile {
 
 /// No recovery policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no loss recovery is called `{name}`; choose one of: {}", Recovery::ALL.map(|(name, _)| name).join(", "))]
+#[error("no loss recovery is called `{name}`; choose one of: \
+    {}", Recovery::ALL.map(|(name, _)| name).join(", "))]
 pub struct UnknownRecovery {
     /// The name asked for.
     pub name: String,

@@ -119,7 +119,8 @@ mod tests {
             let start = rate_per_second(&rate);
             (0..successes).for_each(|_| rate.on_success());
             let expected = start + f64::from(successes) / alpha.as_secs_f64();
-            prop_assert!((rate_per_second(&rate) / expected - 1.0).abs() < 1e-6, "{} is not {expected}", rate_per_second(&rate));
+            prop_assert!((rate_per_second(&rate) / expected - 1.0).abs() < 1e-6, "{} is not \
+                {expected}", rate_per_second(&rate));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 /// A count of events, or a sum of bytes held, kept in an integer.
 ///
-/// Its owner adds what comes and subtracts what goes, so it neither wraps nor falls below zero. A build with debug
-/// assertions checks that. In any other build it wraps upwards, and stops at zero downwards: a sum that wrapped
-/// below zero would look like a table that is full for ever.
+/// Its owner adds what comes and subtracts what goes, so it neither wraps nor falls below zero. A build with
+/// debug assertions checks that. In any other build it wraps upwards, and stops at zero downwards: a sum that
+/// wrapped below zero would look like a table that is full for ever.
 ///
 /// ```
 /// use ackclock_control::tally::Tally;

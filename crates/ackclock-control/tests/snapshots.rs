@@ -48,8 +48,9 @@ fn windows_by_round() -> String {
 /// loss and three round trips, its undo, a timeout and four round trips, its undo, idleness, and a mark.
 fn windows_by_event() -> String {
     let mut table = String::from(
-        "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round trip acknowledges the\n\
-         whole window, and takes 100 ms. Undone are the loss and the timeout of the columns before.\n\n",
+        "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round \
+         trip acknowledges the\nwhole window, and takes 100 ms. Undone are the loss and the timeout of the \
+         columns before.\n\n",
     );
     let columns =
         ["start", "3 rounds", "loss", "3 rounds", "undone", "timeout", "4 rounds", "undone", "idle", "mark"];
@@ -237,7 +238,8 @@ const PROFILES: &str = "Named sets of the choices above.";
 
 fn controllers() -> String {
     let mut table = String::from(
-        "| name | year | source | signal | keeps in the queue | parameters | deviations |\n|---|---|---|---|---|---|---|\n",
+        "| name | year | source | signal | keeps in the queue | parameters | deviations \
+         |\n|---|---|---|---|---|---|---|\n",
     );
     let registry = Registry::with_experiments();
     let mut factories: Vec<_> = registry.names().map(|name| registry.find(name).unwrap()).collect();
@@ -282,10 +284,12 @@ fn undo() -> String {
     let UndoChoice { timestamps: _, dsack: _, frto: _, min_rtt_quarters: _ } = UndoChoice::ALL;
     [
         "| name | proof | source |\n|---|---|---|",
-        "| `timestamps` | the acknowledgement echoes a timestamp older than the retransmission | RFC 3522, RFC 4015 (Eifel) |",
+        "| `timestamps` | the acknowledgement echoes a timestamp older than the retransmission | RFC 3522, \
+         RFC 4015 (Eifel) |",
         "| `dsack` | the peer reports that it received the retransmission twice | RFC 3708 |",
         "| `frto` | after a timeout, acknowledgements of data that was not sent again | RFC 5682 |",
-        "| `min-rtt:N` | an acknowledgement within N quarters of the smallest round trip after a timeout | Allman and Paxson 1999, §2.8 |",
+        "| `min-rtt:N` | an acknowledgement within N quarters of the smallest round trip after a timeout | \
+         Allman and Paxson 1999, §2.8 |",
     ]
     .map(|line| format!("{line}\n"))
     .concat()
@@ -316,7 +320,8 @@ fn timeouts() -> String {
         let (name, source) = (preset.name, preset.source);
         writeln!(
             table,
-            "| `{name}` | {source} | {gain_1} | {gain_2} | {formula} | {granularity:?} | {rto_min:?} to {rto_max:?} | {timed} |"
+            "| `{name}` | {source} | {gain_1} | {gain_2} | {formula} | {granularity:?} | {rto_min:?} to \
+             {rto_max:?} | {timed} |"
         )
         .unwrap();
     }
@@ -338,7 +343,8 @@ fn start_up() -> String {
 
 fn profiles() -> String {
     let mut table = String::from(
-        "| name | what it is | controller | recovery | initial window | source |\n|---|---|---|---|---|---|\n",
+        "| name | what it is | controller | recovery | initial window | source \
+         |\n|---|---|---|---|---|---|\n",
     );
     for profile in Profile::all() {
         let Profile { name, summary, source, congestion, recovery, initial_window_segments, .. } = profile;

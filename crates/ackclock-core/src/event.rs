@@ -54,8 +54,8 @@ pub struct Readiness {
     pub urgent: bool,
     /// A soft error was noted (RFC 9293 MUST-47, RFC 9293 SHLD-9, RFC 9293 SHLD-25).
     pub soft_error: bool,
-    /// What was waited for with [`Connection::await_delivered`](crate::Connection::await_delivered) is acknowledged, or the
-    /// figures of [`Connection::delivery`](crate::Connection::delivery) changed.
+    /// What was waited for with [`Connection::await_delivered`](crate::Connection::await_delivered) is
+    /// acknowledged, or the figures of [`Connection::delivery`](crate::Connection::delivery) changed.
     pub delivered: bool,
 }
 

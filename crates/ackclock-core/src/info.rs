@@ -114,7 +114,8 @@ pub struct ConnectionInfo {
     pub controller: Snapshot,
 }
 
-/// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of payload.
+/// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of
+/// payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -135,7 +136,8 @@ pub struct DeliveryInfo {
     pub srtt: Duration,
     /// Smallest round-trip time seen.
     pub rtt_min: Duration,
-    /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less [`rtt_min`](Self::rtt_min), not below zero.
+    /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less
+    /// [`rtt_min`](Self::rtt_min), not below zero.
     pub queueing_delay: Duration,
 }
 

@@ -33,14 +33,14 @@ pub enum OpenError {
     NoTun(#[source] io::Error),
     /// This user may not open `/dev/net/tun`.
     #[error(
-        "{TUN_PATH} may not be opened by this user: sudo chmod 0666 {TUN_PATH} (its usual mode; making a device \
-         stays privileged)"
+        "{TUN_PATH} may not be opened by this user: sudo chmod 0666 {TUN_PATH} (its usual mode; making a \
+         device stays privileged)"
     )]
     TunForbidden(#[source] io::Error),
     /// The interface belongs to another user, or creating one needs a privilege.
     #[error(
-        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
-         sudo ip tuntap add dev {name} mode tun user $USER (if {name} exists already: sudo ip link del {name} first)"
+        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: sudo ip \
+         tuntap add dev {name} mode tun user $USER (if {name} exists already: sudo ip link del {name} first)"
     )]
     NotPermitted {
         /// The interface.
@@ -60,8 +60,9 @@ pub enum OpenError {
     },
     /// An interface with this name exists and is not a single-queue TUN device.
     #[error(
-        "{name} exists and is not a single-queue TUN device (a TAP device, another kind of interface, or made with \
-         multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tun user $USER"
+        "{name} exists and is not a single-queue TUN device (a TAP device, another kind of interface, or \
+         made with multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev \
+         {name} mode tun user $USER"
     )]
     WrongKind {
         /// The interface.
@@ -71,8 +72,8 @@ pub enum OpenError {
     },
     /// The TAP interface belongs to another user, or creating one needs a privilege.
     #[error(
-        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: \
-         sudo ip tuntap add dev {name} mode tap user $USER (if {name} exists already: sudo ip link del {name} first)"
+        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: sudo ip \
+         tuntap add dev {name} mode tap user $USER (if {name} exists already: sudo ip link del {name} first)"
     )]
     TapNotPermitted {
         /// The interface.
@@ -82,8 +83,9 @@ pub enum OpenError {
     },
     /// An interface with this name exists and is not a single-queue TAP device.
     #[error(
-        "{name} exists and is not a single-queue TAP device (a TUN device, another kind of interface, or made with \
-         multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} mode tap user $USER"
+        "{name} exists and is not a single-queue TAP device (a TUN device, another kind of interface, or \
+         made with multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev \
+         {name} mode tap user $USER"
     )]
     NotTap {
         /// The interface.
@@ -93,9 +95,9 @@ pub enum OpenError {
     },
     /// An interface with this name exists and is not a multi-queue TUN device.
     #[error(
-        "{name} exists and is not a TUN device with several queues (a TAP device, another kind of interface, or made \
-         without multi_queue): use another name, or sudo ip link del {name} && \
-         sudo ip tuntap add dev {name} mode tun multi_queue user $USER"
+        "{name} exists and is not a TUN device with several queues (a TAP device, another kind of interface, \
+         or made without multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add \
+         dev {name} mode tun multi_queue user $USER"
     )]
     NotMultiQueue {
         /// The interface.
@@ -119,8 +121,8 @@ pub enum OpenError {
     },
     /// The interface does not carry Ethernet frames.
     #[error(
-        "{name} carries no Ethernet frames (hardware type {hardware} of <linux/if_arp.h>); a packet device needs an \
-         Ethernet interface such as eth0, or one end of a veth pair"
+        "{name} carries no Ethernet frames (hardware type {hardware} of <linux/if_arp.h>); a packet device \
+         needs an Ethernet interface such as eth0, or one end of a veth pair"
     )]
     NotEthernet {
         /// The interface.
@@ -138,7 +140,8 @@ pub enum OpenError {
     },
     /// This user may not open packet sockets.
     #[error(
-        "a packet socket on {name} takes CAP_NET_RAW: run as root, or once: sudo setcap cap_net_raw+ep PROGRAM"
+        "a packet socket on {name} takes CAP_NET_RAW: run as root, or once: sudo setcap cap_net_raw+ep \
+         PROGRAM"
     )]
     PacketForbidden {
         /// The interface.
@@ -156,8 +159,8 @@ pub enum OpenError {
     },
     /// The limit of open files is reached, for the process or the system.
     #[error(
-        "{name} cannot be opened: {source}; raise the limit before the program starts (ulimit -n 4096, or LimitNOFILE= of \
-         its systemd unit)"
+        "{name} cannot be opened: {source}; raise the limit before the program starts (ulimit -n 4096, or \
+         LimitNOFILE= of its systemd unit)"
     )]
     NoDescriptor {
         /// The interface.

@@ -1,4 +1,5 @@
-//! Both TUN backends against the kernel: packets in both directions, and what happens when the interface changes.
+//! Both TUN backends against the kernel: packets in both directions, and what happens when the interface
+//! changes.
 
 mod common;
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Link`] is a state machine without I/O. Its driver gives it frames ([`Link::handle_frame`]), packets to
 //! send ([`Link::send_packet`]) and the time ([`Link::handle_timeout`]), sends what it has to send
-//! ([`Link::poll_transmit`]), and comes back when it wants to be woken ([`Link::poll_timeout`]). The same inputs give
-//! the same frames.
+//! ([`Link::poll_transmit`]), and comes back when it wants to be woken ([`Link::poll_timeout`]). The same
+//! inputs give the same frames.
 //!
 //! ```
 //! use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
@@ -18,24 +18,29 @@
 //! ```
 //!
 //! What it does:
-//! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the answers in a
-//!   table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in use still answer;
+//! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the
+//!   answers in a table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in
+//!   use still answer;
 //! - answers such questions for its own addresses;
-//! - claims its addresses: probes for duplicates (RFC 5227 §2.1, RFC 4862 §5.4), announces them, and defends them;
-//! - believes the layer above that a neighbour is reached ([`Link::reached`], RFC 4861 §7.3.1), and asks less for it;
-//! - tells switches and routers which groups it listens to (RFC 3810, RFC 2710), without which a switch that snoops passes it no
-//!   question for its IPv6 addresses;
-//! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862 §5.5).
+//! - claims its addresses: probes for duplicates (RFC 5227 §2.1, RFC 4862 §5.4), announces them, and defends
+//!   them;
+//! - believes the layer above that a neighbour is reached ([`Link::reached`], RFC 4861 §7.3.1), and asks less
+//!   for it;
+//! - tells switches and routers which groups it listens to (RFC 3810, RFC 2710), without which a switch that
+//!   snoops passes it no question for its IPv6 addresses;
+//! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862
+//!   §5.5).
 //!
-//! Every table and queue has a named limit in [`Limits`], a default and a stated behaviour when full. What is dropped is
-//! counted in [`LinkCounters`].
+//! Every table and queue has a named limit in [`Limits`], a default and a stated behaviour when full. What is
+//! dropped is counted in [`LinkCounters`].
 //!
-//! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored and counted,
-//! since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and listening to groups for an
-//! application.
+//! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored
+//! and counted, since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and
+//! listening to groups for an application.
 //!
-//! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an excerpt of §2.4; RFC 1122 §3.3.6 and
-//! RFC 8200 §4.2 to §5 in their text. Every other section that this crate cites, of these and of other RFCs, is cited from memory ("not read").
+//! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an
+//! excerpt of §2.4; RFC 1122 §3.3.6 and RFC 8200 §4.2 to §5 in their text. Every other section that this
+//! crate cites, of these and of other RFCs, is cited from memory ("not read").
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

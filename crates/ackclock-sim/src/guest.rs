@@ -48,7 +48,8 @@ pub enum GuestError {
     Router(String),
     /// The host's built-in endpoint is in use.
     #[error(
-        "host `{host}` runs the traffic `{traffic}` and has an endpoint already: give the stack a host of its own"
+        "host `{host}` runs the traffic `{traffic}` and has an endpoint already: give the stack a host of \
+         its own"
     )]
     Busy {
         /// The host.

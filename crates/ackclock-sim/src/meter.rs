@@ -126,8 +126,8 @@ impl LengthMeter {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }
 
-    /// The average from `from` until `until`, or until the queue's last change if that is later, in thousandths of
-    /// a packet. `now` is the end of the measurement; nothing waits before `from`.
+    /// The average from `from` until `until`, or until the queue's last change if that is later, in
+    /// thousandths of a packet. `now` is the end of the measurement; nothing waits before `from`.
     pub(crate) fn mean_thousandths(&self, from: u64, until: u64, now: u64) -> u64 {
         let area = self.area + u128::from(self.packets) * u128::from(now - self.since);
         let end = if self.packets > 0 { now } else { until.max(self.since) };

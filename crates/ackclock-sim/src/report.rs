@@ -17,7 +17,8 @@ pub struct Report {
     pub seed: u64,
     /// Simulated time.
     pub time: f64,
-    /// When the first flow began. With guest stacks, whose connections only they know, the beginning of the run.
+    /// When the first flow began. With guest stacks, whose connections only they know, the beginning of the
+    /// run.
     pub ran_from: f64,
     /// When the last flow ended. The end of the run while a connection is open, and with guest stacks.
     pub ran_until: f64,

@@ -316,8 +316,9 @@ const RATES: [(&str, u64); 9] = [
     ("KB/s", 8000),
     ("MB/s", 8_000_000),
 ];
-const RATE_ALLOWED: &str = "a rate from 1bit/s to 1Tbit/s in bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, B/s, kB/s, KB/s or \
-                            MB/s (1 KB/s is 1000 bytes a second), as in `1.5Mbit/s`, or `unlimited`";
+const RATE_ALLOWED: &str = "a rate from 1bit/s to 1Tbit/s in bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, B/s, \
+                            kB/s, KB/s or MB/s (1 KB/s is 1000 bytes a second), as in `1.5Mbit/s`, or \
+                            `unlimited`";
 const SIZES: [(&str, u64); 8] = [
     ("B", 1),
     ("KB", 1000),

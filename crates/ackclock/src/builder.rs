@@ -84,7 +84,8 @@ pub enum BuildError {
     NoDevice,
     /// The device carries frames with a link-layer header.
     #[error(
-        "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device does"
+        "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device \
+         does"
     )]
     LinkLayer,
     /// More queues than a stack may have.

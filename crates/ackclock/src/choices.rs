@@ -51,8 +51,8 @@ impl sealed::Find for Arc<dyn ControllerFactory> {
 /// A sender without congestion control was chosen for a stack that has a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` sends without congestion control and exists for simulated networks only: a stack on a device refuses it, \
-     one made by `StackBuilder::detached` takes it"
+    "`{0}` sends without congestion control and exists for simulated networks only: a stack on a device \
+     refuses it, one made by `StackBuilder::detached` takes it"
 )]
 pub struct SimulatedOnly(pub &'static str);
 

@@ -49,67 +49,72 @@
 //! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
-//! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop learns of both by an
-//! error that stays, so it must end with it (`while let Ok(..) = listener.accept().await`), and other tasks by
-//! [`Stack::closing`].
+//! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop
+//! learns of both by an error that stays, so it must end with it (`while let Ok(..) =
+//! listener.accept().await`), and other tasks by [`Stack::closing`].
 //!
 //! # Limits
 //!
 //! A stack on one device runs on one task and shares one lock with its callers. On several queues of a device
-//! ([`StackBuilder::queues`]) it has a task and a lock for each, and takes as many processors. Every table has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and
-//! those that wait to be accepted ([`ListenerBuilder`]). The stack has no DHCP and no routing table but
-//! [`StackBuilder::route`], and resolves names with the feature `dns` alone.
+//! ([`StackBuilder::queues`]) it has a task and a lock for each, and takes as many processors. Every table
+//! has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and those that wait to
+//! be accepted ([`ListenerBuilder`]). The stack has no DHCP and no routing table but [`StackBuilder::route`],
+//! and resolves names with the feature `dns` alone.
 //!
 //! # Spans and events
 //!
-//! With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`, level INFO; `number`,
-//! `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a passive handshake, to TIME-WAIT or CLOSED. Its
-//! events are of level DEBUG: `state changed` (`from`, `to`), `lost` (`rule`, `start`, `bytes`), `retransmission timeout`
-//! (`in_a_row`, `late_us`), `reduction taken back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed`
-//! (`reason`: `reset`, `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
-//! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of its own
-//! ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has both: the trace and the events. Without the
-//! feature nothing of this is compiled.
+//! With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`,
+//! level INFO; `number`, `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a
+//! passive handshake, to TIME-WAIT or CLOSED. Its events are of level DEBUG: `state changed` (`from`, `to`),
+//! `lost` (`rule`, `start`, `bytes`), `retransmission timeout` (`in_a_row`, `late_us`), `reduction taken
+//! back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed` (`reason`: `reset`,
+//! `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
+//! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of
+//! its own ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has both: the trace
+//! and the events. Without the feature nothing of this is compiled.
 //!
 //! # What differs from `tokio::net`
 //!
-//! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio 1.54, and
-//! behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
+//! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio
+//! 1.54, and behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
 //! [`TcpStream::delivered`], [`TcpStream::watch_delivery`], [`TcpStream::set_not_sent_lowat`],
-//! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`], [`TcpStream::abort`],
-//! [`TcpStream::notice`], traces that say why each thing was done ([`Stack::next_trace`]), and accepting on any address with
-//! the decision deferred ([`DeferredListener`]).
+//! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`],
+//! [`TcpStream::abort`], [`TcpStream::notice`], traces that say why each thing was done
+//! ([`Stack::next_trace`]), and accepting on any address with the decision deferred ([`DeferredListener`]).
 //!
-//! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`, `AsRawFd` and
-//! its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
-//! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features `dns` or `resolve`.
-//! [`Interest`] and [`Ready`] are tokio's own, and on WebAssembly, where tokio has none, types with the same methods.
-//! The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read` and the like, since there is no socket for
-//! system calls.
+//! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`,
+//! `AsRawFd` and its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
+//! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features
+//! `dns` or `resolve`. [`Interest`] and [`Ready`] are tokio's own, and on WebAssembly, where tokio has none,
+//! types with the same methods. The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call
+//! `try_read` and the like, since there is no socket for system calls.
 //!
-//! What the same calls answer differently, the first answer that differs; everything else in some 200 cases, from `bind` to what a
-//! second write after a reset says, is compared with the kernel's sockets and the same:
+//! What the same calls answer differently, the first answer that differs; everything else in some 200 cases,
+//! from `bind` to what a second write after a reset says, is compared with the kernel's sockets and the same:
 //!
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("differences.md")]
 //!
-//! Errors are [`std::io::Error`]s of the kinds that a kernel gives. Where the number of the system's error says it all they
-//! carry it (`error.raw_os_error()`): a reset, a refused connection, a broken pipe, an address in use, a socket that is not
-//! connected. All else is the core's typed error, which says which address, which limit, what to do (`error.get_ref()`,
-//! `error.downcast()`); an `io::Error` holds one or the other. [`connection_error`] tells how a connection ended in
-//! either case.
+//! Errors are [`std::io::Error`]s of the kinds that a kernel gives. Where the number of the system's error
+//! says it all they carry it (`error.raw_os_error()`): a reset, a refused connection, a broken pipe, an
+//! address in use, a socket that is not connected. All else is the core's typed error, which says which
+//! address, which limit, what to do (`error.get_ref()`, `error.downcast()`); an `io::Error` holds one or the
+//! other. [`connection_error`] tells how a connection ended in either case.
 //!
 //! # What is not TCP
 //!
-//! [`UdpSocket`] has the methods of its namesake. Pings are answered ([`StackBuilder::echo_replies`]), an address of the
-//! stack's own is reached from itself, fragments are put together where that is asked for ([`StackBuilder::reassembly`]), and
-//! everything else goes to a program that asks for it ([`StackBuilder::other_packets`]).
+//! [`UdpSocket`] has the methods of its namesake. Pings are answered ([`StackBuilder::echo_replies`]), an
+//! address of the stack's own is reached from itself, fragments are put together where that is asked for
+//! ([`StackBuilder::reassembly`]), and everything else goes to a program that asks for it
+//! ([`StackBuilder::other_packets`]).
 //!
 //! # Invariants
 //!
-//! - No protocol decision is made here: the driver moves packets, time and wake-ups. See [`ackclock_core::Endpoint`].
+//! - No protocol decision is made here: the driver moves packets, time and wake-ups. See
+//!   [`ackclock_core::Endpoint`].
 //! - A call takes the stack's lock once, and allocates nothing once its stream has waited before.
-//! - Nothing but the driver's [`Clock`] is asked for the time, so a simulator can host the same API ([`Port`]).
+//! - Nothing but the driver's [`Clock`] is asked for the time, so a simulator can host the same API
+//!   ([`Port`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -163,7 +168,8 @@ pub use ackclock_core::{
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
     UserTimeoutOption, bandwidth, congestion, journal, profile, rtt, trace,
 };
-/// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other crate.
+/// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no
+/// other crate.
 pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};

@@ -1,4 +1,5 @@
-//! [`OtherReceiver`] and [`OtherSender`]: whole IP packets that are not the stack's own, for proxies and VPNs.
+//! [`OtherReceiver`] and [`OtherSender`]: whole IP packets that are not the stack's own, for proxies and
+//! VPNs.
 
 use std::fmt;
 use std::io;
@@ -109,8 +110,8 @@ impl OtherSender {
     /// Cancel-safe: nothing has been sent by a future that is dropped before it is ready.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the bytes are not an IP packet, or one longer than the MTU;
-    /// [`NotConnected`](io::ErrorKind::NotConnected) if the receiver has been dropped;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the bytes are not an IP packet, or one longer than
+    /// the MTU; [`NotConnected`](io::ErrorKind::NotConnected) if the receiver has been dropped;
     /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the memory budget is used up;
     /// [`NetworkDown`](io::ErrorKind::NetworkDown) if the stack is down. Inside is an
     /// [`OtherError`](crate::OtherError).

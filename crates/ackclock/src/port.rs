@@ -83,8 +83,8 @@ impl Port {
         packet_sent
     }
 
-    /// Ready when a call of the application has left something to do since the port was last looked at: something to
-    /// send, or an earlier deadline.
+    /// Ready when a call of the application has left something to do since the port was last looked at:
+    /// something to send, or an earlier deadline.
     pub fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut locked = self.shared.lock();
         // A call that left something to do has cleared the mark of the parked driver.

@@ -59,8 +59,8 @@ impl Recording {
         Self { path: path.into(), limit: LIMIT, program: String::new() }
     }
 
-    /// The file's greatest size in bytes (default 1 GiB), at least 64 KiB. The recording ends there; the stack
-    /// goes on.
+    /// The file's greatest size in bytes (default 1 GiB), at least 64 KiB. The recording ends there; the
+    /// stack goes on.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
@@ -98,14 +98,15 @@ impl<P: AsRef<Path>> From<P> for Recording {
 }
 
 impl StackBuilder {
-    /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random choices) to a
-    /// new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the same packets and traces
-    /// again. Its mode is 0600: it shows who spoke with whom, when and how much, and datagrams whole, but not what
-    /// TCP carried. Any process that reads it while the stack runs can forge its segments.
+    /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random
+    /// choices) to a new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the
+    /// same packets and traces again. Its mode is 0600: it shows who spoke with whom, when and how much, and
+    /// datagrams whole, but not what TCP carried. Any process that reads it while the stack runs can forge
+    /// its segments.
     ///
-    /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed loses at
-    /// most that. Writing takes place on the driver's thread. A disk that is full, or the limit, ends the recording,
-    /// not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
+    /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed
+    /// loses at most that. Writing takes place on the driver's thread. A disk that is full, or the limit,
+    /// ends the recording, not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
     ///
     /// ```
     /// use ackclock::journal::{Changes, Replay};

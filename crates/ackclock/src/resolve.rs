@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use crate::{Stack, TcpListener, TcpStream};
 
-/// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind) take: addresses,
-/// addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"`, `("example.com", 80)`).
+/// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind)
+/// take: addresses, addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"` or
+/// `("example.com", 80)`).
 ///
 /// With the feature `dns`, a stack with name servers (`StackBuilder::name_servers`) resolves names itself,
 /// and connects as in RFC 8305: the families race. Without name servers, and with the feature `resolve`,

@@ -325,8 +325,8 @@ impl Inbox {
         waiting.len() == 1
     }
 
-    /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is noted to
-    /// sleep, so that who puts one in later finds it asleep.
+    /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is
+    /// noted to sleep, so that who puts one in later finds it asleep.
     pub(crate) fn take(&self, taken: &mut VecDeque<Stray>) {
         std::mem::swap(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }

@@ -317,8 +317,8 @@ impl Parking {
         self.lets_others = false;
     }
 
-    /// The driver has woken tasks and continues once they have run. They send what they write themselves, as if it
-    /// slept, and need not wake it for what is due.
+    /// The driver has woken tasks and continues once they have run. They send what they write themselves, as
+    /// if it slept, and need not wake it for what is due.
     pub(crate) fn let_others(&mut self, waker: &Waker, now: Instant) {
         self.park(waker, Some(now));
         self.lets_others = true;

@@ -100,8 +100,9 @@ impl Stack {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if no name server
-    /// answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve names.
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
+    /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
+    /// names.
     pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         if let Ok(literal) = host.parse() {
             return Ok(vec![literal]);
@@ -114,10 +115,9 @@ impl Stack {
     /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
     ///
     /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard address or a
-    /// specific one,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
+    /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
+    /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
     pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
         self.listener().addr(addr).bind()
     }
@@ -354,8 +354,8 @@ impl Stack {
     /// Existing connections follow.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where the stack has an
-    /// IPv6 address (RFC 8200 §5).
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where
+    /// the stack has an IPv6 address (RFC 8200 §5).
     pub fn set_mtu(&self, mtu: Option<usize>) -> io::Result<()> {
         self.shared.each(|state, now| state.set_mtu_max(now, mtu))
     }

@@ -1,4 +1,5 @@
-//! The locks and counters of this crate: the standard library's, and shuttle's where its scheduler runs the models.
+//! The locks and counters of this crate: the standard library's, and shuttle's where its scheduler runs the
+//! models.
 
 #[cfg(not(all(test, ackclock_shuttle)))]
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -46,9 +46,9 @@ impl fmt::Display for Warning {
         match self {
             Self::Checksums { dropped, delivered } => write!(
                 f,
-                "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the sender's interface leaves \
-                 checksums unfinished and the device does not say so (sudo ethtool -K NAME tx off on the sender's side), or the \
-                 network damages packets"
+                "{dropped} TCP segments were dropped for wrong checksums, and {delivered} taken: the \
+                 sender's interface leaves checksums unfinished and the device does not say so (sudo ethtool \
+                 -K NAME tx off on the sender's side), or the network damages packets"
             ),
             Self::Recording { bytes, why } => write!(f, "the recording ends after {bytes} bytes: {why}"),
         }

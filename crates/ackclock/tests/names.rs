@@ -1,5 +1,5 @@
-//! Goal: names are resolved through the stack itself, and the families of what they stand for race as RFC 8305 says.
-//! Everything in virtual time: the name server is a task on a stack of its own.
+//! Goal: names are resolved through the stack itself, and the families of what they stand for race as RFC
+//! 8305 says. Everything in virtual time: the name server is a task on a stack of its own.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

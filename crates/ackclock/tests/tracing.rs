@@ -1,4 +1,5 @@
-//! Goal: with the feature `tracing` each connection is a span, and what changes it or costs it data is an event within it.
+//! Goal: with the feature `tracing` each connection is a span, and what changes it or costs it data is an
+//! event within it.
 
 use std::collections::BTreeMap;
 use std::fmt;

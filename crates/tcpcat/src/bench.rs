@@ -247,7 +247,8 @@ where
     };
     let receiving = async {
         if !request.down {
-            // The other end owes its verdict only when it has everything: what it says before that is another protocol.
+            // The other end owes its verdict only when it has everything: what it says before that is another
+            // protocol.
             let first = reader.read_u8().await.map_err(Broken::Read)?;
             refuse_iperf3(first)?;
             return Err(Broken::Read(io::Error::other("the server answered before it had the data")));
@@ -297,7 +298,8 @@ where
 
 /// Names a server that asks for iperf3's parameters, as iperf3's does when it has a cookie.
 fn refuse_iperf3(first: u8) -> Result<(), Broken> {
-    /// PARAM_EXCHANGE of iperf3's control connection. A frame of a measurement is never so long that it begins with it.
+    /// PARAM_EXCHANGE of iperf3's control connection. A frame of a measurement is never so long that it
+    /// begins with it.
     const PARAM_EXCHANGE: u8 = 9;
     if first == PARAM_EXCHANGE {
         let what = "the server is iperf3's: it answered the request as if that were iperf3's cookie";

@@ -107,7 +107,8 @@ pub(crate) fn capability(kind: &str) -> Finding {
         what,
         detail,
         format!(
-            "sudo ip tuntap add dev {kind}0 mode {kind} user $USER, or sudo setcap cap_net_admin+ep $(command -v tcpcat)"
+            "sudo ip tuntap add dev {kind}0 mode {kind} user $USER, or sudo setcap cap_net_admin+ep \
+             $(command -v tcpcat)"
         ),
     )
 }

@@ -145,8 +145,10 @@ impl Failure {
                 .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
             ErrorKind::TimedOut => failure(Exit::Unreachable)
                 .remedy(format!("check the path: {} --addr ADDR/PREFIX", device.diagnosis)),
-            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable)
-                .remedy("let the kernel forward (sudo sysctl -w net.ipv4.ip_forward=1), and check its route (ip route get ADDR)"),
+            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable).remedy(
+                "let the kernel forward (sudo sysctl -w net.ipv4.ip_forward=1), and check its route \
+                    (ip route get ADDR)",
+            ),
             ErrorKind::NetworkDown => failure(Exit::Device).remedy(&device.diagnosis),
             ErrorKind::AddrNotAvailable => failure(Exit::Usage)
                 .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),

@@ -108,7 +108,8 @@ impl Host {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {
                 say!(
-                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, {} marked, {} reordered, {} duplicated",
+                    "tcpcat: impairment of packets {direction}: {} of {} lost, {} dropped by a full queue, \
+                     {} marked, {} reordered, {} duplicated",
                     counts.lost,
                     counts.offered,
                     counts.queue_full,

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM. A conversation ends in order at the first and at once at the second; a file is not whole at the
-//! first, so there the first ends it.
+//! Ctrl-C and SIGTERM. A conversation ends in order at the first and at once at the second; a file is not
+//! whole at the first, so there the first ends it.
 
 use std::io;
 

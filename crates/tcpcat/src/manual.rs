@@ -1,4 +1,5 @@
-//! `tcpcat man` and `tcpcat completions`: the manual pages and the shells' completions, made from the command line itself.
+//! `tcpcat man` and `tcpcat completions`: the manual pages and the shells' completions, made from the command
+//! line itself.
 
 use std::fs;
 use std::io::{self, Write};

@@ -324,10 +324,13 @@ fn refuse_this_host(common: &Common, target: &Target) -> Result<(), Failure> {
         return Ok(());
     }
     if is_loopback(host) {
-        return Err(Failure::usage(format!("{host} is this machine's loopback, which only its kernel reaches"))
-            .remedy(
-                "use --kernel to reach a server of this machine there, or dial the kernel's address on the device",
-            ));
+        return Err(Failure::usage(format!(
+            "{host} is this machine's loopback, which only its kernel reaches"
+        ))
+        .remedy(
+            "use --kernel to reach a server of this machine there, or dial the kernel's address on the \
+                 device",
+        ));
     }
     match host.parse() {
         Ok(addr) if common.device.addr.iter().any(|own| own.addr() == addr) => Err(own_address(addr)),
@@ -378,7 +381,8 @@ async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Re
     found.first().copied().ok_or_else(|| Failure::usage(format!("{host} has no {family}")))
 }
 
-/// All addresses of a name. The kernel needs the scope of an address that is valid on one link only; a stack has one link.
+/// All addresses of a name. The kernel needs the scope of an address that is valid on one link only; a stack
+/// has one link.
 async fn lookup(host: &str, port: u16, link: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     match (scoped(host), link) {
         (Some((addr, scope)), Some(link)) if scope == link => return Ok(vec![(addr, port).into()]),

@@ -1,9 +1,9 @@
 //! Sizes, rates, durations and probabilities as people write and read them.
 //!
-//! A size counts in powers of 1024 as `ls -h`, `dd` and iperf3 do (`1G` is 1,073,741,824 bytes) unless it says `B`
-//! (`1GB` is 1,000,000,000). A rate counts bits in powers of 1000, as networks do (`10M` is 10,000,000 bit/s), unless
-//! it says `B` (`10MB` or `10MB/s` is 80,000,000 bit/s). A time says its unit; only what nc and iperf3 count in seconds
-//! (`-w`, `-q`, `-t`) may leave it out.
+//! A size counts in powers of 1024 as `ls -h`, `dd` and iperf3 do (`1G` is 1,073,741,824 bytes) unless it
+//! says `B` (`1GB` is 1,000,000,000). A rate counts bits in powers of 1000, as networks do (`10M` is
+//! 10,000,000 bit/s), unless it says `B` (`10MB` or `10MB/s` is 80,000,000 bit/s). A time says its unit; only
+//! what nc and iperf3 count in seconds (`-w`, `-q`, `-t`) may leave it out.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub(crate) enum UnitError {
     Bare { text: String, or: [&'static str; 2] },
     /// What stands behind the rate of a bottleneck.
     #[error(
-        "{text:?} is not a property of a bottleneck: write RATE,queue=SIZE, for example 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets"
+        "{text:?} is not a property of a bottleneck: write RATE,queue=SIZE, for example 10Mbit/s,queue=64KiB \
+         or 10Mbit/s,queue=100packets"
     )]
     Bottleneck { text: String },
 }

@@ -87,8 +87,8 @@ fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
     let mut worst = graphs::worst(trace);
     if !args.all && worst.len() > UNASKED {
         output::say(&format!(
-            "tcplab: graphs of the {UNASKED} connections of {} that lost most time; --all makes those of all, --connection \
-             N,.. of those you name",
+            "tcplab: graphs of the {UNASKED} connections of {} that lost most time; --all makes those of \
+             all, --connection N,.. of those you name",
             worst.len()
         ));
         worst.truncate(UNASKED);

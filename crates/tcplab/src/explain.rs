@@ -17,7 +17,8 @@ pub(crate) struct Args {
     /// Only the connection with this number in the list [default: all]
     #[arg(long, value_name = "N")]
     connection: Option<usize>,
-    /// What happened to this byte of the data sent (the first is 1): when it left, which rule declared it lost, and why
+    /// What happened to this byte of the data sent (the first is 1): when it left, which rule declared it
+    /// lost, and why
     #[arg(long, value_name = "SEQ")]
     byte: Option<u32>,
     /// Print numbers as JSON instead of sentences
@@ -62,8 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     match args.byte {
         Some(seq) if !found => Err(Failure::usage(format!(
-            "no segment with byte {seq} was sent; the first byte of a connection is 1, and the last can be found with \
-             `tcplab convert --to csv`"
+            "no segment with byte {seq} was sent; the first byte of a connection is 1, and the last can be \
+             found with `tcplab convert --to csv`"
         ))
         .into()),
         _ => Ok(Exit::Done),

@@ -17,7 +17,8 @@ pub(crate) struct Args {
     /// All built-in controllers
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Folder for a page of each, as Markdown and HTML, and with --all a README.md that links to them; created if missing
+    /// Folder for a page of each, as Markdown and HTML, and with --all a README.md that links to them;
+    /// created if missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

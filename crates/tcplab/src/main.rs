@@ -28,8 +28,8 @@ use crate::exit::{Exit, Failure};
 
 /// Experiments with TCP in virtual time, and assessments of traces and captures.
 ///
-/// Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed or a value outside its band, 2 usage,
-/// 6 local file.
+/// Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed or a value outside its band,
+/// 2 usage, 6 local file.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Args {
@@ -49,18 +49,18 @@ enum Command {
     Kit(kit_command::Args),
     /// Explain where the time of traced connections went, and why a byte was sent again
     ///
-    /// For each connection: what it waited for, with timeouts and tail probes apart; which rules declared losses, what delayed
-    /// the repair, and which verdicts the peer refuted; round-trip samples far from the others and what they set; how many
-    /// segments an acknowledgement covers; and, for Reno, NewReno and CUBIC, the rate that loss and round trip allow in theory
-    /// beside the rate reached.
+    /// For each connection: what it waited for, with timeouts and tail probes apart; which rules declared
+    /// losses, what delayed the repair, and which verdicts the peer refuted; round-trip samples far from the
+    /// others and what they set; how many segments an acknowledgement covers; and, for Reno, NewReno and
+    /// CUBIC, the rate that loss and round trip allow in theory beside the rate reached.
     Explain(explain::Args),
     /// Turn a trace into graphs (a page, SVG), a packet capture, CSV or JSON lines
     Convert(convert::Args),
     /// Make the calls of a recorded stack again, and say where the outcome differs
     ///
-    /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same packets, results
-    /// and traces. What differs is reported with the time, the connection and both packets. With another profile, what arrives
-    /// after the first difference is still what was recorded.
+    /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same
+    /// packets, results and traces. What differs is reported with the time, the connection and both packets.
+    /// With another profile, what arrives after the first difference is still what was recorded.
     Replay(replay::Args),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::Args),

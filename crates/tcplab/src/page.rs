@@ -136,8 +136,8 @@ mod tests {
     fn a_page_is_shown_as_markdown() {
         assert_eq!(
             page().markdown(),
-            "# a < b\n\n## Values\n\nMade by `tcplab`, **once**; see [this](x.md).\n\n| name | n |\n|---|---|\n\
-             | a\\|b | < 5 |\n"
+            "# a < b\n\n## Values\n\nMade by `tcplab`, **once**; see [this](x.md).\n\n| name | n \
+             |\n|---|---|\n| a\\|b | < 5 |\n"
         );
     }
 

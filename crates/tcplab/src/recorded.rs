@@ -15,7 +15,8 @@ use crate::output;
 /// The captures, and the form of the results.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Inputs {
-    /// Captures, pcap or pcapng; two that show both ends of a connection, or two interfaces of one that do, are paired
+    /// Captures, pcap or pcapng; two that show both ends of a connection, or two interfaces of one that do,
+    /// are paired
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The end of the transfers at which the captures were taken
@@ -114,9 +115,9 @@ impl Connection {
         let Self { from, to, bytes, mss, retransmissions, unavoidable_timeouts, avoidable_timeouts, .. } =
             self;
         format!(
-            "{from} -> {to}: {bytes} bytes in segments of {mss}, smallest round trip {rtt}, {retransmissions} sent \
-             again, {unavoidable_timeouts} timeouts, {avoidable_timeouts} avoidable ones, {} tail loss probes; seen at \
-             {ends}",
+            "{from} -> {to}: {bytes} bytes in segments of {mss}, smallest round trip {rtt}, \
+             {retransmissions} sent again, {unavoidable_timeouts} timeouts, {avoidable_timeouts} avoidable \
+             ones, {} tail loss probes; seen at {ends}",
             self.tail_loss_probes
         )
     }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
-/// Adds to an error of `words`: the usage of the subcommand where clap leaves it out, all subcommands for one that
-/// does not exist, and where an unknown option belongs.
+/// Adds to an error of `words`: the usage of the subcommand where clap leaves it out, all subcommands for one
+/// that does not exist, and where an unknown option belongs.
 pub(crate) fn with_help(mut error: Error, mut program: Command, words: &[OsString]) -> Error {
     if !error.use_stderr() {
         return error;

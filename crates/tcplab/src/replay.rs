@@ -194,7 +194,8 @@ fn report(
         None => text += "every packet and every result is the recorded one\n",
         Some(first) => {
             text += &format!("departs from the recording {departures} times, first at {first}\n");
-            text += "what arrives after that is still what was recorded: the peers answered the recorded packets\n";
+            text += "what arrives after that is still what was recorded: the peers answered the recorded \
+                packets\n";
         }
     }
     text += &format!("trace hash {hash:016x}\n");
@@ -260,8 +261,8 @@ impl Packets {
     }
 }
 
-/// A hash of all records of all connections, in the order of the connections' numbers: the same for two traces
-/// that say the same, however their records were delivered.
+/// A hash of all records of all connections, in the order of the connections' numbers: the same for two
+/// traces that say the same, however their records were delivered.
 fn trace_hash(trace: &Trace) -> anyhow::Result<u64> {
     let mut ordered = Trace { origin: Origin::default(), ..trace.clone() };
     ordered.sources.retain(|source| source.source.is_connection());

@@ -18,8 +18,8 @@ pub(crate) struct Args {
     /// Estimators by name, separated by commas; `tcpcat profiles` lists them [default: all]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     preset: Vec<String>,
-    /// Do not count a bad timeout if an acknowledgement follows it within this many quarters of the smallest round trip
-    /// (Allman and Paxson, section 2.8: 2 or 3)
+    /// Do not count a bad timeout if an acknowledgement follows it within this many quarters of the smallest
+    /// round trip (Allman and Paxson, section 2.8: 2 or 3)
     #[arg(long, value_name = "QUARTERS", value_parser = clap::value_parser!(u8).range(1..=4))]
     undo: Option<u8>,
 }

@@ -1,4 +1,5 @@
-//! `tcplab ssthresh`: how estimates of the bandwidth at the start of a connection would have done on captured ones.
+//! `tcplab ssthresh`: how estimates of the bandwidth at the start of a connection would have done on captured
+//! ones.
 
 use ackclock_control::bandwidth::SenderEstimatorKind;
 use serde::Serialize;
@@ -12,7 +13,8 @@ use crate::recorded::{self, Inputs, Remarks};
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// A further estimator at the sender, beside the paper's: `csa:5,0.2`, `tssf:5` or `packet-pair`; may be repeated
+    /// A further estimator at the sender, beside the paper's: `csa:5,0.2`, `tssf:5` or `packet-pair`; may be
+    /// repeated
     #[arg(long, value_name = "WORDS")]
     estimator: Vec<String>,
     /// Number of samples that the receiver takes (K)

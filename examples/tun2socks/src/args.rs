@@ -11,10 +11,11 @@ use clap::Parser;
 use crate::socks5::{Credentials, Proxy};
 use crate::udp;
 
-/// Sends everything that is routed into a TUN device through a SOCKS5 proxy: TCP and UDP, to any address. A client is
-/// answered as its destination answers the proxy: accepted, refused or unreachable.
+/// Sends everything that is routed into a TUN device through a SOCKS5 proxy: TCP and UDP, to any address. A
+/// client is answered as its destination answers the proxy: accepted, refused or unreachable.
 ///
-/// Takes CAP_NET_ADMIN. The device is gone when this ends: at SIGINT, SIGTERM, or if someone takes the device away.
+/// Takes CAP_NET_ADMIN. The device is gone when this ends: at SIGINT, SIGTERM, or if someone takes the device
+/// away.
 #[derive(Debug, Parser)]
 #[command(name = "tun2socks", after_help = EXAMPLES)]
 pub(crate) struct Args {

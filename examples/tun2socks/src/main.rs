@@ -44,7 +44,11 @@ impl Shared {
         if looped {
             let addr = self.proxy.addr;
             self.warned.call_once(|| {
-                eprintln!("the route to the proxy {addr} leads into the device; fix that with `ip route add {} via GATEWAY`", addr.ip());
+                eprintln!(
+                    "the route to the proxy {addr} leads into the device; fix that with `ip route add \
+                    {} via GATEWAY`",
+                    addr.ip()
+                );
             });
         }
         looped

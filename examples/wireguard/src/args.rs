@@ -11,11 +11,11 @@ use ackclock_wireguard::{Config, MTU};
 use anyhow::{Context, ensure};
 use clap::{ArgGroup, Parser};
 
-/// Reaches hosts behind a WireGuard peer over TCP, without a TUN device, privileges or a route of the kernel's: forwards
-/// local ports to them, or joins one connection with stdin and stdout.
+/// Reaches hosts behind a WireGuard peer over TCP, without a TUN device, privileges or a route of the
+/// kernel's: forwards local ports to them, or joins one connection with stdin and stdout.
 ///
-/// SIGHUP has it send from another UDP port, as after a change of the network; SIGINT and SIGTERM end it, and it says what
-/// went by.
+/// SIGHUP has it send from another UDP port, as after a change of the network; SIGINT and SIGTERM end it, and
+/// it says what went by.
 #[derive(Debug, Parser)]
 #[command(name = "wireguard", after_help = EXAMPLES, group(ArgGroup::new("what").required(true).multiple(false)))]
 pub(crate) struct Args {
@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// The UDP port to send from; another one is taken if the network changes (default: any)
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub(crate) listen_port: u16,
-    /// Accept connections at LOCAL, an address and port of this host, and carry them to REMOTE; can be repeated
+    /// Accept connections at LOCAL, an address and port of this host, and carry them to REMOTE; can be
+    /// repeated
     #[arg(long, value_name = "LOCAL=REMOTE", group = "what")]
     pub(crate) forward: Vec<Forward>,
     /// Connect to REMOTE, and join the connection with stdin and stdout

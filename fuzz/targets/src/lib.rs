@@ -1,8 +1,8 @@
 //! Entry points for fuzzers: each takes any bytes, and panics when something that must hold does not.
 //!
-//! libFuzzer calls them (`fuzz/libfuzzer`), and so do plain tests that replay the corpus and draw seeded inputs
-//! (`tests/replay.rs`), and the program `fuzz` of this package, which runs a target for a time or a number of inputs and
-//! needs no nightly compiler. `scripts/fuzz.py` starts either.
+//! libFuzzer calls them (`fuzz/libfuzzer`), and so do plain tests that replay the corpus and draw seeded
+//! inputs (`tests/replay.rs`), and the program `fuzz` of this package, which runs a target for a time or a
+//! number of inputs and needs no nightly compiler. `scripts/fuzz.py` starts either.
 //!
 //! | target | what the bytes are | what must hold |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //! | `transfer` | one side of tcpcat's protocol | what is read is what was framed; nothing is taken for whole that is cut short |
 //! | `capture` | a packet capture | what `tcplab` makes of captures comes to an end |
 //!
-//! The inputs of `connection`, `endpoint`, `short_way`, `print` and `link` are structure-aware: any bytes are a valid input. The
-//! others begin at a corpus and change it.
+//! The inputs of `connection`, `endpoint`, `short_way`, `print` and `link` are structure-aware: any bytes are
+//! a valid input. The others begin at a corpus and change it.
 
 #![forbid(unsafe_code)]
 // The modules taken in from programs have tests that need the rest of those; they run there.
@@ -30,7 +30,8 @@ pub mod mutate;
 mod wire;
 mod world;
 
-// The readers of captures and of tcpcat's protocol are parts of programs, which have no library to hand them out.
+// The readers of captures and of tcpcat's protocol are parts of programs, which have no library to hand them
+// out.
 #[path = "../../../crates/tcplab/src/assess/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
 mod assess;

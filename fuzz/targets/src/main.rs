@@ -1,6 +1,7 @@
 //! `fuzz`: runs a target without a fuzzer, for a time or a number of inputs, and says how fast that was.
 //!
-//! An input that fails is made shorter and written to the folder that is named; the command that repeats it is printed.
+//! An input that fails is made shorter and written to the folder that is named; the command that repeats it
+//! is printed.
 
 #![forbid(unsafe_code)]
 
@@ -87,7 +88,8 @@ fn run(args: &Args, target: &Target) -> anyhow::Result<bool> {
     }
     let elapsed = began.elapsed().as_secs_f64();
     println!(
-        "{}: {inputs} inputs, {units} {} in {elapsed:.1} s: {:.0} inputs/s, {:.0} {}/s; the slowest took {:.1} ms (seed {})",
+        "{}: {inputs} inputs, {units} {} in {elapsed:.1} s: {:.0} inputs/s, {:.0} {}/s; the slowest took \
+         {:.1} ms (seed {})",
         target.name,
         target.unit,
         inputs as f64 / elapsed,

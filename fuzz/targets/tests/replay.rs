@@ -1,7 +1,7 @@
 //! The corpus is survived, within a bound for each input, and so are seeded random inputs.
 //!
-//! `FUZZ_SECONDS=n` draws inputs for each target for n seconds instead of a few hundred; `scripts/fuzz.py` runs longer, and
-//! makes what it finds shorter.
+//! `FUZZ_SECONDS=n` draws inputs for each target for n seconds instead of a few hundred; `scripts/fuzz.py`
+//! runs longer, and makes what it finds shorter.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use ackclock_fuzz::{TARGETS, Target, find, mutate};
 
-/// What an input may take of the processor, in the build of `cargo test`, which is optimised and has debug assertions.
+/// What an input may take of the processor, in the build of `cargo test`, which is optimised and has debug
+/// assertions.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Inputs drawn for each target.
 const INPUTS: u64 = 300;

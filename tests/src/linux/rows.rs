@@ -104,7 +104,8 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "FIN-WAIT-1 and FIN-WAIT-2 after the program has closed its stream",
-        linux: "a short record: SYNs, data and FINs out of order are answered by a reset, whatever they acknowledge, resets out of the window by an acknowledgement",
+        linux: "a short record: SYNs, data and FINs out of order are answered by a reset, whatever they \
+            acknowledge, resets out of the window by an acknowledgement",
         here: "as before: challenges (RFC 5961), no answer to resets; new data is answered by a reset",
         why: "RFC 9293 §3.10.7.4, RFC 5961 §3 to §5",
         explains: |seen| {
@@ -117,7 +118,8 @@ pub const ROWS: [Row; 34] = [
         what: "an acknowledgement of the SYN's own number or of something before it",
         linux: "no answer, within a window of SND.UNA",
         here: "challenged",
-        why: "RFC 5961 §5 bounds what is taken by what the peer can have acknowledged, and a peer cannot have acknowledged that",
+        why: "RFC 5961 §5 bounds what is taken by what the peer can have acknowledged, and a peer cannot \
+            have acknowledged that",
         explains: |seen| seen.had_at(|sent, (_, ack), _| sent.has(ACK) && ack as i32 <= 0),
     },
     Row {
@@ -139,10 +141,12 @@ pub const ROWS: [Row; 34] = [
         explains: |seen| matches!(seen.call(), Some(Call::Close)) && seen.here().reset.is_some(),
     },
     Row {
-        what: "a duplicate that lies before the first byte or far outside the window, has an old timestamp, or acknowledges what was not sent",
+        what: "a duplicate that lies before the first byte or far outside the window, has an old timestamp, \
+            or acknowledges what was not sent",
         linux: "reported (D-SACK)",
         here: "not reported",
-        why: "RFC 2883 §4 reports what was received; such a segment is not taken (RFC 5961 §5.2, RFC 7323 §5.3)",
+        why: "RFC 2883 §4 reports what was received; such a segment is not taken (RFC 5961 §5.2, RFC 7323 \
+            §5.3)",
         explains: |seen| {
             let old = seen.sent().is_some_and(|sent| matches!(sent.timestamps, Stamp::Behind(_)));
             let unsent = seen.ack() <= 0 || seen.ack() > seen.here().sent as i32;
@@ -259,7 +263,8 @@ pub const ROWS: [Row; 34] = [
         },
     },
     Row {
-        what: "a segment out of the window, for a handshake that is not complete, that acknowledges what was not sent",
+        what: "a segment out of the window, for a handshake that is not complete, that acknowledges what was \
+            not sent",
         linux: "a reset",
         here: "an acknowledgement",
         why: "RFC 9293 §3.10.7.4: the sequence number is looked at first",
@@ -343,7 +348,9 @@ pub const ROWS: [Row; 34] = [
     },
     Row {
         what: "a small window",
-        linux: "a smaller window counts only from a segment with a newer SEG.SEQ or SEG.ACK, unless it is 0; an older SEG.SEQ with a newer SEG.ACK counts, too; less than a segment waits for the probe's timer",
+        linux: "a smaller window counts only from a segment with a newer SEG.SEQ or SEG.ACK, unless it is 0; \
+            an older SEG.SEQ with a newer SEG.ACK counts, too; less than a segment waits for the probe's \
+            timer",
         here: "SND.WL1 and SND.WL2 decide; less than a segment waits for the override timeout",
         why: "RFC 9293 §3.10.7.4, fifth; §3.8.6.2.1 (4)",
         explains: |seen| seen.fields().contains(&"sent") && seen.had(|sent| sent.window < 8_000),

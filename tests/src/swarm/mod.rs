@@ -162,7 +162,8 @@ impl fmt::Display for Total {
         let [lost, dropped, copied, held, damaged, cut] = self.links;
         writeln!(
             f,
-            "{} seeds: {} transfers over {} connections, {:.3} GiB compared, {} packets, {:.1} simulated hours",
+            "{} seeds: {} transfers over {} connections, {:.3} GiB compared, {} packets, {:.1} simulated \
+             hours",
             self.seeds,
             done.transfers,
             done.connections,
@@ -172,8 +173,8 @@ impl fmt::Display for Total {
         )?;
         writeln!(
             f,
-            "packets lost {lost}, dropped by queues {dropped}, copied {copied}, held back {held}, damaged {damaged}, cut \
-             short {cut}; segments of before a reboot {}",
+            "packets lost {lost}, dropped by queues {dropped}, copied {copied}, held back {held}, damaged \
+             {damaged}, cut short {cut}; segments of before a reboot {}",
             done.old_segments
         )?;
         writeln!(f, "at most {:.0} % of a transfer's time were used; faults:", 100.0 * done.of_bound)?;

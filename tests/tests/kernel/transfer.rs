@@ -1,4 +1,5 @@
-//! 1 GiB each way between the stack and the kernel, under a hash: IPv4 and IPv6, packet by packet and with offload.
+//! 1 GiB each way between the stack and the kernel, under a hash: IPv4 and IPv6, packet by packet and with
+//! offload.
 //!
 //! `ACKCLOCK_TRANSFER_MIB` sets another length.
 
@@ -50,7 +51,8 @@ fn both_ways_at_once_on_one_connection() {
     });
 }
 
-/// One transfer to the kernel on a connection that the stack opens, one from the kernel on one that the kernel opens.
+/// One transfer to the kernel on a connection that the stack opens, one from the kernel on one that the
+/// kernel opens.
 async fn each_way(family: Family, mode: OffloadMode) {
     let stack = stack(mode);
     let bytes = transfer_bytes();

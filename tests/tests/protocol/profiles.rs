@@ -99,8 +99,8 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
     let report = Pair::new(scenario).run();
     let [sender, receiver] = ends.map(|end| end.name);
     println!(
-        "{sender:>15} to {receiver:15} {:2} % loss, {:>4} Mbit/s: {:7.2} s, modelled {:7.2} s; {} segments sent again, \
-         {} timeouts",
+        "{sender:>15} to {receiver:15} {:2} % loss, {:>4} Mbit/s: {:7.2} s, modelled {:7.2} s; {} segments \
+         sent again, {} timeouts",
         loss / 10_000,
         path.rate_bps.map_or("∞".to_owned(), |rate| (rate / 1_000_000).to_string()),
         report.finished.as_secs_f64(),

@@ -65,8 +65,8 @@ fn run_seeds(offload: bool) -> Report {
         }
     }
     println!(
-        "{} bytes in {seeds} seeds, {:?} simulated, {wrapped} wrapped, {} merged; lost, queue, too big, duplicated, \
-         reordered, corrupted, truncated: {faults:?}",
+        "{} bytes in {seeds} seeds, {:?} simulated, {wrapped} wrapped, {} merged; lost, queue, too big, \
+         duplicated, reordered, corrupted, truncated: {faults:?}",
         total.bytes, total.time, total.merged
     );
     assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());

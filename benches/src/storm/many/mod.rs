@@ -200,8 +200,8 @@ impl Process {
     fn start(program: &Path, share: &Clients) -> anyhow::Result<Self> {
         let Clients { connections, busy, rate, secs, at_once, first_source } = share;
         let options = format!(
-            "clients --connections {connections} --busy {busy} --rate {rate} --secs {secs} --at-once {at_once} \
-             --first-source {first_source}"
+            "clients --connections {connections} --busy {busy} --rate {rate} --secs {secs} --at-once \
+             {at_once} --first-source {first_source}"
         );
         let mut child = Command::new(program)
             .args(options.split_whitespace())

@@ -89,7 +89,8 @@ pub struct Timeouts {
     pub bad: u32,
     /// Bad timeouts that the heuristic of §2.8 takes back. They are not in `bad`.
     pub undone: u32,
-    /// ψ: the mean of the good timeouts in units of the latest round trip; `None` if none came after a round trip.
+    /// ψ: the mean of the good timeouts in units of the latest round trip; `None` if none came after a round
+    /// trip.
     pub cost: Option<f64>,
 }
 

@@ -150,7 +150,8 @@ impl Bfa {
     /// The variants of §6.
     pub const ABOUT_VARIANT: About = About {
         keeps_in_queue: "less than what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its numbers chosen here",
+        deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its \
+            numbers chosen here",
         ..Self::ABOUT
     };
     /// The algorithm as the paper measures it: α_srv = 1/2, thresholds of 10 ms.

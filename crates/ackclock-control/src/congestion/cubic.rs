@@ -42,7 +42,8 @@ impl Cubic {
         source: "Xu, Ha, Rhee, Goel and Eggert, CUBIC for Fast and Long-Distance Networks, RFC 9438",
         signal: Signal::Loss,
         keeps_in_queue: "up to the whole buffer, 0.7 of the window after a loss",
-        deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement; HyStart++ judges eight samples in a row, and a spike's end by rounds",
+        deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement; \
+            HyStart++ judges eight samples in a row, and a spike's end by rounds",
         exceptions: &[Exception {
             check: "halves on loss",
             why: "it keeps seven tenths, and grows more slowly where Reno would be ahead (RFC 9438 §4.6)",

@@ -161,7 +161,8 @@ mod tests {
         let error = Settings::defaults(PARAMETERS).changed("n=12").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`n=12` is not possible: it takes n (1 to 9), delay (-20ms to 20ms), gain (0 or 1/4 or 1/2 or 3/4)"
+            "`n=12` is not possible: it takes n (1 to 9), delay (-20ms to 20ms), gain (0 or 1/4 or 1/2 or \
+             3/4)"
         );
         let error = Settings::defaults(&[]).changed("n=1").unwrap_err().to_string();
         assert_eq!(error, "`n=1` is not possible: it takes no parameters");

@@ -148,7 +148,9 @@ impl Vegas {
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made at its start; leaves slow start without what is queued; halves on loss, as Reno",
+        deviations: "BaseRTT is that of data unless base=any; compares the smallest round trip and what is \
+            in transit at its end, as acknowledgements may be delayed; a round trip's linear change is made \
+            at its start; leaves slow start without what is queued; halves on loss, as Reno",
         exceptions: &[],
     };
     /// The variant with thresholds of 2 and 4.

@@ -154,10 +154,11 @@ impl Ecn {
     }
 }
 
-const UNDO_VALID: &str = "for undo, choose off, all, or any of timestamps, dsack, frto, min-rtt:N (N of 1 to 4 quarters of the smallest round \
-     trip), separated by commas";
-const ACKS_VALID: &str = "for acknowledgements, choose every-second, every-second:DELAY, every-second-tick:TIME, window-share, or \
-    window-share:PERCENT,DELAY, as window-share:35,200ms; delay and time are at most 500ms, the share 1 to 100 %";
+const UNDO_VALID: &str = "for undo, choose off, all, or any of timestamps, dsack, frto, min-rtt:N (N of 1 to \
+     4 quarters of the smallest round trip), separated by commas";
+const ACKS_VALID: &str = "for acknowledgements, choose every-second, every-second:DELAY, \
+    every-second-tick:TIME, window-share, or window-share:PERCENT,DELAY, as window-share:35,200ms; delay and \
+    time are at most 500ms, the share 1 to 100 %";
 const ECN_VALID: &str = "for ECN, choose off, classic (RFC 3168) or accurate (RFC 9768)";
 
 // RFC 9293 MUST-40: an acknowledgement is delayed by less than 0.5 seconds.

@@ -16,7 +16,8 @@ pub enum InvalidRto {
     Unknown(#[from] UnknownPreset),
     /// Not a parameter, or not a value that it takes.
     #[error(
-        "`{word}` is not a parameter of a timeout estimator; after the preset's name there may be {PARAMETERS}"
+        "`{word}` is not a parameter of a timeout estimator; after the preset's name there may be \
+         {PARAMETERS}"
     )]
     Parameter {
         /// The word.

@@ -294,8 +294,8 @@ mod tests {
 
     #[test]
     fn when_all_ranges_are_in_use_only_segments_that_touch_one_are_taken() {
-        // Old and new in order, an end continued, a beginning preceded, bytes held, a new range before and one
-        // after all others.
+        // Old and new in order, an end continued, a beginning preceded, bytes held, a new range before and
+        // one after all others.
         for (start, data, taken) in [
             (1, &b"bc"[..], true),
             (12, b"x", true),

@@ -47,8 +47,8 @@ pub(crate) struct Sender {
     base: Position,
 }
 
-/// What the application waits for in the send buffer. One byte, so that an acknowledgement asks once whether there is anything, for
-/// the row "acknowledgement received" of the counted instructions.
+/// What the application waits for in the send buffer. One byte, so that an acknowledgement asks once whether
+/// there is anything, for the row "acknowledgement received" of the counted instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Awaited(u8);
 

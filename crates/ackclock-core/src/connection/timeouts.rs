@@ -47,8 +47,8 @@ impl Connection {
         self.check_invariants();
     }
 
-    /// Nothing drove the stack until `now`, by a clock that has left that out. What the peer answered meanwhile may be lost,
-    /// so it is asked once more before it is given up.
+    /// Nothing drove the stack until `now`, by a clock that has left that out. What the peer answered
+    /// meanwhile may be lost, so it is asked once more before it is given up.
     pub(crate) fn on_pause(&mut self, now: Instant) {
         self.flight.on_pause(now, self.give_up_after());
         if let Some(keepalive) = self.tcp.keepalive {

@@ -25,7 +25,8 @@ impl Connection {
         self.tcp.trace
     }
 
-    /// What keeps the connection from sending more than it has sent: what a trace tells each time when nothing more leaves.
+    /// What keeps the connection from sending more than it has sent: what a trace tells each time when
+    /// nothing more leaves.
     #[must_use]
     pub fn limited_by(&self) -> Limit {
         self.limit()
@@ -62,7 +63,8 @@ impl Connection {
         self.trace.miss(reader, records);
     }
 
-    /// The names of the controller's numbers, and how many records are missing before those that are kept; `None` where none are.
+    /// The names of the controller's numbers, and how many records are missing before those that are kept;
+    /// `None` where none are.
     pub(crate) fn trace_kept(&self) -> Option<(Vec<&'static str>, u64)> {
         self.trace.kept()
     }

@@ -160,7 +160,8 @@ counters! {
 
     /// The counters that few endpoints need.
     RareCounters {
-        /// Connections reset because the memory budget was spent, and they held some of it for long without progress.
+        /// Connections reset because the memory budget was spent, and they held some of it for long without
+        /// progress.
         memory_resets,
         /// SYNs with a good Fast Open cookie that made a connection.
         fast_open_accepted,

@@ -161,8 +161,8 @@ pub struct ListenerId {
 /// A driver hands in packets and the time, then takes out packets, events and the next deadline until none
 /// are left. It should empty [`poll_transmit`](Self::poll_transmit) before the rest. Times must not run
 /// backwards; an earlier time counts as the latest seen. If a driver calls a second or more after a deadline,
-/// time stood still since that deadline: a process that was stopped for an hour has not waited an hour for its
-/// peers.
+/// time stood still since that deadline: a process that was stopped for an hour has not waited an hour for
+/// its peers.
 ///
 /// Fields are in order of use: what each segment needs lies together, and the rest behind it.
 #[repr(C)]

@@ -91,8 +91,8 @@ impl Endpoint {
         Some(batch)
     }
 
-    /// What a connection's trace has written down and not given out, as a copy: it stays there. `None`: it has no trace, or none
-    /// that keeps records.
+    /// What a connection's trace has written down and not given out, as a copy: it stays there. `None`: it
+    /// has no trace, or none that keeps records.
     #[must_use]
     pub fn recorded(&self, id: ConnectionId) -> Option<Batch> {
         let live = self.connections.get(id.index, id.generation)?;

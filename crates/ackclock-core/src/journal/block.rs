@@ -1,5 +1,5 @@
-//! Blocks: what a file is written and read in. A block that is not whole, or whose checksum is wrong, ends the
-//! file.
+//! Blocks: what a file is written and read in. A block that is not whole, or whose checksum is wrong, ends
+//! the file.
 
 use std::hash::Hasher;
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! The calls that change an endpoint or one of its connections, as values: what is recorded, and what a replay
-//! makes again.
+//! The calls that change an endpoint or one of its connections, as values: what is recorded, and what a
+//! replay makes again.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

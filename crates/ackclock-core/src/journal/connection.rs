@@ -15,8 +15,8 @@ use crate::rtt::RtoConfig;
 use crate::trace::TraceConfig;
 use crate::{Connection, ConnectionError, IcmpError, Instant, Keepalive, OptionError, ReadError, WriteError};
 
-/// A connection of a [`RecordedEndpoint`](super::RecordedEndpoint). What only looks at the connection is called
-/// on it directly.
+/// A connection of a [`RecordedEndpoint`](super::RecordedEndpoint). What only looks at the connection is
+/// called on it directly.
 #[derive(Debug)]
 pub struct RecordedConnection<'a> {
     connection: &'a mut Connection,

@@ -1,13 +1,13 @@
 //! Recordings: every call of an endpoint in a file, and the same calls made again.
 //!
 //! An endpoint's packets, events and traces depend on its configuration, its secret and its calls with their
-//! times, and on nothing else (ARCHITECTURE.md, "time is an argument"). A [`RecordedEndpoint`] passes each call
-//! on and writes it to a [`Journal`]; a [`Replay`] reads them, makes them again on a new endpoint, and compares
-//! each packet that leaves and each result with what was recorded.
+//! times, and on nothing else (ARCHITECTURE.md, "time is an argument"). A [`RecordedEndpoint`] passes each
+//! call on and writes it to a [`Journal`]; a [`Replay`] reads them, makes them again on a new endpoint, and
+//! compares each packet that leaves and each result with what was recorded.
 //!
 //! What no decision depends on is not kept: the bytes that the application reads and writes, TCP's payload in
-//! packets that arrive, and payload and transport checksum of packets that leave. Their lengths are. Datagrams
-//! and packets that are not the endpoint's are kept whole, because an ICMP error may quote them.
+//! packets that arrive, and payload and transport checksum of packets that leave. Their lengths are.
+//! Datagrams and packets that are not the endpoint's are kept whole, because an ICMP error may quote them.
 //!
 #![doc = include_str!("format.md")]
 

@@ -1,4 +1,5 @@
-//! How the values of a recording are written and read: the plain ones. Numbers take as many bytes as they need.
+//! How the values of a recording are written and read: the plain ones. Numbers take as many bytes as they
+//! need.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::num::NonZeroU16;

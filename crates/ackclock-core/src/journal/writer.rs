@@ -11,8 +11,8 @@ use super::value::Value;
 use super::{JournalEnd, JournalHeader};
 use crate::Instant;
 
-/// Where the calls of an endpoint are written. It holds back at most [`BLOCK`](Self::BLOCK) bytes, or what came
-/// since [`flush`](Self::flush); a process that is killed loses that.
+/// Where the calls of an endpoint are written. It holds back at most [`BLOCK`](Self::BLOCK) bytes, or what
+/// came since [`flush`](Self::flush); a process that is killed loses that.
 ///
 /// What cannot be written ends the journal, never the endpoint.
 pub struct Journal {

@@ -234,8 +234,8 @@ impl Flight {
         let across_pause = self.leave_out_pause(seen, outcome);
         let rtt = self.rto.estimator_mut();
         if seen.reported().is_some() || across_pause {
-            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew the answer. Or
-            // part of the round trip lies in a pause.
+            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew
+            // the answer. Or part of the round trip lies in a pause.
             rtt.on_segment_retransmitted();
             return;
         }
@@ -266,8 +266,8 @@ impl Flight {
         }
     }
 
-    /// Nothing drove the stack until `now`: what is out may have been answered long ago, and nothing shows when. A peer that
-    /// is to be given up after a wait of `limit` has at least one timeout left.
+    /// Nothing drove the stack until `now`: what is out may have been answered long ago, and nothing shows
+    /// when. A peer that is to be given up after a wait of `limit` has at least one timeout left.
     pub(crate) fn on_pause(&mut self, now: Instant, limit: Duration) {
         self.rto.on_pause(now, limit);
         if self.is_outstanding() {
@@ -281,7 +281,8 @@ impl Flight {
         self.history.as_ref().and_then(|history| history.resumed).is_some_and(|resumed| at < resumed)
     }
 
-    /// What left before a pause gives no sample; whether all that the acknowledgement delivered did, or what it echoes.
+    /// What left before a pause gives no sample; whether all that the acknowledgement delivered did, or what
+    /// it echoes.
     fn leave_out_pause(&self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> bool {
         let Some(resumed) = self.history.as_ref().and_then(|history| history.resumed) else { return false };
         outcome.newest_once = outcome.newest_once.filter(|at| *at >= resumed);

@@ -71,8 +71,8 @@ impl Flight {
 }
 
 impl History {
-    /// Whether what happened has no sequel: no reduction can be taken back, no probe of the path is out, and nothing from
-    /// before a pause.
+    /// Whether what happened has no sequel: no reduction can be taken back, no probe of the path is out, and
+    /// nothing from before a pause.
     fn is_settled(&self) -> bool {
         self.undo.is_settled() && self.mtu_probe.is_none() && self.resumed.is_none()
     }

@@ -74,7 +74,8 @@ impl Rto {
         self.waiting_since = self.waiting_since.map(|_| now);
     }
 
-    /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more at least.
+    /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more
+    /// at least.
     pub(super) fn on_pause(&mut self, now: Instant, limit: Duration) {
         let latest = now + self.estimator.rto_unbacked() - limit;
         self.waiting_since = self.waiting_since.map(|since| since.max(latest.min(now)));

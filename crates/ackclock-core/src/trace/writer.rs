@@ -124,7 +124,8 @@ impl Trace {
         self.0.iter().flat_map(|traced| &traced.log.trace).flat_map(Log::iter)
     }
 
-    /// The names of the controller's numbers, and how many records are missing before those that are kept; `None` where none are.
+    /// The names of the controller's numbers, and how many records are missing before those that are kept;
+    /// `None` where none are.
     pub(crate) fn kept(&self) -> Option<(Vec<&'static str>, u64)> {
         let traced = self.0.as_ref()?;
         let log = traced.log.trace.as_ref().filter(|log| !log.is_of_changes())?;

@@ -252,8 +252,8 @@ pub enum ConfigureError {
     },
     /// The limit of open files is reached, for the process or the system.
     #[error(
-        "`{command}` cannot be asked of the kernel: {source}; raise the limit before the program starts (ulimit -n 4096, or \
-         LimitNOFILE= of its systemd unit)"
+        "`{command}` cannot be asked of the kernel: {source}; raise the limit before the program starts \
+         (ulimit -n 4096, or LimitNOFILE= of its systemd unit)"
     )]
     NoDescriptor {
         /// The command that does the same.

@@ -50,8 +50,8 @@ impl LinkHandle {
             if let AddressState::Duplicate(by) = own.state {
                 let addr = own.prefix.addr();
                 let text = format!(
-                    "{addr} is in use by the station {by} on this link; give the stack another address, or take it \
-                     from that host"
+                    "{addr} is in use by the station {by} on this link; give the stack another address, or \
+                     take it from that host"
                 );
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
             }

@@ -46,7 +46,8 @@ pub enum RawError {
     },
     /// The process may not open raw and packet sockets.
     #[error(
-        "raw and packet sockets take CAP_NET_RAW: sudo setcap cap_net_raw,cap_net_admin+ep PROGRAM, or run as root"
+        "raw and packet sockets take CAP_NET_RAW: sudo setcap cap_net_raw,cap_net_admin+ep PROGRAM, or run \
+         as root"
     )]
     Forbidden(#[source] io::Error),
     /// The kernel cannot be kept from resetting the stack's connections.

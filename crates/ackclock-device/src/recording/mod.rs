@@ -76,7 +76,8 @@ pub enum RecordingError {
         remarks: String,
     },
     /// Its packets would take too much memory.
-    #[error("{} holds more than {} MiB of packets: cut it first (editcap -c 100000 FILE PART)", path.display(), BYTES_MAX >> 20)]
+    #[error("{} holds more than {} MiB of packets: cut it first (editcap -c 100000 FILE \
+        PART)", path.display(), BYTES_MAX >> 20)]
     TooLong {
         /// The file.
         path: PathBuf,

@@ -287,8 +287,8 @@ impl Replay {
                  {played} of {all} packets were played"
             ),
             (Wait::Beyond(bytes), Some(frame)) => format!(
-                "frame {frame} of the recording reaches {bytes} bytes beyond the stack's receive window, which does not \
-                 open; read what has arrived: {played} of {all} packets were played"
+                "frame {frame} of the recording reaches {bytes} bytes beyond the stack's receive window, \
+                 which does not open; read what has arrived: {played} of {all} packets were played"
             ),
             _ => format!("the recording has ended: all {all} packets were played"),
         };

@@ -139,8 +139,8 @@ pub enum HostedError {
     Runtime(io::Error),
     /// A runtime cannot be made or dropped within another.
     #[error(
-        "a virtual network has a tokio runtime of its own: make it outside of any other, in a plain `#[test]` or `main` \
-         without `#[tokio::test]` or `#[tokio::main]`"
+        "a virtual network has a tokio runtime of its own: make it outside of any other, in a plain \
+         `#[test]` or `main` without `#[tokio::test]` or `#[tokio::main]`"
     )]
     WithinRuntime,
 }
@@ -151,9 +151,10 @@ pub enum HostedError {
 pub enum RunError {
     /// Nothing can happen any more.
     #[error(
-        "the program waits for something that will never happen: it was last woken, or one of its stacks last called or \
-         reached, at {}; no packet is under way, no timer of a stack is set, and none of tokio's did anything before the \
-         scenario's end at {}. If it is a long sleep that it waits for, give the scenario a longer `duration`",
+        "the program waits for something that will never happen: it was last woken, or one of its stacks \
+         last called or reached, at {}; no packet is under way, no timer of a stack is set, and none of \
+         tokio's did anything before the scenario's end at {}. If it is a long sleep that it waits for, give \
+         the scenario a longer `duration`",
         seconds(*since), seconds(*end)
     )]
     Stalled {
@@ -164,8 +165,8 @@ pub enum RunError {
     },
     /// The scenario has ended.
     #[error(
-        "the program had not finished when the scenario ended at {}: give it a longer `duration`, unless the program \
-         waits for ever; it was last woken, or one of its stacks last called or reached, at {}",
+        "the program had not finished when the scenario ended at {}: give it a longer `duration`, unless the \
+         program waits for ever; it was last woken, or one of its stacks last called or reached, at {}",
         seconds(*end), seconds(*since)
     )]
     OutOfTime {
@@ -176,8 +177,8 @@ pub enum RunError {
     },
     /// The program has moved tokio's clock.
     #[error(
-        "tokio's clock stands at {}, beyond an event of the network at {}: a program on a virtual network must not call \
-         `tokio::time::advance`, `pause` or `resume`",
+        "tokio's clock stands at {}, beyond an event of the network at {}: a program on a virtual network \
+         must not call `tokio::time::advance`, `pause` or `resume`",
         seconds(*clock), seconds(*event)
     )]
     ClockMoved {

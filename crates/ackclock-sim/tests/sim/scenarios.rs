@@ -226,7 +226,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "queue.red]",
         "queue.ret]",
-        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`; the nearest is `red`",
+        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`; the \
+         nearest is `red`",
     ),
     (
         "limit = \"60packets\"",
@@ -269,7 +270,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "profile = \"vegas-1995\"",
         "rto = \"rfc6298,min=90s\"",
-        "7: host[0].tcp.rto: found `rfc6298,min=90s`: the smallest timeout, 90s, is longer than the largest, 60s",
+        "7: host[0].tcp.rto: found `rfc6298,min=90s`: the smallest timeout, 90s, is longer than the largest, \
+         60s",
     ),
     ("profile = \"vegas-1995\"", "undo = \"rto\"", "7: host[0].tcp.undo: found `rto`: "),
     ("name = \"server\"", "name = \"client\"", "10: host[1].name: found `client`, which is taken"),

@@ -62,7 +62,8 @@ fn rule_words(rule: LossRule) -> &'static str {
             "it was older than the fine timeout when a duplicate acknowledgement came (Vegas)"
         }
         LossRule::OverdueAfterRetransmission => {
-            "it was older than the fine timeout at one of the two acknowledgements after a retransmission (Vegas)"
+            "it was older than the fine timeout at one of the two acknowledgements after a retransmission \
+             (Vegas)"
         }
         LossRule::Timeout => "the retransmission timer ran out (RFC 6298 §5)",
         LossRule::WindowReopened => "it had been sent beyond a window that was closed, and the window opened",

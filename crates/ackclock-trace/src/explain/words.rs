@@ -52,7 +52,8 @@ fn life(source: &TracedSource, account: &Account) -> String {
     };
     if source.source.is_captured() {
         return format!(
-            "{} was captured for {}; it sent {}, {again}, and received {}. Why it sent what it sent is inferred.",
+            "{} was captured for {}; it sent {}, {again}, and received {}. Why it sent what it sent is \
+             inferred.",
             source.source,
             span(account.duration),
             size(account.bytes_sent),
@@ -61,7 +62,8 @@ fn life(source: &TracedSource, account: &Account) -> String {
     }
     let failed = account.failed.map_or(String::new(), |failure| format!(" It failed: {failure}."));
     format!(
-        "{} (profile {profile}, controller {congestion}) is traced for {}; it sent {}, {again}, and received {}.{failed}",
+        "{} (profile {profile}, controller {congestion}) is traced for {}; it sent {}, {again}, and received \
+         {}.{failed}",
         source.source,
         span(account.duration),
         size(account.bytes_sent),
@@ -283,7 +285,8 @@ fn theory(allowed: &Allowed) -> String {
             format!("CUBIC {} (RFC 9438 §5), and Reno {reno} (Mathis et al. 1997)", rate(cubic))
         }
         (None, Some((by_acks, per_ack))) => format!(
-            "Reno {reno} if it counts bytes, {} if it counts acknowledgements of {per_ack:.1} segments (Mathis et al. 1997)",
+            "Reno {reno} if it counts bytes, {} if it counts acknowledgements of {per_ack:.1} segments \
+             (Mathis et al. 1997)",
             rate(by_acks)
         ),
         (None, None) => format!("Reno {reno} (Mathis et al. 1997)"),
@@ -296,7 +299,8 @@ fn theory(allowed: &Allowed) -> String {
         ),
     };
     format!(
-        "In theory {} in {} segments and a round trip of {} allow {allows}; {} was reached, {:.2} times the first.{timeouts}",
+        "In theory {} in {} segments and a round trip of {} allow {allows}; {} was reached, {:.2} times the \
+         first.{timeouts}",
         plural(allowed.reductions, "reduction", "reductions"),
         allowed.segments,
         span(allowed.round_trip),

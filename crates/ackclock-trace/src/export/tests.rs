@@ -131,8 +131,8 @@ fn comments_tell_the_windows_and_the_timer_that_let_a_segment_go() {
         comments[1..],
         [
             "new-data; cwnd 14480, the peer's window 70000",
-            "retransmission: declared lost by timeout, 0.000 ms before; the retransmission timer had expired, 2 in a row; \
-             cwnd 1448, ssthresh 7240, the peer's window 70000",
+            "retransmission: declared lost by timeout, 0.000 ms before; the retransmission timer had \
+             expired, 2 in a row; cwnd 1448, ssthresh 7240, the peer's window 70000",
         ]
     );
 }

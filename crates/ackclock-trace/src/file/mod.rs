@@ -32,9 +32,9 @@ pub const MAGIC: &[u8; 16] = b"ackclock trace\x01\n";
 pub struct Origin {
     /// The program that wrote it.
     pub program: String,
-    /// Nanoseconds since 1970 at time zero of the records; absent if time is virtual. Records carry the times of
-    /// the endpoint's own clock, which leaves out pauses of the process: a wall-clock time computed from them
-    /// lags by the pauses before it.
+    /// Nanoseconds since 1970 at time zero of the records; absent if time is virtual. Records carry the times
+    /// of the endpoint's own clock, which leaves out pauses of the process: a wall-clock time computed from
+    /// them lags by the pauses before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_unix_nanos: Option<u64>,
 }

@@ -54,8 +54,9 @@ pub fn congestion_avoidance(source: &TracedSource, zero: Instant) -> Option<Figu
     Some(Figure {
         title: format!("Congestion avoidance: {}", source.source),
         caption: format!(
-            "Expected and Actual once a round trip, and below Expected the thresholds α and β of {alpha} and {beta} \
-             segments of {segment:.0} bytes: Vegas keeps Actual between them. After figure 8 of Brakmo and Peterson 1995."
+            "Expected and Actual once a round trip, and below Expected the thresholds α and β of {alpha} and \
+             {beta} segments of {segment:.0} bytes: Vegas keeps Actual between them. After figure 8 of \
+             Brakmo and Peterson 1995."
         ),
         x: axis("time (s)"),
         panels: vec![panel(

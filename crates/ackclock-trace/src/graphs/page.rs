@@ -82,7 +82,8 @@ fn overview(trace: &Trace, shown: &BTreeSet<usize>, page: &mut Html) {
     let without = rows.iter().filter(|(section, _)| section.is_none()).count();
     if without > 0 {
         page.paragraph(&format!(
-            "Of {} connections {} have graphs below; those without a link sent no data or were not asked for.",
+            "Of {} connections {} have graphs below; those without a link sent no data or were not asked \
+             for.",
             rows.len(),
             rows.len() - without
         ));

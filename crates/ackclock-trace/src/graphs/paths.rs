@@ -27,8 +27,8 @@ pub fn sequence(source: &TracedSource, zero: Instant) -> Figure {
         .map(|&(at, rule, start, end)| noted(at, place(start), format!("{rule}, to byte {end}")));
     Figure {
         title: format!("Sequence: {}", source.source),
-        caption: "Where in the stream data lay that was sent, sent again or declared lost, and what was acknowledged, \
-                  against time. After figures 3 and 4 of Jacobson and Karels 1988."
+        caption: "Where in the stream data lay that was sent, sent again or declared lost, and what was \
+                  acknowledged, against time. After figures 3 and 4 of Jacobson and Karels 1988."
             .to_owned(),
         x: axis("time (s)"),
         panels: vec![panel(
@@ -54,9 +54,10 @@ pub fn round_trips(source: &TracedSource) -> Figure {
     let rto = line.samples.iter().map(|sample| point(number(sample), sample.rto * 1e3)).collect();
     Figure {
         title: format!("Round trips: {}", source.source),
-        caption: "The round trip of packets and the retransmission timeout that followed, against the number of the \
-                  packet. After figures 5 and 6 of Jacobson and Karels 1988."
-            .to_owned(),
+        caption:
+            "The round trip of packets and the retransmission timeout that followed, against the number \
+                  of the packet. After figures 5 and 6 of Jacobson and Karels 1988."
+                .to_owned(),
         x: axis("packet"),
         panels: vec![panel(
             1.0,
@@ -79,8 +80,9 @@ pub fn round_trips_by_window(source: &TracedSource) -> Figure {
     });
     Figure {
         title: format!("Round trip by window: {}", source.source),
-        caption: "The round trip against the congestion window: up to the knee a larger window costs no delay, beyond \
-                  it each byte waits in a queue. After figures 14 to 26 of Awadallah and Rai 1998."
+        caption: "The round trip against the congestion window: up to the knee a larger window costs no \
+                  delay, beyond it each byte waits in a queue. After figures 14 to 26 of Awadallah and Rai \
+                  1998."
             .to_owned(),
         x: axis("cwnd (KB)"),
         panels: vec![panel(1.0, axis("round trip (ms)"), vec![series("", Style::Dots, 0, points.collect())])],

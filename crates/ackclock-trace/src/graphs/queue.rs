@@ -1,4 +1,5 @@
-//! The queue of a bottleneck and what it dropped (Brakmo and Peterson 1995, §II-B, the lower graphs of figs. 5 to 11).
+//! The queue of a bottleneck and what it dropped (Brakmo and Peterson 1995, §II-B, the lower graphs of figs.
+//! 5 to 11).
 
 use ackclock_core::Instant;
 use ackclock_core::trace::Entry;

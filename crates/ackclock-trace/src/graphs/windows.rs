@@ -40,9 +40,9 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     Figure {
         title: format!("Windows: {}", source.source),
         caption: format!(
-            "Congestion window, threshold, the peer's window and bytes in transit against time, and below the rate at \
-             which data left; after figures 1 to 3 of Brakmo and Peterson 1995. {} segments left, {} of them carried \
-             bytes again, {} retransmission timers ran out.{}",
+            "Congestion window, threshold, the peer's window and bytes in transit against time, and below \
+             the rate at which data left; after figures 1 to 3 of Brakmo and Peterson 1995. {} segments \
+             left, {} of them carried bytes again, {} retransmission timers ran out.{}",
             line.sent.len(),
             line.sent.iter().filter(|sent| sent.again).count(),
             timeouts(&line).count(),

@@ -68,8 +68,8 @@ impl Html {
         rows: &[(Option<String>, Vec<String>)],
     ) -> &mut Self {
         self.body.push_str(
-            "<div class=\"listing\"><p hidden><label>Search <input type=\"search\"></label> <span role=\"status\"></span></p>\
-             <div class=\"wide\"><table>",
+            "<div class=\"listing\"><p hidden><label>Search <input type=\"search\"></label> <span \
+             role=\"status\"></span></p><div class=\"wide\"><table>",
         );
         self.rows(head, rows.iter().map(|(section, row)| (section.as_deref(), row.as_slice())));
         self.body.push_str("</table></div></div>\n");

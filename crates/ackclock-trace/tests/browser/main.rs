@@ -85,7 +85,8 @@ impl Browser {
     }
 
     fn readout(&self) -> Option<String> {
-        let script = "const readout = document.querySelector('.readout'); return readout.hidden ? null : readout.textContent;";
+        let script = "const readout = document.querySelector('.readout'); return readout.hidden ? null : \
+            readout.textContent;";
         self.run(script).as_str().map(str::to_owned)
     }
 
@@ -279,7 +280,8 @@ fn a_listing_is_sorted_and_searched() {
     let page = Page::of("listing", &listed());
     browser.load(&page.0);
     let order = || {
-        let cells = "return [...document.querySelectorAll('.listing tbody tr')].filter(row => !row.hidden).map(row => row.cells[0].textContent).join();";
+        let cells = "return [...document.querySelectorAll('.listing tbody tr')].filter(row => \
+            !row.hidden).map(row => row.cells[0].textContent).join();";
         browser.run(cells).as_str().expect("words").to_owned()
     };
     assert_eq!(order(), "beta,alpha,gamma");

@@ -188,7 +188,8 @@ impl Client {
     fn trace_on(&mut self, name: Name) -> Result<(), Refusal> {
         if let Some(traced) = &self.trace {
             let message = format!(
-                "connection {} is being traced by this client, and it can be one at a time: open another client",
+                "connection {} is being traced by this client, and it can be one at a time: open another \
+                 client",
                 traced.name.word()
             );
             return Err(Refusal { kind: "busy", message });

@@ -42,7 +42,8 @@ pub enum ControlError {
     #[error("the control socket {} is in use: another program listens there", .0.display())]
     InUse(PathBuf),
     /// The name belongs to something that is not a socket.
-    #[error("{} is there already and is not a socket: name another path for the control socket", .0.display())]
+    #[error("{} is there already and is not a socket: name another path for the control \
+        socket", .0.display())]
     NotASocket(PathBuf),
     /// The operating system refused it.
     #[error("the control socket {} cannot be opened: {source}", path.display())]

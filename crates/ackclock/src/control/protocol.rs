@@ -84,7 +84,8 @@ impl Request {
     pub(super) fn parse(line: &[u8]) -> Result<Self, Refusal> {
         let asked: Asked = serde_json::from_slice(line).map_err(|error| {
             let message = format!(
-                "not a request: {error}; a request is one JSON object in a line, as in {{\"request\": \"connections\"}}"
+                "not a request: {error}; a request is one JSON object in a line, as in \
+                 {{\"request\": \"connections\"}}"
             );
             Refusal { kind: "bad-json", message }
         })?;

@@ -1,4 +1,5 @@
-//! Connections whose traces go to a client of the control socket rather than to [`Stack::next_trace`](crate::Stack::next_trace).
+//! Connections whose traces go to a client of the control socket rather than to
+//! [`Stack::next_trace`](crate::Stack::next_trace).
 
 use std::collections::BTreeMap;
 use std::task::Poll;
@@ -97,7 +98,8 @@ impl State {
         self.endpoint.recorded(id).ok_or_else(|| Refusal {
             kind: "not-traced",
             message: format!(
-                "connection {} has no flight recorder: its program has to ask for one when it starts (StackBuilder::flight_recorder)",
+                "connection {} has no flight recorder: its program has to ask for one when it starts \
+                 (StackBuilder::flight_recorder)",
                 name.word()
             ),
         })

@@ -68,10 +68,10 @@ impl StackBuilder {
     /// resolver does it (feature `resolve`). RFC 8305 §3.1 asks IPv6 servers first: list them first.
     /// [`resolv_conf`](Self::resolv_conf) reads them from a file.
     ///
-    /// A connection to a name is opened as RFC 8305 says: both families are asked for at once, attempts begin 250 ms apart or
-    /// when the last one has failed, IPv6 first and then by turns, and the first that succeeds is taken
-    /// ([`happy_eyeballs`](Self::happy_eyeballs) changes the delays). Answers are remembered for as long as they are good, 1,024
-    /// of them.
+    /// A connection to a name is opened as RFC 8305 says: both families are asked for at once, attempts begin
+    /// 250 ms apart or when the last one has failed, IPv6 first and then by turns, and the first that
+    /// succeeds is taken ([`happy_eyeballs`](Self::happy_eyeballs) changes the delays). Answers are
+    /// remembered for as long as they are good, 1,024 of them.
     ///
     /// ```
     /// # use ackclock::{Stack, TcpStream};
@@ -98,12 +98,13 @@ impl StackBuilder {
     /// now: the addresses of its `nameserver` lines, at port 53. Other lines (`search`, `options`, ...) are
     /// ignored; a name is looked up as written.
     ///
-    /// The stack asks by itself, so it has to reach them. The host's own loopback it does not reach: where the host runs a
-    /// resolver of its own there, the servers behind that are in a file of its (`/run/systemd/resolve/resolv.conf`).
+    /// The stack asks by itself, so it has to reach them. The host's own loopback it does not reach: where
+    /// the host runs a resolver of its own there, the servers behind that are in a file of its
+    /// (`/run/systemd/resolve/resolv.conf`).
     ///
     /// # Errors
-    /// The file cannot be read, has no line `nameserver`, has one without an address, or one that names the loopback: the error
-    /// says which.
+    /// The file cannot be read, has no line `nameserver`, has one without an address, or one that names the
+    /// loopback: the error says which.
     pub fn resolv_conf(self, path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let within = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

@@ -122,8 +122,8 @@ impl Incoming {
     /// Answers the SYN and waits until the connection is established.
     ///
     /// # Cancel safety
-    /// Not cancel-safe: once polled, the SYN is answered. If the future is dropped, the connection is closed as soon
-    /// as it is established.
+    /// Not cancel-safe: once polled, the SYN is answered. If the future is dropped, the connection is closed
+    /// as soon as it is established.
     ///
     /// # Errors
     /// [`io::ErrorKind::ConnectionAborted`] as soon as the client takes its SYN back, a minute after it

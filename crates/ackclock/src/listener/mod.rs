@@ -227,10 +227,10 @@ impl ListenerBuilder {
         self
     }
 
-    /// Serves TCP Fast Open (RFC 7413): returning clients may have data read from their SYN. `handshakes_max` bounds
-    /// the number of such connections whose handshake is not complete (default 0: none). A SYN duplicated on
-    /// the path may deliver its data twice, to two streams: the application must tolerate that. Without
-    /// effect on [`deferred`](Self::deferred) listeners.
+    /// Serves TCP Fast Open (RFC 7413): returning clients may have data read from their SYN. `handshakes_max`
+    /// bounds the number of such connections whose handshake is not complete (default 0: none). A SYN
+    /// duplicated on the path may deliver its data twice, to two streams: the application must tolerate that.
+    /// Without effect on [`deferred`](Self::deferred) listeners.
     pub fn fast_open(mut self, handshakes_max: usize) -> Self {
         self.options.fast_open_max = handshakes_max;
         self

@@ -191,7 +191,8 @@ impl ListenerBuilder {
         self.with(|tcp| tcp.receive_buffer_max = error::receive_buffer(size))
     }
 
-    /// Time to live (IPv4) or hop limit (IPv6), 1 to 255; also [`TcpListener::set_ttl`](crate::TcpListener::set_ttl).
+    /// Time to live (IPv4) or hop limit (IPv6), 1 to 255; also
+    /// [`TcpListener::set_ttl`](crate::TcpListener::set_ttl).
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range.

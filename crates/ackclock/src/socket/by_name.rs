@@ -134,7 +134,8 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses the form of explicit congestion notification that is offered (`"off"`, `"classic"`, `"accurate"`).
+    /// Chooses the form of explicit congestion notification that is offered (`"off"`, `"classic"`,
+    /// `"accurate"`).
     ///
     /// # Errors
     /// No form has the name.

@@ -361,8 +361,8 @@ impl TcpStream {
     /// Writes as much as there is room for, without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown; the
-    /// connection's error.
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown;
+    /// the connection's error.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.try_write_vectored(&[IoSlice::new(buf)])
     }

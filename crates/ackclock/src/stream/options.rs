@@ -66,9 +66,9 @@ impl TcpStream {
 
     /// Sets what dropping the stream does to data still in flight.
     ///
-    /// `None` (the default): it is delivered in the background, however long that takes. `Some(0)`: the connection
-    /// is reset at once. `Some(d)`: it is delivered in the background for at most `d`, then the connection is reset.
-    /// Dropping never blocks.
+    /// `None` (the default): it is delivered in the background, however long that takes. `Some(0)`: the
+    /// connection is reset at once. `Some(d)`: it is delivered in the background for at most `d`, then the
+    /// connection is reset. Dropping never blocks.
     ///
     /// # Errors
     /// The stack is gone.
@@ -144,7 +144,8 @@ impl TcpStream {
         self.update(|connection, now| connection.set_keepalive(now, keepalive))?.map_err(error::option)
     }
 
-    /// How long sent data may stay unacknowledged before the connection is given up; `None`: R2 alone decides.
+    /// How long sent data may stay unacknowledged before the connection is given up; `None`: R2 alone
+    /// decides.
     ///
     /// # Errors
     /// The stack is gone.

@@ -64,8 +64,8 @@ impl TcpStream {
     /// Like [`write_bytes`](Self::write_bytes), without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown; the
-    /// connection's error.
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; [`io::ErrorKind::BrokenPipe`] after a shutdown;
+    /// the connection's error.
     pub fn try_write_bytes(&self, bytes: &mut Bytes) -> io::Result<usize> {
         now_or_would_block(self.shared.call(|state, now| state.write_bytes(now, self.id, bytes)))
     }

@@ -20,7 +20,8 @@ pub struct OwnedReadHalf(Arc<TcpStream>);
 
 /// The write half of a [`TcpStream`], made by [`TcpStream::into_split`].
 ///
-/// Dropping it closes the sending side, as `shutdown` does, unless that was done or [`forget`](Self::forget) was called.
+/// Dropping it closes the sending side, as `shutdown` does, unless that was done or [`forget`](Self::forget)
+/// was called.
 #[derive(Debug)]
 pub struct OwnedWriteHalf(Arc<TcpStream>, ShutdownOnDrop);
 

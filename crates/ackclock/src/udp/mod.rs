@@ -151,7 +151,8 @@ impl UdpSocket {
         self.try_send_transmit(&UdpTransmit::new(buf, None))
     }
 
-    /// Polls to send a datagram to the peer. Only the waker of the last call of a sending `poll_*` method is kept.
+    /// Polls to send a datagram to the peer. Only the waker of the last call of a sending `poll_*` method is
+    /// kept.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -183,7 +184,8 @@ impl UdpSocket {
         self.try_send_transmit(&UdpTransmit::new(buf, Some(target)))
     }
 
-    /// Polls to send a datagram to `target`. Only the waker of the last call of a sending `poll_*` method is kept.
+    /// Polls to send a datagram to `target`. Only the waker of the last call of a sending `poll_*` method is
+    /// kept.
     ///
     /// # Errors
     /// As [`send_to`](Self::send_to).
@@ -212,7 +214,8 @@ impl UdpSocket {
     /// The same if there is room.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`send_transmit`](Self::send_transmit).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as
+    /// [`send_transmit`](Self::send_transmit).
     pub fn try_send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
         now_or_would_block(self.shared.call(|state, now| state.udp_send(now, self.id, transmit)))
     }

@@ -35,7 +35,8 @@ impl UdpSocket {
     /// Calls `io`, which should use a `try_*` method, if the socket is ready for it.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready; else what `io` returns; or the stack is gone.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready; else what `io` returns; or the stack is
+    /// gone.
     pub fn try_io<R>(&self, interest: Interest, io: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         match self.shared.call(|state, _| state.poll_udp_ready(self.id, interest)) {
             Poll::Ready(ready) => ready.and_then(|_| io()),

@@ -1,4 +1,5 @@
-//! Deferred accept against clients that come, go and come again: each who accepted a SYN hears at once what came of it.
+//! Deferred accept against clients that come, go and come again: each who accepted a SYN hears at once what
+//! came of it.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};

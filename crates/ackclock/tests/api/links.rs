@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{addr, kind, settle};
 
-/// A stack with a device of 1,280 bytes to `10.1.0.0/16` and one of 1,500 to all else, and a peer behind each.
+/// A stack with a device of 1,280 bytes to `10.1.0.0/16` and one of 1,500 to all else, and a peer behind
+/// each.
 struct Fork {
     middle: Stack,
     narrow: Stack,

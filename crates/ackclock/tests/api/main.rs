@@ -1,7 +1,7 @@
 //! The API over two stacks on a cable of memory: what a program that knows `tokio::net` relies on.
 //!
-//! Where time matters, tokio's clock is paused: it jumps to the next deadline when all tasks wait, so nothing here
-//! depends on the machine's speed.
+//! Where time matters, tokio's clock is paused: it jumps to the next deadline when all tasks wait, so nothing
+//! here depends on the machine's speed.
 
 mod accept;
 mod beside;

@@ -9,8 +9,8 @@ use ackclock_wire::{IpPacket, checksum};
 use crate::beside::{Wire, datagram};
 use crate::support::{addr, settle};
 
-/// An ICMP message to the stack that says of a packet of its own that the next link carries `mtu` bytes (RFC 1191 §4,
-/// RFC 4443 §3.2).
+/// An ICMP message to the stack that says of a packet of its own that the next link carries `mtu` bytes (RFC
+/// 1191 §4, RFC 4443 §3.2).
 fn too_big(mtu: u32, about: &[u8]) -> Vec<u8> {
     let v6 = about[0] >> 4 == 6;
     let kind = if v6 { [2, 0] } else { [3, 4] };

@@ -1,4 +1,5 @@
-//! A connection that ends in error after data came: each way of reading gives the data to its last byte, then the error.
+//! A connection that ends in error after data came: each way of reading gives the data to its last byte, then
+//! the error.
 
 use std::io::ErrorKind;
 use std::pin::Pin;

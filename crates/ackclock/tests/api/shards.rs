@@ -1,4 +1,5 @@
-//! A stack on two queues: connections stay at theirs, packets that come by the other find them, and all calls see one stack.
+//! A stack on two queues: connections stay at theirs, packets that come by the other find them, and all calls
+//! see one stack.
 
 use std::io;
 use std::io::ErrorKind;
@@ -99,7 +100,8 @@ fn each<T>(stack: &Stack, count: impl Fn(&Counters) -> T) -> Vec<T> {
     stack.queue_counters().iter().map(count).collect()
 }
 
-/// The client sends this many bytes on each connection, and the stack echoes them; whether they came back whole.
+/// The client sends this many bytes on each connection, and the stack echoes them; whether they came back
+/// whole.
 async fn echoed(ends: &Ends, connections: u16, bytes: usize) -> bool {
     let listener = ends.server.listen(addr(SERVER)).unwrap();
     let accepts = tokio::spawn(async move {

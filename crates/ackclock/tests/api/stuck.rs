@@ -88,7 +88,8 @@ fn gated() -> (Stack, Stack, Gate) {
     (client, server, gate)
 }
 
-// Virtual time passes only while no task runs: a driver that asked a blocked device again and again would never let it.
+// Virtual time passes only while no task runs: a driver that asked a blocked device again and again would
+// never let it.
 #[tokio::test(start_paused = true)]
 async fn a_device_that_blocks_for_a_while_loses_nothing_and_keeps_writers_waiting() {
     let (client, server, gate) = gated();

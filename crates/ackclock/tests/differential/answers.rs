@@ -1,4 +1,5 @@
-//! What a case answers: a list of steps, each with what came of it, in words that do not depend on which port was free.
+//! What a case answers: a list of steps, each with what came of it, in words that do not depend on which port
+//! was free.
 
 use std::fmt::{self, Debug};
 use std::io;

@@ -1,9 +1,10 @@
-//! The same calls on `tokio::net` over the kernel's loopback and on a stack of this crate with the same addresses, and the
-//! answers compared.
+//! The same calls on `tokio::net` over the kernel's loopback and on a stack of this crate with the same
+//! addresses, and the answers compared.
 //!
-//! The cases are written once and compiled twice (`kernel`, `stack`): a method that one side lacks, or takes other arguments,
-//! does not compile. What may differ is listed with its reason in `src/differences.md`, which is also part of the crate's
-//! documentation: an answer that differs without being listed fails the test, and so does a line whose answers agree.
+//! The cases are written once and compiled twice (`kernel`, `stack`): a method that one side lacks, or takes
+//! other arguments, does not compile. What may differ is listed with its reason in `src/differences.md`,
+//! which is also part of the crate's documentation: an answer that differs without being listed fails the
+//! test, and so does a line whose answers agree.
 
 mod answers;
 mod kernel;
@@ -78,7 +79,8 @@ async fn run(case: Case) -> Vec<Answer> {
     }
 }
 
-/// The first answers that are not the same. An error of the stack need not have a number; if it has one, it is the kernel's.
+/// The first answers that are not the same. An error of the stack need not have a number; if it has one, it
+/// is the kernel's.
 fn first_difference(theirs: &[Answer], ours: &[Answer]) -> Option<(String, String)> {
     let none = Answer { text: "nothing more".to_owned(), os: None };
     (0..theirs.len().max(ours.len())).find_map(|index| {

@@ -65,14 +65,15 @@ pub(crate) struct ObserveArgs {
     /// Write all packets to a pcapng file, for Wireshark
     #[arg(long, value_name = "FILE", conflicts_with = "queues")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Write a trace file: what each connection does and why; segments, losses, timers, changes of the windows
+    /// Write a trace file: what each connection does and why; segments, losses, timers, changes of the
+    /// windows
     #[arg(long, value_name = "FILE", conflicts_with = "flight_recorder")]
     pub(crate) trace: Option<PathBuf>,
     /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]
     pub(crate) flight_recorder: Option<FlightRecorder>,
-    /// Record every call of the stack to a new file, which `tcplab replay` repeats: packets without their payload, times and
-    /// the stack's secret
+    /// Record every call of the stack to a new file, which `tcplab replay` repeats: packets without their
+    /// payload, times and the stack's secret
     #[arg(long, value_name = "FILE", conflicts_with = "queues")]
     pub(crate) record: Option<PathBuf>,
     /// Greatest size of the recording; beyond it the transfer goes on unrecorded [default: 1GiB]
@@ -94,8 +95,8 @@ pub(crate) struct ImpairArgs {
     /// Delay packets by this long, for example 1.5ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) delay: Option<Duration>,
-    /// A bottleneck of this rate, and the size of its queue: 10Mbit/s,queue=64KiB or 10Mbit/s,queue=100packets
-    /// [default queue: 1000packets]
+    /// A bottleneck of this rate, and the size of its queue: 10Mbit/s,queue=64KiB or
+    /// 10Mbit/s,queue=100packets [default queue: 1000packets]
     #[arg(long, value_name = "RATE[,queue=SIZE]", value_parser = units::bottleneck)]
     pub(crate) rate_limit: Option<units::Bottleneck>,
     /// Mark ECN-capable packets with Congestion Experienced, with this probability

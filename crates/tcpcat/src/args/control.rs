@@ -32,7 +32,8 @@ pub(crate) struct ControlArgs {
     /// Bandwidth estimator that ends the first slow start: off, csa, csa:5,0.2, ...
     #[arg(long, value_name = "NAME", value_parser = start_up)]
     pub(crate) start_up: Option<StartUp>,
-    /// When to acknowledge data: every-second, every-second:DELAY, every-second-tick:TIME, window-share or window-share:PERCENT,DELAY
+    /// When to acknowledge data: every-second, every-second:DELAY, every-second-tick:TIME, window-share or
+    /// window-share:PERCENT,DELAY
     #[arg(long, value_name = "POLICY", value_parser = AckPolicy::find)]
     pub(crate) acks: Option<AckPolicy>,
     /// Pace segments

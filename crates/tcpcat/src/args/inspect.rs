@@ -33,8 +33,8 @@ pub(crate) struct SsArgs {
     /// Print a JSON object with all there is to know of each
     #[arg(long)]
     pub(crate) json: bool,
-    /// Which connections, as ss(8) has it: state established, dst 10.0.0.0/8, src ADDR:PORT, sport = :443, dport > 1023; joined
-    /// by and, or, not and ( )
+    /// Which connections, as ss(8) has it: state established, dst 10.0.0.0/8, src ADDR:PORT, sport = :443,
+    /// dport > 1023; joined by and, or, not and ( )
     #[arg(value_name = "FILTER", allow_hyphen_values = false)]
     pub(crate) filter: Vec<String>,
 }

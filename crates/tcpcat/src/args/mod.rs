@@ -26,12 +26,12 @@ use self::target::port;
 pub(crate) use self::target::{Target, is_loopback, scoped};
 use crate::units;
 
-/// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host, or a
-/// recording.
+/// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host,
+/// or a recording.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
-/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or SIGTERM ended
-/// send or recv; 141: the reader of stdout left.
+/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or
+/// SIGTERM ended send or recv; 141: the reader of stdout left.
 #[derive(Debug, Parser)]
 #[command(name = "tcpcat", version, args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -46,12 +46,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Send a file (`-` for stdin) to a peer; an incomplete transfer always ends in a reset
     #[command(
-        override_usage = "tcpcat send [OPTIONS] FILE HOST PORT\n       tcpcat send [OPTIONS] FILE -l [HOST] PORT"
+        override_usage = "tcpcat send [OPTIONS] FILE HOST PORT\n       tcpcat send [OPTIONS] FILE -l [HOST] \
+            PORT"
     )]
     Send(FileArgs),
     /// Receive a file (`-` for stdout); a complete file gets its name, a part stays .NAME.PID.part
     #[command(
-        override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST PORT"
+        override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST \
+            PORT"
     )]
     Recv(FileArgs),
     /// Connect to a peer, and join the connection to stdin and stdout
@@ -275,8 +277,8 @@ pub(crate) struct CompletionsArgs {
 /// The peer.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The peer's name or address and its port, a number or a service, also as HOST:PORT; when listening, the local
-    /// address (default: all) and the port
+    /// The peer's name or address and its port, a number or a service, also as HOST:PORT; when listening, the
+    /// local address (default: all) and the port
     #[arg(value_names = ["HOST", "PORT"], num_args = 0..=2)]
     words: Vec<String>,
     /// Local port

@@ -78,7 +78,8 @@ pub(super) fn port(word: &str) -> Result<u16, clap::Error> {
         usage(
             ErrorKind::ValueValidation,
             &format!(
-                "{word:?} is not a port: a port is a number from 1 to 65535, or a service of TCP in {SERVICES}"
+                "{word:?} is not a port: a port is a number from 1 to 65535, or a service of TCP in \
+                 {SERVICES}"
             ),
         )
     })

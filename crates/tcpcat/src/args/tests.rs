@@ -225,8 +225,8 @@ fn a_profile_is_overruled_by_single_choices() {
         ("modern", "cubic", "rack-tlp")
     );
     let mixed = config(
-        "h 1 --cc vegas --profile reno-1990 --recovery newreno --rto rfc6298,min=1s --undo dsack --start-up csa:5,0.2 \
-         --acks window-share --pacing on --ecn classic",
+        "h 1 --cc vegas --profile reno-1990 --recovery newreno --rto rfc6298,min=1s --undo dsack --start-up \
+         csa:5,0.2 --acks window-share --pacing on --ecn classic",
     );
     assert_eq!(
         (mixed.profile, mixed.congestion.name(), mixed.recovery.name()),

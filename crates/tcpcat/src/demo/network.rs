@@ -73,7 +73,8 @@ impl fmt::Display for Ground {
                 let right = if *as_root { "" } else { ", without root" };
                 write!(
                     f,
-                    "Two hosts in user space ({ADDR_A} {}, {ADDR_B} {}) and this kernel's TCP between them,\nin this process's private network namespace{right}.",
+                    "Two hosts in user space ({ADDR_A} {}, {ADDR_B} {}) and this kernel's TCP between \
+                     them,\nin this process's private network namespace{right}.",
                     wires::place(*device, End::A),
                     wires::place(*device, End::B)
                 )

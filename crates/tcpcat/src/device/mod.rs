@@ -146,7 +146,8 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
     refuse(args, &*backend)?;
     if args.addr.is_empty() && !args.autoconf {
         return Err(Failure::usage("the stack needs an address on the device").remedy(
-            "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run tcpcat demo",
+            "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run \
+             tcpcat demo",
         ));
     }
     let opened = backend.open(args, verbose).await?;

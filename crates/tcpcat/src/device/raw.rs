@@ -106,7 +106,8 @@ fn works(args: &DeviceArgs, device: &RawDevice) -> Vec<Finding> {
         link,
         ok(
             "sets up",
-            "raw and packet sockets, and a rule of nftables against the kernel's answers; all end with the process",
+            "raw and packet sockets, and a rule of nftables against the kernel's answers; all end with the \
+             process",
         ),
         ok("resets", "the kernel is kept from answering while a transfer runs; nothing is left behind"),
         ok("checksums", "the kernel says which are unfinished (veth, loopback) and which it has verified"),

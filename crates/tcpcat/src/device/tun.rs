@@ -109,7 +109,8 @@ fn neighbour(address: Cidr) -> Option<IpAddr> {
         }
     });
     let network = address.prefix_len() < if own.is_ipv4() { 31 } else { 127 };
-    // The first address of a network names the network itself, except in one of two hosts (RFC 3021, RFC 6164).
+    // The first address of a network names the network itself, except in one of two hosts (RFC 3021,
+    // RFC 6164).
     let mut hosts = candidates.skip(usize::from(network));
     hosts.find(|&host| host != own && address.contains(host) && address.broadcast() != Some(host))
 }

@@ -32,7 +32,8 @@ impl Client {
         let from_environment = || std::env::var_os(VARIABLE).map(PathBuf::from);
         let path = control.map(Path::to_owned).or_else(from_environment).ok_or_else(|| {
             Failure::usage("which stack to look at is missing").remedy(format!(
-                "name the socket that it was started with: --control PATH, or {VARIABLE}=PATH in the environment"
+                "name the socket that it was started with: --control PATH, or {VARIABLE}=PATH in the \
+                 environment"
             ))
         })?;
         match fs::symlink_metadata(&path) {

@@ -196,8 +196,9 @@ fn states(word: &str) -> Result<Vec<&'static str>, String> {
         "all" => connected.into_iter().chain(["CLOSED", "LISTEN"]).collect(),
         other => {
             return Err(format!(
-                "{other:?} is not a state: there are established, syn-sent, syn-recv, fin-wait-1, fin-wait-2, time-wait, closed, \
-                 close-wait, last-ack, listening, closing, all, connected, synchronized, bucket and big"
+                "{other:?} is not a state: there are established, syn-sent, syn-recv, fin-wait-1, \
+                 fin-wait-2, time-wait, closed, close-wait, last-ack, listening, closing, all, connected, \
+                 synchronized, bucket and big"
             ));
         }
     })

@@ -139,7 +139,8 @@ impl Drop for Netns {
     }
 }
 
-/// The same command, which the kernel kills when the calling thread ends: a test that is killed leaves nothing behind.
+/// The same command, which the kernel kills when the calling thread ends: a test that is killed leaves
+/// nothing behind.
 fn bound_to_this_thread(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
     bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -220,7 +221,8 @@ impl Process {
         fs::read_link(format!("/proc/{}/ns/net", self.child.id())).expect("the program runs")
     }
 
-    /// Waits until the file `name` of `/proc/PID/net` holds what it should: the view from the process's own namespace.
+    /// Waits until the file `name` of `/proc/PID/net` holds what it should: the view from the process's own
+    /// namespace.
     pub(crate) fn await_network(&self, name: &str, holds: impl Fn(&str) -> bool) {
         let path = format!("/proc/{}/net/{name}", self.child.id());
         let deadline = Instant::now() + TIME_MAX;

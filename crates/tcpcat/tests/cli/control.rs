@@ -13,8 +13,8 @@ use ackclock_trace::file::{Source, Trace};
 
 use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, said};
 
-/// A transfer between two user-space hosts that goes on for a minute or until this is dropped; the sender has a control
-/// socket.
+/// A transfer between two user-space hosts that goes on for a minute or until this is dropped; the sender has
+/// a control socket.
 struct Transfer {
     _receiver: Process,
     _sender: Process,

@@ -1,5 +1,5 @@
-//! A process that is killed in the middle of a transfer and started again at once, on the same device, address and port; and
-//! one that runs out of descriptors.
+//! A process that is killed in the middle of a transfer and started again at once, on the same device,
+//! address and port; and one that runs out of descriptors.
 
 use std::fs;
 use std::io::Write;

@@ -69,7 +69,8 @@ impl Ended {
         words
     }
 
-    /// The receiver's words, which tell how much came and where it is; that is so, and what was there is untouched.
+    /// The receiver's words, which tell how much came and where it is; that is so, and what was there is
+    /// untouched.
     fn receiver(&self, code: i32) -> String {
         self.receiver_of(code, &LEN.to_string())
     }

@@ -1,5 +1,5 @@
-//! Recordings of the real program over TUN against the kernel's TCP: the same code makes the same packets and the same
-//! trace of them again, also of a program that was killed.
+//! Recordings of the real program over TUN against the kernel's TCP: the same code makes the same packets and
+//! the same trace of them again, also of a program that was killed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Traces of the real program against the kernel's TCP: what is in the file is what the program counted, and it is there
-//! however the program or the connection ends.
+//! Traces of the real program against the kernel's TCP: what is in the file is what the program counted, and
+//! it is there however the program or the connection ends.
 
 use std::fs;
 use std::io::Write;

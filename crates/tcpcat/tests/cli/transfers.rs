@@ -111,7 +111,8 @@ fn a_file_crosses_under_a_profile_and_the_report_says_so() {
     let receiver =
         netns.listen(&format!("recv {} -l 7000 --verify -v --profile reno-1990 {HOST2}", to.display()));
     let sent = netns.tcpcat(&format!(
-        "send {} 10.9.2.2 7000 --verify --json --stats=0.1 --profile vegas-1995 --rto rfc6298,min=300ms {HOST1}",
+        "send {} 10.9.2.2 7000 --verify --json --stats=0.1 --profile vegas-1995 --rto rfc6298,min=300ms \
+         {HOST1}",
         from.display()
     ));
     let words = said(&sent, 0);

@@ -3,8 +3,9 @@
 //!
 //! - B is PBM's estimate from the departures at the sender and the arrivals at the receiver. Without these,
 //!   it comes from the acknowledgements at the sender, whose spacing is less reliable (§3.3).
-//! - The round trip is the smallest of a segment with data, so a rate above B is one that fills a queue. A SYN is smaller
-//!   and takes less time on a slow link, so its round trip counts only where no segment gave one.
+//! - The round trip is the smallest of a segment with data, so a rate above B is one that fills a queue. A
+//!   SYN is smaller and takes less time on a slow link, so its round trip counts only where no segment gave
+//!   one.
 //! - L is the flight that ends with the first lost segment, over the round trip; L′ is the largest flight.
 //!   Estimators at the sender see the acknowledgements that arrived before that segment was sent. The
 //!   receiver's estimator stops where it finds the first segment missing.

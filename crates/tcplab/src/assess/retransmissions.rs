@@ -6,10 +6,11 @@
 //! three duplicates wait for an answer, and the timer could have expired, which takes at least a round trip
 //! from its start. Segments that follow such a one in answer to acknowledgements belong to its sequence.
 //!
-//! With SACK there are two further explanations (RFC 8985). A segment is retransmitted without the timer if a segment
-//! sent later was delivered at most a reordering window before; that window is never longer than SRTT (§6.2). A
-//! segment that is alone in flight, never retransmitted, and sent again within the time of a tail loss probe is one
-//! (§7.2). A sender that has SACK and no probes, and whose timeout is as short, cannot be told from it.
+//! With SACK there are two further explanations (RFC 8985). A segment is retransmitted without the timer if a
+//! segment sent later was delivered at most a reordering window before; that window is never longer than SRTT
+//! (§6.2). A segment that is alone in flight, never retransmitted, and sent again within the time of a tail
+//! loss probe is one (§7.2). A sender that has SACK and no probes, and whose timeout is as short, cannot be
+//! told from it.
 //!
 //! A timeout was unavoidable if the segment was lost, or all acknowledgements sent between its arrival and
 //! the retransmission's were (Allman and Paxson 1999, §2.2). If the receiver had sent none by then, it was
@@ -119,7 +120,8 @@ struct Sender<'a> {
     third_duplicate: u64,
     /// Whether any of them reported data beyond a gap.
     selective: bool,
-    /// Of the delivered segments the one sent last: when it was sent, and its end. RACK.segment in RFC 8985 §5.2.
+    /// Of the delivered segments the one sent last: when it was sent, and its end. RACK.segment in RFC 8985
+    /// §5.2.
     newest_delivered: (u64, u64),
     /// When that was reported.
     reported_at: u64,
@@ -253,8 +255,8 @@ impl<'a> Sender<'a> {
             && at.saturating_sub(self.third_duplicate) <= answers_at_most;
         let answered = self.last_ack.is_some_and(|ack| at - ack <= self.response_ns);
         let partial = self.last_ack == self.last_new_ack;
-        // One or two duplicates cause no retransmission, unless they say what is missing. They do not say that of a
-        // retransmission.
+        // One or two duplicates cause no retransmission, unless they say what is missing. They do not say
+        // that of a retransmission.
         let reported = self.selective && oldest.repaired.is_none();
         if third_duplicate || answered && (partial || reported) || self.is_held_lost(at, oldest) {
             Cause::Acknowledgements
@@ -265,7 +267,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// RFC 8985 §6.2: whether a segment sent later was delivered, at most the longest reordering window before.
+    /// RFC 8985 §6.2: whether a segment sent later was delivered, at most the longest reordering window
+    /// before.
     fn is_held_lost(&self, at: u64, oldest: &Outstanding) -> bool {
         let window_ns = self.rtt.srtt_nanos().saturating_add(self.response_ns);
         self.view.selective
@@ -273,8 +276,8 @@ impl<'a> Sender<'a> {
             && at.saturating_sub(self.reported_at) <= window_ns
     }
 
-    /// RFC 8985 §7.2 and §7.3: a probe repeats the last segment. If that is the oldest, too, it waits for two SRTT and
-    /// for a delayed acknowledgement, or a second before the first round trip.
+    /// RFC 8985 §7.2 and §7.3: a probe repeats the last segment. If that is the oldest, too, it waits for two
+    /// SRTT and for a delayed acknowledgement, or a second before the first round trip.
     fn is_probe(&self, ran: u64, oldest: &Outstanding) -> bool {
         let timeout_ns = match self.rtt.srtt_nanos() {
             0 => SECOND_NS,
@@ -360,7 +363,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// RFC 8985 §6.2: a retransmission acknowledged in less than the smallest round trip was not what arrived.
+    /// RFC 8985 §6.2: a retransmission acknowledged in less than the smallest round trip was not what
+    /// arrived.
     fn delivered(&mut self, at: u64, segment: &Outstanding) {
         let sent = (segment.last_sent, segment.to);
         let original = segment.repaired.is_some()

@@ -175,7 +175,8 @@ fn segment_sent_again_a_reordering_window_after_a_later_one_was_delivered_is_no_
     let report = Tcp::acked(61.1, 1).sack(2, 3);
     assert_eq!(again(report, 90.9), [Why::FastRetransmit]);
     assert_eq!(again(report, 91.3), [UNAVOIDABLE]);
-    // Neither a duplicate that reports nothing is evidence, nor a second copy of acknowledged data (RFC 2883).
+    // Neither a duplicate that reports nothing is evidence, nor a second copy of acknowledged data
+    // (RFC 2883).
     assert_eq!(again(Tcp::acked(61.1, 1), 80.0), [UNAVOIDABLE]);
     assert_eq!(again(Tcp::acked(61.1, 1).sack(0, 1), 80.0), [UNAVOIDABLE]);
 }

@@ -1,7 +1,8 @@
 //! Which captures show which end of which transfer.
 //!
-//! Of a connection the direction with more data is assessed. The sender is taken to be at the end whose answers in the
-//! handshake took less time: at the client the SYN-ACK takes a round trip and the last ACK none.
+//! Of a connection the direction with more data is assessed. The sender is taken to be at the end whose
+//! answers in the handshake took less time: at the client the SYN-ACK takes a round trip and the last ACK
+//! none.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -173,8 +174,8 @@ fn transfer(group: &[&Vantage], side: Side) -> Result<Transfer, LeftOut> {
     Ok(Transfer { from, to, began, sent, received, handshake, replay, doubts })
 }
 
-/// The longest that a sender takes to answer an acknowledgement: as long as in the handshake, or twice as long; timers are
-/// slower.
+/// The longest that a sender takes to answer an acknowledgement: as long as in the handshake, or twice as
+/// long; timers are slower.
 pub(super) fn response(sender: &Vantage, from_client: bool) -> Duration {
     let local =
         Handshake::of(sender).and_then(|shake| if from_client { shake.at_client } else { shake.at_server });
@@ -232,8 +233,8 @@ fn sends_more(vantage: &Vantage) -> bool {
     bytes(true) >= bytes(false)
 }
 
-/// How long both ends took to answer in the handshake, as seen at one place; `None` where a segment is missing or was sent
-/// twice.
+/// How long both ends took to answer in the handshake, as seen at one place; `None` where a segment is
+/// missing or was sent twice.
 #[derive(Clone, Copy, Debug)]
 struct Handshake {
     /// From the SYN to the SYN-ACK.
@@ -279,12 +280,14 @@ impl LeftOut {
             Self::NoData => "carried no data",
             Self::NoAcknowledgements => "show no acknowledgements: capture both directions",
             Self::ReceiverOnly => {
-                "were captured at the receiver alone: give the sender's capture too, or --side sender if this is the sender's"
+                "were captured at the receiver alone: give the sender's capture too, or --side sender if \
+                 this is the sender's"
             }
             Self::Holes => "lack packets that were acknowledged: the capture dropped them",
             Self::ClockSetBack => "have times that go back by more than 10 ms",
             Self::NotPaired => {
-                "have packets at one end that the other never sent: the captures differ in time, or dropped some"
+                "have packets at one end that the other never sent: the captures differ in time, or dropped \
+                 some"
             }
             Self::SeenTooOften => "were seen at more than two places: give one capture of each end",
         }

@@ -1,5 +1,5 @@
-//! One direction of a connection as it was seen at one place: data and its acknowledgements, with positions instead of
-//! sequence numbers.
+//! One direction of a connection as it was seen at one place: data and its acknowledgements, with positions
+//! instead of sequence numbers.
 
 use ackclock_wire::{Flags, SeqNum};
 

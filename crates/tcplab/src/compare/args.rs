@@ -49,8 +49,8 @@ pub(crate) struct Args {
     /// Number of runs of each cell; the table shows their mean
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Folder for the report, its pictures, and each run's result at once; the same command with the same folder continues
-    /// where it was interrupted
+    /// Folder for the report, its pictures, and each run's result at once; the same command with the same
+    /// folder continues where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Run everything again, and ignore earlier results in the folder
@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// File for the results, as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Run one part of the grid, as 2/4 for the second of four; its results stay in the folder until --merge puts all parts
-    /// together
+    /// Run one part of the grid, as 2/4 for the second of four; its results stay in the folder until --merge
+    /// puts all parts together
     #[arg(long, value_name = "I/N", requires = "out", conflicts_with = "json")]
     pub(super) shard: Option<Shard>,
     /// Put together what all shards of a grid have in their folders; the grid is theirs
@@ -76,15 +76,14 @@ const OF_THE_GRID: [&str; 12] = [
     "cc", "profile", "rate", "delay", "buffer", "loss", "flows", "queue", "ecn", "duration", "seeds", "shard",
 ];
 
-const NOTES: &str = "\
-Each run is a bottleneck with endless flows through it, measured from its beginning, slow start included. Receivers offer \
-a large window from the start (four times what path and queue hold): a window tuned to what arrives would hold senders \
-to two bandwidth-delay products, and a deep queue would never fill. Access links are ten times as fast as the bottleneck \
-and add a random delay of up to one packet's time.\n\n\
-Several machines share a grid: each runs the same command with another --shard I/N and --out, and `tcplab compare --merge \
-DIR.. --out ALL` makes what one run of all would have made, byte for byte. Shards of another grid, another division or \
-another build of tcplab are refused.\n\n\
-Power is throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 if all flows \
+const NOTES: &str = "Each run is a bottleneck with endless flows through it, measured from its beginning, \
+slow start included. Receivers offer a large window from the start (four times what path and queue hold): a \
+window tuned to what arrives would hold senders to two bandwidth-delay products, and a deep queue would \
+never fill. Access links are ten times as fast as the bottleneck and add a random delay of up to one \
+packet's time.\n\nSeveral machines share a grid: each runs the same command with another --shard I/N and \
+--out, and `tcplab compare --merge DIR.. --out ALL` makes what one run of all would have made, byte for \
+byte. Shards of another grid, another division or another build of tcplab are refused.\n\nPower is \
+throughput over delay (the empty round trip and the mean time in the queue). Jain's index is 1 if all flows \
 have the same rate, 1/N if one has all of it.";
 
 /// Names of one `--cc`.
@@ -130,7 +129,8 @@ fn once<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     kept
 }
 
-/// Splits at commas, but not before a further parameter of the same controller: `cubic,vegas:alpha=2,beta=4` are two.
+/// Splits at commas, but not before a further parameter of the same controller: `cubic,vegas:alpha=2,beta=4`
+/// are two.
 fn controllers(text: &str) -> Result<Controllers, String> {
     let mut names: Vec<String> = Vec::new();
     for part in text.split(',') {

@@ -137,8 +137,10 @@ impl Gaps {
             lines.push(format!("none of the folders holds shard {}{more}", named.join(", ")));
         }
         lines.extend(self.partial.iter().cloned());
-        Failure::incomplete(lines.join("\n"))
-            .remedy("run each of these shards again with its own command, which goes on where it stopped; then merge all")
+        Failure::incomplete(lines.join("\n")).remedy(
+            "run each of these shards again with its own command, which goes on where it stopped; \
+                then merge all",
+        )
     }
 }
 

@@ -103,10 +103,10 @@ impl Examination {
         page.heading("Situations");
         page.text(format!(
             "Unless a situation says otherwise: 10 Mbit/s, a round trip of 40 ms, a drop-tail queue of one \
-             bandwidth-delay product (34 packets), one flow for 60 s with everything but the controller as in the \
-             profile `modern` and a receive window that never limits. Each value is the mean of {SEEDS} runs with \
-             their own seeds. *Of what is possible*: payload against what the path carries in full packets. *Share*: \
-             this flow's part of what both carry, where they share the path."
+             bandwidth-delay product (34 packets), one flow for 60 s with everything but the controller as \
+             in the profile `modern` and a receive window that never limits. Each value is the mean of \
+             {SEEDS} runs with their own seeds. *Of what is possible*: payload against what the path carries \
+             in full packets. *Share*: this flow's part of what both carry, where they share the path."
         ));
         let head = [
             "situation",
@@ -132,8 +132,9 @@ impl Examination {
 pub fn index(all: &[Examination]) -> Page {
     let mut page = Page::new("Controllers in the same situations");
     page.text(
-        "Made by `tcplab kit --all --out docs/kit`, with a page for each controller that describes the situations. Your \
-         own controller gets its page from `tcplab::kit::examine`, with a registry that contains it.",
+        "Made by `tcplab kit --all --out docs/kit`, with a page for each controller that describes the \
+         situations. Your own controller gets its page from `tcplab::kit::examine`, with a registry that \
+         contains it.",
     );
     let Some(first) = all.first() else { return page };
     let mut table = |title: &str, cell: fn(&Situation, &Measures) -> String| {

@@ -78,7 +78,8 @@ pub const SITUATIONS: &[Situation] = &[
         ..usual("beside Reno", |path| path.beside = Some(Beside::Other("reno")))
     },
     Situation {
-        what: "A queue of eight bandwidth-delay products that CoDel (RFC 8289) holds at 5 ms by marks; accurate ECN.",
+        what: "A queue of eight bandwidth-delay products that CoDel (RFC 8289) holds at 5 ms by marks; \
+            accurate ECN.",
         ..usual("marks instead of losses", |path| {
             path.bottleneck.queue = QueueConfig::codel(Limit::Packets(8 * BDP_PACKETS), true);
             path.ecn = true;

@@ -52,10 +52,11 @@ pub(crate) struct Value {
     pub(crate) spread: Option<(f64, f64)>,
     /// Where it must lie. It follows from the paper or from the other simulator, never from what is measured.
     pub(crate) band: Band,
-    /// What every correct implementation must reach, if that was decided before the value was measured. No reason excuses a
-    /// value outside it.
+    /// What every correct implementation must reach, if that was decided before the value was measured. No
+    /// reason excuses a value outside it.
     pub(crate) limit: Option<Band>,
-    /// Why it may be outside its band, as found by investigation. Without a reason, a value outside fails the command.
+    /// Why it may be outside its band, as found by investigation. Without a reason, a value outside fails the
+    /// command.
     pub(crate) reason: Option<&'static str>,
 }
 
@@ -124,16 +125,18 @@ impl Value {
 }
 
 impl Band {
-    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-B1) say of ratios of 1.02
-    /// and 1.09 that the throughput "stays pretty much unchanged".
+    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-B1) say of
+    /// ratios of 1.02 and 1.09 that the throughput "stays pretty much unchanged".
     pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
 
-    /// A number as it is printed: within half a unit of its last digit. Other words are a band that holds nothing.
+    /// A number as it is printed: within half a unit of its last digit. Other words are a band that holds
+    /// nothing.
     pub(crate) fn printed(number: &str) -> Self {
         Self::between(number, number)
     }
 
-    /// From the smaller to the larger of two printed numbers, with half a unit of the last digit on either side.
+    /// From the smaller to the larger of two printed numbers, with half a unit of the last digit on either
+    /// side.
     pub(crate) fn between(one: &str, other: &str) -> Self {
         let [(one, half_one), (other, half_other)] = [one, other].map(|number| {
             let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());

@@ -78,8 +78,8 @@ impl Counts {
         let Self { ok, no_reference, explained, outside, failed } = self;
         let judged = ok + explained + outside;
         let mut words = format!(
-            "{} values, {judged} judged: {ok} ok, {explained} outside with reason, {outside} OUTSIDE; {no_reference} with \
-             no reference",
+            "{} values, {judged} judged: {ok} ok, {explained} outside with reason, {outside} OUTSIDE; \
+             {no_reference} with no reference",
             judged + no_reference
         );
         if failed > 0 {
@@ -136,16 +136,16 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
         _ => "tcplab papers --out DIR".to_owned(),
     };
     let mut page = format!(
-        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from running \
-         the code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean over the runs, \
-         and `runs` gives the least and the largest of single ones. A band follows from its source: where the paper \
-         prints a number, half a unit of its last digit on either side (with another simulator's beside it, from the \
-         one to the other); where it claims an order, or its numbers are rows of a table over traces that are not \
-         public, that order; where it calls something unchanged, 0.91 to 1.09, since Brakmo and Peterson call 1.09 \
-         so. Where neither says anything, the verdict is 'no reference', which is not counted among the judged. A \
-         `limit` is what every correct implementation must reach, whatever the paper's number; it was set before the \
-         value was measured. A value outside its limit, or outside its band without a written reason, fails the \
-         command.\n\n",
+        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from \
+         running the code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean \
+         over the runs, and `runs` gives the least and the largest of single ones. A band follows from its \
+         source: where the paper prints a number, half a unit of its last digit on either side (with another \
+         simulator's beside it, from the one to the other); where it claims an order, or its numbers are \
+         rows of a table over traces that are not public, that order; where it calls something unchanged, \
+         0.91 to 1.09, since Brakmo and Peterson call 1.09 so. Where neither says anything, the verdict is \
+         'no reference', which is not counted among the judged. A `limit` is what every correct \
+         implementation must reach, whatever the paper's number; it was set before the value was measured. A \
+         value outside its limit, or outside its band without a written reason, fails the command.\n\n",
         Counts::of(outcomes).words()
     );
     let summary = outcomes.iter().map(|Outcome { experiment, findings }| {
@@ -287,7 +287,8 @@ mod tests {
         ];
         let page = page(&outcomes, 2);
         for wanted in [
-            "4 values, 3 judged: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 with no reference; 1 experiments could not be done",
+            "4 values, 3 judged: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 with no reference; 1 experiments \
+             could not be done",
             "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 |  | no reference |",
             "| [VE5/7](#ve57-alone-on-the-link) | alone on the link | OUTSIDE |",
             "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 | ≥ 1.2 | ok |",

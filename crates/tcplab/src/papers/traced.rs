@@ -36,8 +36,10 @@ pub(crate) fn windows(source: &TracedSource, title: String) -> Figure {
     for panel in &mut figure.panels {
         panel.series.retain(|series| series.style != Style::Hashes);
     }
-    let caption = "Congestion window, threshold, the receiver's window and bytes in transit; a vertical line where a segment \
-                   left that was sent again later, a circle where a retransmission timer ran out."
-        .to_owned();
+    let caption =
+        "Congestion window, threshold, the receiver's window and bytes in transit; a vertical line \
+                   where a segment left that was sent again later, a circle where a retransmission timer ran \
+                   out."
+            .to_owned();
     Figure { title, caption, ..figure }
 }

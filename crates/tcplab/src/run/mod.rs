@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// Write the packets of all hosts to this file as pcapng, for Wireshark and tcpdump
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Write queues, windows and progress over time to this file as CSV; a thousand samples unless the scenario sets the interval
+    /// Write queues, windows and progress over time to this file as CSV; a thousand samples unless the
+    /// scenario sets the interval
     #[arg(long, value_name = "FILE.csv")]
     series: Option<PathBuf>,
     /// Write tables and graphs to this file as one HTML page

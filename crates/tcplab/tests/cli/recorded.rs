@@ -70,8 +70,8 @@ fn timeouts_inferred_of_the_kernels_packets_are_those_that_it_counted() {
     });
 }
 
-/// The kernel sends bursts of one to five segments, each after the last is answered. Returns how many timeouts and tail
-/// loss probes it counted meanwhile.
+/// The kernel sends bursts of one to five segments, each after the last is answered. Returns how many
+/// timeouts and tail loss probes it counted meanwhile.
 async fn bursts_from_the_kernel(file: &Path) -> [u64; 2] {
     let device = open_tun(OffloadMode::Off);
     let tcpdump = tcpdump(file).await;

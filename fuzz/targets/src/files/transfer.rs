@@ -62,7 +62,8 @@ async fn frames(bytes: &[u8], size: usize) {
     }
 }
 
-/// The data in frames, the hash at their end and what follows it, read another way; `None`: they are cut short.
+/// The data in frames, the hash at their end and what follows it, read another way; `None`: they are cut
+/// short.
 fn unframed(mut bytes: &[u8]) -> Option<(Vec<u8>, Hash, &[u8])> {
     let mut data = Vec::new();
     loop {

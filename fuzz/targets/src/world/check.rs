@@ -32,7 +32,8 @@ impl World {
         }
     }
 
-    /// Everything is let go. What still lies between the ends arrives; then time passes until nothing is left.
+    /// Everything is let go. What still lies between the ends arrives; then time passes until nothing is
+    /// left.
     pub(super) fn come_to_rest(&mut self) {
         for side in [false, true] {
             self.with(side, End::let_go);

@@ -180,7 +180,8 @@ impl World {
         self.wire.push_back(Flying::new(!about.to, self.now, bytes));
     }
 
-    /// Time passes, and both ends are woken when they want to be. `flows`: all that is sent meanwhile arrives at once.
+    /// Time passes, and both ends are woken when they want to be. `flows`: all that is sent meanwhile arrives
+    /// at once.
     pub(super) fn pass(&mut self, by: Duration, flows: bool) {
         let until = self.now + by;
         for _ in 0..WAKES_MAX {

@@ -54,7 +54,8 @@ fn reset_without_an_agreement_carries_none() {
     let mut s = Script::accepted(&Setup::default());
     s.abort();
     assert_eq!(s.expect_rst(1).options, []);
-    // RFC 9293 §3.5.2: in SYN-SENT, in SYN-RECEIVED and without a connection a reset is made from the segment alone.
+    // RFC 9293 §3.5.2: in SYN-SENT, in SYN-RECEIVED and without a connection a reset is made from the segment
+    // alone.
     let setup = stamped(TcpConfig::default());
     let mut s = Script::connecting(&setup);
     s.take_sent();

@@ -17,8 +17,8 @@ fn ack(n: u32, stamp: u32) -> Seg {
     seg(ACK).seq(1).ack(1 + (n - 1) * SMSS).window(65_535).opt(Opt::Timestamps(1_001, stamp))
 }
 
-/// A flight of two is answered after four round trips, so that the timer expires before. The new data that this lets go is
-/// answered after `later`.
+/// A flight of two is answered after four round trips, so that the timer expires before. The new data that
+/// this lets go is answered after `later`.
 fn after_a_spike(later: Duration) -> ConnectionInfo {
     let undo = UndoChoice { timestamps: true, ..UndoChoice::default() };
     let tcp = TcpConfig { undo, ..tcp(Recovery::NewReno, "reno", 2) };

@@ -204,7 +204,8 @@ fn icmp_for_a_half_open_connection_is_ignored() {
 // Tests: RFC 9293 MAY-4
 #[test]
 fn retransmission_has_the_same_identification() {
-    // The decoder accepts no identification but 0, which RFC 6864 allows for packets that are never fragmented.
+    // The decoder accepts no identification but 0, which RFC 6864 allows for packets that are never
+    // fragmented.
     let mut s = Script::accepted(&nodelay());
     s.write(1, 100);
     s.expect_data(1, 100);

@@ -70,7 +70,8 @@ fn simultaneous_open_reaches_established() {
     let answer = s.sent();
     assert_eq!((answer.flags, answer.seq, answer.ack), (SYN | ACK, 0, 1));
     assert_eq!(s.state(), State::SynReceived);
-    // RFC 9293 Figure 7: the peer's SYN-ACK crosses ours; its SYN is old, its ACK counts or is asked for again.
+    // RFC 9293 Figure 7: the peer's SYN-ACK crosses ours; its SYN is old, its ACK counts or is asked for
+    // again.
     s.peer(peer_syn(&setup).ack(1));
     s.peer_ack(1, 1);
     assert_eq!(s.state(), State::Established);

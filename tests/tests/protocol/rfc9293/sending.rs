@@ -132,7 +132,8 @@ fn window_that_opens_by_bytes_gets_no_small_segments() {
     s.expect_data(1, 1460);
     // RFC 9293 §3.8.6.2.1: 540 bytes of usable window are neither a full segment nor half the largest window.
     s.nothing();
-    // Each ACK moves the right edge by one byte only: one byte of window for each acknowledged one would be the syndrome.
+    // Each ACK moves the right edge by one byte only: one byte of window for each acknowledged one would be
+    // the syndrome.
     s.peer(seg(ACK).seq(1).ack(1461).window(540));
     let mut small = s.take_sent();
     for opened in 1..300 {

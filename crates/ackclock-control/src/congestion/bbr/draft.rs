@@ -48,26 +48,30 @@ impl Bbr {
             "4.1.2.4",
             "CheckIfApplicationLimited",
             Departs,
-            "when data is sent, not before acknowledgements and timers too: the last of what there was marks the bubble",
+            "when data is sent, not before acknowledgements and timers too: the last of what there was marks \
+             the bubble",
         ),
         row(
             "5.2.1",
             "OnInit",
             Departs,
-            "min_rtt begins with the first acknowledgement, not with SRTT: the handshake's round trip is not told",
+            "min_rtt begins with the first acknowledgement, not with SRTT: the handshake's round trip is not \
+             told",
         ),
         row(
             "5.2.4",
             "HandleLostPacket",
             Departs,
-            "once for all that one acknowledgement shows to be lost, at the newest of it, as for an aggregate",
+            "once for all that one acknowledgement shows to be lost, at the newest of it, as for an \
+             aggregate",
         ),
         row("5.3.1.2", "CheckFullBWReached, ResetFullBW", Same, ""),
         row(
             "5.3.1.3",
             "CheckStartupHighLoss",
             Departs,
-            "ranges are counted by acknowledgements that show losses; IsInflightTooHigh as below, and, unless `loss=draft`, only after a round trip without a quarter more bandwidth",
+            "ranges are counted by acknowledgements that show losses; IsInflightTooHigh as below, and, \
+             unless `loss=draft`, only after a round trip without a quarter more bandwidth",
         ),
         row("5.3.2", "EnterDrain, CheckDrainDone", Same, ""),
         row(
@@ -94,7 +98,8 @@ impl Bbr {
             "5.3.3.6",
             "AdaptLongTermModel",
             Resolved,
-            "the max filter advances, and bw_probe_samples ends, once a cycle, a round trip after UP (§5.5.6, §5.5.10.2); the pseudocode does it in every round trip, and never",
+            "the max filter advances, and bw_probe_samples ends, once a cycle, a round trip after UP \
+             (§5.5.6, §5.5.10.2); the pseudocode does it in every round trip, and never",
         ),
         row(
             "5.3.4.3",
@@ -116,7 +121,9 @@ impl Bbr {
             "5.5.10.2",
             "IsInflightTooHigh",
             Departs,
-            "more than 2 % by two standard deviations of a count of independent losses; `loss=draft` as written. Without SACK no single loss is enough: duplicate acknowledgements count as deliveries, and losses are found by RFC 6582",
+            "more than 2 % by two standard deviations of a count of independent losses; `loss=draft` as \
+             written. Without SACK no single loss is enough: duplicate acknowledgements count as deliveries, \
+             and losses are found by RFC 6582",
         ),
         row(
             "5.5.10.2",
@@ -128,7 +135,8 @@ impl Bbr {
             "5.5.10.2",
             "NoteLoss",
             Same,
-            "a mark of congestion counts as a loss of nothing: the draft wants a response to marks (§3.7) and gives none",
+            "a mark of congestion counts as a loss of nothing: the draft wants a response to marks (§3.7) \
+             and gives none",
         ),
         row(
             "5.5.10.3",
@@ -140,7 +148,8 @@ impl Bbr {
             "5.5.10.3",
             "AdaptLowerBoundsFromCongestion, LossLowerBounds",
             Departs,
-            "only where IsInflightTooHigh for the round trip that ends, or after a mark; `loss=draft` as written, which sends less by what was lost in each round trip",
+            "only where IsInflightTooHigh for the round trip that ends, or after a mark; `loss=draft` as \
+             written, which sends less by what was lost in each round trip",
         ),
         row(
             "5.5.10.3",
@@ -153,13 +162,15 @@ impl Bbr {
             "5.5.11",
             "SaveStateUponLoss, HandleSpuriousLossDetection",
             Departs,
-            "returns to a state only if losses had ended it: to Startup with full_bw_reached cleared, which the draft forgets; to UP by way of REFILL, so that losses are heeded there",
+            "returns to a state only if losses had ended it: to Startup with full_bw_reached cleared, which \
+             the draft forgets; to UP by way of REFILL, so that losses are heeded there",
         ),
         row(
             "5.6.1",
             "the volume caps",
             Resolved,
-            "the pseudocode of BoundCwndForModel, which leaves Drain without inflight_longterm; the table does not",
+            "the pseudocode of BoundCwndForModel, which leaves Drain without inflight_longterm; the table \
+             does not",
         ),
         row(
             "5.6.2",
@@ -171,7 +182,8 @@ impl Bbr {
             "5.6.3",
             "SetSendQuantum",
             Departs,
-            "computed for the offload budget; what leaves at once is the pacer's, two segments or what the timers' granularity makes of the rate",
+            "computed for the offload budget; what leaves at once is the pacer's, two segments or what the \
+             timers' granularity makes of the rate",
         ),
         row("5.6.4.2", "BDPMultiple, QuantizationBudget, Inflight, UpdateMaxInflight", Same, ""),
         row(

@@ -87,7 +87,8 @@ impl Bbr {
         source: "Cardwell, Swett and Beshay, BBR Congestion Control (version 3), draft-ietf-ccwg-bbr",
         signal: Signal::Rate,
         keeps_in_queue: "nothing while it cruises; up to one bandwidth-delay product while it probes",
-        deviations: "losses count where more than chance takes them above 2 %, unless loss=draft; a mark counts as a loss; chance is the time",
+        deviations: "losses count where more than chance takes them above 2 %, unless loss=draft; a mark \
+            counts as a loss; chance is the time",
         exceptions: &[
             Exception {
                 check: "reduces on loss",

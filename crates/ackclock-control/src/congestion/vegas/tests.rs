@@ -220,7 +220,8 @@ fn queue_settles_between_alpha_and_beta() {
             let wanted = u64::from(thresholds.alpha)..=u64::from(thresholds.beta) + 1;
             assert!(
                 wanted.contains(&queued),
-                "{queued} segments queued, {thresholds:?}, {rate} B/s, {rtt_ms} ms, {segments_per_ack} acknowledged"
+                "{queued} segments queued, {thresholds:?}, {rate} B/s, {rtt_ms} ms, {segments_per_ack} \
+                 acknowledged"
             );
             assert_eq!(flow.totals().dropped, lost, "no loss once settled");
         }

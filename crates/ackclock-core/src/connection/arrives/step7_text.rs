@@ -105,7 +105,8 @@ impl Connection {
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
     fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool) {
-        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it stands for.
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it
+        // stands for.
         self.acks.segments = self.acks.segments.saturating_add(segments);
         let due = match self.tcp.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {

@@ -1,4 +1,5 @@
-//! What an hour does in which nothing drives an endpoint: a process that is stopped, a clock that is set forwards.
+//! What an hour does in which nothing drives an endpoint: a process that is stopped, a clock that is set
+//! forwards.
 
 use super::*;
 use crate::{ConnectionInfo, Keepalive};

@@ -166,7 +166,8 @@ fn a_guessed_cookie_is_looked_at_only_while_one_is_out_anywhere() {
     assert_eq!(refused(&shards), 1, "it could not be good any more");
 }
 
-/// Cookies are in the driver's time, which endpoints share; the time of an endpoint leaves out its own pauses.
+/// Cookies are in the driver's time, which endpoints share; the time of an endpoint leaves out its own
+/// pauses.
 #[test]
 fn a_cookie_comes_back_to_an_endpoint_that_has_paused_or_from_one() {
     for paused in [0, 1] {

@@ -15,7 +15,8 @@ use super::{Cut, a_little_later, all_tasks_end, at_every_poll, leaves_nothing};
 use crate::beside::{Wire, datagram};
 use crate::support::{addr, host, hosts, settle};
 
-/// Runs `call` on a socket to which two datagrams come a little later; `call` gives the one it has taken, if any. The rest stays.
+/// Runs `call` on a socket to which two datagrams come a little later; `call` gives the one it has taken, if
+/// any. The rest stays.
 async fn receives(call: impl AsyncFn(&Cut, &UdpSocket) -> Option<Vec<u8>>) {
     at_every_poll(async |cut| {
         let hosts = hosts();
@@ -114,8 +115,8 @@ async fn looking_takes_no_datagram() {
     .await;
 }
 
-/// Runs `call` on a socket that has no room, behind a device that begins to take packets a little later; `call` gets the next
-/// datagram and says whether it was sent. Each leaves once, in order.
+/// Runs `call` on a socket that has no room, behind a device that begins to take packets a little later;
+/// `call` gets the next datagram and says whether it was sent. Each leaves once, in order.
 async fn sends(call: impl AsyncFn(&Cut, &UdpSocket, &[u8]) -> bool) {
     at_every_poll(async |cut| {
         let (stack, wire) = narrow();
@@ -240,7 +241,8 @@ async fn fill(try_send: impl Fn(u32) -> std::io::Result<()>) -> u32 {
     sent
 }
 
-/// Begins a little later to take what the stack sends, until it has sent nothing for long; the numbers in the datagrams.
+/// Begins a little later to take what the stack sends, until it has sent nothing for long; the numbers in the
+/// datagrams.
 fn take_all(mut wire: MemoryDevice) -> JoinHandle<Vec<u32>> {
     tokio::spawn(async move {
         a_little_later().await;

@@ -1,8 +1,9 @@
 //! Every async call of the public API, dropped after each number of polls that it can have.
 //!
-//! A case runs again and again, in virtual time: first its call is dropped unpolled, then after one poll, two, and so on, until
-//! it becomes ready. After each run nothing is lost (the case looks), nothing is left behind and nothing hangs
-//! ([`leaves_nothing`]). `every_async_call_of_the_api_is_cut` holds the cases against the source.
+//! A case runs again and again, in virtual time: first its call is dropped unpolled, then after one poll,
+//! two, and so on, until it becomes ready. After each run nothing is lost (the case looks), nothing is left
+//! behind and nothing hangs ([`leaves_nothing`]). `every_async_call_of_the_api_is_cut` holds the cases
+//! against the source.
 
 mod datagrams;
 mod ending;
@@ -33,8 +34,8 @@ struct Cut {
 }
 
 impl Cut {
-    /// Polls `future` as often as this run allows, everything else having its turn in between, and drops it. The name is the
-    /// call's: its file under `src`, and its own.
+    /// Polls `future` as often as this run allows, everything else having its turn in between, and drops it.
+    /// The name is the call's: its file under `src`, and its own.
     async fn at<F: Future>(&self, _call: &str, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         for poll in 0..self.polls {
@@ -64,8 +65,8 @@ async fn at_every_poll(case: impl AsyncFn(&Cut)) {
     panic!("not ready after {POLLS_MAX} polls");
 }
 
-/// Both hosts forget all connections, give back all memory, and end once their last handle is dropped: a future that was
-/// dropped keeps none. The case has dropped everything else.
+/// Both hosts forget all connections, give back all memory, and end once their last handle is dropped: a
+/// future that was dropped keeps none. The case has dropped everything else.
 async fn leaves_nothing(hosts: Hosts) {
     let Hosts { client, server, cable: _ } = hosts;
     for stack in [&client, &server] {

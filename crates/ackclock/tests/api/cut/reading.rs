@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use super::{Cut, a_little_later, at_every_poll, joined, leaves_nothing};
 use crate::support::hosts;
 
-/// Runs `call` on a connection whose peer says [`TEXT`] a little later, in two parts, and ends the stream; `call` gives what it
-/// has taken off the stream. What it leaves is all the rest.
+/// Runs `call` on a connection whose peer says [`TEXT`] a little later, in two parts, and ends the stream;
+/// `call` gives what it has taken off the stream. What it leaves is all the rest.
 async fn reads(call: impl AsyncFn(&Cut, &mut TcpStream) -> Vec<u8>) {
     at_every_poll(async |cut| {
         let hosts = hosts();

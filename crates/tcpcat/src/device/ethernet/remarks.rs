@@ -57,8 +57,8 @@ impl Remarks {
         }
         if counters.conflicts > 0 {
             remarks.push(format!(
-                "another station on {name} uses an address of the stack's: take it from that host, or give the stack \
-                 another"
+                "another station on {name} uses an address of the stack's: take it from that host, or give \
+                 the stack another"
             ));
         }
         remarks

@@ -66,7 +66,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // After a panic the hook has done so. A second time would move the cursor back over the panic's message.
+        // After a panic the hook has done so. A second time would move the cursor back over the panic's
+        // message.
         if !std::thread::panicking() {
             ratatui::restore();
         }

@@ -23,12 +23,15 @@ const SENDERS: [(&str, bool); 5] =
 const COMPARED: [(usize, usize); 3] = [(1, 0), (2, 0), (4, 3)];
 
 /// Found in the traces of single runs, and counted in the table.
-pub(super) const NOTE: &str = "Live connections gain no time by undo, though it restores the window and goes on with new data at once. The handshake shows a round trip without a delayed acknowledgement, so a timeout without a minimum \
-    expires while the receiver delays that of the first segment. If that is taken back, ssthresh has no bound again: slow start \
-    goes on until it overflows a queue, and several times as much is sent again as without undo, where the window then grows by \
-    a segment a round trip. What later undos bring back the loaded paths do not carry for long: good timeouts are a tenth more frequent, and more. Where timestamps \
-    take back a good timeout, acknowledgements were lost and not the data, which they cannot tell (RFC 3522 §3.2); the fast \
-    retransmits answer duplicates of what a timeout before them sent again.";
+pub(super) const NOTE: &str = "Live connections gain no time by undo, though it restores the window and goes \
+    on with new data at once. The handshake shows a round trip without a delayed acknowledgement, so a \
+    timeout without a minimum expires while the receiver delays that of the first segment. If that is taken \
+    back, ssthresh has no bound again: slow start goes on until it overflows a queue, and several times as \
+    much is sent again as without undo, where the window then grows by a segment a round trip. What later \
+    undos bring back the loaded paths do not carry for long: good timeouts are a tenth more frequent, and \
+    more. Where timestamps take back a good timeout, acknowledgements were lost and not the data, which they \
+    cannot tell (RFC 3522 §3.2); the fast retransmits answer duplicates of what a timeout before them sent \
+    again.";
 
 /// The values and the table.
 pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
@@ -59,8 +62,9 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
             rows.push(row(undo, which, &chosen));
         }
     }
-    let title = "Live connections on the paths where the estimator has bad timeouts: the runs with undo, beside the same ones \
-                 without; the ratio of their times is a geometric mean ± its standard error";
+    let title = "Live connections on the paths where the estimator has bad timeouts: the runs with undo, \
+                 beside the same ones without; the ratio of their times is a geometric mean ± its standard \
+                 error";
     Ok((values, Table { title: title.to_owned(), head: HEAD.map(str::to_owned).to_vec(), rows }))
 }
 

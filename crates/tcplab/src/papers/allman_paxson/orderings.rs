@@ -7,11 +7,11 @@ use crate::papers::{Band, Table, Value};
 const MEASURES: [&str; 3] = ["W", "W~", "B"];
 
 /// Seen in the table of reversals.
-const ALIKE: &str = "the pairs that change places are all those of G up to 100 ms (last table), whose W the paper \
-    calls essentially identical: they differ by 1 % in the paper and here";
+const ALIKE: &str = "the pairs that change places are all those of G up to 100 ms (last table), whose W the \
+    paper calls essentially identical: they differ by 1 % in the paper and here";
 
-/// A rank correlation for each table and measure, and the pairs that change places. `measured` gives W, W~ and B of a
-/// preset.
+/// A rank correlation for each table and measure, and the pairs that change places. `measured` gives W, W~
+/// and B of a preset.
 pub(super) fn of(tables: &[(&str, &[Row]); 4], measured: impl Fn(&str) -> [f64; 3]) -> (Vec<Value>, Table) {
     let (mut values, mut reversed) = (Vec::new(), Vec::new());
     for (number, (_, rows)) in (1..).zip(tables) {

@@ -21,9 +21,10 @@ pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64,
 }
 
 /// Why shares of the paper's set are not those of this one.
-pub(super) const OTHER_SET: &str = "it is a property of the set of transfers and not of an estimator alone, and the paper's set is another \
-    one: paths, loads and queues of this one are drawn from the stated distribution and were not fitted to the paper's numbers. \
-    Which of its properties makes the difference is not known";
+pub(super) const OTHER_SET: &str = "it is a property of the set of transfers and not of an estimator alone, \
+    and the paper's set is another one: paths, loads and queues of this one are drawn from the stated \
+    distribution and were not fitted to the paper's numbers. Which of its properties makes the difference is \
+    not known";
 
 /// How many of the steps from each value to the next do not decrease.
 pub(super) fn rises(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -31,8 +32,8 @@ pub(super) fn rises(values: impl IntoIterator<Item = f64>) -> f64 {
     values.windows(2).filter(|pair| pair[1] >= pair[0]).count() as f64
 }
 
-/// Spearman's rank correlation: 1 if both sides have the same order, -1 if the one has the other's reversed. Equal
-/// values share the mean of their ranks.
+/// Spearman's rank correlation: 1 if both sides have the same order, -1 if the one has the other's reversed.
+/// Equal values share the mean of their ranks.
 pub(super) fn rank_correlation(left: &[f64], right: &[f64]) -> f64 {
     let ranks = |values: &[f64]| -> Vec<f64> {
         let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
@@ -47,8 +48,8 @@ pub(super) fn rank_correlation(left: &[f64], right: &[f64]) -> f64 {
     product(&left, &right) / (product(&left, &left) * product(&right, &right)).sqrt()
 }
 
-/// The least rank correlation of `n` values that chance reaches in at most 5 % of all orders without ties (one-sided),
-/// exactly: the orders are counted by their sum of squared differences of ranks.
+/// The least rank correlation of `n` values that chance reaches in at most 5 % of all orders without ties
+/// (one-sided), exactly: the orders are counted by their sum of squared differences of ranks.
 pub(super) fn least_significant(n: usize) -> f64 {
     let largest = n * (n * n - 1) / 3;
     // Half of the orders have at most half of the largest sum, so the tail of 5 % is below it.

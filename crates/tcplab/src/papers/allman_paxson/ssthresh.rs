@@ -65,17 +65,20 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     let notes = vec![
         about(set),
         format!(
-            "{unfit} of the assessed are left out of these tables: their first retransmission was avoidable, or PBM finds no \
-             bandwidth. In the paper 40 % are: 15 % for errors of packet filters, 20 % sent by TCPs whose first timeout was too \
-             short, of which this set has none, 4 % without a single mode."
+            "{unfit} of the assessed are left out of these tables: their first retransmission was avoidable, \
+             or PBM finds no bandwidth. In the paper 40 % are: 15 % for errors of packet filters, 20 % sent \
+             by TCPs whose first timeout was too short, of which this set has none, 4 % without a single \
+             mode."
         ),
-        "The rows of CSA are n = 3 with ν = 0.1, then n = 2 with ν = 0.05, 0.1 and 0.2: the scan garbles them.".to_owned(),
+        "The rows of CSA are n = 3 with ν = 0.1, then n = 2 with ν = 0.05, 0.1 and 0.2: the scan garbles \
+         them."
+            .to_owned(),
     ];
     Ok(Findings { values: values(&rows), tables, figures: Vec::new(), notes })
 }
 
-const ONE_TRANSFER: &str = "it is one transfer of the set (table 5): a share of 0.0005, which the paper would print as \
-    its own 0.00";
+const ONE_TRANSFER: &str = "it is one transfer of the set (table 5): a share of 0.0005, which the paper \
+    would print as its own 0.00";
 
 /// The estimators with their regions.
 struct Rows<'a>(&'a [(Estimator, Regions)]);

@@ -178,7 +178,8 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     let (orders, reversed) = orderings::of(&TABLES, |name| [all.w(name), all.w_tilde(name), all.b(name)]);
     let mut notes = vec![about(set)];
     notes.push(
-        "The paper gives `fast` as 1/2 and 1/4 in its table, and as twice the standard gains in its text; the text is followed."
+        "The paper gives `fast` as 1/2 and 1/4 in its table, and as twice the standard gains in its text; \
+         the text is followed."
             .to_owned(),
     );
     Ok(Findings {
@@ -341,9 +342,9 @@ fn of_table_3(all: &All) -> Vec<Value> {
 }
 
 /// From the rows of the tables with the same timers.
-const MINIMUM_AND_K: &str = "here the deviation matters more and the minimum less than in the paper: from k = 4 to k = 6 B falls to a \
-    third (in the paper to half), and from no minimum to 250 ms hardly at all (in the paper to half). Which \
-    property of the two sets makes that difference is not known";
+const MINIMUM_AND_K: &str = "here the deviation matters more and the minimum less than in the paper: from k \
+    = 4 to k = 6 B falls to a third (in the paper to half), and from no minimum to 250 ms hardly at all (in \
+    the paper to half). Which property of the two sets makes that difference is not known";
 
 fn of_table_4(all: &All) -> Vec<Value> {
     let falling = ["ap-k-16", "ap-k-12", "ap-k-8", "ap-k-6", "ap-k-4", "ap-k-3", "ap-k-2"];
@@ -439,9 +440,9 @@ fn cumulative(ratios: [(&str, &[f64]); 3], transfers: usize) -> Figure {
     Figure {
         title: "How much longer bad timeouts would have had to wait".to_owned(),
         caption: format!(
-            "Cumulative distribution over the bad timeouts of the estimator with G = 1 ms and no minimum, in {transfers} \
-             simulated transfers: the additional time A that would have avoided each, in units of RTTVAR, of the largest \
-             round trip so far, and of the timeout itself."
+            "Cumulative distribution over the bad timeouts of the estimator with G = 1 ms and no minimum, in \
+             {transfers} simulated transfers: the additional time A that would have avoided each, in units \
+             of RTTVAR, of the largest round trip so far, and of the timeout itself."
         ),
         x: Axis { label: "ratio".to_owned(), scale: Scale::Log, ..Axis::default() },
         panels: vec![Panel {

@@ -47,14 +47,16 @@ pub(super) struct Recorded {
 pub(super) const PATHS: u64 = 2400;
 
 /// How the set is made, for readers of the results.
-pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,400 transfers of 100 KB, each \
-    over a path of its own. Ends: two of 31 places like the paper's, half as far apart again as the crow flies, with 1 ms of \
-    jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or \
-    10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 packets. On each line other TCP transfers begin at random, with \
-    sizes after Pareto (at least 2 KB, mean 12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate with the data and for 0 to 80 % \
-    against it. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; segments of 512, 536 and 1460 bytes, windows of \
-    32 or 60 KB; receivers acknowledge every second segment, or at the next tick of a clock of 200 ms. Both ends are recorded and paired, and go \
-    through the same assessment as captures.";
+pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,400 transfers \
+    of 100 KB, each over a path of its own. Ends: two of 31 places like the paper's, half as far apart again \
+    as the crow flies, with 1 ms of jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 \
+    kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or 10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 \
+    packets. On each line other TCP transfers begin at random, with sizes after Pareto (at least 2 KB, mean \
+    12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate \
+    with the data and for 0 to 80 % against it. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; \
+    segments of 512, 536 and 1460 bytes, windows of 32 or 60 KB; receivers acknowledge every second segment, \
+    or at the next tick of a clock of 200 ms. Both ends are recorded and paired, and go through the same \
+    assessment as captures.";
 
 /// The set. The first caller makes it.
 ///

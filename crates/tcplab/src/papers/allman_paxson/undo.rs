@@ -12,19 +12,20 @@ use super::trace_set::{TraceSet, on_all_cores, trace_set};
 use crate::assess::Transfer;
 use crate::papers::{Band, Findings, Table};
 
-pub(super) const SET_UP: &str = "The estimator with G = 1 ms and no minimum over the trace set of AT1-4: a timeout is taken \
-    for bad if the next acknowledgement of new data comes within f of the smallest round trip. \
-    Live connections: on those of the set's paths where that estimator has a bad timeout, the first 40 of them, each with \
-    five seeds of the other traffic, the sender has this estimator itself; it undoes a timeout by the same rule, or by \
-    timestamps, which it then has (the Eifel algorithm), or does not. Runs of the same path and seed are compared; they \
-    differ from the first undo on.";
+pub(super) const SET_UP: &str = "The estimator with G = 1 ms and no minimum over the trace set of AT1-4: a \
+    timeout is taken for bad if the next acknowledgement of new data comes within f of the smallest round \
+    trip. Live connections: on those of the set's paths where that estimator has a bad timeout, the first 40 \
+    of them, each with five seeds of the other traffic, the sender has this estimator itself; it undoes a \
+    timeout by the same rule, or by timestamps, which it then has (the Eifel algorithm), or does not. Runs \
+    of the same path and seed are compared; they differ from the first undo on.";
 
 /// G = 1 ms and no minimum.
 pub(super) const PRESET: &str = "ap-min-0";
 /// Counted by [`Drained`], and explained in a note.
-const DRAINED: &str = "the answers took longer than the path without queues, and nearly all of the transfers had later round trips shorter \
-    than all before the timeout, as the note counts: the queues were standing before, and drained during the wait. The \
-    paper supposes that for f = 1 (its section 2.8). Why it is more frequent here than in the paper is not known";
+const DRAINED: &str = "the answers took longer than the path without queues, and nearly all of the transfers \
+    had later round trips shorter than all before the timeout, as the note counts: the queues were standing \
+    before, and drained during the wait. The paper supposes that for f = 1 (its section 2.8). Why it is more \
+    frequent here than in the paper is not known";
 const NOT_COUNTED: &str = "not known. For f = 1/2 the queues drained during the wait (note), which the paper \
     supposes for f = 1 (its section 2.8); for this f it was not counted";
 /// f in quarters; `None`: no undo.
@@ -106,8 +107,9 @@ impl Drained {
 
     fn in_words(&self) -> String {
         format!(
-            "Of the {} good timeouts that f = 1/2 takes for bad, {} were answered no sooner than the distance allows, and {} \
-             are of transfers that later had a round trip shorter than all before the timeout.",
+            "Of the {} good timeouts that f = 1/2 takes for bad, {} were answered no sooner than the \
+             distance allows, and {} are of transfers that later had a round trip shorter than all before \
+             the timeout.",
             self.all, self.answered_in_time, self.with_shorter_later
         )
     }

@@ -13,8 +13,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE7-10",
     source: "Awadallah & Rai 1998, §4.2, figs. 7 to 10",
     title: "two sources over one bottleneck: BFA with BFA, BFA with Reno, Reno with Reno",
-    set_up: "As BE4-6, two sources that start together, buffers of 5 to 100 packets, 1000 s, five runs a point. The power of \
-             a pairing is the sum of the two throughputs over the mean of the two mean round trips.",
+    set_up: "As BE4-6, two sources that start together, buffers of 5 to 100 packets, 1000 s, five runs a \
+             point. The power of a pairing is the sum of the two throughputs over the mean of the two mean \
+             round trips.",
     run,
 };
 
@@ -245,20 +246,23 @@ fn sampled(
     Ok(series.at_ns.iter().map(|at| *at as f64 / 1e9).zip(points).collect())
 }
 
-const START_DECIDES: &str = "with 75 buffers and more the start decides, and over a longer time BFA has more (note and second table); \
-    with ten the two differ by less than a hundredth of a packet a second. Why Reno has a tenth more with five is not known: \
-    both lose hundreds of packets there";
-const IDLE_AFTER_LOSS: &str = "it falls with the buffers, from 7.98 with five to 7.76 with a hundred (table), as one \
-    Reno's alone does in BE4-6. The paper says of its figure 5 that the timeout after the losses of slow start is \
-    the longer, the longer the queue; how long the link is idle after it was not measured here";
+const START_DECIDES: &str = "with 75 buffers and more the start decides, and over a longer time BFA has more \
+    (note and second table); with ten the two differ by less than a hundredth of a packet a second. Why Reno \
+    has a tenth more with five is not known: both lose hundreds of packets there";
+const IDLE_AFTER_LOSS: &str = "it falls with the buffers, from 7.98 with five to 7.76 with a hundred \
+    (table), as one Reno's alone does in BE4-6. The paper says of its figure 5 that the timeout after the \
+    losses of slow start is the longer, the longer the queue; how long the link is idle after it was not \
+    measured here";
 /// Why BFA gets less than Reno with 75 buffers and more.
-const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno over the 1000 s, against the paper, and it is the \
-                    start that decides. Both begin in slow start. Reno's overflows the queue first; until its timeout has run \
-                    out it sends next to nothing and the queue empties. BFA takes that as leave to grow, overflows the queue in \
-                    its turn and times out as well, more than once; that leaves it a threshold of a few packets, from which it \
-                    grows by one in a round trip of seconds. With fewer buffers losses are frequent enough to level this out. \
-                    So is time: over 4000 and 10,000 s (second table) BFA has more than Reno with each of these numbers of \
-                    buffers, as the paper says, since its window is reduced more rarely.";
+const NOTE: &str = "With the largest numbers of buffers BFA has less than Reno over the 1000 s, against the \
+                    paper, and it is the start that decides. Both begin in slow start. Reno's overflows the \
+                    queue first; until its timeout has run out it sends next to nothing and the queue \
+                    empties. BFA takes that as leave to grow, overflows the queue in its turn and times out \
+                    as well, more than once; that leaves it a threshold of a few packets, from which it \
+                    grows by one in a round trip of seconds. With fewer buffers losses are frequent enough \
+                    to level this out. So is time: over 4000 and 10,000 s (second table) BFA has more than \
+                    Reno with each of these numbers of buffers, as the paper says, since its window is \
+                    reduced more rarely.";
 const SECONDS: u64 = 1000;
 const RUNS: u64 = 5;
 const TICK_MS: u64 = 500;

@@ -13,10 +13,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE11/12",
     source: "Awadallah & Rai 1998, §4.3, figs. 11 and 12",
     title: "how evenly six sources share, and two whose delays differ by a quarter",
-    set_up: "As BE4-6: six sources of one kind, or two, the second with a path 25 % longer; buffers of 5 to 100 packets. \
-             They start together, or 20 s apart, which the paper leaves open; throughput is taken from 200 s, when all have \
-             started, to 1000 s. Three runs a point, whose starts fall differently on the 500 ms tick. The paper's indices \
-             for two sources are held against the mean over all buffers, since it does not say for which they are.",
+    set_up: "As BE4-6: six sources of one kind, or two, the second with a path 25 % longer; buffers of 5 to \
+             100 packets. They start together, or 20 s apart, which the paper leaves open; throughput is \
+             taken from 200 s, when all have started, to 1000 s. Three runs a point, whose starts fall \
+             differently on the 500 ms tick. The paper's indices for two sources are held against the mean \
+             over all buffers, since it does not say for which they are.",
     run,
 };
 
@@ -117,14 +118,14 @@ fn scenario(sharing: Sharing, buffers: u64, run: u64) -> Scenario {
     scenario
 }
 
-const BY_BUFFERS: &str = "the paper does not say for which number of buffers its index is; single ones are on both sides of it here \
-    (second table)";
-const FIVE_BUFFERS: &str = "with five buffers, where six sources cannot have a packet each in the queue, it is \
-    0.6818; from ten buffers on the index is 1.0000 everywhere (first table)";
+const BY_BUFFERS: &str = "the paper does not say for which number of buffers its index is; single ones are \
+    on both sides of it here (second table)";
+const FIVE_BUFFERS: &str = "with five buffers, where six sources cannot have a packet each in the queue, it \
+    is 0.6818; from ten buffers on the index is 1.0000 everywhere (first table)";
 const TWO_AND_FIVE: &str =
     "with five buffers it is 0.8999; from ten on it is the paper's 1.0000 everywhere (second table)";
-const APART_BY: &str = "from ten buffers on it is 0.9003 everywhere, with five 0.9800 (second table). How far apart \
-    the paper's two start is not given; other distances than 20 s were not tried";
+const APART_BY: &str = "from ten buffers on it is 0.9003 everywhere, with five 0.9800 (second table). How \
+    far apart the paper's two start is not given; other distances than 20 s were not tried";
 const NAMES: [&str; 4] = ["BFA, together", "BFA, 20 s apart", "Reno, together", "Reno, 20 s apart"];
 
 fn table(title: &str, curves: &[Vec<Point>]) -> Table {

@@ -14,10 +14,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE4-6",
     source: "Awadallah & Rai 1998, §4.1, figs. 4 to 6",
     title: "Reno and BFA alone: queue, throughput and power by the bottleneck's buffers",
-    set_up: "One source, one link of 64 kbit/s, packets of 1000 bytes, buffers of 5 to 100 packets, 400 s, a window of 1 MB. \
-             Profiles reno-1990 and bfa-1998; the sink acknowledges each packet, as ns does. The delays of figure 3 are not in \
-             the text: 1 ms, 100 ms and 1 ms are taken; the table has others, and delayed acknowledgements. Ten \
-             runs a point, whose starts fall differently on the 500 ms tick. Power is throughput over the mean round trip.",
+    set_up: "One source, one link of 64 kbit/s, packets of 1000 bytes, buffers of 5 to 100 packets, 400 s, a \
+             window of 1 MB. Profiles reno-1990 and bfa-1998; the sink acknowledges each packet, as ns does. \
+             The delays of figure 3 are not in the text: 1 ms, 100 ms and 1 ms are taken; the table has \
+             others, and delayed acknowledgements. Ten runs a point, whose starts fall differently on the \
+             500 ms tick. Power is throughput over the mean round trip.",
     run,
 };
 
@@ -247,13 +248,14 @@ fn graph(title: &str, y: &str, reno: &[Point], bfa: &[Point], of: fn(&Point) -> 
 }
 
 const NOTES: [&str; 2] = [
-    "How much BFA gains depends on the link's delay, which the text does not give: slow start has doubled the window once or \
-     twice more before the growth of a round trip is seen, so that BFA's queue is about a window of the empty path, while \
-     Reno's is the whole buffer whatever the delay.",
-    "Where only every second packet is acknowledged BFA stands still at two packets on a link of 100 ms or more: one packet is \
-     acknowledged at once, two are when the second has come, 125 ms later, which is taken for a queue that fills (srv = 62 ms, \
-     above 10 ms); then every round trip is alike, srv goes to zero and never below -10 ms. Section 4.3 names such \
-     persistence where there are 'no losses or changes in delay'; ns's sinks acknowledge each packet.",
+    "How much BFA gains depends on the link's delay, which the text does not give: slow start has doubled \
+     the window once or twice more before the growth of a round trip is seen, so that BFA's queue is about a \
+     window of the empty path, while Reno's is the whole buffer whatever the delay.",
+    "Where only every second packet is acknowledged BFA stands still at two packets on a link of 100 ms or \
+     more: one packet is acknowledged at once, two are when the second has come, 125 ms later, which is \
+     taken for a queue that fills (srv = 62 ms, above 10 ms); then every round trip is alike, srv goes to \
+     zero and never below -10 ms. Section 4.3 names such persistence where there are 'no losses or changes \
+     in delay'; ns's sinks acknowledge each packet.",
 ];
 /// A level line in a printed graph can be read to about a fiftieth.
 const CONSTANT: Band = Band::AtLeast(0.98);

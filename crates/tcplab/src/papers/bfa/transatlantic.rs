@@ -18,11 +18,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE13-26",
     source: "Awadallah & Rai 1998, §5, figs. 13 to 26",
     title: "a transatlantic path at three levels of congestion: Reno and BFA",
-    set_up: "The paper measured on the Internet: 64 kbit/s, 320 ms for a segment of 536 bytes without a queue, a window of 32 KB, \
-             20 hops. Emulated: 115 ms each way, up to 10 ms of jitter, 70 buffers (the paper's Reno is held by its window, not by \
-             losses); 5 MB, or 800 s of it. Congestion is made by transfers of 10 KB on average that begin at random and \
-             share the bottleneck; low is the paper's 'completely unloaded', without any; at medium 40 % of the rate are \
-             offered, at high 80 %, where Reno gets about what the paper's got. Ten seeds.",
+    set_up: "The paper measured on the Internet: 64 kbit/s, 320 ms for a segment of 536 bytes without a \
+             queue, a window of 32 KB, 20 hops. Emulated: 115 ms each way, up to 10 ms of jitter, 70 buffers \
+             (the paper's Reno is held by its window, not by losses); 5 MB, or 800 s of it. Congestion is \
+             made by transfers of 10 KB on average that begin at random and share the bottleneck; low is the \
+             paper's 'completely unloaded', without any; at medium 40 % of the rate are offered, at high 80 \
+             %, where Reno gets about what the paper's got. Ten seeds.",
     run,
 };
 
@@ -320,29 +321,31 @@ fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
 }
 
 const NOTES: [&str; 2] = [
-    "At low congestion BFA's power is the paper's and Reno's half of it: Reno here fills the window of 32 KB in slow \
-     start and then has a round trip of 4.1 s on average, where the paper's mean (throughput over power) is 1.95 s \
-     and 4 s the most. Its window must have been smaller for much of the transfer. A first ssthresh remembered from \
-     earlier connections to the host is not why: even with one of 4 KB the mean is 3.6 s (third table). Losses that \
-     no queue causes would do it: with 0.1 % of the packets Reno has the paper's round trip and power (third table). \
-     The paper reports such losses on the Internet, but not their number on its path; here low congestion has none.",
-    "BFA's gain lives on quiet round trips: each fall of 10 ms that is not its own lets the window grow, and nothing \
-     takes that back without a loss. With 2 % of others' traffic its power falls from 3.7 to 1.6 times Reno's, with \
-     30 ms of jitter to 1.4 (second table); the decreasing variant of section 6 keeps it at medium congestion (last \
-     table), and loses next to nothing of the throughput beside Reno's others.",
+    "At low congestion BFA's power is the paper's and Reno's half of it: Reno here fills the window of 32 KB \
+     in slow start and then has a round trip of 4.1 s on average, where the paper's mean (throughput over \
+     power) is 1.95 s and 4 s the most. Its window must have been smaller for much of the transfer. A first \
+     ssthresh remembered from earlier connections to the host is not why: even with one of 4 KB the mean is \
+     3.6 s (third table). Losses that no queue causes would do it: with 0.1 % of the packets Reno has the \
+     paper's round trip and power (third table). The paper reports such losses on the Internet, but not \
+     their number on its path; here low congestion has none.",
+    "BFA's gain lives on quiet round trips: each fall of 10 ms that is not its own lets the window grow, and \
+     nothing takes that back without a loss. With 2 % of others' traffic its power falls from 3.7 to 1.6 \
+     times Reno's, with 30 ms of jitter to 1.4 (second table); the decreasing variant of section 6 keeps it \
+     at medium congestion (last table), and loses next to nothing of the throughput beside Reno's others.",
 ];
-const OTHER_TIME: &str = "not known. The paper's transfer got more of the link than its others at medium congestion, \
-    37.68 and 35.28 kbit/s; what else was on the path is not given for any of them";
-const RENO_HALF: &str = "BFA has the paper's power and Reno half of it (first table). With 0.1 % of the packets lost the ratio \
-    comes to 1.96 (third table, first note); whether the paper's path lost any is not given";
+const OTHER_TIME: &str = "not known. The paper's transfer got more of the link than its others at medium \
+    congestion, 37.68 and 35.28 kbit/s; what else was on the path is not given for any of them";
+const RENO_HALF: &str = "BFA has the paper's power and Reno half of it (first table). With 0.1 % of the \
+    packets lost the ratio comes to 1.96 (third table, first note); whether the paper's path lost any is not \
+    given";
 /// By level.
 const REASONS: [&str; 3] = [
-    "not known. Nothing is lost, and all ten seeds are alike to a part in ten thousand, so it is neither losses nor the jitter; \
-     with each gain and variant BFA has the same 58.1 kbit/s (last table)",
-    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not given; here \
-    both have the same others beside them, and BFA has no gain over noise (second note)",
-    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not given; \
-     single seeds here have 0.95 to 1.03 and do not come down to the paper's",
+    "not known. Nothing is lost, and all ten seeds are alike to a part in ten thousand, so it is neither \
+     losses nor the jitter; with each gain and variant BFA has the same 58.1 kbit/s (last table)",
+    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not \
+    given; here both have the same others beside them, and BFA has no gain over noise (second note)",
+    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not \
+     given; single seeds here have 0.95 to 1.03 and do not come down to the paper's",
 ];
 /// The name of the controller with a first ssthresh.
 const REMEMBERS: &str = "reno-remembers";

@@ -17,12 +17,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "JE7-12",
     source: "Jacobson & Karels 1988, figs. 7 to 12",
     title: "four conversations over one link, without congestion avoidance and with it",
-    set_up: "Four pairs of hosts, four transfers of 1 MB (2048 segments of 512 bytes) begun 3 s apart, one link of 230.4 \
-             kbit/s with 50 packets of buffer, windows of 16 KB; 200 s. Without: profile none-1987. With: tahoe-1988's \
-             window and the timer alone for losses, as in the paper's traces (fig. 12); the receivers of conversations 2 and 4 \
-             are 4.3BSD's, which wait for 35 % of the window or 200 ms, those of 1 and 3 acknowledge every second segment. \
-             The link's delay is not given: 10 ms are taken, 50 ms beside them. 20 seeds: starts shifted by up to a tick \
-             of 500 ms, and up to 1 ms of a host's time for each packet.",
+    set_up: "Four pairs of hosts, four transfers of 1 MB (2048 segments of 512 bytes) begun 3 s apart, one \
+             link of 230.4 kbit/s with 50 packets of buffer, windows of 16 KB; 200 s. Without: profile \
+             none-1987. With: tahoe-1988's window and the timer alone for losses, as in the paper's traces \
+             (fig. 12); the receivers of conversations 2 and 4 are 4.3BSD's, which wait for 35 % of the \
+             window or 200 ms, those of 1 and 3 acknowledge every second segment. The link's delay is not \
+             given: 10 ms are taken, 50 ms beside them. 20 seeds: starts shifted by up to a tick of 500 ms, \
+             and up to 1 ms of a host's time for each packet.",
     run,
 };
 
@@ -404,28 +405,33 @@ fn seconds(span: Span) -> f64 {
     span.0 as f64 / 1e9
 }
 
-const NO_BACKOFF: &str = "it depends on the old timer's backoff, which the paper does not describe: without any, as \
-    here, 0.55 of what is sent is sent again and 1.9 times the link's rate is sent, with one that doubles 0.34 and \
-    1.1 (first note)";
-const FEW_LOST: &str = "the queue of 50 packets holds the windows to which the expiries in vain keep the four; with 4v, which has fewer of \
-    them, the shares are 0.002 (table). Why the paper's lose more is not known";
-const FIRST_HAS_MORE: &str = "conversation 1 has its whole window in the queue before the others begin, and keeps it (third note). Of \
-    what is left the lazy receivers' senders, whose timers expire in vain the more often (second note), get about a quarter \
-    each of what conversation 3 gets, where the paper's get a little more than half";
-const FEWER_AGAIN: &str = "what is sent again here are timers that expired in vain, and hardly any losses (second note): how many \
-    depends on the estimator and not on the queue. Another delay and fast retransmit change little (table), and ns-3's \
-    receivers do not acknowledge by the same rules. Why the paper's four lose so much more is not known";
+const NO_BACKOFF: &str = "it depends on the old timer's backoff, which the paper does not describe: without \
+    any, as here, 0.55 of what is sent is sent again and 1.9 times the link's rate is sent, with one that \
+    doubles 0.34 and 1.1 (first note)";
+const FEW_LOST: &str = "the queue of 50 packets holds the windows to which the expiries in vain keep the \
+    four; with 4v, which has fewer of them, the shares are 0.002 (table). Why the paper's lose more is not \
+    known";
+const FIRST_HAS_MORE: &str = "conversation 1 has its whole window in the queue before the others begin, and \
+    keeps it (third note). Of what is left the lazy receivers' senders, whose timers expire in vain the more \
+    often (second note), get about a quarter each of what conversation 3 gets, where the paper's get a \
+    little more than half";
+const FEWER_AGAIN: &str = "what is sent again here are timers that expired in vain, and hardly any losses \
+    (second note): how many depends on the estimator and not on the queue. Another delay and fast retransmit \
+    change little (table), and ns-3's receivers do not acknowledge by the same rules. Why the paper's four \
+    lose so much more is not known";
 const NOTES: [&str; 3] = [
-    "What the old senders send again depends on their timer, which the paper does not describe: without any backoff, as here, \
-     0.55 of what they send and 1.9 times the link's rate, with a backoff that doubles 0.34 and 1.1 times (table); the paper's \
-     0.36 and 1.25 lie between. What is delivered hardly changes: 0.77 and 0.71, in the paper 0.75.",
-    "With a + 2v ten times as many segments are sent again as are lost: while the queue grows behind the conversations that \
-     begin, the timer expires before the acknowledgement comes. It is what the paper's footnote 21 tells of, and what 4v \
-     was chosen against; with 4v the windows stay larger, more is lost, and no more is sent again than has to be. Timers \
-     that expire in vain hit the lazy receivers' senders, whose acknowledgements wait; of what is really lost they have no \
-     larger share (table).",
-    "Conversation 1 gets more than the paper's: it has its whole window of 32 packets before the others begin, each of its \
-     packets comes when one of its own has left the queue, and it never adds one, so that the others' bursts are what is dropped.",
+    "What the old senders send again depends on their timer, which the paper does not describe: without any \
+     backoff, as here, 0.55 of what they send and 1.9 times the link's rate, with a backoff that doubles \
+     0.34 and 1.1 times (table); the paper's 0.36 and 1.25 lie between. What is delivered hardly changes: \
+     0.77 and 0.71, in the paper 0.75.",
+    "With a + 2v ten times as many segments are sent again as are lost: while the queue grows behind the \
+     conversations that begin, the timer expires before the acknowledgement comes. It is what the paper's \
+     footnote 21 tells of, and what 4v was chosen against; with 4v the windows stay larger, more is lost, \
+     and no more is sent again than has to be. Timers that expire in vain hit the lazy receivers' senders, \
+     whose acknowledgements wait; of what is really lost they have no larger share (table).",
+    "Conversation 1 gets more than the paper's: it has its whole window of 32 packets before the others \
+     begin, each of its packets comes when one of its own has left the queue, and it never adds one, so that \
+     the others' bursts are what is dropped.",
 ];
 const TRANSFER: Bytes = Bytes(2048 * SEGMENT_BYTES);
 const END: Span = Span::seconds(200);

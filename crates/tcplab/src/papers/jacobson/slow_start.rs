@@ -15,11 +15,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "JE3/4",
     source: "Jacobson & Karels 1988, figs. 3 and 4",
     title: "how a conversation starts, without slow start and with it",
-    set_up: "One conversation over 230.4 kbit/s with 30 packets of buffer, segments of 512 bytes, a window of 16 KB; the \
-             first 10 s of it, and a minute. Without: profile none-1987 at both ends. With: tahoe-1988's window, the timer \
-             alone for losses. The path's delay is not given; 110 ms each way are taken because slow start then takes the two \
-             seconds of fig. 4, and others beside them, also with others' transfers, since 20 of the link's 25 KB/s were \
-             available. 20 runs, whose starts fall differently on the 500 ms tick of the timers.",
+    set_up: "One conversation over 230.4 kbit/s with 30 packets of buffer, segments of 512 bytes, a window \
+             of 16 KB; the first 10 s of it, and a minute. Without: profile none-1987 at both ends. With: \
+             tahoe-1988's window, the timer alone for losses. The path's delay is not given; 110 ms each way \
+             are taken because slow start then takes the two seconds of fig. 4, and others beside them, also \
+             with others' transfers, since 20 of the link's 25 KB/s were available. 20 runs, whose starts \
+             fall differently on the 500 ms tick of the timers.",
     run,
 };
 
@@ -213,26 +214,30 @@ fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
         ],
     );
     let title = format!("Start of a conversation {how}");
-    let caption = "A dot for each segment of 512 bytes as it leaves the sender: 230.4 kbit/s, 30 buffers, a window of 16 KB.";
+    let caption = "A dot for each segment of 512 bytes as it leaves the sender: 230.4 kbit/s, 30 buffers, a \
+        window of 16 KB.";
     draw::figure(&title, caption, "time (s)", vec![panel])
 }
 
 const PATH: PathOf = PathOf { delay_ms: 110, others_percent: 0 };
-const NOTE: &str = "Whether the old sender stays in its failure depends on the path's delay and on its timer. On a path of \
-    150 ms or less the window goes out at once, the last packet is lost, and the timer sends the window again; if the queue has \
-    not drained by then, the repeated window and the next are lost in part, and so on. A timer that doubles breaks this at 110 ms \
-    (table): exponential backoff is one of the paper's new algorithms, so profile none-1987 has none. Five times, as in fig. 3, \
-    nothing was sent here. With others' traffic the new sender loses a few packets as well, where the paper's trace shows none.";
-const DELAY_DECIDES: &str = "the path's delay, the old timer's backoff and others' traffic decide, and the paper \
-    gives none of them: over these the table has 0.22 to 0.96 of the link in a minute";
-const NOT_SO_LOW: &str = "not known. The paper gives neither the path's delay nor the old timer's backoff nor others' \
-    traffic; over these the table has 0.37 to 0.75 of the link in 10 s, and no row comes down to the paper's share";
-const NOT_SO_MUCH: &str = "not known. The path's delay, the old timer's backoff and others' traffic move it from \
-    0.23 to 0.75 (table); no row of the table comes up to the paper's";
+const NOTE: &str = "Whether the old sender stays in its failure depends on the path's delay and on its \
+    timer. On a path of 150 ms or less the window goes out at once, the last packet is lost, and the timer \
+    sends the window again; if the queue has not drained by then, the repeated window and the next are lost \
+    in part, and so on. A timer that doubles breaks this at 110 ms (table): exponential backoff is one of \
+    the paper's new algorithms, so profile none-1987 has none. Five times, as in fig. 3, nothing was sent \
+    here. With others' traffic the new sender loses a few packets as well, where the paper's trace shows \
+    none.";
+const DELAY_DECIDES: &str = "the path's delay, the old timer's backoff and others' traffic decide, and the \
+    paper gives none of them: over these the table has 0.22 to 0.96 of the link in a minute";
+const NOT_SO_LOW: &str = "not known. The paper gives neither the path's delay nor the old timer's backoff \
+    nor others' traffic; over these the table has 0.37 to 0.75 of the link in 10 s, and no row comes down to \
+    the paper's share";
+const NOT_SO_MUCH: &str = "not known. The path's delay, the old timer's backoff and others' traffic move it \
+    from 0.23 to 0.75 (table); no row of the table comes up to the paper's";
 const NOT_SO_OFTEN: &str =
     "not known. No row of the table sends a segment more than three times in the first 10 s";
-const DELAY_OFFSETS: &str = "slow start takes as many round trips, whose length the paper does not give: with 150 ms in the place of \
-    110 ms the share is 0.74 (table), and the paper's lies between";
+const DELAY_OFFSETS: &str = "slow start takes as many round trips, whose length the paper does not give: \
+    with 150 ms in the place of 110 ms the share is 0.74 (table), and the paper's lies between";
 const RUNS: u64 = 20;
 /// The tick of BSD's timers.
 const TICK_MS: u64 = 500;

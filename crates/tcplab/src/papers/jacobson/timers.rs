@@ -19,13 +19,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "JE5/6",
     source: "Jacobson & Karels 1988, figs. 5 and 6, and §2",
     title: "RFC 793's retransmit timer and that of mean and deviation on the same round trips",
-    set_up: "The paper's series is a trace of the Arpanet without losses. Here: a host that writes a segment of 512 bytes \
-             every 0.7 s, a tenth of a path of 56 kbit/s and 100 ms, and whose timer never expires; beside it transfers of 4 KB \
-             on average that begin at random, as many as make the load, by hosts of that time (none-1987, windows of eight \
-             packets, the Arpanet's limit); buffers without end, 300 s, 20 seeds at each of eight loads. Estimators \
-             are charged by Allman and Paxson's assessment: an expiry before the acknowledgement comes is spurious. BSD's clock \
-             ticks every 500 ms, its least timeout is 1 s; a fine clock ticks every millisecond, without a least timeout, \
-             so that the formulas alone differ.",
+    set_up: "The paper's series is a trace of the Arpanet without losses. Here: a host that writes a segment \
+             of 512 bytes every 0.7 s, a tenth of a path of 56 kbit/s and 100 ms, and whose timer never \
+             expires; beside it transfers of 4 KB on average that begin at random, as many as make the load, \
+             by hosts of that time (none-1987, windows of eight packets, the Arpanet's limit); buffers \
+             without end, 300 s, 20 seeds at each of eight loads. Estimators are charged by Allman and \
+             Paxson's assessment: an expiry before the acknowledgement comes is spurious. BSD's clock ticks \
+             every 500 ms, its least timeout is 1 s; a fine clock ticks every millisecond, without a least \
+             timeout, so that the formulas alone differ.",
     run,
 };
 
@@ -93,7 +94,8 @@ fn run() -> anyhow::Result<Findings> {
         Value { ..spurious(BSD_2V).value("BSD's clock, a + 2v: the same", "") },
         Value {
             paper: "essentially none",
-            // §2: the timer "essentially eliminates spurious retransmissions": rounded, 0 % of the round trips.
+            // §2: the timer "essentially eliminates spurious retransmissions": rounded, 0 % of the round
+            // trips.
             band: Band::Below(5.0),
             limit: Some(Band::Below(4.5)),
             ..spurious(BSD_4V).value("BSD's clock, a + 4v: the same", "")
@@ -111,10 +113,11 @@ fn run() -> anyhow::Result<Findings> {
     ];
     values.splice(5..5, lost_loads(&by_load));
     let notes = vec![
-        "With a fine clock and no least timeout a + 4v expires more often than RFC 793 at loads of 20 and 30 %: most round trips \
-         are alike there, the deviation goes to nothing, and the first burst of another host comes behind a timer that is \
-         barely above the mean. A least timeout, or a tick of 500 ms, hides this; Allman and Paxson found 11 years later that the \
-         least timeout matters more than the formula (their tables 1 and 3)."
+        "With a fine clock and no least timeout a + 4v expires more often than RFC 793 at loads of 20 and 30 \
+         %: most round trips are alike there, the deviation goes to nothing, and the first burst of another \
+         host comes behind a timer that is barely above the mean. A least timeout, or a tick of 500 ms, \
+         hides this; Allman and Paxson found 11 years later that the least timeout matters more than the \
+         formula (their tables 1 and 3)."
             .to_owned(),
     ];
     let names = TIMERS.iter().chain(&COARSE).map(|(name, _)| (*name).to_owned());
@@ -264,8 +267,8 @@ fn figures(run: &Run) -> Vec<(String, Figure)> {
             ],
         );
         let caption = format!(
-            "Round trips of a conversation over 56 kbit/s loaded to {GRAPH_LOAD} %, and the timer when each packet left; \
-             where the timer is lower, it expires in vain."
+            "Round trips of a conversation over 56 kbit/s loaded to {GRAPH_LOAD} %, and the timer when each \
+             packet left; where the timer is lower, it expires in vain."
         );
         Some((
             stem.to_owned(),
@@ -276,9 +279,9 @@ fn figures(run: &Run) -> Vec<(String, Figure)> {
 }
 
 /// Seen in the table: its timeout is the shorter one wherever it loses.
-const SHORT_2V: &str = "a + 2v comes to less than RFC 793's twice the mean wherever the deviation is below half of \
-    the mean, and its timeouts are the shorter ones at each load of the table; the paper itself went from 2v to 4v, \
-    after spurious retransmissions over slow links (its footnote 21)";
+const SHORT_2V: &str = "a + 2v comes to less than RFC 793's twice the mean wherever the deviation is below \
+    half of the mean, and its timeouts are the shorter ones at each load of the table; the paper itself went \
+    from 2v to 4v, after spurious retransmissions over slow links (its footnote 21)";
 const FLAT: &str = "with round trips that are alike the deviation goes to nothing, as the note says";
 const ARPANET: Rate = Rate::bits_per_second(56_000);
 const RUNS: u64 = 20;

@@ -14,13 +14,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VE9/10",
     source: "Brakmo and Peterson 1995, figs. 9 and 10",
     title: "a megabyte that follows the load beside it",
-    set_up: "As VT4, with 10 buffers and 20 seeds; how far the transfer's rate and the background's move against each other, \
-             as the correlation of both over half seconds, and how busy the bottleneck is while the transfer lasts.",
+    set_up: "As VT4, with 10 buffers and 20 seeds; how far the transfer's rate and the background's move \
+             against each other, as the correlation of both over half seconds, and how busy the bottleneck \
+             is while the transfer lasts.",
     run,
 };
 
-const WITHIN_NOISE: &str = "the two correlations differ by less than the noise of 20 runs: by this measure it is not shown that Vegas \
-    follows the load better. The paper compares the windows of one run of each by eye";
+const WITHIN_NOISE: &str = "the two correlations differ by less than the noise of 20 runs: by this measure \
+    it is not shown that Vegas follows the load better. The paper compares the windows of one run of each by \
+    eye";
 const SEEDS: u64 = 20;
 const BEGIN: Span = Span::seconds(20);
 /// Samples in half a second.
@@ -63,7 +65,8 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, figures, ..Findings::default() })
 }
 
-/// The mean of the differences of Vegas' and Reno's correlations with the same traffic, over its standard error.
+/// The mean of the differences of Vegas' and Reno's correlations with the same traffic, over its standard
+/// error.
 fn in_standard_errors(reno: &[[f64; 2]], vegas: &[[f64; 2]]) -> f64 {
     let differences: Vec<f64> = vegas.iter().zip(reno).map(|(vegas, reno)| vegas[0] - reno[0]).collect();
     let number = differences.len() as f64;
@@ -127,8 +130,9 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
     let figure = Figure {
         title: format!("{} beside tcplib's traffic: {throughput:.0} KB/s", sender.name),
         caption: format!(
-            "A megabyte by {} from the 20th second on, beside tcplib's traffic over Reno, through 10 buffers (seed {SEED}): \
-             window, rate and queue, then the rate of the background and of the bottleneck, as figs. 9 and 10 have them.",
+            "A megabyte by {} from the 20th second on, beside tcplib's traffic over Reno, through 10 buffers \
+             (seed {SEED}): window, rate and queue, then the rate of the background and of the bottleneck, \
+             as figs. 9 and 10 have them.",
             sender.name
         ),
         x: Axis { range: Some((20.0, watched.end_of("transfer"))), ..axis("time (s)") },

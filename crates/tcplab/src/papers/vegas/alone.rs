@@ -22,29 +22,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VE5/7",
     source: "Brakmo and Peterson 1995, figs. 5 and 7",
     title: "a megabyte over 200 KB/s, 50 ms and 10 buffers, without other traffic",
-    set_up: "The network of fig. 6; one transfer of 1,024 KB, begun at 25 times within a tick of the coarse timer. What the \
-             paper leaves out: receivers acknowledge every segment, a packet that is being sent holds a buffer, the SYN's \
-             round trip counts for BaseRTT. The table shows the other choices.",
+    set_up: "The network of fig. 6; one transfer of 1,024 KB, begun at 25 times within a tick of the coarse \
+             timer. What the paper leaves out: receivers acknowledge every segment, a packet that is being \
+             sent holds a buffer, the SYN's round trip counts for BaseRTT. The table shows the other \
+             choices.",
     run,
 };
 
-const ACKNOWLEDGED: &str = "it depends on how receivers acknowledge, which the paper does not say: with every second segment Reno \
-    comes to 120.6 KB/s (table), and the paper's lies between";
-const NEWRENO_FASTER: &str = "not known. All 25 runs are alike, so it is not the phase of the timer; ns-3's receivers, its timer and its \
-    slow start were not compared one by one";
-const FAST_RENO: &str = "it is Reno, which is faster here than in the paper and depends on how receivers acknowledge \
-    (above): with every second segment the ratio is 1.06, or 1.28 with BaseRTT of data alone (table). No row of the \
-    table has the paper's";
+const ACKNOWLEDGED: &str = "it depends on how receivers acknowledge, which the paper does not say: with \
+    every second segment Reno comes to 120.6 KB/s (table), and the paper's lies between";
+const NEWRENO_FASTER: &str = "not known. All 25 runs are alike, so it is not the phase of the timer; ns-3's \
+    receivers, its timer and its slow start were not compared one by one";
+const FAST_RENO: &str = "it is Reno, which is faster here than in the paper and depends on how receivers \
+    acknowledge (above): with every second segment the ratio is 1.06, or 1.28 with BaseRTT of data alone \
+    (table). No row of the table has the paper's";
 const VEGAS_RATE: Band = Band::AtLeast(155.0);
 const NO_LOSS: Band = Band::AtMost(0.0);
 const GAIN: Band = Band::AtLeast(1.2);
 const RUNS: u64 = 25;
-const NOTE: &str = "BaseRTT decides more than anything else here. With that of the SYN Vegas leaves slow start at 16 segments, since it \
-                    takes the 10 ms that a full segment needs longer than a SYN for 1.7 queued segments; with that of data it \
-                    sees 0.4, doubles to 32 and loses a dozen of them, which fig. 7 does not show. All experiments of this paper \
-                    take the first reading, with which table III comes out to a few KB. It has a price: over several slow hops \
-                    the same error keeps the window small (VT1/2, second table), so that BaseRTT of data is what the \
-                    controller `vegas` uses without `base=any`.";
+const NOTE: &str = "BaseRTT decides more than anything else here. With that of the SYN Vegas leaves slow \
+                    start at 16 segments, since it takes the 10 ms that a full segment needs longer than a \
+                    SYN for 1.7 queued segments; with that of data it sees 0.4, doubles to 32 and loses a \
+                    dozen of them, which fig. 7 does not show. All experiments of this paper take the first \
+                    reading, with which table III comes out to a few KB. It has a price: over several slow \
+                    hops the same error keeps the window small (VT1/2, second table), so that BaseRTT of \
+                    data is what the controller `vegas` uses without `base=any`.";
 
 fn run() -> anyhow::Result<Findings> {
     let [reno, newreno, vegas] =
@@ -156,8 +158,9 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
     let figure = Figure {
         title: format!("{} alone: {throughput:.0} KB/s", sender.name),
         caption: format!(
-            "A megabyte by {} over 200 KB/s, 50 ms and 10 buffers: congestion window and bytes in transit, rate at the \
-             receiver over 100 ms, and packets that wait at the bottleneck, with those that it drops.",
+            "A megabyte by {} over 200 KB/s, 50 ms and 10 buffers: congestion window and bytes in transit, \
+             rate at the receiver over 100 ms, and packets that wait at the bottleneck, with those that it \
+             drops.",
             sender.name
         ),
         x: axis("time (s)"),

@@ -15,10 +15,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT4",
     source: "Brakmo and Peterson 1995, table IV",
     title: "a megabyte beside tcplib's traffic",
-    set_up: "The network of fig. 6 with 10, 15 and 20 buffers; tcplib between the hosts of the first pair over Reno, and from \
-             the 20th second a megabyte between those of the second: 19 seeds for each number of buffers, 57 runs. The \
-             paper does not say how dense the traffic is; here conversations begin every 350 ms on average, with which \
-             Reno's megabyte comes to about the paper's 58 KB/s. The table shows other densities, and tcplib over Vegas.",
+    set_up: "The network of fig. 6 with 10, 15 and 20 buffers; tcplib between the hosts of the first pair \
+             over Reno, and from the 20th second a megabyte between those of the second: 19 seeds for each \
+             number of buffers, 57 runs. The paper does not say how dense the traffic is; here conversations \
+             begin every 350 ms on average, with which Reno's megabyte comes to about the paper's 58 KB/s. \
+             The table shows other densities, and tcplib over Vegas.",
     run,
 };
 
@@ -34,11 +35,12 @@ pub(super) struct Background {
 
 /// The density at which Reno reaches the paper's throughput.
 pub(super) const USUAL: Background = Background { every: Span::millis(350), sender: RENO, two_way: false };
-const DENSITY: &str = "it moves with the density of the traffic, which the paper does not give: from 250 to 600 ms \
-    between conversations Vegas' throughput goes from 65 to 94 KB/s, and what it sends again from 0.53 to 0.30 of \
-    Reno's, and its timeouts from 0.18 to 0.05 (second table). No single density has all of the paper's numbers";
-const DENSITY_2_4: &str = "not known. Vegas' numbers move with the density of the traffic, which the paper does not \
-    give (second table); Vegas-2,4 was not run at other densities";
+const DENSITY: &str = "it moves with the density of the traffic, which the paper does not give: from 250 to \
+    600 ms between conversations Vegas' throughput goes from 65 to 94 KB/s, and what it sends again from \
+    0.53 to 0.30 of Reno's, and its timeouts from 0.18 to 0.05 (second table). No single density has all of \
+    the paper's numbers";
+const DENSITY_2_4: &str = "not known. Vegas' numbers move with the density of the traffic, which the paper \
+    does not give (second table); Vegas-2,4 was not run at other densities";
 /// Runs for each number of buffers.
 const SEEDS: u64 = 19;
 /// When the megabyte begins: after the traffic has started.

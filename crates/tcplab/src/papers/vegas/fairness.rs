@@ -15,28 +15,31 @@ use crate::papers::{Band, Experiment, Findings, Table, Value};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VF",
     source: "Brakmo and Peterson 1995, §V-A",
-    title: "Jain's index of 2, 4 and 16 connections, with equal delays and with half of them doubled, and of 8 mixed ones",
-    set_up: "One bottleneck of 200 KB/s and 20 buffers; each connection between hosts of its own, 8 MB each for 2 and 4, \
-             2 MB for 8 and 16, begun within the first second. One-way delays of 10, 20, 30, 50, 70 and 100 ms, 2 seeds \
-             each: 12 runs of each case. A connection's throughput is that of its own transfer, to its last byte.",
+    title: "Jain's index of 2, 4 and 16 connections, with equal delays and with half of them doubled, and of \
+        8 mixed ones",
+    set_up: "One bottleneck of 200 KB/s and 20 buffers; each connection between hosts of its own, 8 MB each \
+             for 2 and 4, 2 MB for 8 and 16, begun within the first second. One-way delays of 10, 20, 30, \
+             50, 70 and 100 ms, 2 seeds each: 12 runs of each case. A connection's throughput is that of its \
+             own transfer, to its last byte.",
     run,
 };
 
-const NOTE: &str = "Sixteen connections of Vegas are about as fair as sixteen of Reno here, where the paper has them \
-                    fairer. With 80 buffers they are less fair, and the last table shows why: nothing is lost, the \
-                    index stays where it is, and those that began later have half as much more. That they take the \
-                    queue of the others for a part of BaseRTT would do it, but was not tested. Reno's losses even \
-                    that out within two minutes. With 20 buffers, where Vegas loses as much as Reno, its index stays \
-                    at 0.84 as well; why its losses do not even that out is not known. Over transfers of 1 MB and 50 \
-                    ms Vegas is the fairer one with 10, 20 and 40 buffers (third table).";
+const NOTE: &str = "Sixteen connections of Vegas are about as fair as sixteen of Reno here, where the paper \
+                    has them fairer. With 80 buffers they are less fair, and the last table shows why: \
+                    nothing is lost, the index stays where it is, and those that began later have half as \
+                    much more. That they take the queue of the others for a part of BaseRTT would do it, but \
+                    was not tested. Reno's losses even that out within two minutes. With 20 buffers, where \
+                    Vegas loses as much as Reno, its index stays at 0.84 as well; why its losses do not even \
+                    that out is not known. Over transfers of 1 MB and 50 ms Vegas is the fairer one with 10, \
+                    20 and 40 buffers (third table).";
 
-const DELAYS_NOT_GIVEN: &str = "the paper gives neither delays nor buffers: its index is within those of single runs here, which \
-    differ in the delay (first table)";
-const SIXTEEN: &str = "not known. The paper gives neither delays nor buffers; the index of sixteen depends on both \
-    (first and third table), and the paper's is within those of single runs here. The note says what keeps endless \
-    ones from evening out";
-const BESIDE_RENO: &str = "not known. The twelve runs, which differ in the delay and the starts, range from 0.87 to 1.00; single delays \
-    were not looked into";
+const DELAYS_NOT_GIVEN: &str = "the paper gives neither delays nor buffers: its index is within those of \
+    single runs here, which differ in the delay (first table)";
+const SIXTEEN: &str = "not known. The paper gives neither delays nor buffers; the index of sixteen depends \
+    on both (first and third table), and the paper's is within those of single runs here. The note says what \
+    keeps endless ones from evening out";
+const BESIDE_RENO: &str = "not known. The twelve runs, which differ in the delay and the starts, range from \
+    0.87 to 1.00; single delays were not looked into";
 /// One-way delays in ms.
 const DELAYS: [u64; 6] = [10, 20, 30, 50, 70, 100];
 const SEEDS: u64 = 2;
@@ -287,8 +290,8 @@ fn figure(found: &[(&str, [f64; 2])]) -> (String, Figure) {
     panel.y.range = Some((0.0, 1.0));
     let figure = Figure {
         title: "Fairness".to_owned(),
-        caption: "Jain's index of the throughputs of 2 and 4 connections of 8 MB and of 16 of 2 MB that share 200 KB/s, mean \
-                  over delays from 10 to 100 ms."
+        caption: "Jain's index of the throughputs of 2 and 4 connections of 8 MB and of 16 of 2 MB that \
+                  share 200 KB/s, mean over delays from 10 to 100 ms."
             .to_owned(),
         x: Axis { categories: found.iter().map(|(name, _)| (*name).to_owned()).collect(), ..axis("") },
         panels: vec![panel],

@@ -16,25 +16,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT1/2",
     source: "Brakmo and Peterson 1995, tables I and II",
     title: "a megabyte, 512 KB and 128 KB over 17 hops with cross-traffic",
-    set_up: "The path from Arizona to Maryland in 1994 cannot be had; what stands in its place is emulated: 17 hops, two \
-             Ethernets at the ends, of the 15 links between them the fifth of 1.5 Mbit/s with 10 buffers, the others, as the \
-             backbone through the cities that the paper names, of 45 Mbit/s with 50; 70 ms of round trip. With 10 buffers \
-             Reno's slow start loses about the 20 KB that the paper's lost. tcplib's traffic over Reno crosses the slow link, \
-             and a quarter as much goes over the whole path. 48 runs are hours of two days: conversations begin every 400 ms \
-             at the busiest hour and every 1,200 ms at the quietest. Each run has the seven transfers of the paper, each \
-             into the same traffic again instead of 45 s after the one before. The second table has half of the hours, Vegas whose \
-             BaseRTT is that of data alone, and a second slow link, the eleventh.",
+    set_up: "The path from Arizona to Maryland in 1994 cannot be had; what stands in its place is emulated: \
+             17 hops, two Ethernets at the ends, of the 15 links between them the fifth of 1.5 Mbit/s with \
+             10 buffers, the others, as the backbone through the cities that the paper names, of 45 Mbit/s \
+             with 50; 70 ms of round trip. With 10 buffers Reno's slow start loses about the 20 KB that the \
+             paper's lost. tcplib's traffic over Reno crosses the slow link, and a quarter as much goes over \
+             the whole path. 48 runs are hours of two days: conversations begin every 400 ms at the busiest \
+             hour and every 1,200 ms at the quietest. Each run has the seven transfers of the paper, each \
+             into the same traffic again instead of 45 s after the one before. The second table has half of \
+             the hours, Vegas whose BaseRTT is that of data alone, and a second slow link, the eleventh.",
     run,
 };
 
 /// Why a megabyte gains nothing.
-const REASON: &str = "BaseRTT is the SYN's, and the slow link takes 7.5 ms longer for a full segment than for a SYN: Vegas counts that as \
-     queue, and its window stays a segment or more too small. Slow start, in which it saves most, weighs the less the larger \
-     the transfer. With BaseRTT of data alone Vegas is well ahead at each size (second table), and the reading costs the more the \
-     larger the transfer.";
-const OTHER_PATH: &str = "the path of 1994 is not known, and its queues and traffic decide: with a second slow link \
-    Vegas sends 0.46 of Reno's KB again for a megabyte, with one 0.23, and Vegas-2,4 has 1.68 and 1.43 times Reno's \
-    throughput (second table)";
+const REASON: &str = "BaseRTT is the SYN's, and the slow link takes 7.5 ms longer for a full segment than \
+     for a SYN: Vegas counts that as queue, and its window stays a segment or more too small. Slow start, in \
+     which it saves most, weighs the less the larger the transfer. With BaseRTT of data alone Vegas is well \
+     ahead at each size (second table), and the reading costs the more the larger the transfer.";
+const OTHER_PATH: &str = "the path of 1994 is not known, and its queues and traffic decide: with a second \
+    slow link Vegas sends 0.46 of Reno's KB again for a megabyte, with one 0.23, and Vegas-2,4 has 1.68 and \
+    1.43 times Reno's throughput (second table)";
 const HOURS: u64 = 48;
 /// KB, with the paper's throughputs, KB retransmitted, and ratios of both.
 const SIZES: [Size; 3] = [

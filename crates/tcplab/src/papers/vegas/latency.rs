@@ -15,16 +15,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VQ",
     source: "Brakmo and Peterson 1995, §V-C",
     title: "TELNET's response time and the queue, with everything over Vegas and everything over Reno",
-    set_up: "The network of fig. 6 with 20 buffers and 120 s of tcplib's traffic, of which TELNET's conversations are \
-             measured apart from the others. The paper does not say how dense the traffic is: conversations begin every \
-             160, 200, 250, 320 and 400 ms on average, 6 seeds each.",
+    set_up: "The network of fig. 6 with 20 buffers and 120 s of tcplib's traffic, of which TELNET's \
+             conversations are measured apart from the others. The paper does not say how dense the traffic \
+             is: conversations begin every 160, 200, 250, 320 and 400 ms on average, 6 seeds each.",
     run,
 };
 
 /// Mean times between conversations, in ms.
 const EVERY: [u64; 5] = [160, 200, 250, 320, 400];
-const BY_LOAD: &str = "it depends on how dense the traffic is, which the paper does not say: at the two highest densities the queues \
-    are the same, and with less traffic Vegas' is the shorter one (table)";
+const BY_LOAD: &str = "it depends on how dense the traffic is, which the paper does not say: at the two \
+    highest densities the queues are the same, and with less traffic Vegas' is the shorter one (table)";
 const SEEDS: u64 = 6;
 
 struct Latency {
@@ -125,8 +125,8 @@ fn figure(found: &[[Latency; 2]]) -> (String, Figure) {
     };
     let figure = Figure {
         title: "TELNET's response time".to_owned(),
-        caption: "Mean time from a character to its echo, by the mean time between tcplib's conversations, when all of them \
-                  run over Reno and over Vegas."
+        caption: "Mean time from a character to its echo, by the mean time between tcplib's conversations, \
+                  when all of them run over Reno and over Vegas."
             .to_owned(),
         x: axis("conversations every (ms)"),
         panels: vec![panel("response (ms)", [(RENO, 0), (VEGAS, 1)].map(curve).to_vec())],

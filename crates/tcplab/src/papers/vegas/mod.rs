@@ -1,4 +1,5 @@
-//! Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 13(8), 1995.
+//! Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC
+//! 13(8), 1995.
 
 mod adapting;
 mod alone;

@@ -14,17 +14,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT3",
     source: "Brakmo and Peterson 1995, table III",
     title: "a transfer of 300 KB within one of a megabyte, each by Reno or Vegas",
-    set_up: "The network of fig. 6 with 15 and 20 buffers; the smaller transfer begins 0 to 2.5 s after the larger, in 26 \
-             steps, and the larger one anywhere within a tick of the coarse timer: 52 runs of each combination, where \
-             the paper has 12. The others' numbers are those of ns-3.48.",
+    set_up: "The network of fig. 6 with 15 and 20 buffers; the smaller transfer begins 0 to 2.5 s after the \
+             larger, in 26 steps, and the larger one anywhere within a tick of the coarse timer: 52 runs of \
+             each combination, where the paper has 12. The others' numbers are those of ns-3.48.",
     run,
 };
 
-const NOT_KNOWN: &str = "not known. Single runs, which differ in the delay between the two and in the phase of the timer, reach into the \
-    band; the paper has 12 of them and gives no spread";
-const RENO_BESIDE_RENO: &str = "both parts differ from the paper's: beside Vegas Reno's 300 KB come to 65.7 KB/s for \
-    the paper's 61, beside Reno to 57.6 for 60, where single runs go down to 28. Why is not known. Beside Vegas it \
-    gains more than the paper says";
+const NOT_KNOWN: &str = "not known. Single runs, which differ in the delay between the two and in the phase \
+    of the timer, reach into the band; the paper has 12 of them and gives no spread";
+const RENO_BESIDE_RENO: &str = "both parts differ from the paper's: beside Vegas Reno's 300 KB come to 65.7 \
+    KB/s for the paper's 61, beside Reno to 57.6 for 60, where single runs go down to 28. Why is not known. \
+    Beside Vegas it gains more than the paper says";
 /// Steps of the delay between the two.
 const DELAYS: u64 = 26;
 /// Small and large transfers in the order of the table, with the paper's values and those of ns-3.48.
@@ -153,8 +153,8 @@ fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
     let categories = PAIRS.iter().map(Pair::name).collect();
     let figure = Figure {
         title: "One on one".to_owned(),
-        caption: "300 KB inside a megabyte, the smaller transfer's sender named first: mean throughput and KB sent again \
-                  over 52 runs."
+        caption: "300 KB inside a megabyte, the smaller transfer's sender named first: mean throughput and \
+                  KB sent again over 52 runs."
             .to_owned(),
         x: Axis { categories, ..axis("") },
         panels: vec![

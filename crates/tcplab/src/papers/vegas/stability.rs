@@ -12,11 +12,13 @@ use crate::papers::{Band, Experiment, Findings, Table, Value};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VS",
     source: "Brakmo and Peterson 1995, §V-B and fig. 12",
-    title: "sixteen connections through a small bottleneck, and a network with a thousand new connections a second",
-    set_up: "Sixteen endless connections for 120 s over 50 ms, 100 and 200 KB/s, 10 and 20 buffers, 4 seeds each. Then fig. \
-             12, whose drawing is lost: 16 sites of two or three hosts, each with tcplib's traffic to the next sites and \
-             four with three bulk transfers besides, at four routers in a ring of 45 Mbit/s and 10 ms, sites at 10 Mbit/s and \
-             3 ms, 50 buffers everywhere; 15 s; the last 10 count. Everything is Vegas, then Reno.",
+    title: "sixteen connections through a small bottleneck, and a network with a thousand new connections a \
+        second",
+    set_up: "Sixteen endless connections for 120 s over 50 ms, 100 and 200 KB/s, 10 and 20 buffers, 4 seeds \
+             each. Then fig. 12, whose drawing is lost: 16 sites of two or three hosts, each with tcplib's \
+             traffic to the next sites and four with three bulk transfers besides, at four routers in a ring \
+             of 45 Mbit/s and 10 ms, sites at 10 Mbit/s and 3 ms, 50 buffers everywhere; 15 s; the last 10 \
+             count. Everything is Vegas, then Reno.",
     run,
 };
 
@@ -84,16 +86,17 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables, figures, notes: vec![NOTE.to_owned()] })
 }
 
-const IDLE_OWN_LINK: &str = "the transfers of site 10 are held up at site 4, not on their own link, which is idle for a third of the time \
-    (note and last table)";
+const IDLE_OWN_LINK: &str = "the transfers of site 10 are held up at site 4, not on their own link, which is \
+    idle for a third of the time (note and last table)";
 /// Why there are two goodputs for fig. 12.
-const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring to the \
-                    site they go to, which is full of others' conversations besides; the ring is never more than \
-                    half busy. So the link of the two that has less room left is the one to hold against the band. \
-                    The transfers of site 10 meet theirs at site 4, whose link is busy almost all of the time, and \
-                    leave their own idle for a third of it. The rest of such a link is idle for 2 to 11 %, headers 5 \
-                    %, segments without payload, which acknowledge what comes the other way, 2 to 3 %, and what \
-                    Vegas sends again, at most 2 % (last table).";
+const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring \
+                    to the site they go to, which is full of others' conversations besides; the ring is \
+                    never more than half busy. So the link of the two that has less room left is the one to \
+                    hold against the band. The transfers of site 10 meet theirs at site 4, whose link is \
+                    busy almost all of the time, and leave their own idle for a third of it. The rest of \
+                    such a link is idle for 2 to 11 %, headers 5 %, segments without payload, which \
+                    acknowledge what comes the other way, 2 to 3 %, and what Vegas sends again, at most 2 % \
+                    (last table).";
 
 struct Sixteen {
     /// Payload delivered, over the payload that the link can carry.

@@ -14,7 +14,8 @@ pub(super) const TWO_WAY: Experiment = Experiment {
     id: "VE-2way",
     source: "Brakmo and Peterson 1995, §IV-B3",
     title: "a megabyte beside tcplib's traffic in both directions",
-    set_up: "As VT4, with as dense traffic from the right to the left between the hosts of the third pair: 57 runs.",
+    set_up: "As VT4, with as dense traffic from the right to the left between the hosts of the third pair: \
+        57 runs.",
     run: two_way,
 };
 
@@ -26,8 +27,9 @@ pub(super) const SEND_BUFFERS: Experiment = Experiment {
     run: send_buffers,
 };
 
-const VEGAS_SENDS_MORE: &str = "it is Vegas: in the paper it sends about as much again as one way, here three times \
-    as much (42.7 KB, in VT4 13.5), and Reno half as much more. Why Vegas loses more is not known";
+const VEGAS_SENDS_MORE: &str = "it is Vegas: in the paper it sends about as much again as one way, here \
+    three times as much (42.7 KB, in VT4 13.5), and Reno half as much more. Why Vegas loses more is not \
+    known";
 const TWO_WAY_NOTE: &str =
     "The paper's ratio of throughputs stays the same. Here it is above that of VT4, which is 1.38.";
 
@@ -145,9 +147,10 @@ fn figure(reno: &[Transfers], vegas: &[Transfers]) -> (String, Figure) {
     };
     let figure = Figure {
         title: "Send buffers".to_owned(),
-        caption: "A megabyte beside tcplib's traffic, by the size of its send buffer: mean throughput and KB sent again over \
-                  24 runs."
-            .to_owned(),
+        caption:
+            "A megabyte beside tcplib's traffic, by the size of its send buffer: mean throughput and KB \
+                  sent again over 24 runs."
+                .to_owned(),
         x: axis("send buffer (KB)"),
         panels: vec![
             panel("throughput (KB/s)", lines(|one| one.throughput.mean)),

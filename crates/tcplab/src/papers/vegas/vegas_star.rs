@@ -15,8 +15,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VE11",
     source: "Brakmo and Peterson 1995, fig. 11",
     title: "slow start into 300 KB/s and 16 buffers, by Vegas and by Vegas*",
-    set_up: "The network of fig. 6 with 300 KB/s and 16 buffers; a megabyte without other traffic. The table and the last \
-             picture show other numbers of buffers.",
+    set_up: "The network of fig. 6 with 300 KB/s and 16 buffers; a megabyte without other traffic. The table \
+             and the last picture show other numbers of buffers.",
     run,
 };
 
@@ -100,8 +100,9 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
     let figure = Figure {
         title: format!("Slow start of {}", sender.name),
         caption: format!(
-            "The first 2.5 s of a transfer by {} over 300 KB/s, 50 ms and 16 buffers: congestion window and bytes in \
-             transit, rate at the receiver over 100 ms, and the bottleneck's queue with what it drops.",
+            "The first 2.5 s of a transfer by {} over 300 KB/s, 50 ms and 16 buffers: congestion window and \
+             bytes in transit, rate at the receiver over 100 ms, and the bottleneck's queue with what it \
+             drops.",
             sender.name
         ),
         x: Axis { range: Some((0.0, 2.5)), ..axis("time (s)") },
