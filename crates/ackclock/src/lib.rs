@@ -75,12 +75,13 @@
 //!
 //! # What differs from `tokio::net`
 //!
-//! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in tokio
-//! 1.54, and behave alike in what drops, shutdowns and cancelled futures do. There is more: [`TcpStream::info`],
-//! [`TcpStream::delivered`], [`TcpStream::watch_delivery`], [`TcpStream::set_not_sent_lowat`],
-//! [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`], [`TcpStream::set_user_timeout`],
-//! [`TcpStream::abort`], [`TcpStream::notice`], traces that say why each thing was done
-//! ([`Stack::next_trace`]), and accepting on any address with the decision deferred ([`DeferredListener`]).
+//! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in
+//! tokio 1.54, and behave alike in what drops, shutdowns and cancelled futures do. There is more:
+//! [`TcpStream::info`], [`TcpStream::delivered`], [`TcpStream::watch_delivery`],
+//! [`TcpStream::set_not_sent_lowat`], [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`],
+//! [`TcpStream::set_user_timeout`], [`TcpStream::abort`], [`TcpStream::notice`], traces that say why
+//! each thing was done ([`Stack::next_trace`]), and accepting on any address with the decision deferred
+//! ([`DeferredListener`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`,
 //! `AsRawFd` and its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
