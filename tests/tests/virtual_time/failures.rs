@@ -77,7 +77,7 @@ fn a_host_with_traffic_of_the_scenario_has_no_second_stack() {
     let mut net = VirtualNetwork::new(&scenario).unwrap();
     let mut refused = |host: &str| net.stack(host).map(|_| ()).unwrap_err().to_string();
     assert!(refused("b").starts_with("host `b` runs the traffic `load` and has an endpoint already"));
-    assert!(refused("c").starts_with("the scenario has no host `c`; it has `a`, `b`"));
+    assert!(refused("q").starts_with("the scenario has no host `q`; it has `a`, `b`"));
     assert!(refused("l").starts_with("`l` is a router"));
     let _stack = net.stack("a").unwrap();
     assert!(net.stack("a").map(|_| ()).unwrap_err().to_string().starts_with("host `a` has a stack already"));
