@@ -117,3 +117,20 @@ fn mark_is_two_segments_at_least_and_a_new_one_wakes_the_writer() {
     pair.ends[0].set_not_sent_lowat(None);
     assert!(!pair.ends[0].take_readiness().writable, "nothing has changed");
 }
+
+#[test]
+fn figures_count_what_waits_what_is_out_and_what_arrived() {
+    let mut pair = pair(perfect());
+    let segments = |number: u64| number * SMSS as u64;
+    // Of thirteen segments, a window of ten leaves at once.
+    assert_eq!(pair.ends[0].write(pair.now, &[7; 13 * SMSS]), Ok(13 * SMSS));
+    pair.flush();
+    let out = pair.ends[0].delivery();
+    assert_eq!((out.written, out.acked, out.not_sent), (segments(13), 0, segments(3)));
+    pair.ends[0].shutdown(pair.now).unwrap();
+    pair.run_for(3 * ROUND_TRIP);
+    let arrived = pair.ends[0].delivery();
+    // The FIN is acknowledged, too, and is not a byte of the stream.
+    assert_eq!((arrived.written, arrived.acked, arrived.not_sent), (segments(13), segments(13), 0));
+    assert_eq!((arrived.srtt, arrived.queueing_delay), (ROUND_TRIP, Duration::ZERO));
+}
