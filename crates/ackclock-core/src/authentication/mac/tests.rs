@@ -168,8 +168,8 @@ const CONNECTIONS: [Connection; 8] = [
 fn payload(autonomous_system: &str, identifier: &str) -> Vec<u8> {
     let marker = "ff".repeat(16);
     unhex(&format!(
-        "{marker}00430104{autonomous_system}00b4{identifier}2602060104000100010202800002020200020242000206410400\
-         00{autonomous_system}02084006006400010100"
+        "{marker}00430104{autonomous_system}00b4{identifier}260206010400010001020280000202020002024200020641\
+         040000{autonomous_system}02084006006400010100"
     ))
 }
 
