@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use ackclock_control::profile::{AckPolicy, Options, Profile, Recovery};
+use ackclock_control::profile::{AckPolicy, Choices, Profile, Recovery};
 use ackclock_control::rtt::{DeviationFloor, Formula};
 
 /// A path and its loss.
@@ -35,17 +35,17 @@ pub struct Path {
 pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Path) -> Duration {
     let segments = bytes as f64 / path.segment_bytes as f64;
     // A receiver that waits for a share of its window makes a small flight wait for its clock instead.
-    let held = match receiver.acks {
+    let held = match receiver.choices.acks {
         AckPolicy::WindowShare { delay_max, .. } if path.loss > 0 => delay_max.as_secs_f64(),
         _ => 0.0,
     };
     let rtt = path.rtt.as_secs_f64() + held;
     let p = f64::from(path.loss) / 1e6;
-    let first_timeout = first_timeout(sender) + receiver.acks.delay_max().as_secs_f64();
+    let first_timeout = first_timeout(sender) + receiver.choices.acks.delay_max().as_secs_f64();
 
     // The time that the path and the peer's window take, and slow start from one segment.
-    let both = |choice: fn(&Options) -> bool| choice(&sender.options) && choice(&receiver.options);
-    let window = if both(|options| options.window_scaling) { WINDOW_SCALED } else { WINDOW_UNSCALED };
+    let both = |choice: fn(&Choices) -> bool| choice(&sender.choices) && choice(&receiver.choices);
+    let window = if both(|choices| choices.window_scaling) { WINDOW_SCALED } else { WINDOW_UNSCALED };
     let most = match sender.congestion {
         "card" => CARD_WINDOW,
         "dual" => DUAL_WINDOW,
@@ -53,11 +53,11 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
     };
     let on_the_wire = path.rate_bps.map_or(0.0, |rate| bytes as f64 * 8.0 * 1.05 / rate as f64);
     let in_windows = segments / (window / path.segment_bytes as f64).min(most) * rtt;
-    let opening = 2.0 * segments.log2() * rtt + 2.0 * sender.rto.initial.as_secs_f64();
+    let opening = 2.0 * segments.log2() * rtt + 2.0 * sender.choices.rto.initial.as_secs_f64();
 
     let halving = rtt * (2.0 * B * p / 3.0).sqrt();
-    let repair = match sender.recovery {
-        Recovery::RackTlp if both(|options| options.sack) => 0.0,
+    let repair = match sender.choices.recovery {
+        Recovery::RackTlp if both(|choices| choices.sack) => 0.0,
         Recovery::GoBackN => p * first_timeout / (1.0 - 2.0 * p),
         _ => (3.0 * (3.0 * B * p / 8.0).sqrt()).min(1.0) * p * (1.0 + 32.0 * p * p) * first_timeout,
     };
@@ -67,7 +67,7 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Pat
 /// The retransmission timeout, in seconds, where round trips are short: its lower bounds alone, plus a tick
 /// of the clock.
 fn first_timeout(sender: &Profile) -> f64 {
-    let rto = &sender.rto;
+    let rto = &sender.choices.rto;
     let tick = rto.granularity.as_secs_f64();
     let k = match rto.formula {
         Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. } => f64::from(k),

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_core::congestion::Snapshot;
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{
     Connection, ConnectionError, ConnectionId, ConnectionInfo, EcnInfo, EndpointConfig, Instant, Keepalive,
     ListenAddr, ListenOptions, ListenerId, State, TcpConfig,
@@ -525,22 +525,24 @@ fn draw_tcp(rng: &mut Rng, keepalive: bool) -> TcpConfig {
     let ecn = rng.clone().pick(&[Ecn::Off, Ecn::Off, Ecn::Classic, Ecn::Accurate, Ecn::Accurate]);
     let probing = Keepalive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), probes: 5 };
     TcpConfig {
-        nodelay: rng.chance(300_000),
-        // When the peer aborts and its reset is lost, an end that only reads learns of it by probing.
+        nodelay: rng.chance(300_000), // When the peer aborts and its reset is lost, an end that only reads learns of it by probing.
         keepalive: keepalive.then_some(probing),
         send_buffer_max: rng.pick(&[4_096, 65_536, 1 << 20, 4 << 20]),
         receive_buffer_max: rng.pick(&[2_920, 16_384, 65_535, 1 << 20, 6 << 20]),
         mss_max: rng.pick(&[None, None, None, Some(536), Some(1000)]),
-        timestamps: rng.chance(700_000),
-        sack: rng.chance(700_000),
-        window_scaling: rng.chance(700_000),
-        ecn,
+        choices: Choices {
+            timestamps: rng.chance(700_000),
+            sack: rng.chance(700_000),
+            window_scaling: rng.chance(700_000),
+            ecn,
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     }
 }
 
 fn draw_pacing(rng: &mut Rng, tcp: &mut TcpConfig) {
-    tcp.pacing = rng.chance(700_000);
+    tcp.choices.pacing = rng.chance(700_000);
     tcp.pacing_rate_max = rng.chance(150_000).then(|| rng.between(50_000, 10_000_000));
 }
 

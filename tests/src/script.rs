@@ -174,7 +174,7 @@ impl Script {
 
     fn start_timestamps(&mut self, setup: &Setup) {
         let offered = setup.peer_options.iter().any(|o| matches!(o, Opt::Timestamps(..)));
-        self.ts_val = (offered && setup.tcp.timestamps).then_some(1_000);
+        self.ts_val = (offered && setup.tcp.choices.timestamps).then_some(1_000);
     }
 
     // -- the peer's side ------------------------------------------------------------------------------------

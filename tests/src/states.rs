@@ -1,8 +1,8 @@
 //! A connection in each of the states of RFC 9293 §3.3.2, brought there by segments and calls alone.
 
-use std::time::Duration;
-
+use ackclock_core::profile::Choices;
 use ackclock_core::{EndpointConfig, Instant, TcpConfig};
+use std::time::Duration;
 
 use crate::oracle::{Phase, View};
 use crate::script::{Script, Setup, pattern, peer_syn};
@@ -66,7 +66,11 @@ pub fn bring(phase: Phase, scene: &Scene) -> (Script, View) {
 fn setup(scene: &Scene) -> Setup {
     Setup {
         // Small, so that a few segments fill a window.
-        tcp: TcpConfig { receive_buffer_max: 4096, window_scaling: false, ..TcpConfig::default() },
+        tcp: TcpConfig {
+            receive_buffer_max: 4096,
+            choices: Choices { window_scaling: false, ..Choices::default() },
+            ..TcpConfig::default()
+        },
         peer_options: vec![Opt::Mss(1460)],
         peer_window: PEER_WINDOW,
         irs: scene.irs,

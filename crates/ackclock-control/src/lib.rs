@@ -5,9 +5,10 @@
 //! - [`rtt`]: round trips and the retransmission timeout, with presets from the literature;
 //! - [`bandwidth`]: estimates of the bandwidth at the start of a connection;
 //! - [`assess`]: how good such estimates would have been on a recorded connection;
-//! - [`profile`]: named sets of choices;
+//! - [`profile`]: named sets of choices, and the table of all choices;
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
 //! - [`rate`]: congestion avoidance for datagrams;
+//! - [`names`]: the nearest name to one that does not exist;
 //! - [`quantity`]: exact parsing of numbers with units.
 //!
 //! ```
@@ -40,6 +41,7 @@ pub mod assess;
 pub mod bandwidth;
 pub mod congestion;
 pub mod kit;
+pub mod names;
 mod parameter;
 mod parse;
 pub mod profile;

@@ -40,6 +40,7 @@ found_by_name! {
     crate::profile::UndoChoice, InvalidParameter;
     crate::profile::AckPolicy, InvalidParameter;
     crate::profile::Ecn, InvalidParameter;
+    crate::congestion::IdlePolicy, InvalidParameter;
     crate::rtt::RtoConfig, crate::rtt::InvalidRto;
     crate::bandwidth::SenderEstimatorKind, crate::bandwidth::InvalidEstimator;
 }

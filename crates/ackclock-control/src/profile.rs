@@ -4,14 +4,15 @@
 //! controllers, [`RttEstimator`](crate::rtt::RttEstimator) the timeouts, the core the recovery policies.
 
 mod choice;
+mod choices;
+mod overrides;
 mod table;
 
 use std::time::Duration;
 
+pub use self::choices::{CHOICES, Choice, Choices, InvalidChoice, Named};
+pub use self::overrides::Overrides;
 use crate::Instant;
-use crate::bandwidth::SenderEstimatorKind;
-use crate::congestion::IdlePolicy;
-use crate::rtt::RtoConfig;
 use crate::time::nanos;
 
 /// A named set of choices.
@@ -25,24 +26,8 @@ pub struct Profile {
     pub source: &'static str,
     /// Name of the congestion controller.
     pub congestion: &'static str,
-    /// How losses are found and repaired.
-    pub recovery: Recovery,
-    /// Parameters of the retransmission timeout, with the tick of its clock.
-    pub rto: RtoConfig,
-    /// What sets the first ssthresh, if anything.
-    pub start_up: Option<SenderEstimatorKind>,
-    /// The proofs that take a wrong reduction back.
-    pub undo: UndoChoice,
-    /// What happens to the window after idleness.
-    pub idle: IdlePolicy,
-    /// Whether segments are paced.
-    pub pacing: bool,
-    /// Initial window in segments.
-    pub initial_window_segments: u32,
-    /// When the receiver acknowledges.
-    pub acks: AckPolicy,
-    /// Which TCP options are offered.
-    pub options: Options,
+    /// Everything else.
+    pub choices: Choices,
 }
 
 impl Profile {
@@ -198,19 +183,6 @@ impl AckPolicy {
     }
 }
 
-/// Which TCP options are offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Timestamps (RFC 7323).
-    pub timestamps: bool,
-    /// Selective acknowledgements (RFC 2018).
-    pub sack: bool,
-    /// Window scaling (RFC 7323).
-    pub window_scaling: bool,
-    /// Explicit congestion notification.
-    pub ecn: Ecn,
-}
-
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -248,7 +220,7 @@ mod tests {
     use std::collections::HashSet;
     use std::time::Duration;
 
-    use super::{Ecn, Profile, Recovery};
+    use super::{Choices, Ecn, Profile, Recovery};
     use crate::congestion::Registry;
     use crate::kit::{Flow, Path};
 
@@ -256,11 +228,12 @@ mod tests {
     fn default_is_modern() {
         let profile = Profile::default();
         assert_eq!(
-            (profile.name, profile.congestion, profile.recovery),
+            (profile.name, profile.congestion, profile.choices.recovery),
             ("modern", "cubic", Recovery::RackTlp)
         );
-        assert!(profile.pacing && profile.undo.timestamps && profile.options.sack);
-        assert_eq!(profile.options.ecn, Ecn::Off);
+        let Choices { pacing, undo, sack, ecn, .. } = profile.choices;
+        assert!(pacing && undo.timestamps && sack);
+        assert_eq!(ecn, Ecn::Off);
     }
 
     #[test]
@@ -288,8 +261,8 @@ mod tests {
         let registry = Registry::with_experiments();
         for profile in Profile::all() {
             let factory = registry.find(profile.congestion).unwrap();
-            let mut flow =
-                Flow::with_initial_window(factory.as_ref(), Path::TYPICAL, profile.initial_window_segments);
+            let segments = profile.choices.initial_window_segments;
+            let mut flow = Flow::with_initial_window(factory.as_ref(), Path::TYPICAL, segments);
             flow.run(Duration::from_secs(20));
             assert!(flow.totals().delivered > 20 * Path::TYPICAL.rate / 2, "{}", profile.name);
         }

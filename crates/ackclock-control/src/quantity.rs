@@ -1,5 +1,7 @@
 //! Exact reading of quantities written as decimal numbers.
 
+use std::time::Duration;
+
 /// `number` times `unit`, if the product is an integer that fits: 1.5 and 1024 give 1536. A number is digits,
 /// optionally followed by a point and more digits.
 ///
@@ -23,6 +25,16 @@ pub fn exact(number: &str, unit: u64) -> Option<u64> {
     // Do not drop a fraction of the smallest unit silently.
     let divisor = 10_u128.pow(places);
     if scaled % divisor == 0 { u64::try_from(scaled / divisor).ok() } else { None }
+}
+
+/// A time in the largest unit that divides it: `40ms`, `1500us`.
+#[must_use]
+pub fn written_time(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
+    let fits = units.into_iter().find(|(_, unit)| nanos > 0 && nanos.is_multiple_of(*unit));
+    let (unit, scale) = fits.unwrap_or(("ns", 1));
+    format!("{}{unit}", nanos / scale)
 }
 
 /// 10 to the power of this fits in 64 bits.

@@ -8,13 +8,12 @@ use std::path::Path as FilePath;
 use std::time::Duration;
 
 use ackclock_control::Instant;
-use ackclock_control::bandwidth::SenderEstimatorKind;
 use ackclock_control::congestion::{
     About, Ack, Bbr, Controller, ControllerFactory, DraftRow, IdleRestart, LossCause, LossEpisode, Lost,
     Registry, Sent, Standing, Start, Timeout, Undo,
 };
 use ackclock_control::kit::{Flow, Path};
-use ackclock_control::profile::{Profile, Recovery, UndoChoice};
+use ackclock_control::profile::{CHOICES, Choice, Named, Profile};
 use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
 
 /// 2 Mbit/s, 100 ms, segments of 1000 bytes: 25 segments fill the path, 20 more its queue.
@@ -179,12 +178,16 @@ impl Driven {
 /// The page of all choices, from the code's own descriptions.
 fn page() -> String {
     let sections = [
+        ("Choices", CHOICES_TEXT, choices()),
         ("Congestion controllers", CONTROLLERS, controllers()),
         ("BBR against its draft", BBR, bbr()),
-        ("Loss recovery", RECOVERY, recoveries()),
-        ("Undo", UNDO, undo()),
+        ("Loss recovery", RECOVERY, names_of("recovery")),
+        ("Undo", UNDO, names_of("undo")),
         ("Retransmission timeouts", TIMEOUTS, timeouts()),
-        ("Start-up estimators", START_UP, start_up()),
+        ("Start-up estimators", START_UP, names_of("start-up")),
+        ("Idleness", IDLE, names_of("idle")),
+        ("Acknowledgements", ACKS, names_of("acks")),
+        ("Explicit congestion notification", ECN, names_of("ecn")),
         ("Profiles", PROFILES, profiles()),
     ];
     let mut page = String::from(HEAD);
@@ -201,6 +204,9 @@ Made from the code's descriptions, by `UPDATE_SNAPSHOTS=1 cargo test -p ackclock
 tests of each mechanism of the papers are in `docs/mechanisms.md`, the cost of an acknowledgement to each controller in
 `benches/results/control.md`.
 ";
+const CHOICES_TEXT: &str = "\
+Every connection has a congestion controller and these choices. They are tcpcat's flags (`--ecn classic`), the keys of a
+scenario's `[tcp]` (`ecn = \"classic\"`), and the fields of `Choices` in Rust. `on` and `off` are `true` and `false` in a scenario.";
 const CONTROLLERS: &str = "\
 By name, per connection; parameters follow a colon, as in `vegas:alpha=2,beta=4`. `none-1987` is for simulated networks
 alone. Every signal except `none` includes losses.";
@@ -234,6 +240,10 @@ timed or all. The rows of the tables of Allman and Paxson begin with `ap-`.";
 const START_UP: &str = "\
 Estimators that set the first ssthresh from the times of acknowledgements (Allman and Paxson 1999, §3). At the receiver
 `Receiver` estimates from arrivals; `pbm` and `pbm_prime` estimate from traces.";
+const IDLE: &str =
+    "What happens to the window when nothing was sent for longer than a retransmission timeout.";
+const ACKS: &str = "When a receiver acknowledges; no delay is longer than 500 ms (RFC 9293 MUST-40).";
+const ECN: &str = "What an end offers and accepts.";
 const PROFILES: &str = "Named sets of the choices above.";
 
 fn controllers() -> String {
@@ -271,28 +281,27 @@ fn bbr() -> String {
     table
 }
 
-fn recoveries() -> String {
-    let mut table = String::from("| name | what it does, and where it is described |\n|---|---|\n");
-    for (name, policy) in Recovery::ALL {
-        writeln!(table, "| `{name}` | {} |", policy.summary()).unwrap();
+/// The table of choices.
+fn choices() -> String {
+    let mut table = String::from(
+        "| flag and key | value | what it decides | `modern` | source |\n|---|---|---|---|---|\n",
+    );
+    let modern = Profile::modern().choices;
+    for choice in &CHOICES {
+        let Choice { key, grammar, help, source, .. } = choice;
+        let (grammar, value) = (grammar.replace('|', "\\|"), choice.get(&modern));
+        writeln!(table, "| `{key}` | {grammar} | {help} | `{value}` | {source} |").unwrap();
     }
     table
 }
 
-fn undo() -> String {
-    // Add the description of a new proof here.
-    let UndoChoice { timestamps: _, dsack: _, frto: _, min_rtt_quarters: _ } = UndoChoice::ALL;
-    [
-        "| name | proof | source |\n|---|---|---|",
-        "| `timestamps` | the acknowledgement echoes a timestamp older than the retransmission | RFC 3522, \
-         RFC 4015 (Eifel) |",
-        "| `dsack` | the peer reports that it received the retransmission twice | RFC 3708 |",
-        "| `frto` | after a timeout, acknowledgements of data that was not sent again | RFC 5682 |",
-        "| `min-rtt:N` | an acknowledgement within N quarters of the smallest round trip after a timeout | \
-         Allman and Paxson 1999, §2.8 |",
-    ]
-    .map(|line| format!("{line}\n"))
-    .concat()
+/// The values of a choice that have names.
+fn names_of(key: &str) -> String {
+    let mut table = String::from("| name | what it does, and where it is described |\n|---|---|\n");
+    for Named { name, summary } in Choice::find(key).unwrap().names() {
+        writeln!(table, "| `{name}` | {summary} |").unwrap();
+    }
+    table
 }
 
 fn timeouts() -> String {
@@ -333,27 +342,17 @@ fn gain(gain: Gain) -> String {
     if weight == 0.0 { "0".to_owned() } else { format!("1/{}", weight.recip().round()) }
 }
 
-fn start_up() -> String {
-    let mut table = String::from("| name | what it takes, and where it is described |\n|---|---|\n");
-    for (name, kind) in SenderEstimatorKind::ALL {
-        writeln!(table, "| `{name}` | {} |", kind.summary()).unwrap();
-    }
-    table
-}
-
 fn profiles() -> String {
     let mut table = String::from(
-        "| name | what it is | controller | recovery | initial window | source \
-         |\n|---|---|---|---|---|---|\n",
+        "| name | what it is | controller | choices other than `modern`'s | source |\n|---|---|---|---|---|\n",
     );
-    for profile in Profile::all() {
-        let Profile { name, summary, source, congestion, recovery, initial_window_segments, .. } = profile;
-        let recovery = recovery.name();
-        writeln!(
-            table,
-            "| `{name}` | {summary} | `{congestion}` | `{recovery}` | {initial_window_segments} | {source} |"
-        )
-        .unwrap();
+    let modern = Profile::modern().choices;
+    for Profile { name, summary, source, congestion, choices } in Profile::all() {
+        let differing = CHOICES.iter().filter(|choice| choice.get(&choices) != choice.get(&modern));
+        let differing: Vec<_> =
+            differing.map(|choice| format!("{choice} {}", choice.get(&choices))).collect();
+        let differing = differing.join("; ");
+        writeln!(table, "| `{name}` | {summary} | `{congestion}` | {differing} | {source} |").unwrap();
     }
     table
 }

@@ -5,10 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::bandwidth::SenderEstimatorKind;
-use ackclock_control::congestion::{ControllerFactory, IdlePolicy, Registry, UnknownController};
-use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
-use ackclock_control::rtt::RtoConfig;
+use ackclock_control::congestion::{ControllerFactory, Registry, UnknownController};
+use ackclock_control::profile::{Choices, Profile};
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::trace::TraceConfig;
@@ -149,28 +147,10 @@ pub struct TcpConfig {
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
     /// What makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
-    /// What sets the first ssthresh, if anything.
-    pub start_up: Option<SenderEstimatorKind>,
-    /// Whether to spread the window over the round trip, at a rate computed from the two, if the controller
-    /// has no rate.
-    pub pacing: bool,
+    /// How to send and acknowledge.
+    pub choices: Choices,
     /// The highest sending rate in bytes a second; `None`: no bound.
     pub pacing_rate_max: Option<u64>,
-    /// What happens to the congestion window after idleness.
-    pub idle: IdlePolicy,
-    /// How losses are found and repaired, as far as the peer's options allow.
-    pub recovery: Recovery,
-    /// Parameters of the retransmission timeout, with the tick of its clock.
-    pub rto: RtoConfig,
-    /// The proofs that take a wrong reduction back.
-    pub undo: UndoChoice,
-    /// When received data is acknowledged. No delay is longer than 500 ms (RFC 9293 MUST-40).
-    pub acks: AckPolicy,
-    /// How many bandwidth samples the receiver takes while the peer starts up, up to 256 (Allman and Paxson
-    /// 1999, §3.4: 50); `None` (the default): none.
-    pub receiver_bandwidth: Option<usize>,
-    /// Explicit congestion notification.
-    pub ecn: Ecn,
     /// An experimental option (RFC 6994) from the application, put on the SYN or the SYN-ACK if there is
     /// room; `None` (the default): none. Only a participant receives what the peer sent in the same
     /// experiment: [`Connection::peer_experiment`](crate::Connection::peer_experiment).
@@ -202,14 +182,6 @@ pub struct TcpConfig {
     pub ttl: u8,
     /// Differentiated Services field, the upper six bits of the TOS or Traffic Class byte (RFC 9293 MUST-48).
     pub dscp: u8,
-    /// Offer timestamps (RFC 7323).
-    pub timestamps: bool,
-    /// Offer selective acknowledgements (RFC 2018).
-    pub sack: bool,
-    /// Offer window scaling (RFC 7323).
-    pub window_scaling: bool,
-    /// Initial window in segments (RFC 6928: 10).
-    pub initial_window_segments: u32,
     /// How long TIME-WAIT lasts: 2 MSL (RFC 9293 MUST-13).
     pub time_wait: Duration,
     /// How long an orphan waits in FIN-WAIT-2 for the peer's FIN.
@@ -224,18 +196,7 @@ impl TcpConfig {
     pub fn apply(&mut self, profile: &Profile, registry: &Registry) -> Result<(), UnknownController> {
         self.congestion = registry.find(profile.congestion)?;
         self.profile = profile.name;
-        self.start_up = profile.start_up;
-        self.pacing = profile.pacing;
-        self.idle = profile.idle;
-        self.recovery = profile.recovery;
-        self.rto = profile.rto;
-        self.undo = profile.undo;
-        self.acks = profile.acks;
-        self.ecn = profile.options.ecn;
-        self.timestamps = profile.options.timestamps;
-        self.sack = profile.options.sack;
-        self.window_scaling = profile.options.window_scaling;
-        self.initial_window_segments = profile.initial_window_segments;
+        self.choices = profile.choices;
         Ok(())
     }
 
@@ -252,16 +213,8 @@ impl Default for TcpConfig {
         Self {
             profile: profile.name,
             congestion: ackclock_control::congestion::default_factory(),
-            start_up: profile.start_up,
-            pacing: profile.pacing,
+            choices: profile.choices,
             pacing_rate_max: None,
-            idle: profile.idle,
-            recovery: profile.recovery,
-            rto: profile.rto,
-            undo: profile.undo,
-            acks: profile.acks,
-            receiver_bandwidth: None,
-            ecn: profile.options.ecn,
             experiment: None,
             trace: None,
             nodelay: false,
@@ -275,10 +228,6 @@ impl Default for TcpConfig {
             mss_max: None,
             ttl: 64,
             dscp: 0,
-            timestamps: profile.options.timestamps,
-            sack: profile.options.sack,
-            window_scaling: profile.options.window_scaling,
-            initial_window_segments: profile.initial_window_segments,
             time_wait: Duration::from_secs(60),
             fin_wait_2_max: Duration::from_secs(60),
         }

@@ -266,6 +266,16 @@ impl StackBuilder {
         Ok(self)
     }
 
+    /// Makes a choice of those connections by its key, as in `choose("initial-window", "3")`. The keys are
+    /// the flags of tcpcat and those of [`CHOICES`](crate::profile::CHOICES).
+    ///
+    /// # Errors
+    /// No choice has the key, or it does not take the value; the error lists what is valid.
+    pub fn choose(mut self, key: &str, value: &str) -> io::Result<Self> {
+        choices::choose(&mut self.tcp, key, value)?;
+        Ok(self)
+    }
+
     /// Traces those connections: see [`Stack::next_trace`].
     pub fn trace(mut self, trace: TraceConfig) -> Self {
         self.tcp.trace = Some(trace);

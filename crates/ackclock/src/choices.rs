@@ -118,6 +118,17 @@ where
     choice.try_into().map_err(invalid)
 }
 
+/// A choice of [`CHOICES`](ackclock_core::profile::CHOICES), by key and value.
+pub(crate) fn choose(tcp: &mut TcpConfig, key: &str, value: &str) -> io::Result<()> {
+    let mut made = tcp.choices;
+    made.choose(key, value).map_err(invalid)?;
+    if made.for_simulations_only() && !tcp.choices.for_simulations_only() {
+        return Err(invalid(format!("{key} `{value}` exists for simulated networks only")));
+    }
+    tcp.choices = made;
+    Ok(())
+}
+
 /// The retransmission timeout's estimator, by name or by value.
 pub(crate) fn rto<R>(tcp: &mut TcpConfig, rto: R) -> io::Result<()>
 where
@@ -126,7 +137,7 @@ where
 {
     let rto: RtoConfig = choice(rto)?;
     rto.check().map_err(invalid)?;
-    tcp.rto = rto;
+    tcp.choices.rto = rto;
     Ok(())
 }
 
@@ -138,13 +149,13 @@ where
 {
     let acks: AckPolicy = choice(acks)?;
     acks.check().map_err(invalid)?;
-    tcp.acks = acks;
+    tcp.choices.acks = acks;
     Ok(())
 }
 
 /// The estimator that ends the first slow start, by name; `"off"`: none.
 pub(crate) fn start_up(tcp: &mut TcpConfig, estimator: &str) -> io::Result<()> {
-    tcp.start_up =
+    tcp.choices.start_up =
         if estimator == "off" { None } else { Some(SenderEstimatorKind::find(estimator).map_err(invalid)?) };
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `tcpcat profiles`: everything that can be chosen by name, one line each with its source.
 
-use ackclock::bandwidth::SenderEstimatorKind;
+use std::collections::BTreeMap;
+
 use ackclock::congestion::{Registry, Signal};
-use ackclock::profile::{Profile, Recovery};
-use ackclock::rtt::presets;
+use ackclock::profile::{CHOICES, Choice, Profile};
 use serde::Serialize;
 
 use crate::args::{ProfilesArgs, is_simulated_only};
@@ -15,9 +15,7 @@ use crate::json;
 struct Lists {
     profiles: Vec<ProfileRow>,
     controllers: Vec<ControllerRow>,
-    recoveries: Vec<Row>,
-    rto_presets: Vec<Row>,
-    start_up_estimators: Vec<Row>,
+    choices: Vec<ChoiceRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -26,16 +24,9 @@ struct ProfileRow {
     summary: &'static str,
     source: &'static str,
     congestion: &'static str,
-    recovery: &'static str,
-    rto: Option<&'static str>,
-    undo: String,
-    acks: String,
-    pacing: bool,
-    ecn: &'static str,
-    initial_window_segments: u32,
-    timestamps: bool,
-    sack: bool,
-    window_scaling: bool,
+    /// Every choice by its key.
+    #[serde(flatten)]
+    choices: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -45,6 +36,16 @@ struct ControllerRow {
     source: &'static str,
     signal: &'static str,
     deviations: &'static str,
+}
+
+/// A choice, and its values that have names.
+#[derive(Debug, Serialize)]
+struct ChoiceRow {
+    key: &'static str,
+    value: &'static str,
+    help: &'static str,
+    source: &'static str,
+    names: Vec<Row>,
 }
 
 /// A name and its line.
@@ -72,13 +73,7 @@ impl Lists {
         Self {
             profiles: usable.map(ProfileRow::new).collect(),
             controllers: registry.names().filter_map(|name| ControllerRow::new(&registry, name)).collect(),
-            recoveries: Recovery::ALL.map(|(name, policy)| Row { name, summary: policy.summary() }).into(),
-            rto_presets: presets::all()
-                .map(|preset| Row { name: preset.name, summary: preset.source })
-                .collect(),
-            start_up_estimators: SenderEstimatorKind::ALL
-                .map(|(name, kind)| Row { name, summary: kind.summary() })
-                .into(),
+            choices: CHOICES.iter().map(ChoiceRow::new).collect(),
         }
     }
 
@@ -91,18 +86,12 @@ impl Lists {
         for row in &self.controllers {
             line(row.name, &format!("answers {}: {}", row.signal, row.source));
         }
-        let sections = [
-            ("Loss recovery (--recovery)", &self.recoveries),
-            (
-                "Retransmission timeouts (--rto); min=, max=, initial=, g=, k= may follow a comma",
-                &self.rto_presets,
-            ),
-            ("Bandwidth estimators for the start (--start-up)", &self.start_up_estimators),
-        ];
-        for (head, rows) in sections {
-            show!("\n{head}");
-            for row in rows {
-                line(row.name, row.summary);
+        for row in &self.choices {
+            show!("\n{} (--{} {}) [{}]", row.help, row.key, row.value, row.source);
+            // `on|off` says it all.
+            for named in row.names.iter().filter(|named| !row.value.split('|').any(|word| word == named.name))
+            {
+                line(named.name, named.summary);
             }
         }
     }
@@ -115,17 +104,16 @@ impl ProfileRow {
             summary: profile.summary,
             source: profile.source,
             congestion: profile.congestion,
-            recovery: profile.recovery.name(),
-            rto: profile.rto.preset_name(),
-            undo: profile.undo.to_string(),
-            acks: profile.acks.to_string(),
-            pacing: profile.pacing,
-            ecn: profile.options.ecn.name(),
-            initial_window_segments: profile.initial_window_segments,
-            timestamps: profile.options.timestamps,
-            sack: profile.options.sack,
-            window_scaling: profile.options.window_scaling,
+            choices: CHOICES.iter().map(|choice| (choice.key, choice.get(&profile.choices))).collect(),
         }
+    }
+}
+
+impl ChoiceRow {
+    fn new(choice: &Choice) -> Self {
+        let &Choice { key, grammar, help, source, .. } = choice;
+        let names = choice.names().into_iter().map(|named| Row { name: named.name, summary: named.summary });
+        Self { key, value: grammar, help, source, names: names.collect() }
     }
 }
 

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use ackclock_control::congestion::Registry;
+use ackclock_control::profile::Ecn;
 use ackclock_control::quantity::exact;
 use ackclock_sim::rng::Rng;
-use ackclock_sim::scenario::{EcnSetting, Loss};
+use ackclock_sim::scenario::Loss;
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,8 @@ pub struct Grid {
     /// Its queue discipline.
     pub queue: QueueKind,
     /// Explicit congestion notification. Unless it is off, the queue marks instead of dropping.
-    pub ecn: EcnSetting,
+    #[serde(with = "form")]
+    pub ecn: Ecn,
     /// The number of flows, all with the same controller.
     pub flows: usize,
     /// How long each run lasts.
@@ -61,7 +63,8 @@ pub struct Cell {
     /// As in [`Grid`].
     pub queue: QueueKind,
     /// As in [`Grid`].
-    pub ecn: EcnSetting,
+    #[serde(with = "form")]
+    pub ecn: Ecn,
     /// As in [`Grid`].
     pub flows: usize,
     /// As in [`Grid`].
@@ -105,11 +108,25 @@ impl Default for Grid {
             losses: vec![Share::ZERO],
             profile: "modern".to_owned(),
             queue: QueueKind::DropTail,
-            ecn: EcnSetting::Off,
+            ecn: Ecn::Off,
             flows: 1,
             duration: Span::seconds(30),
             seeds: 1,
         }
+    }
+}
+
+/// Explicit congestion notification, by name.
+mod form {
+    use ackclock_control::profile::Ecn;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(ecn: &Ecn, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(ecn.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ecn, D::Error> {
+        Ecn::find(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -147,7 +164,7 @@ impl Cell {
     pub fn scenario(&self) -> Scenario {
         let packets = self.buffer.packets(self.rate, self.delay);
         let direction = Direction::new(self.rate, self.delay)
-            .queue(self.queue.config(Limit::Packets(packets), self.ecn != EcnSetting::Off));
+            .queue(self.queue.config(Limit::Packets(packets), self.ecn != Ecn::Off));
         let direction = match self.loss {
             Share::ZERO => direction,
             loss => direction.loss(Loss::Independent(loss)),
@@ -157,9 +174,9 @@ impl Cell {
         let tcp = TcpSettings {
             congestion: Some(self.cc.clone()),
             send_buffer: Some(room),
-            ecn: (self.ecn != EcnSetting::Off).then_some(self.ecn),
             ..TcpSettings::profile(&self.profile).fixed_window(room.0)
         };
+        let tcp = if self.ecn == Ecn::Off { tcp } else { tcp.choose("ecn", self.ecn.name()) };
         let mut scenario = shared(direction, self.flows, self.duration).seed(self.seed).tcp(tcp);
         let mut rng = Rng::derive(self.seed, "starts");
         for flow in 1..=self.flows {
@@ -350,7 +367,7 @@ mod tests {
         let cells = grid.cells();
         assert_eq!(cells.len(), 32);
         for queue in QueueKind::ALL.map(|(_, queue)| queue) {
-            for ecn in [EcnSetting::Off, EcnSetting::Accurate] {
+            for ecn in [Ecn::Off, Ecn::Accurate] {
                 for cell in &cells {
                     Cell { queue, ecn, ..cell.clone() }.scenario().check().unwrap();
                 }

@@ -70,26 +70,31 @@ fn tcp(input: &mut Input<'_>, choices: Option<Choices>) -> TcpConfig {
     };
     let chosen = choices.unwrap_or(drawn);
     if choices.is_some() || input.chance(2) {
-        Choices { recovery: tcp.recovery, undo: tcp.undo, ecn: tcp.ecn, acks: tcp.acks } = chosen;
+        Choices {
+            recovery: tcp.choices.recovery,
+            undo: tcp.choices.undo,
+            ecn: tcp.choices.ecn,
+            acks: tcp.choices.acks,
+        } = chosen;
     }
-    tcp.start_up = input.pick(&[
+    tcp.choices.start_up = input.pick(&[
         None,
         None,
         Some(SenderEstimatorKind::Tssf { n: 3 }),
         Some(SenderEstimatorKind::PacketPair),
     ]);
-    tcp.idle = input.pick(&[
+    tcp.choices.idle = input.pick(&[
         IdlePolicy::Keep,
         IdlePolicy::OneSegment,
         IdlePolicy::RestartWindow,
         IdlePolicy::Validated,
     ]);
     let flags = input.byte();
-    tcp.pacing = flags & 1 != 0;
+    tcp.choices.pacing = flags & 1 != 0;
     tcp.nodelay = flags & 2 != 0;
-    tcp.timestamps = flags & 4 != 0;
-    tcp.sack = flags & 24 != 0;
-    tcp.window_scaling = flags & 32 != 0;
+    tcp.choices.timestamps = flags & 4 != 0;
+    tcp.choices.sack = flags & 24 != 0;
+    tcp.choices.window_scaling = flags & 32 != 0;
     let second = Duration::from_secs(1);
     tcp.keepalive =
         (flags & 192 == 0).then_some(Keepalive { idle: 10 * second, interval: second, probes: 3 });

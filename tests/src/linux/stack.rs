@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ackclock_core::profile::{AckPolicy, Ecn, Recovery};
+use ackclock_core::profile::{AckPolicy, Choices, Ecn, Recovery};
 use ackclock_core::{
     ConnectionId, EndpointConfig, Instant, ListenAddr, ListenOptions, ListenerId, ReadError, State,
     TcpConfig, WriteError,
@@ -164,14 +164,17 @@ impl Side for StackSide {
 /// Nothing waits: acknowledgements leave at once, and no timer of the sender expires within a sequence.
 fn tcp() -> TcpConfig {
     let mut tcp = TcpConfig {
-        acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_micros(1) },
-        recovery: Recovery::Sack,
-        pacing: false,
-        ecn: Ecn::Off,
+        choices: Choices {
+            acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_micros(1) },
+            recovery: Recovery::Sack,
+            pacing: false,
+            ecn: Ecn::Off,
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     };
-    tcp.rto.initial = Duration::from_secs(60);
-    tcp.rto.rto_min = Duration::from_secs(60);
+    tcp.choices.rto.initial = Duration::from_secs(60);
+    tcp.choices.rto.rto_min = Duration::from_secs(60);
     tcp
 }
 

@@ -105,9 +105,9 @@ impl Plan {
 
 fn draw_host(rng: &mut Rng, is_server: bool) -> HostPlan {
     let mut tcp = TcpConfig::default();
-    tcp.timestamps = rng.chance(800_000);
-    tcp.sack = rng.chance(850_000);
-    tcp.window_scaling = rng.chance(850_000);
+    tcp.choices.timestamps = rng.chance(800_000);
+    tcp.choices.sack = rng.chance(850_000);
+    tcp.choices.window_scaling = rng.chance(850_000);
     tcp.nodelay = rng.chance(500_000);
     tcp.send_buffer_max = rng.pick(&[32 << 10, 128 << 10, 1 << 20]);
     tcp.receive_buffer_max = rng.pick(&[32 << 10, 128 << 10, 1 << 20, 6 << 20]);

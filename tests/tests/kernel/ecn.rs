@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ackclock::{Stack, TcpConfig};
 use ackclock_core::EcnInfo;
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_device::OffloadMode;
 use ackclock_device::impair::Settings;
 use ackclock_tests::kernel::scene::{Family, impaired_stack, within};
@@ -84,7 +84,7 @@ async fn from_the_kernel(stack: &Stack, family: Family) -> Option<EcnInfo> {
 }
 
 fn tcp(ecn: Ecn) -> TcpConfig {
-    TcpConfig { ecn, ..TcpConfig::default() }
+    TcpConfig { choices: Choices { ecn, ..Choices::default() }, ..TcpConfig::default() }
 }
 
 /// A round trip of 2 ms, and one packet in a hundred marked.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{Registry, StartUpEstimate};
+use ackclock_core::profile::Choices;
 use ackclock_core::{ConnectionInfo, TcpConfig};
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Scenario};
@@ -20,8 +21,11 @@ const GOODPUT: u64 = RATE_BPS / 8 * 1448 / 1500;
 fn sender(start_up: Option<&str>) -> TcpConfig {
     TcpConfig {
         congestion: Registry::builtin().find("reno").expect("it is built in"),
-        start_up: start_up.map(|words| SenderEstimatorKind::find(words).expect("it is one of the names")),
-        pacing: false,
+        choices: Choices {
+            start_up: start_up.map(|words| SenderEstimatorKind::find(words).expect("it is one of the names")),
+            pacing: false,
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     }
 }
@@ -62,7 +66,10 @@ fn without_an_estimate_slow_start_ends_in_losses() {
 #[test]
 fn receivers_estimates_are_the_paths_rate() {
     // Tests: A4
-    let receiver = TcpConfig { receiver_bandwidth: Some(50), ..TcpConfig::default() };
+    let receiver = TcpConfig {
+        choices: Choices { receiver_bandwidth: Some(50), ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let ([client, server], _) = transfer([sender(None), receiver], 1000, 1_000_000);
     let estimates = server.bandwidth.expect("data arrived in bursts");
     assert_eq!(estimates.samples, 50);

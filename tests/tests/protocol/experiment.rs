@@ -84,7 +84,7 @@ fn a_syn_ack_says_it_twice_and_then_goes_without() {
 #[test]
 fn where_accurate_ecn_takes_the_room_the_word_is_left_out() {
     let mut setup = Setup { peer_options: modern_options(7), ..taking_part() };
-    setup.tcp.ecn = Ecn::Accurate;
+    setup.tcp.choices.ecn = Ecn::Accurate;
     let mut s = Script::listening(&setup);
     s.peer(peer_syn(&setup).ace(0b111));
     let syn_ack = s.sent();

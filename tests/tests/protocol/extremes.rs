@@ -62,11 +62,11 @@ fn counts_of_a_connection_at_their_extremes() {
         |tcp, count| tcp.send_buffer_max = count,
         |tcp, count| tcp.receive_buffer_max = count,
         |tcp, count| tcp.receive_buffer_initial = count,
-        |tcp, count| tcp.receiver_bandwidth = Some(count.min(256)),
+        |tcp, count| tcp.choices.receiver_bandwidth = Some(count.min(256)),
     ];
     each(&fields, &COUNTS, |set| tcp_lives(|tcp| set(tcp)));
     let fields: [fn(&mut TcpConfig, u32); 6] = [
-        |tcp, number| tcp.initial_window_segments = number,
+        |tcp, number| tcp.choices.initial_window_segments = number,
         |tcp, number| tcp.pacing_rate_max = Some(number.into()),
         |tcp, number| tcp.pacing_rate_max = Some(u64::MAX - u64::from(number)),
         |tcp, number| tcp.mss_max = Some(number as u16),
@@ -89,9 +89,9 @@ fn times_at_their_extremes() {
         |tcp, time| tcp.time_wait = time,
         |tcp, time| tcp.fin_wait_2_max = time,
         |tcp, time| tcp.keepalive = Some(Keepalive { idle: time, interval: time, probes: 3 }),
-        |tcp, time| tcp.acks = AckPolicy::EverySecondSegment { delay_max: time },
-        |tcp, time| tcp.acks = AckPolicy::EverySecondByTick { tick: time },
-        |tcp, time| tcp.acks = AckPolicy::WindowShare { percent: 255, delay_max: time },
+        |tcp, time| tcp.choices.acks = AckPolicy::EverySecondSegment { delay_max: time },
+        |tcp, time| tcp.choices.acks = AckPolicy::EverySecondByTick { tick: time },
+        |tcp, time| tcp.choices.acks = AckPolicy::WindowShare { percent: 255, delay_max: time },
         |tcp, time| tcp.mtu_probing = Some(Box::new(MtuProbing { least: 0, raise_after: time })),
         |tcp, time| {
             let bounds = UserTimeoutOption { least: time, most: time, changeable: true };
@@ -113,17 +113,17 @@ fn the_retransmission_timeout_at_its_extremes() {
         |rto, time| rto.granularity = time,
         |rto, time| (rto.granularity, rto.heartbeat) = (time, true),
     ];
-    each(&fields, &TIMES, |set| tcp_lives(|tcp| set(&mut tcp.rto)));
+    each(&fields, &TIMES, |set| tcp_lives(|tcp| set(&mut tcp.choices.rto)));
     for formula in [
         Formula::MeanDeviation { k: 255, adapt: true },
         Formula::SignedDeviation { k: 255, k_falling: 0 },
         Formula::Multiple { beta: 255 },
         Formula::Static,
     ] {
-        tcp_lives(|tcp| tcp.rto.formula = formula);
+        tcp_lives(|tcp| tcp.choices.rto.formula = formula);
     }
     for idle in [IdlePolicy::Keep, IdlePolicy::OneSegment, IdlePolicy::RestartWindow, IdlePolicy::Validated] {
-        tcp_lives(|tcp| tcp.idle = idle);
+        tcp_lives(|tcp| tcp.choices.idle = idle);
     }
 }
 

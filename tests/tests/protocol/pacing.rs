@@ -1,12 +1,12 @@
 //! The effect of pacing on the queue at a bottleneck, and on throughput, in virtual time.
 
-use std::time::Duration;
-
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
+use ackclock_core::profile::Choices;
 use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
+use std::time::Duration;
 
 /// 10 Mbit/s and 50 ms: 43 segments are in flight when the path is full.
 const PATH_SEGMENTS: usize = 43;
@@ -29,7 +29,7 @@ fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
 }
 
 fn unpaced() -> TcpConfig {
-    TcpConfig { pacing: false, ..TcpConfig::default() }
+    TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() }
 }
 
 /// TIME-WAIT, which a run includes.

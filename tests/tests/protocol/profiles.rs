@@ -82,9 +82,9 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
         loss,
     };
     let mut modelled_sender = ends[0];
-    if offload && modelled_sender.recovery != Recovery::RackTlp {
+    if offload && modelled_sender.choices.recovery != Recovery::RackTlp {
         // Merged packets are answered once, so there are no three duplicates: each loss is a timeout.
-        modelled_sender.recovery = Recovery::GoBackN;
+        modelled_sender.choices.recovery = Recovery::GoBackN;
     }
     let model = transfer_time(BYTES, &modelled_sender, &ends[1], modelled);
     let faults = Faults {
@@ -110,7 +110,7 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
     );
     assert_eq!(report.bytes, BYTES + 1, "{sender} to {receiver}");
     // A receiver may hold an acknowledgement for as long as today's shortest timeout.
-    let patient = ends[0].rto.rto_min > ends[1].acks.delay_max();
+    let patient = ends[0].choices.rto.rto_min > ends[1].choices.acks.delay_max();
     if patient && report.links.iter().all(|link| link.lost + link.queue_drops == 0) {
         let again = (report.retransmits, report.timeouts);
         assert_eq!(again, ([0; 2], [0; 2]), "{sender} to {receiver}: nothing was lost");

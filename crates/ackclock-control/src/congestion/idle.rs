@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::round::Rounds;
 use super::{Ack, Controller, IdleRestart, LossEpisode, Start};
-use crate::Instant;
 use crate::time::nanos;
+use crate::{Instant, InvalidParameter};
 
 /// What happens to the window after nothing was sent for longer than a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,40 @@ pub enum IdlePolicy {
 }
 
 impl IdlePolicy {
+    /// All policies with their names.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("validated", Self::Validated),
+        ("restart-window", Self::RestartWindow),
+        ("one-segment", Self::OneSegment),
+        ("keep", Self::Keep),
+    ];
+
+    /// The name under which it is chosen.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, policy)| *policy == self).map_or("unknown", |(name, _)| name)
+    }
+
+    /// One line on what the policy does, and where it is described.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Keep => "the window stays",
+            Self::OneSegment => "slow start from one segment (Jacobson and Karels 1988, Appendix C)",
+            Self::RestartWindow => "at most the initial window (RFC 5681 §4.1)",
+            Self::Validated => "the window stays for five minutes and is then halved (RFC 7661 §4.4)",
+        }
+    }
+
+    /// Finds a policy by name.
+    ///
+    /// # Errors
+    /// [`InvalidParameter`]; its message lists the names.
+    pub fn find(name: &str) -> Result<Self, InvalidParameter> {
+        let found = Self::ALL.iter().find(|(valid, _)| *valid == name).map(|(_, policy)| *policy);
+        found.ok_or_else(|| InvalidParameter::new(name, IDLE_VALID))
+    }
+
     /// The window to restart with, as in [`IdleRestart::restart_window`]. If it is not below `cwnd`, the
     /// window stays, and the controller only learns that time has passed, which CUBIC's curve must not count.
     #[must_use]
@@ -132,6 +166,8 @@ impl Validation {
         self.acked_in_round = self.acked_in_round.saturating_add(ack.bytes_acked);
     }
 }
+
+const IDLE_VALID: &str = "for idleness, choose validated, restart-window, one-segment or keep";
 
 /// RFC 7661 §4.4: the non-validated period lasts five minutes.
 const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);

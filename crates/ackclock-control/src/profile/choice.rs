@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{AckPolicy, Ecn, Recovery, UndoChoice};
 use crate::InvalidParameter;
 use crate::parse::duration;
-use crate::quantity::exact;
+use crate::quantity::{exact, written_time};
 
 impl Recovery {
     /// One line on what the policy does, and where it is described.
@@ -29,6 +29,21 @@ impl UndoChoice {
     pub const OFF: Self = Self { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };
     /// All proofs that need no threshold.
     pub const ALL: Self = Self { timestamps: true, dsack: true, frto: true, min_rtt_quarters: None };
+
+    /// All proofs by name, with what proves and where it is described. `N` is a parameter.
+    pub const PROOFS: [(&'static str, &'static str); 4] = [
+        (
+            "timestamps",
+            "the acknowledgement echoes a timestamp older than the retransmission (Eifel, RFC 3522, RFC 4015)",
+        ),
+        ("dsack", "the peer reports that it received the retransmission twice (RFC 3708)"),
+        ("frto", "after a timeout, acknowledgements of data that was not sent again (RFC 5682)"),
+        (
+            "min-rtt:N",
+            "an acknowledgement within N quarters of the smallest round trip after a timeout (Allman and \
+             Paxson 1999, §2.8)",
+        ),
+    ];
 
     /// Parses a choice: `off`, `all`, or any of `timestamps`, `dsack`, `frto` and `min-rtt:N` (N quarters of
     /// the smallest round trip, 1 to 4), separated by commas.
@@ -79,6 +94,24 @@ impl AckPolicy {
     /// 4.3BSD: 35 % of the window or 200 ms.
     pub const BSD_4_3: Self = Self::WindowShare { percent: 35, delay_max: Duration::from_millis(200) };
 
+    /// All policies by name, with what they do. Words in capitals are parameters.
+    pub const NAMES: [(&'static str, &'static str); 5] = [
+        (
+            "every-second",
+            "every second full-sized segment at once, the rest within 40 ms (RFC 9293 §3.8.6.3)",
+        ),
+        ("every-second:DELAY", "the same within another delay"),
+        (
+            "every-second-tick:TIME",
+            "the rest at the next tick of a free-running clock (4.4BSD; Allman and Paxson 1999, §3.3.1)",
+        ),
+        (
+            "window-share",
+            "when 35 % of the window can move on, or after 200 ms (4.3BSD; Jacobson and Karels 1988)",
+        ),
+        ("window-share:PERCENT,DELAY", "the same with another share and delay"),
+    ];
+
     /// Parses a policy: `every-second` or `every-second:DELAY`, `every-second-tick:TIME`, `window-share` or
     /// `window-share:PERCENT,DELAY`. Delay and time are at most 500 ms (RFC 9293 MUST-40).
     ///
@@ -122,34 +155,42 @@ impl AckPolicy {
 impl fmt::Display for AckPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EverySecondSegment { delay_max } => write!(f, "every-second:{delay_max:?}"),
-            Self::EverySecondByTick { tick } => write!(f, "every-second-tick:{tick:?}"),
-            Self::WindowShare { percent, delay_max } => write!(f, "window-share:{percent},{delay_max:?}"),
+            Self::EverySecondSegment { delay_max } => write!(f, "every-second:{}", written_time(*delay_max)),
+            Self::EverySecondByTick { tick } => write!(f, "every-second-tick:{}", written_time(*tick)),
+            Self::WindowShare { percent, delay_max } => {
+                write!(f, "window-share:{percent},{}", written_time(*delay_max))
+            }
         }
     }
 }
 
 impl Ecn {
+    /// All forms with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("off", Self::Off), ("classic", Self::Classic), ("accurate", Self::Accurate)];
+
     /// Finds a form by name: `off`, `classic` or `accurate`.
     ///
     /// # Errors
     /// [`InvalidParameter`]; its message lists the names.
     pub fn find(name: &str) -> Result<Self, InvalidParameter> {
-        match name {
-            "off" => Ok(Self::Off),
-            "classic" => Ok(Self::Classic),
-            "accurate" => Ok(Self::Accurate),
-            _ => Err(InvalidParameter::new(name, ECN_VALID)),
-        }
+        let found = Self::ALL.iter().find(|(valid, _)| *valid == name).map(|(_, form)| *form);
+        found.ok_or_else(|| InvalidParameter::new(name, ECN_VALID))
     }
 
     /// The name under which it is chosen.
     #[must_use]
     pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, form)| *form == self).map_or("unknown", |(name, _)| name)
+    }
+
+    /// One line on what is negotiated, and where it is described.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
         match self {
-            Self::Off => "off",
-            Self::Classic => "classic",
-            Self::Accurate => "accurate",
+            Self::Off => "not negotiated",
+            Self::Classic => "one answer in a round trip (RFC 3168)",
+            Self::Accurate => "the number of marks, falling back to RFC 3168 (RFC 9768)",
         }
     }
 }
@@ -174,7 +215,7 @@ mod tests {
     #[test]
     fn undo_is_any_set_of_proofs() {
         assert_eq!(UndoChoice::find("off"), Ok(UndoChoice::OFF));
-        assert_eq!(UndoChoice::find("all"), Ok(Profile::modern().undo));
+        assert_eq!(UndoChoice::find("all"), Ok(Profile::modern().choices.undo));
         let some = UndoChoice { dsack: true, min_rtt_quarters: Some(2), ..UndoChoice::OFF };
         assert_eq!(UndoChoice::find("dsack,min-rtt:2"), Ok(some));
         assert_eq!(some.to_string().parse(), Ok(some));
@@ -187,8 +228,8 @@ mod tests {
     #[test]
     fn ack_policies_have_names_and_parameters() {
         let ms = Duration::from_millis;
-        assert_eq!(AckPolicy::find("every-second"), Ok(Profile::modern().acks));
-        assert_eq!(AckPolicy::find("window-share"), Ok(Profile::find("none-1987").unwrap().acks));
+        assert_eq!(AckPolicy::find("every-second"), Ok(Profile::modern().choices.acks));
+        assert_eq!(AckPolicy::find("window-share"), Ok(Profile::find("none-1987").unwrap().choices.acks));
         let policy = AckPolicy::EverySecondSegment { delay_max: ms(100) };
         assert_eq!(AckPolicy::find("every-second:100ms"), Ok(policy));
         let policy = AckPolicy::EverySecondByTick { tick: ms(200) };
@@ -214,8 +255,8 @@ mod tests {
 
     #[test]
     fn ecn_has_three_forms() {
-        for ecn in [Ecn::Off, Ecn::Classic, Ecn::Accurate] {
-            assert_eq!(Ecn::find(ecn.name()), Ok(ecn));
+        for (name, ecn) in Ecn::ALL {
+            assert_eq!((Ecn::find(name), ecn.name()), (Ok(ecn), name));
         }
         assert!(Ecn::find("on").unwrap_err().to_string().contains("accurate (RFC 9768)"));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AckPolicy, Ecn, Options, Profile, Recovery, UndoChoice};
+use super::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
 use crate::congestion::IdlePolicy;
 use crate::rtt::{Arithmetic, DeviationFloor, Formula, RtoConfig, Sampling};
 
@@ -30,15 +30,21 @@ pub(super) const MODERN: Profile = Profile {
     summary: "CUBIC with HyStart++, RACK-TLP with PRR, pacing, undo: the default",
     source: "RFC 9438, 9406, 8985, 9937, 7323, 7661",
     congestion: "cubic",
-    recovery: Recovery::RackTlp,
-    rto: RtoConfig::RFC_6298,
-    start_up: None,
-    undo: UndoChoice { timestamps: true, dsack: true, frto: true, min_rtt_quarters: None },
-    idle: IdlePolicy::Validated,
-    pacing: true,
-    initial_window_segments: 10,
-    acks: EVERY_SECOND,
-    options: ALL_OPTIONS,
+    choices: Choices {
+        recovery: Recovery::RackTlp,
+        rto: RtoConfig::RFC_6298,
+        start_up: None,
+        undo: UndoChoice { timestamps: true, dsack: true, frto: true, min_rtt_quarters: None },
+        idle: IdlePolicy::Validated,
+        pacing: true,
+        initial_window_segments: 10,
+        acks: EVERY_SECOND,
+        sack: true,
+        timestamps: true,
+        window_scaling: true,
+        ecn: Ecn::Off,
+        receiver_bandwidth: None,
+    },
 };
 
 const BBR: Profile = Profile {
@@ -46,7 +52,7 @@ const BBR: Profile = Profile {
     summary: "BBR version 3 with RACK-TLP: sends at the bandwidth of a model",
     source: "draft-ietf-ccwg-bbr, RFC 8985",
     congestion: "bbr",
-    idle: IdlePolicy::Keep,
+    choices: Choices { idle: IdlePolicy::Keep, ..MODERN.choices },
     ..MODERN
 };
 
@@ -55,7 +61,7 @@ const DCTCP: Profile = Profile {
     summary: "answers the share of marked bytes; for networks under one administration",
     source: "RFC 8257, 9768",
     congestion: "dctcp",
-    options: Options { ecn: Ecn::Accurate, ..ALL_OPTIONS },
+    choices: Choices { ecn: Ecn::Accurate, ..MODERN.choices },
     ..MODERN
 };
 
@@ -72,17 +78,20 @@ const SACK_2003: Profile = Profile {
     summary: "Reno's window, selective acknowledgements",
     source: "RFC 2018, 3517 (6675), 2988 (6298), 3390",
     congestion: "reno:count=acks",
-    recovery: Recovery::Sack,
-    rto: RtoConfig {
-        initial: Duration::from_secs(3),
-        rto_min: Duration::from_secs(1),
-        ..RtoConfig::RFC_6298
+    choices: Choices {
+        recovery: Recovery::Sack,
+        rto: RtoConfig {
+            initial: Duration::from_secs(3),
+            rto_min: Duration::from_secs(1),
+            ..RtoConfig::RFC_6298
+        },
+        undo: UndoChoice { timestamps: true, dsack: false, frto: false, min_rtt_quarters: None },
+        idle: IdlePolicy::RestartWindow,
+        pacing: false,
+        initial_window_segments: 3,
+        acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(200) },
+        ..MODERN.choices
     },
-    undo: UndoChoice { timestamps: true, dsack: false, frto: false, min_rtt_quarters: None },
-    idle: IdlePolicy::RestartWindow,
-    pacing: false,
-    initial_window_segments: 3,
-    acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(200) },
     ..MODERN
 };
 
@@ -91,11 +100,15 @@ const NEWRENO_1999: Profile = Profile {
     summary: "NewReno's fast recovery without selective acknowledgements",
     source: "RFC 2582 (6582), 2581",
     congestion: "newreno",
-    recovery: Recovery::NewReno,
-    rto: BSD,
-    undo: NO_UNDO,
-    initial_window_segments: 2,
-    options: Options { timestamps: false, sack: false, ..ALL_OPTIONS },
+    choices: Choices {
+        recovery: Recovery::NewReno,
+        rto: BSD,
+        undo: NO_UNDO,
+        initial_window_segments: 2,
+        timestamps: false,
+        sack: false,
+        ..SACK_2003.choices
+    },
     ..SACK_2003
 };
 
@@ -104,8 +117,7 @@ const BFA_1998: Profile = Profile {
     summary: "Reno that stops growing while round trips get longer; fine round trips, coarse timeouts",
     source: "Awadallah and Rai 1998",
     congestion: "bfa",
-    rto: BFA,
-    options: Options { timestamps: true, ..NO_OPTIONS },
+    choices: Choices { rto: BFA, timestamps: true, ..RENO_1990.choices },
     ..RENO_1990
 };
 
@@ -122,7 +134,7 @@ const VEGAS_1995: Profile = Profile {
     summary: "keeps one to three segments queued; checks the clock at the first duplicate",
     source: "Brakmo and Peterson, JSAC 1995",
     congestion: "vegas",
-    recovery: Recovery::Vegas,
+    choices: Choices { recovery: Recovery::Vegas, ..RENO_1990.choices },
     ..RENO_1990
 };
 
@@ -147,9 +159,12 @@ const RENO_1990: Profile = Profile {
     summary: "fast retransmit and fast recovery, ticks of 500 ms",
     source: "4.3BSD-Reno; Jacobson 1990",
     congestion: "reno:count=acks",
-    recovery: Recovery::Reno,
-    initial_window_segments: 1,
-    options: NO_OPTIONS,
+    choices: Choices {
+        recovery: Recovery::Reno,
+        initial_window_segments: 1,
+        window_scaling: false,
+        ..NEWRENO_1999.choices
+    },
     ..NEWRENO_1999
 };
 
@@ -166,9 +181,12 @@ const TAHOE_1988: Profile = Profile {
     summary: "slow start after every loss, a + 2v for the timeout",
     source: "Jacobson and Karels, SIGCOMM 1988",
     congestion: "tahoe",
-    recovery: Recovery::Tahoe,
-    rto: RtoConfig { formula: Formula::MeanDeviation { k: 2, adapt: false }, ..BSD },
-    idle: IdlePolicy::OneSegment,
+    choices: Choices {
+        recovery: Recovery::Tahoe,
+        rto: RtoConfig { formula: Formula::MeanDeviation { k: 2, adapt: false }, ..BSD },
+        idle: IdlePolicy::OneSegment,
+        ..RENO_1990.choices
+    },
     ..RENO_1990
 };
 
@@ -177,17 +195,20 @@ const NONE_1987: Profile = Profile {
     summary: "no congestion control, the timeout of RFC 793: for simulated networks only",
     source: "4.3BSD before 1988; Jacobson and Karels, figs. 3 and 8",
     congestion: "none-1987",
-    recovery: Recovery::GoBackN,
-    rto: RtoConfig {
-        srtt_gain: crate::rtt::Gain::one_in(10),
-        formula: Formula::Multiple { beta: 2 },
-        arithmetic: Arithmetic::Fine,
-        // Jacobson and Karels 1988, (ii): the exponential backoff is one of the new algorithms.
-        backoff: false,
-        ..BSD
+    choices: Choices {
+        recovery: Recovery::GoBackN,
+        rto: RtoConfig {
+            srtt_gain: crate::rtt::Gain::one_in(10),
+            formula: Formula::Multiple { beta: 2 },
+            arithmetic: Arithmetic::Fine,
+            // Jacobson and Karels 1988, (ii): the exponential backoff is one of the new algorithms.
+            backoff: false,
+            ..BSD
+        },
+        idle: IdlePolicy::Keep,
+        acks: AckPolicy::WindowShare { percent: 35, delay_max: Duration::from_millis(200) },
+        ..RENO_1990.choices
     },
-    idle: IdlePolicy::Keep,
-    acks: AckPolicy::WindowShare { percent: 35, delay_max: Duration::from_millis(200) },
     ..RENO_1990
 };
 
@@ -208,7 +229,5 @@ const BSD: RtoConfig = RtoConfig {
 const BFA: RtoConfig = RtoConfig { arithmetic: Arithmetic::Fine, sampling: Sampling::EverySegment, ..BSD };
 
 const EVERY_SECOND: AckPolicy = AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(40) };
-const ALL_OPTIONS: Options = Options { timestamps: true, sack: true, window_scaling: true, ecn: Ecn::Off };
-const NO_OPTIONS: Options = Options { timestamps: false, sack: false, window_scaling: false, ecn: Ecn::Off };
 const NO_UNDO: UndoChoice =
     UndoChoice { timestamps: false, dsack: false, frto: false, min_rtt_quarters: None };

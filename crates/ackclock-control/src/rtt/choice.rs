@@ -1,11 +1,12 @@
-//! Parsing a timeout estimator: a preset, and what differs from it.
+//! Reading and writing a timeout estimator: a preset, and what differs from it.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::presets::{self, UnknownPreset};
-use super::{Arithmetic, Formula, Gain, RtoConfig, Sampling};
+use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::parse::duration;
-use crate::quantity::exact;
+use crate::quantity::{exact, written_time};
 
 /// A description of an estimator that is unknown or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,9 +61,10 @@ pub enum InvalidRto {
 
 impl RtoConfig {
     /// Parses an estimator: a preset's name (`rfc6298` if left out) and the parameters that differ from it,
-    /// all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k` and `beta`
-    /// factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat` take `on` or `off`,
-    /// `sampling` takes `every` or `flight`, `arithmetic` takes `fine` or `ticks`.
+    /// all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k`,
+    /// `k-falling` and `beta` factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat` take
+    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` takes `fine` or `ticks`, `floor`
+    /// takes `term` or `deviation`. [`Display`](fmt::Display) writes the same words.
     ///
     /// # Errors
     /// [`InvalidRto`]; its message lists the valid choices.
@@ -77,6 +79,15 @@ impl RtoConfig {
     /// # Ok::<(), ackclock_control::rtt::InvalidRto>(())
     /// ```
     pub fn find(words: &str) -> Result<Self, InvalidRto> {
+        let config = Self::find_for_simulations(words)?;
+        match words.split(',').map(str::trim).find(|word| word.starts_with("backoff=")) {
+            Some(word) => Err(InvalidRto::Parameter { word: word.to_owned() }),
+            None => Ok(config),
+        }
+    }
+
+    /// As [`Self::find`], but `backoff=off` is read too, which only a simulated network survives.
+    pub(crate) fn find_for_simulations(words: &str) -> Result<Self, InvalidRto> {
         let mut config = Self::RFC_6298;
         for (index, word) in words.split(',').map(str::trim).enumerate() {
             match word.split_once('=') {
@@ -140,11 +151,14 @@ impl RtoConfig {
             ("a1", _) => self.srtt_gain = gain(value).ok_or_else(wrong)?,
             ("a2", _) => self.rttvar_gain = gain(value).ok_or_else(wrong)?,
             ("heartbeat", _) => self.heartbeat = switch()?,
+            ("backoff", _) => self.backoff = switch()?,
+            ("floor", "term") => self.deviation_floor = DeviationFloor::Term,
+            ("floor", "deviation") => self.deviation_floor = DeviationFloor::Deviation,
             ("sampling", "every") => self.sampling = Sampling::EverySegment,
             ("sampling", "flight") => self.sampling = Sampling::OncePerFlight,
             ("arithmetic", "fine") => self.arithmetic = Arithmetic::Fine,
             ("arithmetic", "ticks") => self.arithmetic = Arithmetic::Ticks,
-            ("k" | "beta" | "adapt", _) => return self.set_factor(word, name, value),
+            ("k" | "k-falling" | "beta" | "adapt", _) => return self.set_factor(word, name, value),
             _ => return Err(wrong()),
         }
         Ok(())
@@ -155,6 +169,7 @@ impl RtoConfig {
         let factor = || value.parse::<u8>().map_err(|_| wrong());
         match (name, &mut self.formula) {
             ("k", Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. }) => *k = factor()?,
+            ("k-falling", Formula::SignedDeviation { k_falling, .. }) => *k_falling = factor()?,
             ("beta", Formula::Multiple { beta }) => *beta = factor()?,
             ("adapt", Formula::MeanDeviation { adapt, .. }) => {
                 *adapt = match value {
@@ -167,6 +182,83 @@ impl RtoConfig {
         }
         Ok(())
     }
+}
+
+impl fmt::Display for RtoConfig {
+    /// A preset's name, and in what these parameters differ.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.preset_name() {
+            return f.write_str(name);
+        }
+        let mine = self.parameters();
+        let differing = |preset: &presets::Preset| -> Vec<String> {
+            let its = preset.config.parameters();
+            mine.iter().filter(|word| !its.contains(word)).cloned().collect()
+        };
+        // A preset of another formula lacks a factor, and no word would change that.
+        let alike = presets::all().filter(|preset| {
+            std::mem::discriminant(&preset.config.formula) == std::mem::discriminant(&self.formula)
+        });
+        let nearest =
+            alike.map(|preset| (preset.name, differing(&preset))).min_by_key(|(_, words)| words.len());
+        match nearest {
+            Some((name, words)) => write!(f, "{name},{}", words.join(",")),
+            None => f.write_str(&mine.join(",")),
+        }
+    }
+}
+
+impl RtoConfig {
+    /// Every parameter, as [`Self::set`] reads it.
+    fn parameters(&self) -> Vec<String> {
+        let Self { srtt_gain, rttvar_gain, initial, rto_min, rto_max, granularity, .. } = self;
+        let mut words = vec![
+            format!("min={}", written_time(*rto_min)),
+            format!("max={}", written_time(*rto_max)),
+            format!("initial={}", written_time(*initial)),
+            format!("g={}", written_time(*granularity)),
+            format!("a1={}", gain_words(*srtt_gain)),
+            format!("a2={}", gain_words(*rttvar_gain)),
+            format!("heartbeat={}", on_or_off(self.heartbeat)),
+            format!("backoff={}", on_or_off(self.backoff)),
+        ];
+        words.push(match self.sampling {
+            Sampling::EverySegment => "sampling=every".to_owned(),
+            Sampling::OncePerFlight => "sampling=flight".to_owned(),
+        });
+        words.push(match self.arithmetic {
+            Arithmetic::Fine => "arithmetic=fine".to_owned(),
+            Arithmetic::Ticks => "arithmetic=ticks".to_owned(),
+        });
+        words.push(match self.deviation_floor {
+            DeviationFloor::Term => "floor=term".to_owned(),
+            DeviationFloor::Deviation => "floor=deviation".to_owned(),
+        });
+        match self.formula {
+            Formula::MeanDeviation { k, adapt } => {
+                words.push(format!("k={k}"));
+                words.push(format!("adapt={}", on_or_off(adapt)));
+            }
+            Formula::SignedDeviation { k, k_falling } => {
+                words.push(format!("k={k}"));
+                words.push(format!("k-falling={k_falling}"));
+            }
+            Formula::Multiple { beta } => words.push(format!("beta={beta}")),
+            Formula::Static => {}
+        }
+        words
+    }
+}
+
+fn gain_words(gain: Gain) -> String {
+    match gain.divisor() {
+        0 => "0".to_owned(),
+        n => format!("1/{n}"),
+    }
+}
+
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 /// `1/8`, or `0` and `1`.
@@ -182,8 +274,9 @@ fn gain(word: &str) -> Option<Gain> {
     }
 }
 
-const PARAMETERS: &str = "min=TIME, max=TIME, initial=TIME, g=TIME (a time as 200ms or 1.5s), k=N, beta=N, \
-    a1=1/N, a2=1/N, adapt=on|off, heartbeat=on|off, sampling=every|flight, arithmetic=fine|ticks";
+const PARAMETERS: &str = "min=TIME, max=TIME, initial=TIME, g=TIME (a time as 200ms or 1.5s), k=N, \
+    k-falling=N, beta=N, a1=1/N, a2=1/N, adapt=on|off, heartbeat=on|off, sampling=every|flight, \
+    arithmetic=fine|ticks, floor=term|deviation";
 
 /// The longest time that the estimator counts.
 const DURATION_MAX: Duration = Duration::from_secs(86_400);
@@ -232,6 +325,33 @@ mod tests {
         for words in ["rfc793,k=4", "ap-static-500,k=4", "beta=2"] {
             assert!(matches!(refused(words), InvalidRto::NoFactor { .. }), "{words}");
         }
+    }
+
+    #[test]
+    fn written_estimators_read_back_the_same() {
+        for words in [
+            "rfc6298",
+            "ap-k-16",
+            "bfa-1998,k=5,k-falling=3,g=1ms",
+            "rfc793,beta=3,a1=0,a2=1,initial=1.5s",
+            "rfc6298,min=1s,heartbeat=on,sampling=flight,floor=deviation,adapt=on,max=64s,k=7,a1=1/3",
+            "ap-static-2000,initial=1500us,g=10ns",
+            "ap-g-500,initial=0.000000001s",
+        ] {
+            let config = RtoConfig::find(words).unwrap();
+            assert_eq!(RtoConfig::find(&config.to_string()), Ok(config), "{words}: {config}");
+        }
+        assert_eq!(RtoConfig::find("rfc6298,min=1s,g=500ms").unwrap().to_string(), "rfc6298-strict,g=500ms");
+    }
+
+    #[test]
+    fn timeout_without_backoff_is_for_simulated_networks_only() {
+        let config = RtoConfig::find_for_simulations("rfc6298,backoff=off").unwrap();
+        assert_eq!(config, RtoConfig { backoff: false, ..RtoConfig::RFC_6298 });
+        for words in ["rfc6298,backoff=off", "backoff=on"] {
+            assert!(matches!(RtoConfig::find(words), Err(InvalidRto::Parameter { .. })), "{words}");
+        }
+        assert_eq!(RtoConfig::find_for_simulations(&config.to_string()), Ok(config));
     }
 
     #[test]

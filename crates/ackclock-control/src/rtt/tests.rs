@@ -300,7 +300,7 @@ fn rfc_793_is_a_multiple_of_the_mean() {
 #[test]
 fn the_timeout_of_before_1988_is_not_backed_off() {
     // Tests: J3
-    let before = crate::profile::Profile::find("none-1987").unwrap().rto;
+    let before = crate::profile::Profile::find("none-1987").unwrap().choices.rto;
     for (config, third) in [(before, 1000 * MS), (RtoConfig { backoff: true, ..before }, 8000 * MS)] {
         let mut rtt = RttEstimator::new(&config);
         rtt.on_sample(100 * MS);

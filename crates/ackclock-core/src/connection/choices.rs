@@ -20,12 +20,12 @@ impl Connection {
     /// sends no SACKs.
     #[must_use]
     pub fn recovery(&self) -> Recovery {
-        self.tcp.recovery
+        self.tcp.choices.recovery
     }
 
     /// Chooses another loss recovery policy, at any time. An episode under way ends by the new policy's rule.
     pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
-        self.own_tcp().recovery = policy;
+        self.own_tcp().choices.recovery = policy;
         self.flight.set_recovery(lend!(self, now));
     }
 
@@ -36,14 +36,14 @@ impl Connection {
     pub fn set_rto(&mut self, now: Instant, rto: RtoConfig) -> Result<(), OptionError> {
         rto.check()?;
         self.flight.set_rto(&rto);
-        self.own_tcp().rto = rto;
+        self.own_tcp().choices.rto = rto;
         self.restart_send_timer(now);
         Ok(())
     }
 
     /// Chooses the proofs that take a wrong reduction back.
     pub fn set_undo(&mut self, undo: UndoChoice) {
-        self.own_tcp().undo = undo;
+        self.own_tcp().choices.undo = undo;
     }
 
     /// Chooses when received data is acknowledged.
@@ -52,7 +52,7 @@ impl Connection {
     /// A delay of more than 500 ms (RFC 9293 MUST-40), or a share outside 1 to 100 %.
     pub fn set_acks(&mut self, acks: AckPolicy) -> Result<(), OptionError> {
         acks.check()?;
-        self.own_tcp().acks = acks;
+        self.own_tcp().choices.acks = acks;
         Ok(())
     }
 }

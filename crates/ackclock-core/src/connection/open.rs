@@ -145,7 +145,7 @@ impl Connection {
         connection.trace.opened(now);
         connection.pending.syn = true;
         connection.flight.open(now, &connection.tcp);
-        if connection.tcp.timestamps {
+        if connection.tcp.choices.timestamps {
             connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt));
         }
         connection
@@ -207,10 +207,10 @@ impl Connection {
             window_scale: (if answering {
                 self.rcv.scale > 0 || self.snd.scale > 0
             } else {
-                self.tcp.window_scaling
+                self.tcp.choices.window_scaling
             })
             .then(|| window_scale_for(self.tcp.receive_buffer_max)),
-            sack_permitted: if answering { self.sack } else { self.tcp.sack },
+            sack_permitted: if answering { self.sack } else { self.tcp.choices.sack },
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
             experiment: self
                 .tcp
@@ -236,7 +236,7 @@ impl Connection {
         self.set_peer_mss(options.mss);
         self.note_experiment(self.tcp.shared_experiment(options));
         self.hear_user_timeout(now, options.user_timeout);
-        match options.window_scale.filter(|_| self.tcp.window_scaling) {
+        match options.window_scale.filter(|_| self.tcp.choices.window_scaling) {
             Some(shift) => {
                 // RFC 7323 §2.3: a larger count is taken as 14.
                 self.snd.scale = shift.min(WINDOW_SCALE_MAX);
@@ -245,7 +245,7 @@ impl Connection {
             None => (self.snd.scale, self.rcv.scale) = (0, 0),
         }
         self.rcv.set_limit_max(self.tcp.receive_buffer_max);
-        self.sack = self.tcp.sack && options.sack_permitted;
+        self.sack = self.tcp.choices.sack && options.sack_permitted;
         match (&mut self.timestamps, options.timestamps) {
             (Some(timestamps), Some((value, _))) => {
                 timestamps.last_ack_sent = self.rcv.nxt;

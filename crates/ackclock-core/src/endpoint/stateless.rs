@@ -49,7 +49,8 @@ impl Endpoint {
             self.directory().is_some_and(|directory| directory.cookies.is_out(self.driver_time(now)));
         let may_be = |listener: &&Listener| plain && (elsewhere || listener.recently_overflowed(now));
         let Some(listener) = self.listeners.get(id).filter(may_be) else { return false };
-        let echo = segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.timestamps);
+        let echo =
+            segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.choices.timestamps);
         let (irs, iss) = (segment.seq - 1, segment.ack - 1);
         let Some(cookie) = self.cookies.check(self.driver_time(now), tuple, irs, iss, echo) else {
             self.counters.cookies_refused += 1;
@@ -70,7 +71,7 @@ impl Endpoint {
             peer_window: segment.window,
             ecn: extras
                 .filter(|extras| extras.ecn)
-                .and_then(|_| ecn_of_cookie(listener.tcp.ecn, segment.flags)),
+                .and_then(|_| ecn_of_cookie(listener.tcp.choices.ecn, segment.flags)),
             experiment: None,
         };
         if self.may_establish(id) {

@@ -357,16 +357,16 @@ impl PeerSyn {
         let options = &segment.options;
         Self {
             irs: segment.seq,
-            timestamps: options.timestamps.filter(|_| tcp.timestamps).map(|(value, _)| value),
+            timestamps: options.timestamps.filter(|_| tcp.choices.timestamps).map(|(value, _)| value),
             window: segment.window,
             mss: options.mss,
             // RFC 7323 §2.3: a larger count is taken as 14.
             window_scale: options
                 .window_scale
-                .filter(|_| tcp.window_scaling)
+                .filter(|_| tcp.choices.window_scaling)
                 .map(|shift| shift.min(WINDOW_SCALE_MAX)),
-            sack: options.sack_permitted && tcp.sack,
-            ecn: Offer::of_syn(tcp.ecn, segment.flags, codepoint),
+            sack: options.sack_permitted && tcp.choices.sack,
+            ecn: Offer::of_syn(tcp.choices.ecn, segment.flags, codepoint),
             wants_cookie: false,
         }
     }

@@ -9,7 +9,7 @@ use super::Malformed;
 use super::value::{Input, Value, put_text, take_text};
 use crate::bandwidth::SenderEstimatorKind;
 use crate::congestion::{ControllerFactory, IdlePolicy};
-use crate::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use crate::profile::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
 use crate::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::trace::{TraceConfig, TraceKeep};
 use crate::{
@@ -79,11 +79,14 @@ structs! {
         srtt_gain, rttvar_gain, formula, arithmetic, initial, rto_min, rto_max, granularity, deviation_floor,
         heartbeat, sampling, backoff
     }
+    Choices {
+        recovery, rto, start_up, undo, idle, pacing, initial_window_segments, acks, ecn, sack, timestamps,
+        window_scaling, receiver_bandwidth
+    }
     TcpConfig {
-        profile, congestion, start_up, pacing, pacing_rate_max, idle, recovery, rto, undo, acks,
-        receiver_bandwidth, ecn, experiment, trace, nodelay, keepalive, user_timeout, mtu_probing,
-        user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial, mss_max, ttl, dscp,
-        timestamps, sack, window_scaling, initial_window_segments, time_wait, fin_wait_2_max
+        profile, congestion, choices, pacing_rate_max, experiment, trace, nodelay, keepalive, user_timeout,
+        mtu_probing, user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial,
+        mss_max, ttl, dscp, time_wait, fin_wait_2_max
     }
     ConnectionId { index, generation }
     ListenerId { index, generation }

@@ -35,7 +35,7 @@ impl Control {
     /// ESTABLISHED is reached: the controller starts.
     pub(super) fn start(&mut self, tcp: &TcpConfig, start: &Start) {
         self.congestion = tcp.congestion.create(start);
-        if let Some(kind) = tcp.start_up {
+        if let Some(kind) = tcp.choices.start_up {
             self.layers.get_or_insert_default().start_up = Some(Box::new(StartUp::new(kind, start)));
         }
     }
@@ -75,7 +75,7 @@ impl Control {
                 validation.before_ack(self.congestion.as_mut(), ack);
             }
         }
-        if tcp.idle == IdlePolicy::Validated
+        if tcp.choices.idle == IdlePolicy::Validated
             && self.layers.as_ref().is_none_or(|layers| layers.validation.is_none())
         {
             self.validate_if_grown(&Start { smss, initial_window: initial_window(tcp, smss), now: ack.now });
@@ -165,7 +165,7 @@ impl Controller for NotStarted {
 
 /// IW in bytes (RFC 6928).
 pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
-    u64::from(tcp.initial_window_segments.max(1)).saturating_mul(u64::from(smss))
+    u64::from(tcp.choices.initial_window_segments.max(1)).saturating_mul(u64::from(smss))
 }
 
 impl Flight {
@@ -193,7 +193,7 @@ impl Flight {
             self.restarted = true;
             let (cwnd, initial, smss) =
                 (self.control.cwnd(), initial_window(call.tcp, self.smss), u64::from(self.smss));
-            let restart_window = call.tcp.idle.restart_window(idle, cwnd, initial, smss);
+            let restart_window = call.tcp.choices.idle.restart_window(idle, cwnd, initial, smss);
             let restart = IdleRestart { now: call.now, idle, rto, restart_window };
             self.control.congestion.on_idle_restart(&restart);
             self.trace_window(call, WindowCause::Idle);

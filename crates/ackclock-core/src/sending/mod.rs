@@ -149,9 +149,9 @@ impl Flight {
             mark_in_full: false,
             restarted: false,
             scoreboard: Scoreboard::default(),
-            rto: Rto::new(&tcp.rto),
+            rto: Rto::new(&tcp.choices.rto),
             episode: Episode::default(),
-            policy: Policies::new(tcp.recovery, false),
+            policy: Policies::new(tcp.choices.recovery, false),
             probe: TailProbe::default(),
             delivery: Delivery::new(now),
             pacing: Pacing::new(granularity_ns),
@@ -181,7 +181,7 @@ impl Flight {
         self.rto.establish(clean);
         self.delivery.restart(call.now);
         self.episode = Episode::default();
-        self.policy = Policies::new(call.tcp.recovery, sack);
+        self.policy = Policies::new(call.tcp.choices.recovery, sack);
     }
 
     /// SND.UNA: oldest unacknowledged.
@@ -315,7 +315,7 @@ impl Flight {
     /// the new policy's rule.
     pub(crate) fn set_recovery(&mut self, call: &mut Call<'_>) {
         let heeded_sack = self.policy.heeds_sack();
-        self.policy = Policies::new(call.tcp.recovery, self.sack);
+        self.policy = Policies::new(call.tcp.choices.recovery, self.sack);
         if heeded_sack && !self.policy.heeds_sack() {
             self.scoreboard.forget_held();
         }

@@ -241,7 +241,7 @@ impl Flight {
     fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
         let congestion = self.control.controller();
         let wanted = match congestion.pacing_rate() {
-            None if spreads_window && tcp.pacing => {
+            None if spreads_window && tcp.choices.pacing => {
                 let cwnd = congestion.cwnd();
                 window_rate(cwnd, self.rto.estimator().srtt_nanos(), cwnd < congestion.ssthresh())
             }
@@ -261,7 +261,7 @@ impl Flight {
         // The first flight, and windows that one wait releases: see the module.
         let spreads_window =
             self.delivery.bytes() > 0 && self.rto.estimator().srtt_nanos() > two_granularities;
-        if self.pacing.is_held(now) && spreads_window && tcp.pacing {
+        if self.pacing.is_held(now) && spreads_window && tcp.choices.pacing {
             // There is a rate, whatever its value.
             return None;
         }

@@ -12,6 +12,7 @@ use ackclock_wire::SeqNum;
 use super::{AckNews, Acknowledgement, Call, Departure, Flight, Offer};
 use crate::info::FlightInfo;
 use crate::position::Position;
+use crate::profile::Choices;
 use crate::trace::{SendReason, Trace};
 use crate::{Instant, TcpConfig};
 
@@ -137,7 +138,11 @@ impl Sender {
 
 fn reno() -> TcpConfig {
     let congestion = crate::congestion::Registry::builtin().find("reno").unwrap();
-    TcpConfig { congestion, pacing: false, initial_window_segments: 20, ..TcpConfig::default() }
+    TcpConfig {
+        congestion,
+        choices: Choices { pacing: false, initial_window_segments: 20, ..Choices::default() },
+        ..TcpConfig::default()
+    }
 }
 
 /// Invariants are checked after each call; for a window of n segments that must not cost n².

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use ackclock_control::congestion::Registry;
+use ackclock_control::names::nearest;
 
 use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
 use crate::units::{Bytes, Limit, Span};
@@ -57,7 +58,7 @@ impl Problem {
     }
 
     /// An unknown name in the TCP settings at `path`.
-    pub(crate) fn wrong_setting(path: &str, (key, what): (&str, String)) -> Self {
+    pub(crate) fn wrong_setting(path: &str, (key, what): (String, String)) -> Self {
         Self::new(&format!("{path}.{key}"), what)
     }
 }
@@ -360,26 +361,11 @@ fn taken<T>(before: Option<T>, path: &str, name: &str) -> Result<(), Problem> {
 /// An unknown name, with the nearest known one.
 pub(super) fn unknown<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
-    let nearest = names.iter().min_by_key(|name| distance(found, name));
-    let hint = nearest.map_or(String::new(), |name| format!("; the nearest is `{name}`"));
+    let hint = nearest(found, names.iter().copied())
+        .map_or(String::new(), |name| format!("; the nearest is `{name}`"));
     let shown = names.iter().take(NAMES_SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMES_SHOWN { ", .." } else { "" };
     format!("found `{found}`; allowed are {shown}{more}{hint}")
-}
-
-/// Levenshtein's distance (1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// RFC 791 §3.2: every link carries at least this much.

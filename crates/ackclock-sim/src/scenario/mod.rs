@@ -21,7 +21,7 @@ pub use link::{
     Scripted, Variation,
 };
 pub use locate::ScenarioError;
-pub use tcp::{Acks, EcnSetting, MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
+pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
 pub use written::WriteError;
 

@@ -1,18 +1,20 @@
 //! TCP settings as data. The traffic's override the host's, which override the scenario's.
 
+use std::fmt;
+
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
-use ackclock_control::rtt::{InvalidRto, RtoConfig, presets};
+use ackclock_control::profile::{CHOICES, Choice, InvalidChoice, Overrides, Profile};
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{MtuProbing, TcpConfig};
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::ser::Serializer;
 
 use super::check::unknown;
 use crate::units::{Bytes, Span};
 
 /// Settings of connections. `None` leaves the underlying setting.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct TcpSettings {
     /// A named set of choices; `modern` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,17 +22,10 @@ pub struct TcpSettings {
     /// The congestion controller; overrides the profile's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// How losses are found and repaired; overrides the profile's. `tcpcat profiles` lists the names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovery: Option<String>,
-    /// The estimator of the retransmission timeout, as in
-    /// [`RtoConfig::find`](ackclock_control::rtt::RtoConfig::find); overrides the profile's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rto: Option<String>,
-    /// The proofs that take a wrong reduction back, as in
-    /// [`UndoChoice::find`](ackclock_control::profile::UndoChoice::find); overrides the profile's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub undo: Option<String>,
+    /// Single choices, which override the profile's: each key of [`CHOICES`] is a key here, too. In a file a
+    /// value is a text, a number, `true` or `false`. A wrong one is reported when the scenario is checked.
+    #[serde(flatten, serialize_with = "choices")]
+    pub choices: Overrides,
     /// The capacity of the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Bytes>,
@@ -41,21 +36,9 @@ pub struct TcpSettings {
     /// tuning would keep it to twice what the path has carried in a smallest round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_initial: Option<Bytes>,
-    /// Whether to offer window scaling; without it no window exceeds 65,535 bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_scaling: Option<bool>,
     /// Upper bound of the MSS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u16>,
-    /// Initial window in segments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_window: Option<u32>,
-    /// When received data is acknowledged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acks: Option<Acks>,
-    /// Explicit congestion notification: `off`, `classic` or `accurate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ecn: Option<EcnSetting>,
     /// Whether to send small segments at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
@@ -68,7 +51,7 @@ pub struct TcpSettings {
 }
 
 /// How to find the path's MTU without ICMP (RFC 4821). `None` leaves the default of [`MtuProbing`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct MtuProbingSetting {
     /// The packet size at which the search begins if full packets do not get through.
@@ -80,7 +63,7 @@ pub struct MtuProbingSetting {
 }
 
 /// What to record of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum TraceSetting {
@@ -94,50 +77,21 @@ pub enum TraceSetting {
 }
 
 /// The key, and what was found there and what is allowed.
-pub type WrongSetting = (&'static str, String);
-
-/// When received data is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum Acks {
-    /// Every second full segment at once, the rest after a delay.
-    EverySecond {
-        /// The longest delay.
-        delay: Span,
-    },
-    /// Every second full segment at once, the rest at the next tick of a clock.
-    EverySecondTick {
-        /// The time from tick to tick.
-        tick: Span,
-    },
-    /// When a share of the window has arrived, or after a delay.
-    WindowShare {
-        /// The share in hundredths.
-        percent: u8,
-        /// The longest delay.
-        delay: Span,
-    },
-}
-
-/// Explicit congestion notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum EcnSetting {
-    /// Not negotiated.
-    Off,
-    /// RFC 3168.
-    Classic,
-    /// RFC 9768.
-    Accurate,
-}
+pub type WrongSetting = (String, String);
 
 impl TcpSettings {
     /// A profile by its name, and nothing else.
     #[must_use]
     pub fn profile(name: &str) -> Self {
         Self { profile: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// With one of [`CHOICES`] made, as in `choose("ecn", "classic")` or `choose("initial-window", 3)`. A wrong
+    /// key or value is reported when the scenario is checked.
+    #[must_use]
+    pub fn choose(mut self, key: &str, value: impl ToString) -> Self {
+        self.choices.set_unchecked(key, value.to_string());
+        self
     }
 
     /// With everything recorded.
@@ -150,31 +104,24 @@ impl TcpSettings {
     #[must_use]
     pub fn fixed_window(self, bytes: u64) -> Self {
         let window = Some(Bytes(bytes));
-        let window_scaling = if bytes > u16::MAX.into() { Some(true) } else { self.window_scaling };
-        Self { receive_buffer: window, receive_buffer_initial: window, window_scaling, ..self }
+        let settings = if bytes > u16::MAX.into() { self.choose("window-scaling", "on") } else { self };
+        Self { receive_buffer: window, receive_buffer_initial: window, ..settings }
     }
 
     /// Lays these settings over `below`.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
-        // A profile sets a controller, and overrides one set below it. The same holds for its other choices.
-        let below_profile = |own: &Option<String>, below: &Option<String>| {
-            own.clone().or_else(|| below.clone().filter(|_| self.profile.is_none()))
-        };
+        // A profile makes every choice, so it overrides those made below it.
+        let choices_below = if self.profile.is_none() { below.choices.clone() } else { Overrides::default() };
+        let congestion_below = below.congestion.clone().filter(|_| self.profile.is_none());
         Self {
             profile: self.profile.clone().or_else(|| below.profile.clone()),
-            congestion: below_profile(&self.congestion, &below.congestion),
-            recovery: below_profile(&self.recovery, &below.recovery),
-            rto: below_profile(&self.rto, &below.rto),
-            undo: below_profile(&self.undo, &below.undo),
+            congestion: self.congestion.clone().or(congestion_below),
+            choices: self.choices.over(&choices_below),
             send_buffer: self.send_buffer.or(below.send_buffer),
             receive_buffer: self.receive_buffer.or(below.receive_buffer),
             receive_buffer_initial: self.receive_buffer_initial.or(below.receive_buffer_initial),
-            window_scaling: self.window_scaling.or(below.window_scaling),
             mss: self.mss.or(below.mss),
-            initial_window: self.initial_window.or(below.initial_window),
-            acks: self.acks.or(below.acks),
-            ecn: self.ecn.or(below.ecn),
             nodelay: self.nodelay.or(below.nodelay),
             mtu_probing: self.mtu_probing.clone().or_else(|| below.mtu_probing.clone()),
             trace: self.trace.or(below.trace),
@@ -188,32 +135,20 @@ impl TcpSettings {
     pub fn config(&self, registry: &Registry) -> Result<TcpConfig, WrongSetting> {
         let mut tcp = TcpConfig::default();
         if let Some(name) = &self.profile {
-            let wrong = || ("profile", unknown(name, Profile::all().map(|profile| profile.name)));
+            let wrong = || ("profile".to_owned(), unknown(name, Profile::all().map(|profile| profile.name)));
             let profile = Profile::find(name).map_err(|_| wrong())?;
             tcp.apply(&profile, registry).map_err(|_| wrong())?;
         }
         if let Some(name) = &self.congestion {
-            tcp.congestion =
-                registry.find(name).map_err(|_| ("congestion", unknown(name, registry.names())))?;
+            let wrong = |_| ("congestion".to_owned(), unknown(name, registry.names()));
+            tcp.congestion = registry.find(name).map_err(wrong)?;
         }
-        if let Some(name) = &self.recovery {
-            let names = Recovery::ALL.iter().map(|(name, _)| *name);
-            tcp.recovery = Recovery::find(name).map_err(|_| ("recovery", unknown(name, names)))?;
-        }
-        if let Some(words) = &self.rto {
-            tcp.rto = RtoConfig::find(words).map_err(|error| ("rto", wrong_rto(words, &error)))?;
-        }
-        if let Some(words) = &self.undo {
-            let wrong = |error| ("undo", format!("found `{words}`: {error}"));
-            tcp.undo = UndoChoice::find(words).map_err(wrong)?;
-        }
+        self.choices.apply(&mut tcp.choices).map_err(wrong_choice)?;
         let size = |bytes: Bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX);
         tcp.send_buffer_max = self.send_buffer.map_or(tcp.send_buffer_max, size);
         tcp.receive_buffer_max = self.receive_buffer.map_or(tcp.receive_buffer_max, size);
         tcp.receive_buffer_initial = self.receive_buffer_initial.map_or(tcp.receive_buffer_initial, size);
-        tcp.window_scaling = self.window_scaling.unwrap_or(tcp.window_scaling);
         tcp.mss_max = self.mss.or(tcp.mss_max);
-        tcp.initial_window_segments = self.initial_window.unwrap_or(tcp.initial_window_segments);
         tcp.nodelay = self.nodelay.unwrap_or(tcp.nodelay);
         if let Some(probing) = self.mtu_probing.as_deref() {
             tcp.mtu_probing = Some(Box::new(probing.config()?));
@@ -222,22 +157,6 @@ impl TcpSettings {
             TraceSetting::All => TraceConfig::FULL,
             TraceSetting::Newest { records } => TraceConfig { records, keep: TraceKeep::Newest },
         });
-        if let Some(acks) = self.acks {
-            tcp.acks = match acks {
-                Acks::EverySecond { delay } => AckPolicy::EverySecondSegment { delay_max: delay.duration() },
-                Acks::EverySecondTick { tick } => AckPolicy::EverySecondByTick { tick: tick.duration() },
-                Acks::WindowShare { percent, delay } => {
-                    AckPolicy::WindowShare { percent, delay_max: delay.duration() }
-                }
-            };
-        }
-        if let Some(ecn) = self.ecn {
-            tcp.ecn = match ecn {
-                EcnSetting::Off => Ecn::Off,
-                EcnSetting::Classic => Ecn::Classic,
-                EcnSetting::Accurate => Ecn::Accurate,
-            };
-        }
         Ok(tcp)
     }
 }
@@ -246,7 +165,8 @@ impl MtuProbingSetting {
     fn config(self) -> Result<MtuProbing, WrongSetting> {
         let usual = MtuProbing::default();
         let least = self.least.map_or(Ok(usual.least), |bytes| {
-            let wrong = || ("mtu-probing.least", format!("found `{bytes}`; allowed is up to 65535B"));
+            let wrong =
+                || ("mtu-probing.least".to_owned(), format!("found `{bytes}`; allowed is up to 65535B"));
             u16::try_from(bytes.0).map_err(|_| wrong())
         })?;
         let raise_after = self.raise_after.map_or(usual.raise_after, Span::duration);
@@ -254,9 +174,149 @@ impl MtuProbingSetting {
     }
 }
 
-fn wrong_rto(words: &str, error: &InvalidRto) -> String {
-    match error {
-        InvalidRto::Unknown(_) => unknown(words, presets::all().map(|preset| preset.name)),
-        error => format!("found `{words}`: {error}"),
+/// A choice that is not valid, in the words of a scenario's errors.
+fn wrong_choice(error: InvalidChoice) -> WrongSetting {
+    let InvalidChoice { key, value, what } = error;
+    let Ok(choice) = Choice::find(&key) else {
+        let what = unknown(&key, keys());
+        return (key, what);
+    };
+    let names = choice.names();
+    let is_name = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let what = if choice.is_one_of_names() || is_name && !names.is_empty() {
+        unknown(&value, names.iter().map(|named| named.name))
+    } else {
+        format!("found `{value}`: {what}")
+    };
+    (key, what)
+}
+
+/// The fields of [`TcpSettings`] that are keys of a file.
+macro_rules! settings {
+    ($($key:literal => $field:ident),* $(,)?) => {
+        const SETTINGS: &[&str] = &[$($key),*];
+
+        fn read_value<'de, A: MapAccess<'de>>(
+            settings: &mut TcpSettings,
+            key: &str,
+            map: &mut A,
+        ) -> Result<(), A::Error> {
+            match key {
+                $($key => settings.$field = Some(map.next_value()?),)*
+                key => settings.choices.set_unchecked(key, map.next_value::<Word>()?.0),
+            }
+            Ok(())
+        }
+    };
+}
+
+settings! {
+    "profile" => profile,
+    "congestion" => congestion,
+    "send-buffer" => send_buffer,
+    "receive-buffer" => receive_buffer,
+    "receive-buffer-initial" => receive_buffer_initial,
+    "mss" => mss,
+    "nodelay" => nodelay,
+    "mtu-probing" => mtu_probing,
+    "trace" => trace,
+}
+
+fn keys() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().copied().chain(CHOICES.iter().map(|choice| choice.key))
+}
+
+/// The choices as keys and values; a switch is `true` or `false`, a number is a number.
+fn choices<S: Serializer>(choices: &Overrides, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(choices.iter().map(|(key, value)| (key, Value::of(value))))
+}
+
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Switch(bool),
+    Number(u32),
+    Text(&'a str),
+}
+
+impl<'a> Value<'a> {
+    fn of(text: &'a str) -> Self {
+        let switch = text.parse().map(Self::Switch);
+        switch.or_else(|_| text.parse().map(Self::Number)).unwrap_or(Self::Text(text))
+    }
+}
+
+// By hand, because a derived reader of `choices` would lose the lines of errors.
+impl<'de> Deserialize<'de> for TcpSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SettingsVisitor)
+    }
+}
+
+struct SettingsVisitor;
+
+impl<'de> Visitor<'de> for SettingsVisitor {
+    type Value = TcpSettings;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of TCP settings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TcpSettings, A::Error> {
+        let mut settings = TcpSettings::default();
+        while let Some(Key(key)) = map.next_key()? {
+            read_value(&mut settings, key, &mut map)?;
+        }
+        Ok(settings)
+    }
+}
+
+/// A key of [`TcpSettings`].
+struct Key(&'static str);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = String::deserialize(deserializer)?;
+        let wrong = || {
+            // In serde's words, as for every other key.
+            let valid = keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            D::Error::custom(format!("unknown field `{found}`, expected one of {valid}"))
+        };
+        keys().find(|key| *key == found).map(Key).ok_or_else(wrong)
+    }
+}
+
+/// A value of a choice: a text, a whole number, `true` or `false`.
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WordVisitor).map(Word)
+    }
+}
+
+struct WordVisitor;
+
+impl Visitor<'_> for WordVisitor {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a whole number, true or false")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_bool<E>(self, on: bool) -> Result<String, E> {
+        Ok(on.to_string())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
     }
 }

@@ -31,9 +31,8 @@ fn scenario(recovery: &str) -> Scenario {
         ..MtuProbingSetting::default()
     };
     let tcp = TcpSettings {
-        recovery: Some(recovery.to_owned()),
         mtu_probing: Some(Box::new(probing)),
-        ..TcpSettings::default()
+        ..TcpSettings::default().choose("recovery", recovery)
     };
     let mut scenario = dumbbell(Span::seconds(200), bottleneck())
         .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(60_000_000))))

@@ -1,6 +1,6 @@
 //! TCP over simulated paths does what TCP does.
 
-use ackclock_sim::scenario::{Change, EcnSetting, Jitter, Loss, PolicerConfig, Variation};
+use ackclock_sim::scenario::{Change, Jitter, Loss, PolicerConfig, Variation};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
@@ -162,7 +162,7 @@ fn an_old_profile_ends_with_its_window_and_a_small_one_limits() {
 #[test]
 fn marks_take_the_place_of_drops() {
     let run = |queue| {
-        let settings = TcpSettings { ecn: Some(EcnSetting::Classic), ..TcpSettings::profile("modern") };
+        let settings = TcpSettings::profile("modern").choose("ecn", "classic");
         let scenario = dumbbell(Span::seconds(20), bottleneck().queue(queue))
             .tcp(settings)
             .traffic(endless("bulk", "a", "b"));
@@ -193,7 +193,7 @@ fn marks_take_the_place_of_drops() {
 fn wrong_timeouts_make_the_timer_more_patient() {
     let (mut jumps, mut timeouts, mut bytes) = (0, 0, 0);
     for (window, recovery) in [(2, "rack-tlp"), (2, "newreno"), (8, "rack-tlp"), (8, "newreno")] {
-        let modern = TcpSettings { recovery: Some(recovery.into()), ..TcpSettings::profile("modern") };
+        let modern = TcpSettings::profile("modern").choose("recovery", recovery);
         let mut scenario = dumbbell(Span::seconds(120), bottleneck()).tcp(modern.fixed_window(window * 1448));
         scenario.links[1].name = Some("wan".into());
         for second in 1..120 {

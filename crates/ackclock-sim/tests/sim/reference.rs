@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ackclock_sim::scenario::{Acks, Change, Corruption, HostConfig, LinkConfig, PolicerConfig, Scripted};
+use ackclock_control::profile::{CHOICES, Choice};
+use ackclock_sim::scenario::{Change, Corruption, HostConfig, LinkConfig, PolicerConfig, Scripted};
 use ackclock_sim::scenario::{Jitter, Loss, Reordering, TcplibMix, TraceSetting, Variation};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
 use serde::de::DeserializeOwned;
 
 const REFERENCE: &str = include_str!("../../../../docs/scenarios.md");
+const CONTROL: &str = include_str!("../../../../docs/control.md");
 
 #[test]
 fn its_scenarios_run_and_all_their_traffic_moves() {
@@ -50,10 +52,14 @@ fn it_names_every_key() {
         keys.insert(kind);
     }
     keys.extend(keys_of::<TcplibMix>(""));
-    keys.extend(keys_of::<TcpSettings>(""));
-    keys.extend(keys_of::<Acks>("").chain(keys_of::<Acks>("window-share")));
+    let is_choice = |key: &String| Choice::find(key).is_ok();
+    let (choices, settings): (Vec<_>, Vec<_>) = keys_of::<TcpSettings>("").partition(is_choice);
+    keys.extend(settings);
+    // Their page is written from their table.
+    assert_eq!(choices.len(), CHOICES.len());
+    assert!(choices.iter().all(|key| CONTROL.contains(&format!("\n| `{key}` | "))), "{choices:?}");
     keys.extend(keys_of::<TraceSetting>("").chain(keys_of::<TraceSetting>("newest")));
-    assert!(keys.len() > 90, "{keys:?}");
+    assert!(keys.len() > 80, "{keys:?}");
     // The text between backticks, in lines and in blocks: a word of the prose does not name a key.
     let code = REFERENCE.split('`').skip(1).step_by(2);
     let words: BTreeSet<&str> =

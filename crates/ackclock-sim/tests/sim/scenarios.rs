@@ -1,8 +1,10 @@
 //! Scenario files: reading, errors, and writing them back.
 
+use ackclock_control::congestion::Registry;
+use ackclock_control::profile::{CHOICES, Choices, Ecn, Profile};
 use ackclock_sim::scenario::{
-    Acks, Arrivals, Blackout, Change, Corruption, EcnSetting, HostConfig, Jitter, Loss, MtuProbingSetting,
-    PolicerConfig, Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
+    Arrivals, Blackout, Change, Corruption, HostConfig, Jitter, Loss, MtuProbingSetting, PolicerConfig,
+    Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
 };
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
@@ -125,21 +127,14 @@ fn full() -> Scenario {
         .queue(QueueConfig::fq_codel(Limit::Packets(9), true));
     let (time, size) =
         (TimeOf::Exponential(Span::millis(7)), SizeOf::Pareto { least: Bytes(9), shape_thousandths: 1100 });
-    let acks = Some(Acks::WindowShare { percent: 35, delay: Span::millis(200) });
     let probing = MtuProbingSetting { least: Some(Bytes(600)), raise_after: Some(Span::seconds(9)) };
     let tcp = TcpSettings {
-        acks,
-        ecn: Some(EcnSetting::Classic),
         nodelay: Some(true),
         mss: Some(536),
         receive_buffer: Some(Bytes(200_000)),
         receive_buffer_initial: Some(Bytes(100_000)),
-        window_scaling: Some(false),
-        recovery: Some("go-back-n".into()),
-        rto: Some("rfc6298,min=1s".into()),
-        undo: Some("timestamps,min-rtt:2".into()),
         mtu_probing: Some(Box::new(probing)),
-        ..TcpSettings::default()
+        ..every_choice()
     };
     let pages = TrafficKind::RequestResponse {
         request: size,
@@ -182,6 +177,50 @@ fn a_scenario_written_and_read_is_the_same() {
 #[test]
 fn a_scenario_of_everything_runs() {
     Simulation::new(&full()).unwrap().run();
+}
+
+/// Every choice, with another value than the default's.
+fn every_choice() -> TcpSettings {
+    let other = Profile::find("none-1987").unwrap().choices;
+    CHOICES.iter().fold(TcpSettings::default(), |settings, choice| {
+        let value = match choice.key {
+            "acks" => "window-share:40,300ms".to_owned(),
+            "ecn" => "classic".to_owned(),
+            "start-up" => "csa:5,0.2".to_owned(),
+            "receiver-bandwidth" => "50".to_owned(),
+            _ => choice.get(&other),
+        };
+        assert_ne!(value, choice.get(&Choices::default()), "{}", choice.key);
+        settings.choose(choice.key, value)
+    })
+}
+
+#[test]
+fn every_choice_is_a_key() {
+    let written = full().to_toml().unwrap();
+    for line in ["initial-window = 1\n", "sack = \"off\"\n", "ecn = \"classic\"\n"] {
+        assert!(written.contains(line), "{line}: {written}");
+    }
+    let config = every_choice().config(&Registry::builtin()).unwrap();
+    assert_eq!((config.choices.initial_window_segments, config.choices.receiver_bandwidth), (1, Some(50)));
+    assert!(!config.choices.sack && !config.choices.rto.backoff);
+    let settings = |toml: &str| toml::from_str::<TcpSettings>(toml).unwrap();
+    assert_eq!(
+        settings("initial-window = 3\nsack = false"),
+        settings("sack = \"false\"\ninitial-window = \"3\"")
+    );
+    let choices = settings("sack = false\npacing = \"on\"").config(&Registry::builtin()).unwrap().choices;
+    assert!(!choices.sack && choices.pacing);
+}
+
+#[test]
+fn profile_overrides_every_choice_below_it() {
+    let config = |settings: &TcpSettings| settings.config(&Registry::builtin()).unwrap();
+    let below = every_choice();
+    let same = TcpSettings::default().choose("ecn", "accurate").over(&below);
+    assert_eq!(config(&same).choices, Choices { ecn: Ecn::Accurate, ..config(&below).choices });
+    let other = TcpSettings::profile("sack-2003").over(&below);
+    assert_eq!(config(&other).choices, Profile::find("sack-2003").unwrap().choices);
 }
 
 /// A change to the good file, and the error that it causes.
@@ -261,6 +300,41 @@ const WRONG: &[(&str, &str, &str)] = &[
         "profile = \"vegas-1995\"",
         "recovery = \"go-back\"",
         "7: host[0].tcp.recovery: found `go-back`; allowed are `go-back-n`, `tahoe`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "inital-window = 3",
+        "7: host[0].tcp.inital-window: found `inital-window`; allowed are `profile`, `congestion`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "initial-window = 0",
+        "7: host[0].tcp.initial-window: found `0`: `0` is not an initial window: write 1 to 65535 segments",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "initial-window = 1.5",
+        "7: host[0].tcp.initial-window: found floating point `1.5`; allowed is a text, a whole number",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "sack = \"yes\"",
+        "7: host[0].tcp.sack: found `yes`; allowed are `on`, `off`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "idle = \"kept\"",
+        "7: host[0].tcp.idle: found `kept`; allowed are `validated`",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "acks = \"every-second:1s\"",
+        "7: host[0].tcp.acks: found `every-second:1s`: ",
+    ),
+    (
+        "profile = \"vegas-1995\"",
+        "send-buffer = 5",
+        "7: host[0].tcp.send-buffer: found `5`; allowed is a whole number of bytes",
     ),
     (
         "profile = \"vegas-1995\"",

@@ -67,7 +67,16 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.congestion = factory))
     }
 
-    /// How losses are found and repaired: see [`TcpSocket::set_recovery`](crate::TcpSocket::set_recovery).
+    /// Makes a choice by its key: see [`TcpSocket::choose`](crate::TcpSocket::choose).
+    ///
+    /// # Errors
+    /// No choice has the key, or it does not take the value; the error lists what is valid.
+    pub fn choose(self, key: &str, value: &str) -> io::Result<Self> {
+        self.try_with(|tcp| choices::choose(tcp, key, value))
+    }
+
+    /// How losses are found and repaired (`recovery`): see
+    /// [`TcpSocket::set_recovery`](crate::TcpSocket::set_recovery).
     ///
     /// # Errors
     /// No policy has the name.
@@ -77,10 +86,10 @@ impl ListenerBuilder {
         R::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let recovery = choice(recovery)?;
-        Ok(self.with(|tcp| tcp.recovery = recovery))
+        Ok(self.with(|tcp| tcp.choices.recovery = recovery))
     }
 
-    /// The estimator of the retransmission timeout: see [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
+    /// The estimator of the retransmission timeout (`rto`): see [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
     ///
     /// # Errors
     /// No preset has the name, or no estimator can have the parameters.
@@ -92,7 +101,7 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::rto(tcp, rto))
     }
 
-    /// Which proofs take a wrong reduction back: see [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
+    /// Which proofs take a wrong reduction back (`undo`): see [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
     ///
     /// # Errors
     /// No proof has the name.
@@ -102,10 +111,10 @@ impl ListenerBuilder {
         U::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let undo = choice(undo)?;
-        Ok(self.with(|tcp| tcp.undo = undo))
+        Ok(self.with(|tcp| tcp.choices.undo = undo))
     }
 
-    /// When received data is acknowledged: see [`TcpSocket::set_acks`](crate::TcpSocket::set_acks).
+    /// When received data is acknowledged (`acks`): see [`TcpSocket::set_acks`](crate::TcpSocket::set_acks).
     ///
     /// # Errors
     /// No policy has the name.
@@ -117,7 +126,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::acks(tcp, acks))
     }
 
-    /// What ends the first slow start: see [`TcpSocket::set_start_up`](crate::TcpSocket::set_start_up).
+    /// What ends the first slow start (`start-up`): see
+    /// [`TcpSocket::set_start_up`](crate::TcpSocket::set_start_up).
     ///
     /// # Errors
     /// No estimator has the name.
@@ -125,18 +135,19 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::start_up(tcp, estimator))
     }
 
-    /// Makes the receiver estimate the bandwidth from up to this many samples: see
+    /// Makes the receiver estimate the bandwidth from up to this many samples (`receiver-bandwidth`): see
     /// [`TcpSocket::set_receiver_bandwidth`](crate::TcpSocket::set_receiver_bandwidth).
     pub fn receiver_bandwidth(self, samples_max: Option<usize>) -> Self {
-        self.with(|tcp| tcp.receiver_bandwidth = samples_max)
+        self.with(|tcp| tcp.choices.receiver_bandwidth = samples_max)
     }
 
-    /// Whether segments are paced.
+    /// Whether segments are paced (`pacing`).
     pub fn pacing(self, pacing: bool) -> Self {
-        self.with(|tcp| tcp.pacing = pacing)
+        self.with(|tcp| tcp.choices.pacing = pacing)
     }
 
-    /// The form of explicit congestion notification: see [`TcpSocket::set_ecn`](crate::TcpSocket::set_ecn).
+    /// The form of explicit congestion notification (`ecn`): see
+    /// [`TcpSocket::set_ecn`](crate::TcpSocket::set_ecn).
     ///
     /// # Errors
     /// No form has the name.
@@ -146,7 +157,7 @@ impl ListenerBuilder {
         E::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let ecn = choice(ecn)?;
-        Ok(self.with(|tcp| tcp.ecn = ecn))
+        Ok(self.with(|tcp| tcp.choices.ecn = ecn))
     }
 
     /// Traces the connections from their start: see [`Stack::next_trace`](crate::Stack::next_trace).

@@ -54,7 +54,17 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses how losses are found and repaired.
+    /// Makes a choice by its key, as in `choose("idle", "keep")`: the keys are the flags of tcpcat, and
+    /// [`CHOICES`](crate::profile::CHOICES) has them. Some have a method of their own below, which also takes
+    /// a value.
+    ///
+    /// # Errors
+    /// No choice has the key, or it does not take the value; the error lists what is valid.
+    pub fn choose(&self, key: &str, value: &str) -> io::Result<()> {
+        choices::choose(&mut self.settings().tcp, key, value)
+    }
+
+    /// Chooses how losses are found and repaired (`recovery`).
     ///
     /// # Errors
     /// No policy has the name.
@@ -63,11 +73,11 @@ impl TcpSocket {
         R: TryInto<Recovery>,
         R::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.settings().tcp.recovery = choice(recovery)?;
+        self.settings().tcp.choices.recovery = choice(recovery)?;
         Ok(())
     }
 
-    /// Chooses the estimator of the retransmission timeout: a preset's name with its changes
+    /// Chooses the estimator of the retransmission timeout (`rto`): a preset's name with its changes
     /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters.
     ///
     /// # Errors
@@ -80,7 +90,8 @@ impl TcpSocket {
         choices::rto(&mut self.settings().tcp, rto)
     }
 
-    /// Chooses which proofs undo a wrong reduction (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    /// Chooses which proofs undo a wrong reduction (`undo`: `"timestamps,dsack"`, `"off"`, see
+    /// [`UndoChoice::find`]).
     ///
     /// # Errors
     /// No proof has the name.
@@ -89,11 +100,11 @@ impl TcpSocket {
         U: TryInto<UndoChoice>,
         U::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.settings().tcp.undo = choice(undo)?;
+        self.settings().tcp.choices.undo = choice(undo)?;
         Ok(())
     }
 
-    /// Chooses when received data is acknowledged (`"every-second:100ms"`, see [`AckPolicy::find`]).
+    /// Chooses when received data is acknowledged (`acks`: `"every-second:100ms"`, see [`AckPolicy::find`]).
     ///
     /// # Errors
     /// No policy has the name.
@@ -105,7 +116,7 @@ impl TcpSocket {
         choices::acks(&mut self.settings().tcp, acks)
     }
 
-    /// Chooses the bandwidth estimator that ends the first slow start (`"csa:3,0.1"`, see
+    /// Chooses the bandwidth estimator that ends the first slow start (`start-up`: `"csa:3,0.1"`, see
     /// [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find)); `"off"`: none.
     ///
     /// # Errors
@@ -115,26 +126,26 @@ impl TcpSocket {
     }
 
     /// Makes the receiver estimate the bandwidth from up to this many samples (50 in the paper, at most 256)
-    /// while the peer starts up: see [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`:
-    /// it does not.
+    /// while the peer starts up (`receiver-bandwidth`): see
+    /// [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`: it does not.
     ///
     /// # Errors
     /// None.
     pub fn set_receiver_bandwidth(&self, samples_max: Option<usize>) -> io::Result<()> {
-        self.settings().tcp.receiver_bandwidth = samples_max;
+        self.settings().tcp.choices.receiver_bandwidth = samples_max;
         Ok(())
     }
 
-    /// Whether segments are paced.
+    /// Whether segments are paced (`pacing`).
     ///
     /// # Errors
     /// None.
     pub fn set_pacing(&self, pacing: bool) -> io::Result<()> {
-        self.settings().tcp.pacing = pacing;
+        self.settings().tcp.choices.pacing = pacing;
         Ok(())
     }
 
-    /// Chooses the form of explicit congestion notification that is offered (`"off"`, `"classic"`,
+    /// Chooses the form of explicit congestion notification that is offered (`ecn`: `"off"`, `"classic"`,
     /// `"accurate"`).
     ///
     /// # Errors
@@ -144,7 +155,7 @@ impl TcpSocket {
         E: TryInto<Ecn>,
         E::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.settings().tcp.ecn = choice(ecn)?;
+        self.settings().tcp.choices.ecn = choice(ecn)?;
         Ok(())
     }
 

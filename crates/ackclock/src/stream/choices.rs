@@ -26,7 +26,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_congestion(now, factory))
     }
 
-    /// Chooses how losses are detected and repaired from now on, as far as the peer's options allow.
+    /// Chooses how losses are detected and repaired from now on (`recovery`), as far as the peer's options allow.
     ///
     /// # Errors
     /// No policy has the name; the stack is gone.
@@ -39,7 +39,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_recovery(now, recovery))
     }
 
-    /// Chooses the estimator of the retransmission timeout: a preset by name, with changes to it
+    /// Chooses the estimator of the retransmission timeout (`rto`): a preset by name, with changes to it
     /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters. Measurements so far are kept.
     ///
     /// # Errors
@@ -53,7 +53,8 @@ impl TcpStream {
         self.update(|connection, now| connection.set_rto(now, rto))?.map_err(error::option)
     }
 
-    /// Chooses which proofs undo a wrong reduction (`"timestamps,dsack"`, `"off"`, see [`UndoChoice::find`]).
+    /// Chooses which proofs undo a wrong reduction (`undo`: `"timestamps,dsack"`, `"off"`, see
+    /// [`UndoChoice::find`]).
     ///
     /// # Errors
     /// No proof has the name; the stack is gone.
@@ -66,7 +67,7 @@ impl TcpStream {
         self.update(|connection, _| connection.set_undo(undo))
     }
 
-    /// Chooses when received data is acknowledged (`"every-second:100ms"`, see [`AckPolicy::find`]).
+    /// Chooses when received data is acknowledged (`acks`: `"every-second:100ms"`, see [`AckPolicy::find`]).
     ///
     /// # Errors
     /// No policy has the name; the stack is gone.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Reno, factory};
-use ackclock::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
+use ackclock::profile::{AckPolicy, CHOICES, Choices, Ecn, Profile, Recovery, UndoChoice};
 use ackclock::rtt::RtoConfig;
 use ackclock::{BuildError, Instant, SimulatedOnly, Stack, TcpConfig};
 use ackclock_device::memory;
@@ -24,7 +24,7 @@ async fn a_profile_is_chosen_on_stack_socket_and_listener() {
     let (stream, peer) = accepted(&client, &listener).await;
     let (info, peer) = (stream.info().unwrap(), peer.info().unwrap());
     assert_eq!((info.profile, info.congestion), ("vegas-1995", "vegas"));
-    assert_eq!(info.rto_config, RtoConfig { ..Profile::find("vegas-1995").unwrap().rto });
+    assert_eq!(info.rto_config, RtoConfig { ..Profile::find("vegas-1995").unwrap().choices.rto });
     assert!(!info.timestamps && !info.sack && info.window_scale.is_none(), "options of its time");
     assert_eq!((peer.profile, peer.congestion), ("tahoe-1988", "tahoe"));
     assert_eq!((info.cwnd, peer.cwnd), (u64::from(info.snd_mss), u64::from(peer.snd_mss)), "one segment");
@@ -117,6 +117,53 @@ async fn single_choices_overrule_the_profile() {
     assert_eq!(info.rto_config.rto_min, Duration::from_secs(1));
     let acks = AckPolicy::WindowShare { percent: 50, delay_max: Duration::from_millis(100) };
     assert_eq!(info.acks, acks);
+}
+
+#[tokio::test]
+async fn every_choice_is_made_by_its_key() {
+    let other = Profile::find("reno-1990").unwrap().choices;
+    let hosts = hosts();
+    let listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
+    let (socket, mut builder) = (hosts.client.socket(), Stack::builder());
+    let mut listening = hosts.server.listener();
+    for choice in &CHOICES {
+        let value = match choice.key {
+            "start-up" => "tssf:5".to_owned(),
+            "receiver-bandwidth" => "50".to_owned(),
+            "ecn" => "accurate".to_owned(),
+            _ => choice.get(&other),
+        };
+        assert_ne!(choice.get(&Choices::default()), value, "{choice}");
+        socket.choose(choice.key, &value).unwrap();
+        builder = builder.choose(choice.key, &value).unwrap();
+        listening = listening.choose(choice.key, &value).unwrap();
+        let config = builder.config();
+        assert_eq!(
+            (choice.get(&socket.config().choices), choice.get(&config.choices)),
+            (value.clone(), value)
+        );
+    }
+    assert_eq!(socket.config().choices, builder.config().choices);
+    let (stream, _) = tokio::join!(socket.connect(addr("10.0.0.2:80")), listener.accept());
+    let info = stream.unwrap().info().unwrap();
+    assert_eq!((info.recovery, info.acks, info.timestamps), (Recovery::Reno, other.acks, false));
+    assert_eq!(info.cwnd, u64::from(info.snd_mss), "an initial window of one segment");
+
+    for (key, value, valid) in [
+        ("idel", "keep", "the nearest is `idle`"),
+        ("idle", "kept", "restart-window"),
+        ("rto", "rfc6298,backoff=off", "simulated networks only"),
+    ] {
+        let refused = [
+            hosts.client.socket().choose(key, value).unwrap_err(),
+            Stack::builder().choose(key, value).unwrap_err(),
+            hosts.server.listener().choose(key, value).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(valid), "{error}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -135,7 +135,10 @@ async fn a_listener_sets_what_a_socket_sets_and_begins_with_the_stacks_profile()
     let builder = builder.rto("rfc6298,min=1s").unwrap().tos(0xb8).unwrap().keepalive(true);
     let tcp = builder.config();
     assert_eq!((tcp.profile, tcp.nodelay, tcp.receive_buffer_max, tcp.ttl), ("reno-1990", true, 2304, 9));
-    assert_eq!((tcp.rto.rto_min, tcp.dscp, tcp.keepalive.is_some()), (Duration::from_secs(1), 0x2e, true));
+    assert_eq!(
+        (tcp.choices.rto.rto_min, tcp.dscp, tcp.keepalive.is_some()),
+        (Duration::from_secs(1), 0x2e, true)
+    );
     assert_eq!(kind(builder.clone().ttl(0)), ErrorKind::InvalidInput);
     assert_eq!(kind(builder.clone().rto("rfc")), ErrorKind::InvalidInput);
     let listener = builder.bind().unwrap();

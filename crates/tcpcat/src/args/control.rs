@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use ackclock::TcpConfig;
-use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{ControllerFactory, Registry, Signal};
-use ackclock::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
-use ackclock::rtt::RtoConfig;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use ackclock::profile::{CHOICES, Choice, Choices, Overrides, Profile};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 /// What decides when to send.
 #[derive(Args, Clone, Debug)]
@@ -20,40 +18,13 @@ pub(crate) struct ControlArgs {
     /// Congestion controller: cubic, bbr, vegas, vegas:alpha=2,beta=4, ...
     #[arg(long, value_name = "NAME", value_parser = controller)]
     pub(crate) cc: Option<Arc<dyn ControllerFactory>>,
-    /// How losses are found and repaired: rack-tlp, sack, newreno, ...
-    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = recoveries())]
-    pub(crate) recovery: Option<Recovery>,
-    /// Retransmission timeout: a preset, with changes: rfc6298,min=1s,g=500ms
-    #[arg(long, value_name = "NAME", value_parser = RtoConfig::find)]
-    pub(crate) rto: Option<RtoConfig>,
-    /// Proofs that revert a wrong reduction: off, all, or any of timestamps,dsack,frto,min-rtt:N
-    #[arg(long, value_name = "PROOFS", value_parser = UndoChoice::find)]
-    pub(crate) undo: Option<UndoChoice>,
-    /// Bandwidth estimator that ends the first slow start: off, csa, csa:5,0.2, ...
-    #[arg(long, value_name = "NAME", value_parser = start_up)]
-    pub(crate) start_up: Option<StartUp>,
-    /// When to acknowledge data: every-second, every-second:DELAY, every-second-tick:TIME, window-share or
-    /// window-share:PERCENT,DELAY
-    #[arg(long, value_name = "POLICY", value_parser = AckPolicy::find)]
-    pub(crate) acks: Option<AckPolicy>,
-    /// Pace segments
-    #[arg(long, value_name = "on|off", hide_possible_values = true)]
-    pub(crate) pacing: Option<Switch>,
-    /// Explicit congestion notification: off, classic (RFC 3168) or accurate (RFC 9768)
-    #[arg(long, value_name = "FORM", value_parser = Ecn::find)]
-    pub(crate) ecn: Option<Ecn>,
+    #[command(flatten)]
+    choices: ChoiceArgs,
 }
 
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    On,
-    Off,
-}
-
-/// An estimator of the start, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StartUp(Option<SenderEstimatorKind>);
+/// A flag for each row of the table of choices.
+#[derive(Clone, Debug, Default)]
+struct ChoiceArgs(Overrides);
 
 impl ControlArgs {
     /// Makes the choices in `config`: the profile's, then the single ones.
@@ -62,17 +33,58 @@ impl ControlArgs {
         if let Some(factory) = &self.cc {
             config.congestion = Arc::clone(factory);
         }
-        if let Some(StartUp(start_up)) = self.start_up {
-            config.start_up = start_up;
+        self.choices.0.apply(&mut config.choices).map_err(|error| error.to_string())
+    }
+}
+
+impl Args for ChoiceArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(CHOICES.iter().map(flag))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ChoiceArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut choices = Self::default();
+        choices.update_from_arg_matches(matches)?;
+        Ok(choices)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for Choice { key, .. } in &CHOICES {
+            if let Some(value) = matches.get_one::<String>(key) {
+                self.0.set_unchecked(*key, value);
+            }
         }
-        config.recovery = self.recovery.unwrap_or(config.recovery);
-        config.rto = self.rto.unwrap_or(config.rto);
-        config.undo = self.undo.unwrap_or(config.undo);
-        config.acks = self.acks.unwrap_or(config.acks);
-        config.pacing = self.pacing.map_or(config.pacing, |pacing| pacing == Switch::On);
-        config.ecn = self.ecn.unwrap_or(config.ecn);
         Ok(())
     }
+}
+
+fn flag(choice: &'static Choice) -> Arg {
+    let arg = Arg::new(choice.key).long(choice.key).value_name(choice.grammar).help(choice.help);
+    arg.hide_possible_values(true).value_parser(values(choice))
+}
+
+fn values(choice: &'static Choice) -> ValueParser {
+    if choice.is_one_of_names() {
+        let names =
+            choice.names().into_iter().map(|named| PossibleValue::new(named.name).help(named.summary));
+        return PossibleValuesParser::new(names).into();
+    }
+    ValueParser::new(move |value: &str| {
+        let mut choices = Choices::default();
+        choice.set(&mut choices, value).map_err(|error| error.to_string())?;
+        if choices.for_simulations_only() {
+            return Err(
+                "a timeout without backoff exists for simulated networks only, not for a device".into()
+            );
+        }
+        Ok::<_, String>(value.to_owned())
+    })
 }
 
 /// Whether a profile or controller may be chosen here, where there is a device.
@@ -90,23 +102,11 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
     })
 }
 
-fn recoveries() -> impl TypedValueParser<Value = Recovery> {
-    PossibleValuesParser::new(Recovery::ALL.map(|(name, _)| name)).try_map(|name| Recovery::find(&name))
-}
-
 fn controller(words: &str) -> Result<Arc<dyn ControllerFactory>, String> {
     if is_simulated_only(words) {
         return Err(simulated_only(words));
     }
     Registry::builtin().find(words).map_err(|error| error.to_string())
-}
-
-fn start_up(words: &str) -> Result<StartUp, String> {
-    if words == "off" {
-        return Ok(StartUp(None));
-    }
-    let found = SenderEstimatorKind::find(words);
-    found.map(|kind| StartUp(Some(kind))).map_err(|error| format!("{error}; or off"))
 }
 
 fn simulated_only(name: &str) -> String {

@@ -1,3 +1,5 @@
+use ackclock::profile::{CHOICES, Choices, Profile};
+
 use super::*;
 
 fn invocation(line: &str) -> Result<Invocation, clap::Error> {
@@ -221,7 +223,7 @@ fn a_profile_is_overruled_by_single_choices() {
     };
     let modern = config("h 1");
     assert_eq!(
-        (modern.profile, modern.congestion.name(), modern.recovery.name()),
+        (modern.profile, modern.congestion.name(), modern.choices.recovery.name()),
         ("modern", "cubic", "rack-tlp")
     );
     let mixed = config(
@@ -229,17 +231,48 @@ fn a_profile_is_overruled_by_single_choices() {
          csa:5,0.2 --acks window-share --pacing on --ecn classic",
     );
     assert_eq!(
-        (mixed.profile, mixed.congestion.name(), mixed.recovery.name()),
+        (mixed.profile, mixed.congestion.name(), mixed.choices.recovery.name()),
         ("reno-1990", "vegas", "newreno")
     );
-    assert_eq!(mixed.rto.rto_min, Duration::from_secs(1));
+    assert_eq!(mixed.choices.rto.rto_min, Duration::from_secs(1));
     assert_eq!(
-        (mixed.undo.to_string(), mixed.acks.to_string()),
+        (mixed.choices.undo.to_string(), mixed.choices.acks.to_string()),
         ("dsack".into(), "window-share:35,200ms".into())
     );
-    assert_eq!(mixed.start_up.map(|kind| kind.to_string()).as_deref(), Some("csa:5,0.2"));
-    assert_eq!((mixed.pacing, mixed.ecn.name(), mixed.sack), (true, "classic", false));
-    assert!(!config("h 1 --pacing off --start-up off").pacing);
+    assert_eq!(mixed.choices.start_up.map(|kind| kind.to_string()).as_deref(), Some("csa:5,0.2"));
+    assert_eq!(
+        (mixed.choices.pacing, mixed.choices.ecn.name(), mixed.choices.sack),
+        (true, "classic", false)
+    );
+    assert!(!config("h 1 --pacing off --start-up off").choices.pacing);
+}
+
+#[test]
+fn every_choice_is_a_flag() {
+    let other = Profile::find("reno-1990").unwrap().choices;
+    for choice in &CHOICES {
+        let value = match choice.key {
+            "start-up" => "tssf:5".to_owned(),
+            "receiver-bandwidth" => "50".to_owned(),
+            "ecn" => "accurate".to_owned(),
+            _ => choice.get(&other),
+        };
+        let mut config = ackclock::TcpConfig::default();
+        assert_ne!(choice.get(&config.choices), value, "{choice}");
+        pipe(&format!("h 1 --{choice} {value}")).0.common.control.apply(&mut config).unwrap();
+        let mut wanted = Choices::default();
+        choice.set(&mut wanted, &value).unwrap();
+        assert_eq!(config.choices, wanted, "{choice}");
+        assert!(error("--help").contains(&format!("--{choice} <{}>", choice.grammar)), "{choice}");
+    }
+    let (wrong, valid) = (error("h 1 --inital-window 3"), "--initial-window");
+    assert!(wrong.contains(valid), "{wrong}");
+}
+
+#[test]
+fn timeout_without_backoff_is_for_simulated_networks_only() {
+    assert!(error("h 1 --rto rfc6298,backoff=off").contains("simulated networks only"));
+    assert!(invocation("h 1 --rto rfc6298,backoff=on").is_ok());
 }
 
 #[test]
@@ -255,6 +288,11 @@ fn names_that_there_are_not_list_those_that_there_are() {
         ("h 1 --start-up csaa", "tcsa-prime"),
         ("h 1 --acks lazy", "window-share"),
         ("h 1 --pacing maybe", "off"),
+        ("h 1 --sack yes", "off"),
+        ("h 1 --idle kept", "restart-window"),
+        ("h 1 --initial-window 0", "1 to 65535"),
+        ("h 1 --receiver-bandwidth 257", "1 to 256"),
+        ("h 1 --recovery rack-tip", "a similar value exists: 'rack-tlp'"),
         ("h 1 --ecn on", "accurate"),
         ("send f h 1 --profile x", "modern"),
         ("bench client h --cc x", "cubic"),

@@ -82,6 +82,9 @@ fn profiles_are_listed_with_their_sources() {
         "RFC 8985",
         "rfc6298-strict",
         "csa",
+        "restart-window",
+        "(--initial-window SEGMENTS) [RFC 6928]",
+        "(--sack on|off) [RFC 2018]",
     ] {
         assert!(list.contains(words), "{words}: {list}");
     }
@@ -95,11 +98,24 @@ fn profiles_are_listed_as_json() {
     let lists: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(lists["profiles"][0]["name"], "modern");
     assert_eq!(lists["profiles"][0]["recovery"], "rack-tlp");
-    for list in ["profiles", "controllers", "recoveries", "rto_presets", "start_up_estimators"] {
-        let rows = lists[list].as_array().unwrap();
-        assert!(rows.len() >= 5, "{list}");
-        assert!(rows.iter().all(|row| !row["name"].as_str().unwrap().is_empty()));
+    let named = |rows: &serde_json::Value, least: usize| {
+        let rows = rows.as_array().unwrap();
+        assert!(
+            rows.len() >= least && rows.iter().all(|row| !row["name"].as_str().unwrap().is_empty()),
+            "{rows:?}"
+        );
+    };
+    named(&lists["profiles"], 5);
+    named(&lists["controllers"], 5);
+    for choice in lists["choices"].as_array().unwrap() {
+        let key = choice["key"].as_str().unwrap();
+        named(&choice["names"], if ["recovery", "rto", "start-up"].contains(&key) { 5 } else { 0 });
+        assert!(lists["profiles"][0][key].is_string(), "{key}");
+        assert!(
+            !choice["help"].as_str().unwrap().is_empty() && !choice["source"].as_str().unwrap().is_empty()
+        );
     }
+    assert_eq!(lists["choices"].as_array().unwrap().len(), 13);
 }
 
 #[test]

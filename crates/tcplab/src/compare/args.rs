@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::Profile;
-use ackclock_sim::scenario::EcnSetting;
+use ackclock_control::profile::{Ecn, Profile};
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Grid, QueueKind};
 
@@ -41,8 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = "drop-tail")]
     queue: QueueKind,
     /// Explicit congestion notification: off, classic or accurate; the queue then marks
-    #[arg(long, value_name = "FORM", default_value = "off", value_parser = ecn)]
-    ecn: EcnSetting,
+    #[arg(long, value_name = "FORM", default_value = "off", value_parser = Ecn::find)]
+    ecn: Ecn,
     /// Length of each run, in virtual time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     duration: Span,
@@ -162,15 +161,6 @@ fn duration(text: &str) -> Result<Span, String> {
         return Err(format!("found `{text}`; allowed is {DURATION_MIN} to {DURATION_MAX}"));
     }
     Ok(span)
-}
-
-fn ecn(name: &str) -> Result<EcnSetting, String> {
-    match name {
-        "off" => Ok(EcnSetting::Off),
-        "classic" => Ok(EcnSetting::Classic),
-        "accurate" => Ok(EcnSetting::Accurate),
-        _ => Err(format!("found `{name}`; allowed are off, classic and accurate")),
-    }
 }
 
 const RUNS_MAX: u64 = 1_000_000;

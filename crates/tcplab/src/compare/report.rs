@@ -66,8 +66,7 @@ impl<'a> Comparison<'a> {
     /// What is the same in all rows.
     fn same(&self) -> String {
         let Grid { profile, queue, flows, duration, seeds, .. } = self.grid;
-        let ecn = serde_json::to_value(self.grid.ecn).ok();
-        let ecn = ecn.and_then(|ecn| ecn.as_str().map(str::to_owned)).unwrap_or_default();
+        let ecn = self.grid.ecn.name();
         let flows = if *flows == 1 { "One flow".to_owned() } else { format!("{flows} flows") };
         let runs = if *seeds == 1 { "one run".to_owned() } else { format!("mean of {seeds} runs") };
         format!(

@@ -1,7 +1,7 @@
 //! The fixed list of situations.
 
 use ackclock_control::congestion::Registry;
-use ackclock_sim::scenario::{EcnSetting, Loss, PolicerConfig, Reordering};
+use ackclock_sim::scenario::{Loss, PolicerConfig, Reordering};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
@@ -162,9 +162,9 @@ impl Path {
             let tcp = TcpSettings {
                 congestion: Some(controller.to_owned()),
                 send_buffer: Some(Bytes(WINDOW_BYTES)),
-                ecn: self.ecn.then_some(EcnSetting::Accurate),
                 ..TcpSettings::profile("modern").fixed_window(WINDOW_BYTES)
             };
+            let tcp = if self.ecn { tcp.choose("ecn", "accurate") } else { tcp };
             let (flow, from, to) = (format!("flow {number}"), format!("a{number}"), format!("b{number}"));
             let traffic = TrafficConfig::bulk(&flow, &from, &to, None).tcp(tcp.clone());
             scenario = scenario.traffic(TrafficConfig { peer_tcp: tcp, ..traffic });

@@ -1,9 +1,10 @@
 //! A path that loses packets, and what a flow achieves on it.
 
 use ackclock_control::congestion::Registry;
+use ackclock_control::profile::Ecn;
 use ackclock_core::Instant;
 use ackclock_sim::Simulation;
-use ackclock_sim::scenario::{EcnSetting, Loss, Scripted};
+use ackclock_sim::scenario::{Loss, Scripted};
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Cell, QueueKind};
 use tcplab::net::BOTTLENECK;
@@ -60,7 +61,7 @@ impl Path {
             loss: Share::ZERO,
             profile: "modern".to_owned(),
             queue: QueueKind::DropTail,
-            ecn: EcnSetting::Off,
+            ecn: Ecn::Off,
             flows: 1,
             duration: Span::seconds(seconds),
             seed,

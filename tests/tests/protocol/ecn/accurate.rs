@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{Limits, TcpConfig};
 use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, pattern, peer_syn};
@@ -232,7 +232,12 @@ fn lying_peer_never_makes_us_send_faster() {
 /// marks by these numbers.
 fn bytes_sent(ecn: Ecn, mut lies: Option<Rng>) -> u32 {
     let congestion = ackclock_core::congestion::Registry::builtin().find("reno").unwrap();
-    let tcp = TcpConfig { ecn, congestion, nodelay: true, pacing: false, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        congestion,
+        nodelay: true,
+        choices: Choices { ecn, pacing: false, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let setup = Setup { tcp, ..setup(ecn) };
     let mut s = Script::listening(&setup);
     s.peer(peer_syn(&setup).ace(if ecn == Ecn::Classic { 0b011 } else { 0b111 }));

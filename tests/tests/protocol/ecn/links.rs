@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Report, Scenario};
 
@@ -12,7 +12,8 @@ use ackclock_tests::pair::{Pair, Report, Scenario};
 /// only delays.
 fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
     let congestion = Registry::builtin().find(congestion).expect("it is built in");
-    let tcp = TcpConfig { congestion, ecn, ..TcpConfig::default() };
+    let tcp =
+        TcpConfig { congestion, choices: Choices { ecn, ..Choices::default() }, ..TcpConfig::default() };
     let back = Faults::none(link.delay);
     let scenario = Scenario::transfer(3, bytes, [tcp.clone(), tcp], &link);
     Pair::new(Scenario { faults: [link, back], ..scenario }).run()

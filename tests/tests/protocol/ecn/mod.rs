@@ -7,7 +7,7 @@ mod links;
 mod negotiation;
 
 use ackclock_core::TcpConfig;
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, SYN, seg};
 
@@ -18,7 +18,11 @@ const CE: u8 = 3;
 
 /// An endpoint with this setting, and a peer that takes SACK but no timestamps.
 fn setup(ecn: Ecn) -> Setup {
-    let tcp = TcpConfig { ecn, nodelay: true, pacing: false, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        nodelay: true,
+        choices: Choices { ecn, pacing: false, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     Setup { tcp, peer_options: vec![Opt::Mss(1460), Opt::SackPermitted], ..Setup::default() }
 }
 

@@ -159,7 +159,7 @@ fn both_forms_are_to_be_had_and_neither_unless_asked_for() {
         assert_eq!(s.info().ecn.map(|ecn| ecn.form), Some(form));
         assert_eq!(codepoint_of_data(&mut s, 1, 100), ECT_0);
     }
-    let mut s = accepted(ackclock_core::TcpConfig::default().ecn, 0b111, 0);
+    let mut s = accepted(ackclock_core::TcpConfig::default().choices.ecn, 0b111, 0);
     assert_eq!(s.info().ecn, None);
     assert_eq!(codepoint_of_data(&mut s, 1, 100), NOT_ECT);
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::Ecn;
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{Keepalive, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
 use ackclock_tests::segment::{ACK, FIN, Opt, PSH, RST, SYN, Seg, seg};
@@ -42,7 +42,8 @@ fn timestamp_of_a_segment_whose_ack_is_good_is_taken_though_it_brings_nothing() 
 
 #[test]
 fn ecn_codepoint_of_a_blind_segment_is_not_counted() {
-    let tcp = TcpConfig { ecn: Ecn::Accurate, ..TcpConfig::default() };
+    let tcp =
+        TcpConfig { choices: Choices { ecn: Ecn::Accurate, ..Choices::default() }, ..TcpConfig::default() };
     let setup = Setup { tcp, peer_options: vec![Opt::Mss(1460), Opt::SackPermitted], ..Setup::default() };
     let mut s = Script::listening(&setup);
     s.peer(peer_syn(&setup).ace(0b111));
@@ -66,7 +67,11 @@ fn ecn_codepoint_of_a_blind_segment_is_not_counted() {
 /// RFC 9768 §3.2.2.1: only the SYN,ACK makes the acknowledgement say how it arrived, no other SYN.
 #[test]
 fn blind_syn_does_not_change_the_counter_of_marks() {
-    let tcp = TcpConfig { ecn: Ecn::Accurate, nodelay: true, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        nodelay: true,
+        choices: Choices { ecn: Ecn::Accurate, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let setup = Setup { tcp, ..Setup::default() };
     for blind in [seg(SYN).seq(0), seg(SYN | ACK).seq(1).ack(1), seg(SYN | ACK).seq(0).ack(IMPOSSIBLE)] {
         let mut s = Script::connecting(&setup);

@@ -1,15 +1,19 @@
 //! A bare acknowledgement at RCV.NXT + RCV.WND: the peer has filled the window, and its data has not arrived
 //! yet. By RFC 9293 §3.4 the window ends before that number; Linux processes the acknowledgement.
 
-use std::time::Duration;
-
+use ackclock_core::profile::Choices;
 use ackclock_core::{State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, FIN, RST, SYN, seg};
+use std::time::Duration;
 
 /// A connection with a window of 8 KiB and data in flight, and the window's edge.
 fn sending() -> (Script, u32) {
-    let tcp = TcpConfig { receive_buffer_max: 8_192, window_scaling: false, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        receive_buffer_max: 8_192,
+        choices: Choices { window_scaling: false, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let mut s = Script::accepted(&Setup { tcp, ..Setup::default() });
     s.write(1, 1_000);
     s.take_sent();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_core::{Instant, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, Seg, seg};
@@ -12,7 +12,11 @@ const LEN: u32 = 100;
 
 /// A connection over a path of this round trip, which has measured it ten times, and where its data goes on.
 fn measured(rtt: Duration, recovery: Recovery, start: Instant) -> (Script, u32) {
-    let tcp = TcpConfig { recovery, undo: UndoChoice::default(), nodelay: true, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        nodelay: true,
+        choices: Choices { recovery, undo: UndoChoice::default(), ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let setup = Setup { tcp, peer_options: modern_options(7), start, ..Setup::default() };
     let mut s = Script::connecting(&setup);
     s.take_sent();

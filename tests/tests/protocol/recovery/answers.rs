@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackclock_core::TcpConfig;
-use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_tests::script::Script;
 use ackclock_tests::segment::{ACK, Opt, Seg, seg};
 
@@ -202,7 +202,13 @@ fn timeout_sends_again_only_what_is_old() {
 #[test]
 fn timeout_is_undone_before_its_flight_went_again() {
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
-    let mut s = path::connected(TcpConfig { undo, ..tcp(Recovery::Sack, "reno", 16) }, RTT);
+    let mut s = path::connected(
+        TcpConfig {
+            choices: Choices { undo, ..tcp(Recovery::Sack, "reno", 16).choices },
+            ..tcp(Recovery::Sack, "reno", 16)
+        },
+        RTT,
+    );
     s.stream(1, 10 * MSS);
     assert_eq!(s.take_sent().len(), 10);
     let (_, first) = s.wait(Duration::from_secs(3)).expect("the timeout");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_core::{ConnectionError, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, Opt, seg};
@@ -133,7 +133,13 @@ fn recovery_by_the_timer_goes_on_when_new_data_proved_nothing() {
         let undo = UndoChoice { frto: true, ..UndoChoice::default() };
         let lost: &[(u32, u32)] =
             if policy == Recovery::GoBackN { &[(5, 1), (8, 1)] } else { &[(5, 1), (5, 2), (8, 1)] };
-        let mut path = Path::new(TcpConfig { undo, ..tcp(policy, "reno", 16) }, lost);
+        let mut path = Path::new(
+            TcpConfig {
+                choices: Choices { undo, ..tcp(policy, "reno", 16).choices },
+                ..tcp(policy, "reno", 16)
+            },
+            lost,
+        );
         let info = path.transfer(48);
         assert_eq!(info.timeouts, 1, "{policy:?}: {:?}", path.again());
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use ackclock_core::congestion::Registry;
-use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_core::{ConnectionInfo, Instant, TcpConfig};
 use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, seg};
@@ -37,13 +37,15 @@ pub(crate) struct Path {
 pub(crate) fn tcp(recovery: Recovery, controller: &str, window: u32) -> TcpConfig {
     let congestion = Registry::builtin().find(controller).expect("a built-in controller");
     TcpConfig {
-        recovery,
         congestion,
-        initial_window_segments: window,
         nodelay: true,
-        pacing: false,
-        // What the undoing of timeouts adds is tested by itself.
-        undo: UndoChoice::default(),
+        choices: Choices {
+            recovery,
+            initial_window_segments: window,
+            pacing: false, // What the undoing of timeouts adds is tested by itself.
+            undo: UndoChoice::default(),
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::{Recovery, UndoChoice};
+use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_core::{ConnectionInfo, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, Seg, seg};
@@ -21,7 +21,10 @@ fn ack(n: u32, stamp: u32) -> Seg {
 /// this lets go is answered after `later`.
 fn after_a_spike(later: Duration) -> ConnectionInfo {
     let undo = UndoChoice { timestamps: true, ..UndoChoice::default() };
-    let tcp = TcpConfig { undo, ..tcp(Recovery::NewReno, "reno", 2) };
+    let tcp = TcpConfig {
+        choices: Choices { undo, ..tcp(Recovery::NewReno, "reno", 2).choices },
+        ..tcp(Recovery::NewReno, "reno", 2)
+    };
     let setup = Setup { tcp, peer_options: modern_options(7), ..Setup::default() };
     let mut s = Script::connecting(&setup);
     s.take_sent();

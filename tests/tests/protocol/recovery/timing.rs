@@ -1,11 +1,11 @@
 //! Late timers and acknowledgements in bursts: RACK depends on time, and must not collapse when time is
 //! coarse.
 
-use std::time::Duration;
-
 use ackclock_core::TcpConfig;
+use ackclock_core::profile::Choices;
 use ackclock_tests::link::Faults;
 use ackclock_tests::pair::{Pair, Scenario};
+use std::time::Duration;
 
 const BYTES: u64 = 500_000;
 const SEEDS: u64 = 16;
@@ -14,7 +14,7 @@ const LATE: Duration = Duration::from_millis(30);
 /// How long a transfer takes over 50 Mbit/s with this round-trip time and loss, acknowledgements in bursts.
 fn takes(pacing: bool, seed: u64, rtt: Duration, loss: u32, batch: Duration, late: Duration) -> Duration {
     let path = Faults { rate_bps: Some(50_000_000), queue_packets: 200, loss, ..Faults::none(rtt / 2) };
-    let tcp = TcpConfig { pacing, ..TcpConfig::default() };
+    let tcp = TcpConfig { choices: Choices { pacing, ..Choices::default() }, ..TcpConfig::default() };
     let scenario = Scenario::transfer(seed, BYTES, [tcp.clone(), tcp], &path);
     let scenario = Scenario { faults: [path.clone(), Faults { batch, loss: 0, ..path }], ..scenario };
     Pair::new(scenario).with_late_timers(late).run().finished

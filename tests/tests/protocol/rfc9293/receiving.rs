@@ -1,14 +1,18 @@
 //! What a receiver answers, and when: RFC 9293 §3.8.6.2.2, §3.8.6.3, §3.10.7.4.
 
-use std::time::Duration;
-
+use ackclock_core::profile::Choices;
 use ackclock_core::{State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, PSH, RST, Seg, URG, seg};
+use std::time::Duration;
 
 /// A connection with a receive buffer of 8 KiB.
 fn small_buffer() -> Script {
-    let tcp = TcpConfig { receive_buffer_max: 8_192, window_scaling: false, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        receive_buffer_max: 8_192,
+        choices: Choices { window_scaling: false, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     Script::accepted(&Setup { tcp, ..Setup::default() })
 }
 

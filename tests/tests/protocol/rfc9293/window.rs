@@ -146,7 +146,7 @@ fn simultaneous_zero_window_probes_end_when_a_window_opens() {
     let mut setup = nodelay();
     setup.peer_window = 1_000;
     setup.tcp.receive_buffer_max = 4_096;
-    setup.tcp.window_scaling = false;
+    setup.tcp.choices.window_scaling = false;
     let mut s = Script::accepted(&setup);
     s.write(1, 5_000);
     s.expect_data(1, 1_000);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::UndoChoice;
+use ackclock_core::profile::{Choices, UndoChoice};
 use ackclock_core::{ConnectionError, State, TcpConfig};
 use ackclock_tests::rng::Rng;
 use ackclock_tests::script::{Script, Setup, modern_options, pattern, peer_syn};
@@ -82,7 +82,7 @@ fn sec_c22_peer_that_calls_every_loss_a_duplicate_is_believed_within_bounds() {
     // RFC 3708 §5: the first segment of each flight is lost, and its retransmission reported as received
     // twice.
     let undo = UndoChoice { dsack: true, ..UndoChoice::default() };
-    let tcp = TcpConfig { undo, ..TcpConfig::default() };
+    let tcp = TcpConfig { choices: Choices { undo, ..Choices::default() }, ..TcpConfig::default() };
     let mut s = Script::accepted(&Setup { peer_options: modern_options(7), tcp, ..Setup::default() });
     s.advance(Duration::from_millis(50));
     s.stream(1, 4_000_000_000);
@@ -123,7 +123,11 @@ fn sec_c23_echo_of_a_stamp_that_was_not_sent_undoes_nothing() {
 #[test]
 fn sec_c8_data_beyond_the_window_is_cut() {
     for beyond in [1_u32, 500, 1_460] {
-        let tcp = TcpConfig { receive_buffer_max: 4_096, window_scaling: false, ..TcpConfig::default() };
+        let tcp = TcpConfig {
+            receive_buffer_max: 4_096,
+            choices: Choices { window_scaling: false, ..Choices::default() },
+            ..TcpConfig::default()
+        };
         let mut s = Script::accepted(&Setup { tcp, ..Setup::default() });
         let edge = s.edge;
         let mut seq = 1;

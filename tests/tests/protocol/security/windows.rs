@@ -1,11 +1,11 @@
 //! C5 to C7 and C20: windows that shrink, open in crumbs or are never announced, and sequence numbers that
 //! wrap.
 
-use std::time::Duration;
-
+use ackclock_core::profile::Choices;
 use ackclock_core::{Instant, TcpConfig};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern};
 use ackclock_tests::segment::{ACK, PSH, Seg, seg};
+use std::time::Duration;
 
 /// Acknowledges in order what arrives until `end`, with a window of 60,000, and checks each byte.
 fn take_all(s: &mut Script, mut next: u32, end: u32) {
@@ -48,7 +48,11 @@ fn sec_c5_right_edge_that_moves_back_loses_nothing() {
 #[test]
 fn sec_c6_window_that_is_read_byte_by_byte_opens_by_segments() {
     // RFC 9293 §3.8.6.2.2: the edge moves by at least min(MSS, half the buffer) at a time.
-    let tcp = TcpConfig { receive_buffer_max: 8_192, window_scaling: false, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        receive_buffer_max: 8_192,
+        choices: Choices { window_scaling: false, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let mut s = Script::accepted(&Setup { tcp, ..Setup::default() });
     let mut seq = 1;
     while seq < s.edge {

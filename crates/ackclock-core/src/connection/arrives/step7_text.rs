@@ -93,7 +93,7 @@ impl Connection {
         if at_gap || duplicate.is_some() {
             self.report(text.start, duplicate);
         }
-        if let Some(samples_max) = self.tcp.receiver_bandwidth {
+        if let Some(samples_max) = self.tcp.choices.receiver_bandwidth {
             // The peer's segment size is unknown; that on the wire is used.
             let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
             self.measure_arrival(text.now, smss, samples_max, received.advanced, at_gap);
@@ -108,7 +108,7 @@ impl Connection {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it
         // stands for.
         self.acks.segments = self.acks.segments.saturating_add(segments);
-        let due = match self.tcp.acks {
+        let due = match self.tcp.choices.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
                 self.second_or_gap(at_gap)
             }
@@ -120,7 +120,7 @@ impl Connection {
             self.acks.now = true;
         } else {
             // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            let latest = self.tcp.acks.deadline(now).min(now + ACK_DELAY_MAX);
+            let latest = self.tcp.choices.acks.deadline(now).min(now + ACK_DELAY_MAX);
             self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
         }
     }
@@ -147,7 +147,7 @@ impl Connection {
     /// After a read: whether the window has opened by the share that the policy waits for.
     #[inline]
     pub(in crate::connection) fn share_is_due(&self) -> bool {
-        match self.tcp.acks {
+        match self.tcp.choices.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => false,
             AckPolicy::WindowShare { percent, .. } => self.acks.segments > 0 && self.rcv.may_move_by(percent),
         }
@@ -156,7 +156,7 @@ impl Connection {
     /// Passes an arrival to the bandwidth estimator, which the first arrival creates.
     fn measure_arrival(&mut self, now: Instant, smss: u64, samples_max: usize, advanced: u64, at_gap: bool) {
         // The peer's initial window is unknown. The paper assumes that it equals ours.
-        let initial_window = u64::from(self.tcp.initial_window_segments.max(1)).saturating_mul(smss);
+        let initial_window = u64::from(self.tcp.choices.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
             .rcv
             .extras

@@ -170,7 +170,7 @@ impl Connection {
     /// The ECN flags of our SYN; a SYN,ACK of a crossing open has none.
     pub(super) fn ecn_of_syn(&self) -> Flags {
         match self.state {
-            State::SynSent => syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()),
+            State::SynSent => syn_flags(self.tcp.choices.ecn, self.flight.timeouts_in_a_row()),
             _ => {
                 self.fast_open_ecn().answer(u8::try_from(self.flight.timeouts_in_a_row()).unwrap_or(u8::MAX))
             }
@@ -179,10 +179,10 @@ impl Connection {
 
     /// The peer's SYN,ACK answers our offer.
     pub(super) fn take_ecn_answer(&mut self, flags: Flags, codepoint: Codepoint) {
-        let Some((form, told)) = answer_of(self.tcp.ecn, flags) else { return };
+        let Some((form, told)) = answer_of(self.tcp.choices.ecn, flags) else { return };
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has sent a SYN without the flags even once sends
         // nothing ECN-capable.
-        let offered = syn_flags(self.tcp.ecn, self.flight.timeouts_in_a_row()) != Flags::NONE;
+        let offered = syn_flags(self.tcp.choices.ecn, self.flight.timeouts_in_a_row()) != Flags::NONE;
         if form == Ecn::Classic && !offered {
             return;
         }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use crate::profile::AckPolicy;
+use crate::profile::{AckPolicy, Choices};
 
 const LAZY: AckPolicy = AckPolicy::BSD_4_3;
 const SEGMENTS: usize = 410;
@@ -18,12 +18,19 @@ const WINDOW: usize = 32 << 10;
 
 /// A receiver of this policy, with a window that does not grow.
 fn receiver(acks: AckPolicy) -> TcpConfig {
-    TcpConfig { acks, receive_buffer_max: WINDOW, sack: false, ..TcpConfig::default() }
+    TcpConfig {
+        receive_buffer_max: WINDOW,
+        choices: Choices { acks, sack: false, ..Choices::default() },
+        ..TcpConfig::default()
+    }
 }
 
 /// A sender that only the application and the receiver limit.
 fn sender() -> TcpConfig {
-    TcpConfig { initial_window_segments: 40, ..TcpConfig::default() }
+    TcpConfig {
+        choices: Choices { initial_window_segments: 40, ..Choices::default() },
+        ..TcpConfig::default()
+    }
 }
 
 /// Evenly spaced data segments from side 0 to side 1, each read at once, and the acknowledgements for them.

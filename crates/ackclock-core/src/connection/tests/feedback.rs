@@ -2,12 +2,16 @@
 
 use super::transfer::losing;
 use super::*;
+use crate::profile::Choices;
 
 const SMSS: usize = 1448;
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
 fn sender() -> TcpConfig {
-    TcpConfig { pacing: false, initial_window_segments: 10, ..TcpConfig::default() }
+    TcpConfig {
+        choices: Choices { pacing: false, initial_window_segments: 10, ..Choices::default() },
+        ..TcpConfig::default()
+    }
 }
 
 fn pair(path: Path) -> Pair {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{DELAY, Fate, Pair, Path, perfect, software};
+use crate::profile::Choices;
 use crate::trace::{Entry, Limit, SendReason};
 use crate::{Instant, Limits, TcpConfig};
 
@@ -38,7 +39,7 @@ fn established(tcp: &TcpConfig) -> Pair {
 }
 
 fn unpaced() -> TcpConfig {
-    TcpConfig { pacing: false, ..TcpConfig::default() }
+    TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() }
 }
 
 #[test]

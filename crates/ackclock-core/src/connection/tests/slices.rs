@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
+use crate::profile::Choices;
 use crate::{ConnectionError, ReadError, WriteError};
 
 const OFFLOAD: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
@@ -107,7 +108,8 @@ fn a_slice_is_let_go_when_it_is_acknowledged() {
 
 #[test]
 fn a_large_segment_stays_where_it_arrived_and_small_ones_are_put_together() {
-    let bursts = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let bursts =
+        TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
     let mut pair = Pair::established([bursts, TcpConfig::default()], perfect());
     pair.limits = OFFLOAD;
     // The windows grow first.

@@ -2,17 +2,20 @@
 
 use super::*;
 use crate::Keepalive;
-use crate::profile::Recovery;
+use crate::profile::{Choices, Recovery};
 use crate::rtt::RtoConfig;
 
 /// A sender with the estimator that these words describe, with the timer as its only loss recovery.
 fn timed(words: &str) -> TcpConfig {
     TcpConfig {
-        rto: RtoConfig::find(words).unwrap(),
-        recovery: Recovery::NewReno,
-        sack: false,
-        timestamps: false,
         nodelay: true,
+        choices: Choices {
+            rto: RtoConfig::find(words).unwrap(),
+            recovery: Recovery::NewReno,
+            sack: false,
+            timestamps: false,
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ackclock_wire::icmp::IcmpKind;
 
 use super::{Fate, Pair};
+use crate::profile::Choices;
 use crate::trace::{Entry, Limit, LossRule, Reader, SendReason, Timer, TraceConfig, WindowCause};
 use crate::{Instant, TcpConfig};
 
@@ -99,7 +100,8 @@ fn the_trace_says_what_sending_waits_for() {
         };
         entries(&transfer(tcp, &[]), 0).filter_map(limit).collect()
     };
-    let unpaced = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let unpaced =
+        TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
     let found = limits(unpaced.clone());
     assert!(found.contains(&Limit::Cwnd) && !found.contains(&Limit::Pacing), "{found:?}");
     assert_eq!(found.last(), Some(&Limit::Application));

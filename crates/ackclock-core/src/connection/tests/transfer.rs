@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::profile::Recovery;
+use crate::profile::{Choices, Recovery};
 use crate::trace::Limit;
 
 pub(super) fn losing(numbers: &'static [u64]) -> Path {
@@ -15,7 +15,7 @@ pub(super) fn losing(numbers: &'static [u64]) -> Path {
 }
 
 fn without_sack() -> TcpConfig {
-    TcpConfig { sack: false, ..TcpConfig::default() }
+    TcpConfig { choices: Choices { sack: false, ..Choices::default() }, ..TcpConfig::default() }
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn megabytes_arrive_on_a_perfect_path_without_retransmission() {
 #[test]
 fn super_segments_arrive_whole() {
     // With pacing their size would follow the rate, which is small while the window is.
-    let tcp = TcpConfig { pacing: false, ..TcpConfig::default() };
+    let tcp = TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
     let mut pair = Pair::established([tcp.clone(), tcp], perfect());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
     pair.transfer(4 << 20);
@@ -96,7 +96,10 @@ fn several_losses_in_one_window_are_one_episode() {
 #[test]
 fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
     // Tests: RFC 2525 14
-    let tcp = TcpConfig { recovery: Recovery::Sack, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        choices: Choices { recovery: Recovery::Sack, ..Choices::default() },
+        ..TcpConfig::default()
+    };
     let mut pair = Pair::established([tcp.clone(), tcp], losing(&[5, 6]));
     let took = pair.transfer(7 * 1448);
     let info = pair.ends[0].info(pair.now);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::congestion::Registry;
-use crate::profile::{Recovery, UndoChoice};
+use crate::profile::{Choices, Recovery, UndoChoice};
 use crate::trace::{Entry, UndoRule};
 use crate::{ConnectionInfo, UndoCounts};
 
@@ -24,7 +24,7 @@ const EACH: [(UndoChoice, UndoRule); 4] = [
 ];
 
 fn with(undo: UndoChoice) -> TcpConfig {
-    TcpConfig { undo, ..TcpConfig::default() }
+    TcpConfig { choices: Choices { undo, ..Choices::default() }, ..TcpConfig::default() }
 }
 
 fn by_rule(counts: UndoCounts, rule: UndoRule) -> u32 {
@@ -141,8 +141,8 @@ impl Bulk {
 // Without pacing: pacing spreads what the expired timer retransmits, so that most of it proves needless in
 // time.
 fn delayed(tcp: TcpConfig) -> (Bulk, ConnectionInfo) {
-    let tcp = TcpConfig { pacing: false, ..tcp };
-    let by_time = tcp.undo == MIN_RTT;
+    let tcp = TcpConfig { choices: Choices { pacing: false, ..tcp.choices }, ..tcp };
+    let by_time = tcp.choices.undo == MIN_RTT;
     let mut bulk = Bulk::new(tcp, 1 << 20, perfect());
     bulk.run_for(Duration::from_millis(40));
     let rto = bulk.info().rto;
@@ -156,7 +156,7 @@ fn delayed(tcp: TcpConfig) -> (Bulk, ConnectionInfo) {
 
 /// The simplest recovery for a detector: no tail probes, which D-SACK does not count.
 fn plain(choice: UndoChoice) -> TcpConfig {
-    TcpConfig { recovery: Recovery::Sack, ..with(choice) }
+    TcpConfig { choices: Choices { recovery: Recovery::Sack, ..with(choice).choices }, ..with(choice) }
 }
 
 #[test]
@@ -202,7 +202,10 @@ fn spurious_timeout_that_is_found_at_once_sends_the_flight_no_second_time() {
 #[test]
 fn without_options_a_spurious_timeout_is_found_by_new_data_or_by_time() {
     for (choice, rule) in [(FRTO, UndoRule::Frto), (MIN_RTT, UndoRule::MinRtt)] {
-        let tcp = TcpConfig { timestamps: false, sack: false, ..with(choice) };
+        let tcp = TcpConfig {
+            choices: Choices { timestamps: false, sack: false, ..with(choice).choices },
+            ..with(choice)
+        };
         let (bulk, before) = delayed(tcp);
         assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)]);
     }
@@ -224,7 +227,8 @@ fn every_controller_gets_its_window_back() {
 fn every_recovery_policy_ends_with_an_undo() {
     for (name, recovery) in Recovery::ALL {
         for (choice, rule) in [(TIMESTAMPS, UndoRule::Timestamps), (FRTO, UndoRule::Frto)] {
-            let (bulk, before) = delayed(TcpConfig { recovery, ..with(choice) });
+            let (bulk, before) =
+                delayed(TcpConfig { choices: Choices { recovery, ..with(choice).choices }, ..with(choice) });
             let info = bulk.info();
             assert_eq!(bulk.undone_windows(), [(rule, before.cwnd)], "{name}");
             assert!(info.bytes_retransmitted <= 3 * 1_448, "{name}: {}", info.bytes_retransmitted);
@@ -244,7 +248,7 @@ fn overtaken(number: u64) -> Path {
 fn spurious_fast_retransmit_is_undone() {
     for (choice, rule) in EACH {
         for recovery in [Recovery::Sack, Recovery::RackTlp] {
-            let tcp = TcpConfig { recovery, ..with(choice) };
+            let tcp = TcpConfig { choices: Choices { recovery, ..with(choice).choices }, ..with(choice) };
             let mut bulk = Bulk::new(tcp, 1 << 20, overtaken(60));
             bulk.finish();
             let info = bulk.info();
@@ -288,7 +292,7 @@ fn real_loss_is_never_undone() {
     for recovery in [Recovery::RackTlp, Recovery::Sack, Recovery::NewReno] {
         for seed in 0..25 {
             for (choice, _) in EACH {
-                let tcp = TcpConfig { recovery, ..with(choice) };
+                let tcp = TcpConfig { choices: Choices { recovery, ..with(choice).choices }, ..with(choice) };
                 let mut bulk = Bulk::new(tcp, 300_000, lossy(seed, 10 + 4 * seed, false));
                 bulk.finish();
                 let info = bulk.info();

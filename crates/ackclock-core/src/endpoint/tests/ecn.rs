@@ -1,6 +1,6 @@
 //! ECN negotiations that pass through half-open records and cookies.
 
-use ackclock_control::profile::Ecn;
+use ackclock_control::profile::{Choices, Ecn};
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn agreed(
 /// timestamps there is no room for any of it.
 #[test]
 fn cookie_with_timestamps_carries_the_agreement() {
-    let tcp = TcpConfig { ecn: Ecn::Accurate, ..tcp_config() };
+    let tcp = TcpConfig { choices: Choices { ecn: Ecn::Accurate, ..tcp_config().choices }, ..tcp_config() };
     for (timestamps, flood) in [(true, false), (false, false), (true, true), (false, true)] {
         let options = ListenOptions { tcp: Some(tcp.clone()), syn_backlog: 1, ..on_port(PORT) };
         let (mut host, listener) = Host::listening(options);

@@ -1,6 +1,7 @@
 //! From SYN to ESTABLISHED, both ways.
 
 use super::*;
+use crate::profile::Choices;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -59,7 +60,10 @@ fn the_syn_ack_mirrors_the_options_of_the_syn() {
 
 #[test]
 fn options_that_the_listener_does_not_want_are_not_agreed_on() {
-    let tcp = TcpConfig { timestamps: false, sack: false, window_scaling: false, ..tcp_config() };
+    let tcp = TcpConfig {
+        choices: Choices { timestamps: false, sack: false, window_scaling: false, ..tcp_config().choices },
+        ..tcp_config()
+    };
     let (mut host, listener) = Host::listening(ListenOptions { tcp: Some(tcp), ..on_port(PORT) });
     let syn_ack = host.from(4000, syn_with_all_options(1000, 77));
     assert_eq!(syn_ack[0].options, TcpOptions { mss: Some(1460), ..TcpOptions::default() });

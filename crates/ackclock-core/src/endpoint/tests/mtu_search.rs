@@ -1,7 +1,7 @@
 //! Paths that drop large packets silently (RFC 4821): a bulk transfer in virtual time.
 
 use super::*;
-use crate::profile::Recovery;
+use crate::profile::{Choices, Recovery};
 use crate::{ConnectionInfo, MtuProbing};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -135,7 +135,8 @@ fn a_black_hole_is_found_and_then_the_largest_size_that_passes() {
 #[test]
 fn lost_probes_cost_their_own_data_and_no_reduction_whatever_finds_the_loss() {
     for (recovery, sack) in EVERY_POLICY.iter().flat_map(|&policy| [(policy, true), (policy, false)]) {
-        let mut path = shrunken(TcpConfig { recovery, sack, ..probing() });
+        let mut path =
+            shrunken(TcpConfig { choices: Choices { recovery, sack, ..probing().choices }, ..probing() });
         path.run(SECOND / 2);
         let before = path.info();
         path.dropped.clear();

@@ -2,6 +2,7 @@
 //! forwards.
 
 use super::*;
+use crate::profile::Choices;
 use crate::{ConnectionInfo, Keepalive};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -90,7 +91,10 @@ fn round_trip_across_a_pause_is_no_sample() {
 #[test]
 fn later_acknowledgement_of_what_left_before_a_pause_is_no_sample() {
     for timestamps in [true, false] {
-        let mut path = Path::new(&TcpConfig { timestamps, pacing: false, ..tcp_config() });
+        let mut path = Path::new(&TcpConfig {
+            choices: Choices { timestamps, pacing: false, ..tcp_config().choices },
+            ..tcp_config()
+        });
         let before = path.info();
         path.write(3 * if timestamps { 1448 } else { 1460 });
         let packets = path.pair.carry(0);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::num::NonZeroU16;
 
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_control::profile::{AckPolicy, Choices, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 use bytes::Bytes;
 
@@ -31,9 +31,9 @@ const POLICIES: [Recovery; 7] = [
 
 /// A generator of choices (xorshift64*).
 #[derive(Clone)]
-struct Choices(u64);
+struct Draws(u64);
 
-impl Choices {
+impl Draws {
     fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -56,18 +56,21 @@ impl Choices {
 }
 
 /// Settings for one end. All policies and controllers take their turns.
-fn settings(choices: &mut Choices) -> TcpConfig {
+fn settings(choices: &mut Draws) -> TcpConfig {
     let mut tcp = TcpConfig {
-        recovery: choices.of(&POLICIES),
-        undo: choices.of(&[UndoChoice::OFF, UndoChoice::ALL]),
-        acks: choices.of(&[AckPolicy::EVERY_SECOND, AckPolicy::BSD_4_3]),
-        rto: choices.of(&[RtoConfig::default(), RtoConfig::RFC_6298]),
-        timestamps: !choices.one_in(4),
-        sack: !choices.one_in(4),
-        pacing: choices.one_in(2),
         nodelay: choices.one_in(2),
         send_buffer_max: 64 << 10,
         receive_buffer_max: choices.of(&[4 << 10, 32 << 10, 128 << 10]),
+        choices: Choices {
+            recovery: choices.of(&POLICIES),
+            undo: choices.of(&[UndoChoice::OFF, UndoChoice::ALL]),
+            acks: choices.of(&[AckPolicy::EVERY_SECOND, AckPolicy::BSD_4_3]),
+            rto: choices.of(&[RtoConfig::default(), RtoConfig::RFC_6298]),
+            timestamps: !choices.one_in(4),
+            sack: !choices.one_in(4),
+            pacing: choices.one_in(2),
+            ..Choices::default()
+        },
         ..TcpConfig::default()
     };
     let registry = Registry::builtin();
@@ -128,7 +131,7 @@ impl World {
             number: 0,
             seen: String::new(),
         };
-        let mut unused = Choices::new(1);
+        let mut unused = Draws::new(1);
         for _ in 0..20 {
             world.advance(&mut unused);
         }
@@ -138,7 +141,7 @@ impl World {
     }
 
     /// One thing happens.
-    fn step(&mut self, choices: &mut Choices) {
+    fn step(&mut self, choices: &mut Draws) {
         let side = usize::from(choices.one_in(3));
         let (now, id) = (self.now, self.ids[side]);
         match choices.below(9) {
@@ -169,7 +172,7 @@ impl World {
     }
 
     /// Sends packets, advances to the next event, and runs it.
-    fn advance(&mut self, choices: &mut Choices) {
+    fn advance(&mut self, choices: &mut Draws) {
         for side in 0..2 {
             while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
                 let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
@@ -193,7 +196,7 @@ impl World {
         }
     }
 
-    fn carry(&mut self, choices: &mut Choices, to: usize, mut packet: Arriving) {
+    fn carry(&mut self, choices: &mut Draws, to: usize, mut packet: Arriving) {
         if choices.one_in(self.harm.lost) || self.under_way.len() >= UNDER_WAY_MAX {
             return;
         }
@@ -236,7 +239,7 @@ fn server_socket() -> SocketAddr {
 }
 
 /// Changes one field of the TCP header.
-fn change(choices: &mut Choices, bytes: &mut [u8]) {
+fn change(choices: &mut Draws, bytes: &mut [u8]) {
     let header = 20..bytes.len().min(52);
     // Not the ports: the segment must belong to the connection.
     let at = header.start + 4 + usize::try_from(choices.below((header.len() - 4) as u64)).unwrap();
@@ -257,7 +260,7 @@ fn short_way_leaves_what_the_long_way_leaves() {
     let lives = std::env::var("ACKCLOCK_LIVES").map_or(LIVES, |lives| lives.parse().expect("a number"));
     let (mut predicted, mut delivered) = (0, 0);
     for seed in 1..=lives {
-        let mut choices = Choices::new(seed);
+        let mut choices = Draws::new(seed);
         let tcp = [settings(&mut choices), settings(&mut choices)];
         let harm = Harm {
             lost: choices.of(&[0, 0, 100, 20]),

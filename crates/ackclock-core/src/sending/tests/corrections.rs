@@ -1,6 +1,7 @@
 //! Findings of a review: each a case in which loss was found on a path without any, or a window fell too far.
 
 use super::*;
+use crate::profile::Choices;
 
 // RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated does not show whether the probe was
 // needed.
@@ -77,7 +78,8 @@ fn repaired_tail_halves_the_window_it_was_part_of() {
 // RFC 5681 §3.1: slow start after a timeout grows by what is acknowledged, whether or not new data waits.
 #[test]
 fn slow_start_after_a_timeout_grows_while_only_lost_data_waits() {
-    let mut sender = Sender::new(TcpConfig { undo: Default::default(), ..reno() });
+    let mut sender =
+        Sender::new(TcpConfig { choices: Choices { undo: Default::default(), ..reno().choices }, ..reno() });
     sender.send(16).wait(20);
     while sender.info().timeouts == 0 {
         sender.expire();
@@ -121,7 +123,8 @@ fn loss_found_by_the_timer_during_recovery_is_sent_again() {
 // RFC 8985 §6.3: after a timeout only what is old enough counts as lost.
 #[test]
 fn timeout_spares_what_was_sent_a_moment_ago() {
-    let mut sender = Sender::new(TcpConfig { undo: Default::default(), ..reno() });
+    let mut sender =
+        Sender::new(TcpConfig { choices: Choices { undo: Default::default(), ..reno().choices }, ..reno() });
     sender.send(4).wait(20);
     // A probe or two may come first.
     let deadline = loop {

@@ -1,7 +1,7 @@
 //! A lost probe of the path's MTU: its data is retransmitted at once, and nothing else happens, under any
 //! policy.
 
-use ackclock_control::profile::Recovery;
+use ackclock_control::profile::{Choices, Recovery};
 
 use super::*;
 
@@ -11,7 +11,7 @@ const AGAIN: [(u64, SendReason); 2] = [(4, SendReason::Retransmission), (5, Send
 
 /// Segments 0 to 3 have arrived, 4 and 5 went out as one probe, and `behind` more behind it.
 fn probed(recovery: Recovery, behind: u64) -> Sender {
-    let mut sender = Sender::new(TcpConfig { recovery, ..reno() });
+    let mut sender = Sender::new(TcpConfig { choices: Choices { recovery, ..reno().choices }, ..reno() });
     sender.send(4);
     let start = sender.flight.nxt();
     sender.call(|flight, call| {
@@ -121,7 +121,7 @@ fn acknowledgements_that_a_queue_delays_are_no_second_loss() {
 
 #[test]
 fn no_probe_leaves_where_its_loss_would_not_be_seen() {
-    let narrow = TcpConfig { initial_window_segments: 4, ..reno() };
+    let narrow = TcpConfig { choices: Choices { initial_window_segments: 4, ..reno().choices }, ..reno() };
     let sender = Sender::new(narrow);
     assert!(sender.flight.may_probe_mtu(SMSS));
     assert!(!sender.flight.may_probe_mtu(2 * SMSS), "three segments would not fit behind it");

@@ -1,12 +1,13 @@
 //! Vegas' fine-grained clock: what it finds, and when the window answers for it.
 
-use ackclock_control::profile::Recovery;
+use ackclock_control::profile::{Choices, Recovery};
 
 use super::*;
 
 /// Ten segments left at once, and the first was acknowledged after 20 ms: a fine timeout of 20 + 4 * 10 ms.
 fn measured() -> Sender {
-    let mut sender = Sender::new(TcpConfig { recovery: Recovery::Vegas, ..reno() });
+    let mut sender =
+        Sender::new(TcpConfig { choices: Choices { recovery: Recovery::Vegas, ..reno().choices }, ..reno() });
     sender.send(10).wait(20).ack(1, &[]);
     sender
 }

@@ -191,7 +191,7 @@ impl Undo {
 impl Flight {
     /// The window is about to be reduced, before any retransmission.
     pub(super) fn watch_reduction(&mut self, call: &Call<'_>, by_timer: bool) {
-        let choice = call.tcp.undo;
+        let choice = call.tcp.choices.undo;
         if choice == UndoChoice::default() {
             return;
         }
@@ -269,10 +269,10 @@ impl Flight {
             flight.zip(seen.echo).is_some_and(|(flight, echo)| flight.answers_original(echo.ticks()));
         let (after, rtt_min) = (call.now.saturating_since(first.at), self.rto.estimator().rtt_min());
         let by_time = |quarters| min_rtt::answers_original(after, rtt_min, quarters);
-        if call.tcp.undo.timestamps && by_stamp {
+        if call.tcp.choices.undo.timestamps && by_stamp {
             return Some(UndoRule::Timestamps);
         }
-        call.tcp.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
+        call.tcp.choices.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
     }
 
     fn judge_by_new_data(

@@ -1,7 +1,5 @@
 //! Goal: the segments that an acknowledgement covers are counted in both directions.
 
-use ackclock_sim::scenario::Acks as Policy;
-
 use super::*;
 
 /// Trains of these numbers of segments, each acknowledged as a whole.
@@ -56,18 +54,17 @@ fn acknowledgement_that_fills_a_gap_is_left_out() {
 
 #[test]
 fn receivers_policy_shows_at_both_ends() {
-    let means = |acks: Option<Policy>| {
-        let peer = TcpSettings { acks, ..TcpSettings::default() }.traced();
+    let means = |acks: &str| {
+        let peer = TcpSettings::default().choose("acks", acks).traced();
         let sources = transfer(1_000_000, TcpSettings::default().traced(), peer, [path(), path()]);
         let accounts: Vec<Account> = sources.iter().map(account).collect();
         let [sender, receiver] = accounts.as_slice() else { panic!("{} ends", accounts.len()) };
         (sender.acks.covered().expect("many"), receiver.acks.answered().expect("many"), sender.acks)
     };
-    let (covered, answered, acks) = means(None);
+    let (covered, answered, acks) = means("every-second");
     assert!((1.8..=2.0).contains(&covered) && (1.8..=2.1).contains(&answered), "{covered} {answered}");
     assert_eq!((acks.peer.stretched, acks.segment_bytes), (0, 1448));
-    let rare = Policy::WindowShare { percent: 10, delay: Span::millis(20) };
-    let (covered, answered, acks) = means(Some(rare));
+    let (covered, answered, acks) = means("window-share:10,20ms");
     assert!((3.0..=60.0).contains(&covered) && (3.0..=60.0).contains(&answered), "{covered} {answered}");
     assert!(acks.peer.stretched * 2 > acks.peer.acks, "{acks:?}");
 }

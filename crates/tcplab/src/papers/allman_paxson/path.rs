@@ -1,7 +1,7 @@
 //! A path of the trace set: two sites with a line each, the other traffic on the lines, and the two TCPs.
 
 use ackclock_sim::rng::Rng;
-use ackclock_sim::scenario::{Acks, Arrivals, Jitter, SizeOf, TimeOf, TraceSetting, Variation};
+use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, TraceSetting, Variation};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, HostConfig, Scenario, TcpSettings, TrafficConfig, TrafficKind};
 
@@ -106,9 +106,9 @@ impl Path {
             mss: Some(mss),
             receive_buffer: Some(Bytes(window)),
             receive_buffer_initial: Some(Bytes(window)),
-            acks: Some(Acks::EverySecondTick { tick: ACK_TICK }),
             ..TcpSettings::profile(profile)
         };
+        let tcp = tcp.choose("acks", format!("every-second-tick:{ACK_TICK}"));
         let host = |name: &str| HostConfig { tcp: tcp.clone(), ..HostConfig::new(name) };
         let [first, second] = self.lines;
         let mut scenario = Scenario::new(Span(self.begins.0 + GIVE_UP.0))
@@ -147,9 +147,7 @@ pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str, timest
             (host.tcp.profile, host.tcp.congestion) = reno;
         }
         if host.name == "a" {
-            host.tcp.rto = Some(rto.to_owned());
-            host.tcp.undo = Some(undo.to_owned());
-            host.tcp.trace = Some(TraceSetting::All);
+            host.tcp = host.tcp.clone().choose("rto", rto).choose("undo", undo).traced();
         }
     }
     scenario

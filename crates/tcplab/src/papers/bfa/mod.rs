@@ -8,7 +8,6 @@ mod variants;
 
 use ackclock_control::profile::Profile;
 use ackclock_sim::report::FlowReport;
-use ackclock_sim::scenario::Acks;
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Report, TcpSettings};
 
@@ -41,13 +40,12 @@ fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
 /// A source of ns 2.1 with this profile: "the receiver window is set to a large value". The sink acknowledges
 /// each packet.
 fn ns(profile: &str) -> TcpSettings {
-    let acks = Acks::EverySecond { delay: Span(0) };
-    TcpSettings { acks: Some(acks), ..TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES) }
+    TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES).choose("acks", "every-second:0s")
 }
 
 /// Bytes of data in a packet of this size with this profile.
 fn payload(profile: &str, packet_bytes: u64) -> f64 {
-    let timestamps = Profile::find(profile).is_ok_and(|profile| profile.options.timestamps);
+    let timestamps = Profile::find(profile).is_ok_and(|profile| profile.choices.timestamps);
     (packet_bytes - 40 - if timestamps { 12 } else { 0 }) as f64
 }
 

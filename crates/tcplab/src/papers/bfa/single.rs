@@ -1,7 +1,7 @@
 //! BE4-6: one source alone, by the bottleneck's buffers.
 
 use ackclock_sim::observe::LinkPoint;
-use ackclock_sim::scenario::{Acks, Jitter, Variation};
+use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 use ackclock_trace::chart::{Figure, Style};
@@ -165,9 +165,9 @@ fn choices() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for (delay_ms, jitter_ms) in [(20, 0), (DELAY_MS, 0), (300, 0), (DELAY_MS, 10), (300, 10)] {
         for (name, delay) in [("each packet", Span(0)), ("every second, 200 ms", Span::millis(200))] {
-            let acks = Some(Acks::EverySecond { delay });
             let of = |profile: &str| {
-                point(profile, &TcpSettings { acks, ..ns(profile) }, 60, delay_ms, Span::millis(jitter_ms))
+                let tcp = ns(profile).choose("acks", format!("every-second:{delay}"));
+                point(profile, &tcp, 60, delay_ms, Span::millis(jitter_ms))
             };
             let (reno, bfa) = (of(RENO)?, of(BFA)?);
             let pair = |of: fn(&Point) -> f64| [of(&reno), of(&bfa)].map(|value| format!("{value:.2}"));

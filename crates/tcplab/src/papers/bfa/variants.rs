@@ -23,10 +23,11 @@ pub(super) const ALL: &[Variant] = &[
 impl Variant {
     /// These settings with the variant's choices.
     pub(super) fn over(&self, settings: TcpSettings) -> TcpSettings {
-        TcpSettings {
-            congestion: self.congestion.map(str::to_owned).or(settings.congestion),
-            rto: self.rto.map(str::to_owned).or(settings.rto),
-            ..settings
+        let congestion = self.congestion.map(str::to_owned).or(settings.congestion.clone());
+        let settings = TcpSettings { congestion, ..settings };
+        match self.rto {
+            Some(rto) => settings.choose("rto", rto),
+            None => settings,
         }
     }
 }

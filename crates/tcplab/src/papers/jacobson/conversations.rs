@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use ackclock_control::Instant;
-use ackclock_sim::scenario::Acks;
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 use ackclock_trace::chart::{Figure, Style};
@@ -50,7 +49,7 @@ fn without() -> TcpSettings {
 }
 
 fn backed_off() -> TcpSettings {
-    TcpSettings { rto: Some(BACKED_OFF.into()), ..without() }
+    without().choose("rto", BACKED_OFF)
 }
 
 fn tahoe() -> TcpSettings {
@@ -58,7 +57,7 @@ fn tahoe() -> TcpSettings {
 }
 
 fn four_v() -> TcpSettings {
-    TcpSettings { rto: Some("jacobson-1992".into()), ..bsd_plus() }
+    bsd_plus().choose("rto", "jacobson-1992")
 }
 
 fn run() -> anyhow::Result<Findings> {
@@ -217,11 +216,10 @@ fn scenario(&(_, settings, all_lazy): &Kind, delay_ms: u64, seed: u64) -> Scenar
     for number in 0..4 {
         let start = Span::millis(number * 3000 + seed * TICK_MS / RUNS);
         let lazy = all_lazy || LAZY.contains(&(number as usize));
-        let delay = Span::millis(200);
-        let acks = if lazy { Acks::WindowShare { percent: 35, delay } } else { Acks::EverySecond { delay } };
+        let acks = if lazy { "window-share:35,200ms" } else { "every-second:200ms" };
         let (from, to) = (format!("a{}", number + 1), format!("b{}", number + 1));
         let mut traffic = TrafficConfig::bulk(&from, &from, &to, Some(TRANSFER)).start(start);
-        traffic.peer_tcp = TcpSettings { acks: Some(acks), ..settings() };
+        traffic.peer_tcp = settings().choose("acks", acks);
         scenario = scenario.traffic(traffic);
     }
     scenario

@@ -44,7 +44,7 @@ fn bsd(profile: &str) -> TcpSettings {
 /// 4.3+BSD as in the paper's traces: slow start and congestion avoidance, but no fast retransmit, which "is
 /// described in a soon-to-be-published RFC"; figure 12 shows senders that wait for their timers.
 fn bsd_plus() -> TcpSettings {
-    TcpSettings { recovery: Some("go-back-n".into()), ..bsd("tahoe-1988") }
+    bsd("tahoe-1988").choose("recovery", "go-back-n")
 }
 
 /// Bytes of data that the link carries in a second.

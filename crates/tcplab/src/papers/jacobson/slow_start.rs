@@ -151,12 +151,11 @@ fn measure(conversation: Conversation, start: Span) -> Run {
 
 /// The senders: the paper's two, and each with the other of the timers that the paper allows.
 fn kinds() -> [(&'static str, TcpSettings); 4] {
-    let with_rto = |rto: &str, settings| TcpSettings { rto: Some(rto.to_owned()), ..settings };
     [
         ("without", bsd("none-1987")),
-        ("without, timer backed off", with_rto(BACKED_OFF, bsd("none-1987"))),
+        ("without, timer backed off", bsd("none-1987").choose("rto", BACKED_OFF)),
         ("with (a + 2v)", bsd_plus()),
-        ("with (a + 4v)", with_rto("jacobson-1992", bsd_plus())),
+        ("with (a + 4v)", bsd_plus().choose("rto", "jacobson-1992")),
     ]
 }
 

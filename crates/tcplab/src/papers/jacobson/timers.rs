@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ackclock_control::assess::timeouts::{Event, Timeouts, assess};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
-use ackclock_sim::scenario::{Acks, Arrivals, SizeOf, TimeOf};
+use ackclock_sim::scenario::{Arrivals, SizeOf, TimeOf};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig, TrafficKind};
 use ackclock_trace::chart::{Figure, Style};
@@ -190,8 +190,7 @@ fn scenario(load_percent: u64) -> Scenario {
         back: None,
     };
     // Without losses there are no retransmissions, so the series shows the network.
-    let patient = Some("rfc6298,initial=60s,min=60s".to_owned());
-    let prompt = Some(Acks::EverySecond { delay: Span(0) });
+    let patient = "rfc6298,initial=60s,min=60s";
     let steady = TrafficKind::OnOff {
         rate: MEASURED,
         write: Bytes(512),
@@ -199,8 +198,8 @@ fn scenario(load_percent: u64) -> Scenario {
         off: TimeOf::Fixed(Span::millis(1)),
     };
     let mut measured = TrafficConfig::new("measured", "a1", "b1", steady);
-    measured.tcp = TcpSettings { rto: patient.clone(), nodelay: Some(true), ..bsd("tahoe-1988") };
-    measured.peer_tcp = TcpSettings { acks: prompt, ..bsd("tahoe-1988") };
+    measured.tcp = TcpSettings { nodelay: Some(true), ..bsd("tahoe-1988").choose("rto", patient) };
+    measured.peer_tcp = bsd("tahoe-1988").choose("acks", "every-second:0s");
     // A transfer's bytes with its headers, and the handshake.
     let size = Bytes(4096);
     let bits = 8 * (size.0 + size.0.div_ceil(512) * 40 + 160);
@@ -209,7 +208,7 @@ fn scenario(load_percent: u64) -> Scenario {
     let others = TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) });
     network
         .scenario(END)
-        .tcp(TcpSettings { rto: patient, ..bsd("none-1987") }.fixed_window(8 * 512))
+        .tcp(bsd("none-1987").choose("rto", patient).fixed_window(8 * 512))
         .traffic(measured)
         .traffic(TrafficConfig::new("others", "a2", "b2", others))
 }

@@ -2,7 +2,6 @@
 
 use ackclock_core::Instant;
 use ackclock_sim::Scenario;
-use ackclock_sim::scenario::Acks;
 use ackclock_sim::units::Span;
 use ackclock_trace::chart::Figure;
 use ackclock_trace::graphs;
@@ -94,12 +93,12 @@ struct Alone {
 }
 
 /// One transfer, begun at `runs` different times within a tick of 500 ms.
-fn alone(network: Dumbbell, sender: Sender, runs: u64, acks: Option<Acks>) -> anyhow::Result<Alone> {
+fn alone(network: Dumbbell, sender: Sender, runs: u64, acks: Option<&str>) -> anyhow::Result<Alone> {
     let reports = each(0..runs, |run| {
         let start = Span::millis(500 * run / runs);
         let mut scenario = scenario(&network, sender, start);
         if let Some(acks) = acks {
-            scenario.tcp.acks = Some(acks);
+            scenario.tcp = scenario.tcp.choose("acks", acks);
         }
         let watched = watch(scenario, &["transfer"])?;
         let begun = start.0 as f64 / 1e9;
@@ -125,7 +124,7 @@ fn scenario(network: &Dumbbell, sender: Sender, start: Span) -> Scenario {
 
 /// The same with the paper's open points chosen otherwise.
 fn choices() -> anyhow::Result<Table> {
-    let every_second = Some(Acks::EverySecond { delay: Span::millis(200) });
+    let every_second = Some("every-second:200ms");
     let rows = [
         ("as above", fig6(200, 10), VEGAS, None),
         ("a packet that is being sent holds no buffer", fig6(200, 11), VEGAS, None),

@@ -19,7 +19,6 @@
 //! [`super::alone`] shows the results of other choices.
 
 use ackclock_sim::report::FlowReport;
-use ackclock_sim::scenario::Acks;
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Report, Scenario, Simulation, TcpSettings, TrafficConfig};
 use anyhow::{Context, ensure};
@@ -64,8 +63,7 @@ impl Sender {
             congestion: self.congestion.map(str::to_owned),
             send_buffer: Some(Bytes(1_000_000)),
             receive_buffer: Some(Bytes(SEND_BUFFER * KB)),
-            acks: Some(Acks::EverySecond { delay: Span(0) }),
-            ..TcpSettings::profile(self.profile)
+            ..TcpSettings::profile(self.profile).choose("acks", "every-second:0s")
         }
     }
 }
