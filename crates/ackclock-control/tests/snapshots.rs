@@ -284,13 +284,13 @@ fn bbr() -> String {
 /// The table of choices.
 fn choices() -> String {
     let mut table = String::from(
-        "| flag and key | value | what it decides | `modern` | source |\n|---|---|---|---|---|\n",
+        "| flag and key | value | what it decides | `modern` | another | source |\n|---|---|---|---|---|---|\n",
     );
     let modern = Profile::modern().choices;
     for choice in &CHOICES {
-        let Choice { key, grammar, help, source, .. } = choice;
+        let Choice { key, grammar, example, help, source, .. } = choice;
         let (grammar, value) = (grammar.replace('|', "\\|"), choice.get(&modern));
-        writeln!(table, "| `{key}` | {grammar} | {help} | `{value}` | {source} |").unwrap();
+        writeln!(table, "| `{key}` | {grammar} | {help} | `{value}` | `{example}` | {source} |").unwrap();
     }
     table
 }

@@ -27,10 +27,10 @@ pub struct ConnectionInfo {
     pub rto_config: RtoConfig,
     /// When received data is acknowledged.
     pub acks: AckPolicy,
-    /// The result of the estimation at the start ([`TcpConfig::start_up`](crate::TcpConfig::start_up)).
+    /// The result of the estimation at the start ([`Choices::start_up`](crate::profile::Choices::start_up)).
     pub start_up: Option<StartUpEstimate>,
     /// The bandwidth estimated from the arrivals while the peer started
-    /// ([`TcpConfig::receiver_bandwidth`](crate::TcpConfig::receiver_bandwidth)).
+    /// ([`Choices::receiver_bandwidth`](crate::profile::Choices::receiver_bandwidth)).
     pub bandwidth: Option<ReceiverEstimates>,
     /// Whether timestamps are in use.
     pub timestamps: bool,

@@ -1,7 +1,7 @@
 //! The choices of a connection, and the table from which flags, scenario files, lists and pages come.
 //!
-//! A new choice is a field of [`Choices`] and a row of [`CHOICES`], its value in the profiles (`table.rs`), and
-//! what it does in the core.
+//! A new choice is a field of [`Choices`] and a row of [`CHOICES`], its value in the profiles (`table.rs`),
+//! its place in recordings, and what it does in the core.
 
 use std::fmt;
 
@@ -85,6 +85,8 @@ pub struct Choice {
     pub key: &'static str,
     /// The form of a value, as in `SEGMENTS`.
     pub grammar: &'static str,
+    /// A value other than the default's.
+    pub example: &'static str,
     /// One line on what it decides.
     pub help: &'static str,
     /// Where it is described.
@@ -179,6 +181,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "recovery",
         grammar: "NAME",
+        example: "newreno",
         help: "How losses are found and repaired: rack-tlp, sack, newreno, ...",
         source: "RFC 8985, 6675, 6582, 5681",
         names: Names::Only(|| named(Recovery::ALL.map(|(name, policy)| (name, policy.summary())))),
@@ -188,6 +191,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "rto",
         grammar: "NAME",
+        example: "rfc6298-strict,g=500ms",
         help: "Retransmission timeout: a preset, with changes: rfc6298,min=1s,g=500ms",
         source: "RFC 6298; Allman and Paxson 1999, §2",
         names: Names::Among(|| named(presets::all().map(|preset| (preset.name, preset.source)))),
@@ -197,6 +201,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "undo",
         grammar: "PROOFS",
+        example: "timestamps,dsack",
         help: "Proofs that revert a wrong reduction: off, all, or any of timestamps,dsack,frto,min-rtt:N",
         source: "RFC 3522, 4015, 3708, 5682; Allman and Paxson 1999, §2.8",
         names: Names::Among(|| named(UndoChoice::PROOFS)),
@@ -206,6 +211,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "start-up",
         grammar: "NAME",
+        example: "csa:5,0.2",
         help: "Bandwidth estimator that ends the first slow start: off, csa, csa:5,0.2, ...",
         source: "Allman and Paxson 1999, §3; Keshav 1991",
         names: Names::Among(|| {
@@ -221,6 +227,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "idle",
         grammar: "POLICY",
+        example: "restart-window",
         help: "The window after idleness: validated, restart-window, one-segment or keep",
         source: "RFC 7661, RFC 5681 §4.1; Jacobson and Karels 1988",
         names: Names::Only(|| named(IdlePolicy::ALL.map(|(name, policy)| (name, policy.summary())))),
@@ -230,6 +237,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "pacing",
         grammar: SWITCH,
+        example: "off",
         help: "Pace segments",
         source: "Aggarwal, Savage and Anderson 2000",
         names: Names::Only(|| named(ON_OR_OFF)),
@@ -239,6 +247,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "initial-window",
         grammar: "SEGMENTS",
+        example: "3",
         help: "Initial window in segments, 1 to 65535",
         source: "RFC 6928",
         names: NO_NAMES,
@@ -252,6 +261,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "acks",
         grammar: "POLICY",
+        example: "every-second:100ms",
         help: "When to acknowledge data: every-second, every-second:DELAY, every-second-tick:TIME, \
                window-share or window-share:PERCENT,DELAY",
         source: "RFC 9293 §3.8.6.3; Jacobson and Karels 1988; Allman and Paxson 1999, §3.3.1",
@@ -262,6 +272,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "ecn",
         grammar: "FORM",
+        example: "classic",
         help: "Explicit congestion notification: off, classic (RFC 3168) or accurate (RFC 9768)",
         source: "RFC 3168, 9768",
         names: Names::Only(|| named(Ecn::ALL.map(|(name, form)| (name, form.summary())))),
@@ -271,6 +282,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "sack",
         grammar: SWITCH,
+        example: "off",
         help: "Offer selective acknowledgements",
         source: "RFC 2018",
         names: Names::Only(|| named(ON_OR_OFF)),
@@ -280,6 +292,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "timestamps",
         grammar: SWITCH,
+        example: "off",
         help: "Offer timestamps",
         source: "RFC 7323 §3",
         names: Names::Only(|| named(ON_OR_OFF)),
@@ -289,6 +302,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "window-scaling",
         grammar: SWITCH,
+        example: "off",
         help: "Offer window scaling; without it no window exceeds 65,535 bytes",
         source: "RFC 7323 §2",
         names: Names::Only(|| named(ON_OR_OFF)),
@@ -298,6 +312,7 @@ pub static CHOICES: [Choice; 13] = [
     Choice {
         key: "receiver-bandwidth",
         grammar: "SAMPLES",
+        example: "50",
         help: "Bandwidth samples that the receiver takes while the peer starts up: off, or 1 to 256",
         source: "Allman and Paxson 1999, §3.4",
         names: NO_NAMES,

@@ -106,6 +106,9 @@ mod tests {
                     assert_eq!(choice.get(&choices), named.name, "{}", choice.key);
                 }
             }
+            let mut example = Choices::default();
+            choice.set(&mut example, choice.example).unwrap();
+            assert_ne!(example, Choices::default(), "{}", choice.key);
             let refused = choice.set(&mut Choices::default(), "nonsense").unwrap_err();
             assert_eq!((refused.key.as_str(), refused.value.as_str()), (choice.key, "nonsense"));
             assert!(refused.what.contains("`nonsense`"), "{refused}");

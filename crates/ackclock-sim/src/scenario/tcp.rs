@@ -86,8 +86,8 @@ impl TcpSettings {
         Self { profile: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// With one of [`CHOICES`] made, as in `choose("ecn", "classic")` or `choose("initial-window", 3)`. A wrong
-    /// key or value is reported when the scenario is checked.
+    /// With one of [`CHOICES`] made, as in `choose("ecn", "classic")` or `choose("initial-window", 3)`. A
+    /// wrong key or value is reported when the scenario is checked.
     #[must_use]
     pub fn choose(mut self, key: &str, value: impl ToString) -> Self {
         self.choices.set_unchecked(key, value.to_string());
@@ -182,8 +182,10 @@ fn wrong_choice(error: InvalidChoice) -> WrongSetting {
         return (key, what);
     };
     let names = choice.names();
-    let is_name = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    let what = if choice.is_one_of_names() || is_name && !names.is_empty() {
+    let is_word = |word: &str| word.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'));
+    // Where all names are plain words, a plain word that is none of them is a misspelt name.
+    let plain = !names.is_empty() && is_word(&value) && names.iter().all(|named| is_word(named.name));
+    let what = if choice.is_one_of_names() || plain {
         unknown(&value, names.iter().map(|named| named.name))
     } else {
         format!("found `{value}`: {what}")

@@ -1,7 +1,7 @@
 //! Scenario files: reading, errors, and writing them back.
 
 use ackclock_control::congestion::Registry;
-use ackclock_control::profile::{CHOICES, Choices, Ecn, Profile};
+use ackclock_control::profile::{CHOICES, Choice, Choices, Ecn, Profile};
 use ackclock_sim::scenario::{
     Arrivals, Blackout, Change, Corruption, HostConfig, Jitter, Loss, MtuProbingSetting, PolicerConfig,
     Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
@@ -181,29 +181,21 @@ fn a_scenario_of_everything_runs() {
 
 /// Every choice, with another value than the default's.
 fn every_choice() -> TcpSettings {
-    let other = Profile::find("none-1987").unwrap().choices;
-    CHOICES.iter().fold(TcpSettings::default(), |settings, choice| {
-        let value = match choice.key {
-            "acks" => "window-share:40,300ms".to_owned(),
-            "ecn" => "classic".to_owned(),
-            "start-up" => "csa:5,0.2".to_owned(),
-            "receiver-bandwidth" => "50".to_owned(),
-            _ => choice.get(&other),
-        };
-        assert_ne!(value, choice.get(&Choices::default()), "{}", choice.key);
-        settings.choose(choice.key, value)
-    })
+    let make = |settings: TcpSettings, choice: &Choice| settings.choose(choice.key, choice.example);
+    CHOICES.iter().fold(TcpSettings::default(), make)
 }
 
 #[test]
 fn every_choice_is_a_key() {
     let written = full().to_toml().unwrap();
-    for line in ["initial-window = 1\n", "sack = \"off\"\n", "ecn = \"classic\"\n"] {
+    for line in ["initial-window = 3\n", "sack = \"off\"\n", "ecn = \"classic\"\n"] {
         assert!(written.contains(line), "{line}: {written}");
     }
     let config = every_choice().config(&Registry::builtin()).unwrap();
-    assert_eq!((config.choices.initial_window_segments, config.choices.receiver_bandwidth), (1, Some(50)));
-    assert!(!config.choices.sack && !config.choices.rto.backoff);
+    assert_eq!((config.choices.initial_window_segments, config.choices.receiver_bandwidth), (3, Some(50)));
+    for choice in &CHOICES {
+        assert_eq!(choice.get(&config.choices), choice.example);
+    }
     let settings = |toml: &str| toml::from_str::<TcpSettings>(toml).unwrap();
     assert_eq!(
         settings("initial-window = 3\nsack = false"),

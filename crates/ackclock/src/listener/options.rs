@@ -89,7 +89,8 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.choices.recovery = recovery))
     }
 
-    /// The estimator of the retransmission timeout (`rto`): see [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
+    /// The estimator of the retransmission timeout (`rto`): see
+    /// [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
     ///
     /// # Errors
     /// No preset has the name, or no estimator can have the parameters.
@@ -101,7 +102,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::rto(tcp, rto))
     }
 
-    /// Which proofs take a wrong reduction back (`undo`): see [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
+    /// Which proofs take a wrong reduction back (`undo`): see
+    /// [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
     ///
     /// # Errors
     /// No proof has the name.

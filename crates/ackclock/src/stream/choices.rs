@@ -26,7 +26,8 @@ impl TcpStream {
         self.update(|connection, now| connection.set_congestion(now, factory))
     }
 
-    /// Chooses how losses are detected and repaired from now on (`recovery`), as far as the peer's options allow.
+    /// Chooses how losses are detected and repaired from now on (`recovery`), as far as the peer's options
+    /// allow.
     ///
     /// # Errors
     /// No policy has the name; the stack is gone.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Reno, factory};
-use ackclock::profile::{AckPolicy, CHOICES, Choices, Ecn, Profile, Recovery, UndoChoice};
+use ackclock::profile::{AckPolicy, CHOICES, Choice, Ecn, Profile, Recovery, UndoChoice};
 use ackclock::rtt::RtoConfig;
 use ackclock::{BuildError, Instant, SimulatedOnly, Stack, TcpConfig};
 use ackclock_device::memory;
@@ -121,33 +121,26 @@ async fn single_choices_overrule_the_profile() {
 
 #[tokio::test]
 async fn every_choice_is_made_by_its_key() {
-    let other = Profile::find("reno-1990").unwrap().choices;
     let hosts = hosts();
     let listener = hosts.server.listen(addr("10.0.0.2:80")).unwrap();
     let (socket, mut builder) = (hosts.client.socket(), Stack::builder());
     let mut listening = hosts.server.listener();
     for choice in &CHOICES {
-        let value = match choice.key {
-            "start-up" => "tssf:5".to_owned(),
-            "receiver-bandwidth" => "50".to_owned(),
-            "ecn" => "accurate".to_owned(),
-            _ => choice.get(&other),
-        };
-        assert_ne!(choice.get(&Choices::default()), value, "{choice}");
-        socket.choose(choice.key, &value).unwrap();
-        builder = builder.choose(choice.key, &value).unwrap();
-        listening = listening.choose(choice.key, &value).unwrap();
-        let config = builder.config();
+        let Choice { key, example, .. } = choice;
+        socket.choose(key, example).unwrap();
+        builder = builder.choose(key, example).unwrap();
+        listening = listening.choose(key, example).unwrap();
+        let (of_socket, of_stack) = (socket.config().choices, builder.config().choices);
         assert_eq!(
-            (choice.get(&socket.config().choices), choice.get(&config.choices)),
-            (value.clone(), value)
+            (choice.get(&of_socket), choice.get(&of_stack)),
+            (example.to_string(), example.to_string())
         );
     }
     assert_eq!(socket.config().choices, builder.config().choices);
     let (stream, _) = tokio::join!(socket.connect(addr("10.0.0.2:80")), listener.accept());
     let info = stream.unwrap().info().unwrap();
-    assert_eq!((info.recovery, info.acks, info.timestamps), (Recovery::Reno, other.acks, false));
-    assert_eq!(info.cwnd, u64::from(info.snd_mss), "an initial window of one segment");
+    assert_eq!((info.recovery, info.acks.to_string()), (Recovery::NewReno, "every-second:100ms".to_owned()));
+    assert_eq!((info.timestamps, info.cwnd), (false, 3 * u64::from(info.snd_mss)));
 
     for (key, value, valid) in [
         ("idel", "keep", "the nearest is `idle`"),

@@ -1,7 +1,7 @@
 //! Undo: a wrong reduction of the window is taken back.
 //!
 //! A delay can look like a loss: the timer expires, or reordering makes duplicates. Four detectors find out
-//! afterwards, a file each, chosen separately (`TcpConfig::undo`):
+//! afterwards, a file each, chosen separately (`Choices::undo`):
 //!
 //! | detector | needs | judges | decides |
 //! |---|---|---|---|
