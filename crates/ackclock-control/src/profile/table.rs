@@ -53,7 +53,6 @@ const BBR: Profile = Profile {
     source: "draft-ietf-ccwg-bbr, RFC 8985",
     congestion: "bbr",
     choices: Choices { idle: IdlePolicy::Keep, ..MODERN.choices },
-    ..MODERN
 };
 
 const DCTCP: Profile = Profile {
@@ -62,7 +61,6 @@ const DCTCP: Profile = Profile {
     source: "RFC 8257, 9768",
     congestion: "dctcp",
     choices: Choices { ecn: Ecn::Accurate, ..MODERN.choices },
-    ..MODERN
 };
 
 const PRAGUE: Profile = Profile {
@@ -92,7 +90,6 @@ const SACK_2003: Profile = Profile {
         acks: AckPolicy::EverySecondSegment { delay_max: Duration::from_millis(200) },
         ..MODERN.choices
     },
-    ..MODERN
 };
 
 const NEWRENO_1999: Profile = Profile {
@@ -109,7 +106,6 @@ const NEWRENO_1999: Profile = Profile {
         sack: false,
         ..SACK_2003.choices
     },
-    ..SACK_2003
 };
 
 const BFA_1998: Profile = Profile {
@@ -118,7 +114,6 @@ const BFA_1998: Profile = Profile {
     source: "Awadallah and Rai 1998",
     congestion: "bfa",
     choices: Choices { rto: BFA, timestamps: true, ..RENO_1990.choices },
-    ..RENO_1990
 };
 
 const VEGAS_STAR_1995: Profile = Profile {
@@ -135,7 +130,6 @@ const VEGAS_1995: Profile = Profile {
     source: "Brakmo and Peterson, JSAC 1995",
     congestion: "vegas",
     choices: Choices { recovery: Recovery::Vegas, ..RENO_1990.choices },
-    ..RENO_1990
 };
 
 const DUAL_1992: Profile = Profile {
@@ -165,7 +159,6 @@ const RENO_1990: Profile = Profile {
         window_scaling: false,
         ..NEWRENO_1999.choices
     },
-    ..NEWRENO_1999
 };
 
 const CARD_1989: Profile = Profile {
@@ -187,7 +180,6 @@ const TAHOE_1988: Profile = Profile {
         idle: IdlePolicy::OneSegment,
         ..RENO_1990.choices
     },
-    ..RENO_1990
 };
 
 const NONE_1987: Profile = Profile {
@@ -209,7 +201,6 @@ const NONE_1987: Profile = Profile {
         acks: AckPolicy::WindowShare { percent: 35, delay_max: Duration::from_millis(200) },
         ..RENO_1990.choices
     },
-    ..RENO_1990
 };
 
 /// The timeout of 4.3BSD-Reno: Jacobson's arithmetic, ticks of 500 ms, one timed segment a flight.

@@ -1,7 +1,7 @@
 //! A path of the trace set: two sites with a line each, the other traffic on the lines, and the two TCPs.
 
 use ackclock_sim::rng::Rng;
-use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, TraceSetting, Variation};
+use ackclock_sim::scenario::{Arrivals, Jitter, SizeOf, TimeOf, Variation};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, HostConfig, Scenario, TcpSettings, TrafficConfig, TrafficKind};
 
