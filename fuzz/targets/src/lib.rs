@@ -45,6 +45,8 @@ mod exit;
 #[expect(dead_code, reason = "tcpcat uses the rest")]
 mod protocol;
 
+use ackclock_tests::fuzz::Answers;
+
 /// Something that is fuzzed.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -91,6 +93,19 @@ const fn target(
     any_bytes: bool,
 ) -> Target {
     Target { name, run, unit, len_max, any_bytes }
+}
+
+/// What endpoints answer in the life that an input describes; `false` for a target without endpoints.
+///
+/// # Panics
+/// If something that must hold does not.
+pub fn answers(target: &Target, input: &[u8], into: &mut Answers) -> bool {
+    match target.name {
+        "connection" => ackclock_tests::fuzz::answers(input, into),
+        "endpoint" => world::answers(input, into),
+        _ => return false,
+    }
+    true
 }
 
 fn connection(bytes: &[u8]) -> u64 {

@@ -15,11 +15,14 @@ mod scene;
 mod wire;
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::mem;
 use std::net::IpAddr;
 
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId, UdpId,
 };
+use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -28,9 +31,19 @@ use self::wire::Flying;
 
 /// Lives the lives of two endpoints, and says how many steps they had.
 pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
+    live(bytes, &mut Answers::default())
+}
+
+/// The same, and what the endpoints answer.
+pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
+    live(bytes, answers);
+}
+
+fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
     let mut world = World::new(&scene, true);
+    world.answers = mem::take(answers);
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
@@ -38,8 +51,10 @@ pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
         let Ok(turn) = Turn::arbitrary(&mut unstructured) else { break };
         world.turn(&turn);
         world.check();
+        world.show();
     }
     world.come_to_rest();
+    *answers = world.answers;
     world.steps
 }
 
@@ -88,6 +103,7 @@ struct World {
     wire: VecDeque<Flying>,
     /// An attacker who guesses numbers took part: the data read is not to be trusted.
     noisy: bool,
+    answers: Answers,
     steps: u64,
 }
 
@@ -102,7 +118,15 @@ impl World {
         for end in &mut ends {
             end.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(80) }));
         }
-        Self { ends, now, v6: scene.v6, wire: VecDeque::new(), noisy: false, steps: 0 }
+        Self {
+            ends,
+            now,
+            v6: scene.v6,
+            wire: VecDeque::new(),
+            noisy: false,
+            answers: Answers::default(),
+            steps: 0,
+        }
     }
 
     /// One thing happens, and some of what is under way arrives.
@@ -149,6 +173,20 @@ impl World {
         self.steps += 1;
         let now = self.now;
         f(&mut self.ends[usize::from(side)], now)
+    }
+
+    /// Makes a call of an application: one step, whose result is an answer.
+    fn call_with<R: Debug>(&mut self, side: bool, what: &str, f: impl FnOnce(&mut End, Instant) -> R) {
+        let told = self.with(side, f);
+        self.answers.told(what, &told);
+    }
+
+    fn show(&mut self) {
+        if self.answers.is_kept() {
+            for end in &mut self.ends {
+                self.answers.figures(self.now, &mut end.endpoint);
+            }
+        }
     }
 }
 
