@@ -66,7 +66,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
@@ -76,6 +76,7 @@ pub const TARGETS: [Target; 10] = [
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),
+    target("journal", files::journal, "calls", 12_000, false),
     target("capture", files::capture, "inputs", 4000, false),
 ];
 
