@@ -66,13 +66,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
     target("connection", connection, "inputs", 1500, true),
     target("endpoint", world::endpoint, "steps", 2400, true),
     target("short_way", world::short_way, "steps", 1200, true),
+    target("recording", world::recording, "steps", 1200, true),
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
+use ackclock_core::trace::Batch;
 use ackclock_core::{Endpoint, Instant};
 
 /// The answers of a life: its packets and what its calls returned, and the figures that applications can ask
@@ -47,8 +48,8 @@ impl Answers {
         }
     }
 
-    /// What an endpoint and its connections look like from outside, and what they wrote into traces.
-    pub fn figures(&mut self, now: Instant, endpoint: &mut Endpoint) {
+    /// What an endpoint and its connections look like from outside.
+    pub fn figures(&mut self, now: Instant, endpoint: &Endpoint) {
         let Some(book) = &mut self.0 else { return };
         let (memory, due) = (endpoint.memory(), endpoint.poll_timeout());
         book.put_figure(|line| write!(line, "{:?} {memory:?} {due:?}", endpoint.counters()));
@@ -57,11 +58,13 @@ impl Answers {
             let info = connection.info(now);
             book.put_figure(|line| write!(line, "{id:?} {limit:?} {delivery:?} {info:?}"));
         }
-        let batches = std::iter::from_fn(|| endpoint.poll_trace().or_else(|| endpoint.poll_changes()));
-        for batch in batches {
-            for record in &batch.records {
-                book.put_figure(|line| write!(line, "{record:?}"));
-            }
+    }
+
+    /// What a connection wrote into its trace.
+    pub fn trace(&mut self, batch: &Batch) {
+        let Some(book) = &mut self.0 else { return };
+        for record in &batch.records {
+            book.put_figure(|line| write!(line, "{record:?}"));
         }
     }
 

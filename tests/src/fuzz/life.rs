@@ -102,7 +102,10 @@ impl<'a> Life<'a> {
         }
         self.transmit();
         self.check();
-        self.answers.figures(self.host.now, &mut self.host.endpoint);
+        self.answers.figures(self.host.now, &self.host.endpoint);
+        while let Some(batch) = self.host.endpoint.poll_trace() {
+            self.answers.trace(&batch);
+        }
     }
 
     /// Everything is released; time passes until nothing is left.

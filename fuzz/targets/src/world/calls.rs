@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
-use ackclock_core::{Decision, Keepalive, ListenAddr, ListenOptions, UdpOptions, UdpTransmit, Unreachable};
+use ackclock_core::journal::RecordedConnection;
+use ackclock_core::{
+    Decision, Instant, Keepalive, ListenAddr, ListenOptions, UdpOptions, UdpTransmit, Unreachable,
+};
 use ackclock_wire::Codepoint;
 
 use super::{Conn, World, addr_of, scene};
@@ -66,7 +69,7 @@ impl World {
     pub(super) fn accept(&mut self, side: bool, which: u8) {
         self.call_with(side, "accept", |end, now| {
             let at = nth(which, end.listeners.len()).filter(|_| end.conns.len() < CONNS_MAX)?;
-            let id = end.endpoint.accept(now, end.listeners[at])?;
+            let (id, _) = end.endpoint.accept_decided(now, end.listeners[at])?;
             end.conns.push(Conn { id, read: 0, written: 0 });
             Some(id)
         });
@@ -119,65 +122,13 @@ impl World {
 
     /// Whatever else an application calls.
     pub(super) fn call(&mut self, side: bool, which: u8, what: u8, by: u8) {
-        let span = scene::duration(by);
-        let on = by.is_multiple_of(2);
+        let call = Call { what: what % 32, by, span: scene::duration(by), on: by.is_multiple_of(2) };
         self.call_with(side, "call", |end, now| {
             let id = end.conns[nth(which, end.conns.len())?].id;
-            end.endpoint.update(now, id, |connection, now| match what % 32 {
-                0..3 => text(connection.shutdown(now)),
-                3 => text(connection.abort(now)),
-                4 => text((connection.set_nodelay(now, on), connection.nodelay())),
-                5 => text(connection.set_cork(now, on)),
-                6 => text((connection.set_user_timeout(now, on.then_some(span)), connection.user_timeout())),
-                7 => {
-                    text((connection.set_send_buffer_max(span.as_micros() as usize), connection.buffer_max()))
-                }
-                8 => {
-                    connection.set_receive_buffer_max(span.as_micros() as usize);
-                    text(connection.buffer_capacity())
-                }
-                9 => {
-                    let keepalive = Keepalive { idle: span, interval: span, probes: 1 + u32::from(by % 4) };
-                    let set = connection.set_keepalive(now, on.then_some(keepalive));
-                    text((set, connection.keepalive()))
-                }
-                10 => text((connection.set_quickack(on), connection.quickack())),
-                11 => {
-                    let (_, recovery) = Recovery::ALL[usize::from(by) % Recovery::ALL.len()];
-                    connection.set_recovery(now, recovery);
-                    text(connection.recovery())
-                }
-                12 => {
-                    let set = connection.set_max_pacing_rate(now, on.then_some(u64::from(by) << 8));
-                    text((set, connection.max_pacing_rate()))
-                }
-                13 => text(connection.write_urgent(now, &[])),
-                14 => text((connection.take_error(), connection.take_soft_error(), connection.error())),
-                15 => text(connection.set_more_follows(on)),
-                16 => text(connection.await_room()),
-                17 => text((connection.set_ttl(by), connection.ttl())),
-                18 => text((connection.set_dscp(by % 64), connection.dscp())),
-                19..24 => text(connection.peek(&mut [0; 100])),
-                24 => {
-                    connection.set_not_sent_lowat(on.then_some(u32::from(by) << 4));
-                    text((connection.not_sent_lowat(), connection.not_sent(), connection.is_writable()))
-                }
-                25 => text((connection.written(), connection.acked(), connection.urgent_remaining())),
-                26 => {
-                    text((connection.is_read_closed(), connection.is_write_closed(), connection.is_flushed()))
-                }
-                27 => {
-                    text((connection.is_readable(), connection.write_room(), connection.peer_user_timeout()))
-                }
-                28 => text(connection.set_acks(ACKS[usize::from(by) % ACKS.len()])),
-                29 => text(connection.set_undo(if on { UndoChoice::ALL } else { UndoChoice::OFF })),
-                30 => {
-                    let registry = Registry::with_experiments();
-                    let names: Vec<_> = registry.names().collect();
-                    let found = registry.find(names[usize::from(by) % names.len()]);
-                    text(found.map(|factory| connection.set_congestion(now, factory)))
-                }
-                _ => text(connection.read_slices().map(<[u8]>::len).collect::<Vec<_>>()),
+            end.endpoint.update(now, id, |connection, now| {
+                call.set(connection, now)
+                    .or_else(|| call.change(connection, now))
+                    .unwrap_or_else(|| call.ask(connection))
             })
         });
     }
@@ -230,8 +181,8 @@ impl World {
         let own = addr_of(self.v6, if side { 2 } else { 1 });
         let second = addr_of(self.v6, 7);
         self.with(side, |end, now| match what % 4 {
-            0 => end.endpoint.set_addresses(vec![own]),
-            1 => end.endpoint.set_addresses(vec![own, second]),
+            0 => end.endpoint.set_local_addresses(vec![own.into()], Vec::new()),
+            1 => end.endpoint.set_local_addresses(vec![own.into(), second.into()], Vec::new()),
             _ => {
                 end.mtu = [1280, 1500, 4000, 9000][usize::from(what / 64)];
                 end.endpoint.set_mtu(now, end.mtu);
@@ -250,6 +201,97 @@ impl World {
                     _ => {}
                 }
             }
+        }
+    }
+}
+
+/// A call of a connection.
+#[derive(Clone, Copy)]
+struct Call {
+    what: u8,
+    by: u8,
+    span: Duration,
+    on: bool,
+}
+
+impl Call {
+    /// A setting, and what it is then.
+    fn set(self, connection: &mut RecordedConnection<'_>, now: Instant) -> Option<String> {
+        let Self { what, by, span, on } = self;
+        Some(match what {
+            4 => {
+                connection.set_nodelay(now, on);
+                text(connection.nodelay())
+            }
+            6 => text((connection.set_user_timeout(now, on.then_some(span)), connection.user_timeout())),
+            7 => {
+                connection.set_send_buffer_max(span.as_micros() as usize);
+                text(connection.buffer_max())
+            }
+            8 => {
+                connection.set_receive_buffer_max(span.as_micros() as usize);
+                text(connection.buffer_capacity())
+            }
+            9 => {
+                let keepalive = Keepalive { idle: span, interval: span, probes: 1 + u32::from(by % 4) };
+                text((connection.set_keepalive(now, on.then_some(keepalive)), connection.keepalive()))
+            }
+            10 => {
+                connection.set_quickack(on);
+                text(connection.quickack())
+            }
+            11 => {
+                let (_, recovery) = Recovery::ALL[usize::from(by) % Recovery::ALL.len()];
+                connection.set_recovery(now, recovery);
+                text(connection.recovery())
+            }
+            12 => {
+                let set = connection.set_max_pacing_rate(now, on.then_some(u64::from(by) << 8));
+                text((set, connection.max_pacing_rate()))
+            }
+            17 => text((connection.set_ttl(by), connection.ttl())),
+            18 => text((connection.set_dscp(by % 64), connection.dscp())),
+            19 => {
+                connection.set_not_sent_lowat(on.then_some(u32::from(by) << 4));
+                text((connection.not_sent_lowat(), connection.is_writable()))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Anything else that changes the connection.
+    fn change(self, connection: &mut RecordedConnection<'_>, now: Instant) -> Option<String> {
+        let Self { what, by, on, .. } = self;
+        match what {
+            0..3 => return Some(text(connection.shutdown(now))),
+            3 => connection.abort(now),
+            5 => connection.set_cork(now, on),
+            13 => return Some(text(connection.write_urgent(now, &[]))),
+            14 => return Some(text((connection.take_error(), connection.take_soft_error()))),
+            15 => connection.set_more_follows(on),
+            16 => connection.await_room(),
+            20 => return Some(text(connection.set_acks(ACKS[usize::from(by) % ACKS.len()]))),
+            21 => connection.set_undo(if on { UndoChoice::ALL } else { UndoChoice::OFF }),
+            22 => {
+                let registry = Registry::with_experiments();
+                let names: Vec<_> = registry.names().collect();
+                let found = registry.find(names[usize::from(by) % names.len()]);
+                connection.set_congestion(now, found.expect("a name of the registry"));
+            }
+            _ => return None,
+        }
+        Some(String::new())
+    }
+
+    /// A question.
+    fn ask(self, connection: &RecordedConnection<'_>) -> String {
+        match self.what {
+            23 => text((connection.written(), connection.acked(), connection.not_sent())),
+            24 => text((connection.is_read_closed(), connection.is_write_closed(), connection.is_flushed())),
+            25 => text((connection.is_readable(), connection.readable(), connection.write_room())),
+            26 => text((connection.urgent_remaining(), connection.peer_user_timeout(), connection.error())),
+            27 => text(connection.read_slices().map(<[u8]>::len).collect::<Vec<_>>()),
+            _ => text(connection.peek(&mut [0; 100])),
         }
     }
 }

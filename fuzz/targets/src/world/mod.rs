@@ -11,6 +11,7 @@
 
 mod calls;
 mod check;
+mod record;
 mod scene;
 mod wire;
 
@@ -19,6 +20,7 @@ use std::fmt::Debug;
 use std::mem;
 use std::net::IpAddr;
 
+use ackclock_core::journal::{Journal, RecordedEndpoint};
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId, UdpId,
 };
@@ -26,23 +28,32 @@ use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
 use arbitrary::{Arbitrary, Unstructured};
 
+use self::record::Recorder;
 use self::scene::{Scene, Step, Turn};
 use self::wire::Flying;
 
 /// Lives the lives of two endpoints, and says how many steps they had.
 pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
-    live(bytes, &mut Answers::default())
+    live(bytes, &mut Answers::default(), None)
 }
 
 /// The same, and what the endpoints answer.
 pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
-    live(bytes, answers);
+    live(bytes, answers, None);
 }
 
-fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
+/// The same with a recording of each end, whose replays must not depart from it.
+pub(crate) fn recording(bytes: &[u8]) -> u64 {
+    let recorder = Recorder::default();
+    let steps = live(bytes, &mut Answers::default(), Some(&recorder));
+    recorder.check();
+    steps
+}
+
+fn live(bytes: &[u8], answers: &mut Answers, recorder: Option<&Recorder>) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let mut world = World::new(&scene, true);
+    let mut world = World::new(&scene, true, recorder);
     world.answers = mem::take(answers);
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
@@ -62,7 +73,7 @@ fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
 pub(crate) fn short_way(bytes: &[u8]) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts));
+    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts, None));
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
@@ -77,7 +88,7 @@ pub(crate) fn short_way(bytes: &[u8]) -> u64 {
 
 /// One end of the path.
 struct End {
-    endpoint: Endpoint,
+    endpoint: RecordedEndpoint,
     connections_max: usize,
     mtu: usize,
     gso_max: usize,
@@ -108,12 +119,13 @@ struct World {
 }
 
 impl World {
-    fn new(scene: &Scene, predicts: bool) -> Self {
+    fn new(scene: &Scene, predicts: bool, recorder: Option<&Recorder>) -> Self {
         let now = Instant::from_millis(3_600_000);
         let mut ends = [0, 1].map(|side| {
             let config = scene.config(side);
             let config = EndpointConfig { header_prediction: predicts, ..config };
-            End::new(config, scene.gso_max(side), now)
+            let journal = recorder.as_ref().map(|recorder| recorder.begin(side, &config, now));
+            End::new(config, scene.gso_max(side), now, journal)
         });
         for end in &mut ends {
             end.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(80) }));
@@ -184,18 +196,20 @@ impl World {
     fn show(&mut self) {
         if self.answers.is_kept() {
             for end in &mut self.ends {
-                self.answers.figures(self.now, &mut end.endpoint);
+                self.answers.figures(self.now, &end.endpoint);
+                let poll = || end.endpoint.poll_trace().or_else(|| end.endpoint.poll_changes());
+                std::iter::from_fn(poll).for_each(|batch| self.answers.trace(&batch));
             }
         }
     }
 }
 
 impl End {
-    fn new(config: EndpointConfig, gso_max: usize, now: Instant) -> Self {
+    fn new(config: EndpointConfig, gso_max: usize, now: Instant, journal: Option<Journal>) -> Self {
         Self {
             connections_max: config.connections_max,
             mtu: config.mtu,
-            endpoint: Endpoint::new(config, now),
+            endpoint: RecordedEndpoint::new(Endpoint::new(config, now), journal),
             gso_max,
             listeners: Vec::new(),
             incoming: Vec::new(),
