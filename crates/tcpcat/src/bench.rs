@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 
-use crate::args::{BenchClientArgs, BenchServerArgs, Place, Target};
+use crate::args::{BenchClientArgs, BenchServerArgs, PeerArgs, Target};
 use crate::exit::{Exit, Failure};
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
-use crate::transfer::protocol::{self, FrameReader, Verdict};
+use crate::transfer::protocol::{self, FrameReader, Receipt};
 use crate::transfer::{Broken, Copied, Copier, Framing};
 
 /// A client's request, sent on each connection.
@@ -84,7 +84,7 @@ pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
 }
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
-    let listener = session.listen(&target, &Place::default()).await?;
+    let listener = session.listen(&target, &PeerArgs::default()).await?;
     let calls = Calls::new(args.zerocopy);
     session.observer.say(&format!("serving measurements on port {}; Ctrl-C ends", args.port));
     let mut serving = JoinSet::new();
@@ -147,10 +147,10 @@ async fn measure(
     if let Some(bytes) = request.bytes {
         session.meter.expect(bytes * streams);
     }
-    let place = Place::with_retry(args.retry);
+    let peer = PeerArgs::with_retry(args.retry);
     let mut connections = Vec::new();
     for _ in 0..args.streams {
-        connections.push(session.connect(&target, &place).await?);
+        connections.push(session.connect(&target, &peer).await?);
     }
     let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
     if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
@@ -247,7 +247,7 @@ where
     };
     let receiving = async {
         if !request.down {
-            // The other end owes its verdict only when it has everything: what it says before that is another
+            // The other end owes its receipt only when it has everything: what it says before that is another
             // protocol.
             let first = reader.read_u8().await.map_err(Broken::Read)?;
             refuse_iperf3(first)?;
@@ -283,12 +283,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     if let Some((copied, _)) = received {
-        let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
-        verdict.write(stream).await.map_err(Broken::Write)?;
+        let receipt = Receipt { bytes: copied.bytes, hash: copied.hash };
+        receipt.write(stream).await.map_err(Broken::Write)?;
     }
     if let Some(copied) = sent {
-        let verdict = Verdict::read(stream).await.map_err(Broken::Read)?;
-        check(copied, verdict.bytes, verdict.hash)?;
+        let receipt = Receipt::read(stream).await.map_err(Broken::Read)?;
+        check(copied, receipt.bytes, receipt.hash)?;
     }
     if let Some((copied, told)) = received {
         check(copied, copied.bytes, told.unwrap_or(copied.hash))?;

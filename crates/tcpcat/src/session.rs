@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ackclock::ConnectionInfo;
 
-use crate::args::{Common, MoveArgs, Place, Target, is_loopback, scoped};
+use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback, scoped};
 use crate::exit::{Exit, Failure};
 use crate::host::{self, Host};
 use crate::interrupt::{First, Interrupt};
@@ -189,22 +189,22 @@ impl Session {
     }
 
     /// Opens a connection, or fails with a message that the user can understand.
-    pub(crate) async fn connect(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+    pub(crate) async fn connect(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
         };
-        let remote = resolve(host, *port, place, self.net.link()).await?;
+        let remote = resolve(host, *port, peer, self.net.link()).await?;
         if self.own.contains(&remote.ip()) {
             return Err(own_address(remote.ip()));
         }
-        let source = place.source.unwrap_or_else(|| unspecified(remote));
+        let source = peer.source.unwrap_or_else(|| unspecified(remote));
         let doing = format!("connecting to {remote}");
         self.note(|| doing.clone());
-        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, place.retry);
+        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, peer.retry);
         let stream = tokio::select! {
             connected = connecting => connected?,
             () = self.interrupt.first() => return Err(self.interrupted("there was no connection yet")),
-            () = patience(place.wait, remote) => {
+            () = patience(peer.wait, remote) => {
                 return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
             }
         };
@@ -232,13 +232,13 @@ impl Session {
     }
 
     /// Starts to listen.
-    pub(crate) async fn listen(&self, target: &Target, place: &Place) -> Result<Listener, Failure> {
+    pub(crate) async fn listen(&self, target: &Target, peer: &PeerArgs) -> Result<Listener, Failure> {
         let Target::Listen { host, port } = target else {
             return Err(Failure::usage("PORT to listen on is missing"));
         };
         let local = match host {
-            Some(host) => resolve(host, *port, place, self.net.link()).await?,
-            None => SocketAddr::new(place.source.unwrap_or_else(|| any(place.ipv6)), *port),
+            Some(host) => resolve(host, *port, peer, self.net.link()).await?,
+            None => SocketAddr::new(peer.source.unwrap_or_else(|| any(peer.ipv6)), *port),
         };
         let listener = self.net.listen(local);
         let listener =
@@ -259,12 +259,12 @@ impl Session {
     }
 
     /// One connection, opened or accepted.
-    pub(crate) async fn reach(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+    pub(crate) async fn reach(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         if matches!(target, Target::Connect { .. }) {
-            return self.connect(target, place).await;
+            return self.connect(target, peer).await;
         }
-        let listener = self.listen(target, place).await?;
-        self.accept_within(&listener, place.wait).await
+        let listener = self.listen(target, peer).await?;
+        self.accept_within(&listener, peer.wait).await
     }
 
     /// The next connection, if one comes within the time of `-w`.
@@ -368,13 +368,13 @@ fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
 /// The address of a name, of the requested family.
 ///
 /// `link` is the name of the stack's only link, which an address may carry as its scope.
-async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Result<SocketAddr, Failure> {
-    if place.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
+async fn resolve(host: &str, port: u16, peer: &PeerArgs, link: Option<&str>) -> Result<SocketAddr, Failure> {
+    if peer.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
         return Err(Failure::usage(format!("{host:?} is not an address, and -n forbids a name lookup")));
     }
     let found = lookup(host, port, link).await?;
-    let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
-    let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
+    let wanted = |addr: &SocketAddr| !(peer.ipv4 && addr.is_ipv6() || peer.ipv6 && addr.is_ipv4());
+    let family = if peer.ipv4 { "IPv4 address" } else { "IPv6 address" };
     let mut found: Vec<SocketAddr> = found.into_iter().filter(wanted).collect();
     // The resolver's order suits the kernel's addresses; the stack's are more often IPv4.
     found.sort_by_key(|addr| addr.is_ipv6());

@@ -14,11 +14,11 @@ use tokio::io::{AsyncSeekExt, AsyncWrite};
 #[derive(Debug)]
 pub(super) struct PartFile {
     target: PathBuf,
-    place: Place,
+    destination: Destination,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Destination {
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Direct,
@@ -30,13 +30,15 @@ impl PartFile {
     /// Creates the file, or stands for stdout if `target` is `-`.
     pub(super) fn create(target: &Path) -> io::Result<Self> {
         if target == Path::new("-") {
-            return Ok(Self { target: target.to_owned(), place: Place::Stdout });
+            return Ok(Self { target: target.to_owned(), destination: Destination::Stdout });
         }
         // A symbolic link stays: the file that it points to is replaced.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         match fs::metadata(&target) {
             Ok(existing) if existing.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-            Ok(existing) if !existing.is_file() => return Ok(Self { target, place: Place::Direct }),
+            Ok(existing) if !existing.is_file() => {
+                return Ok(Self { target, destination: Destination::Direct });
+            }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -46,15 +48,15 @@ impl PartFile {
         let short: String = name.chars().take(50).collect();
         let beside = target.with_file_name(format!(".{short}.{}.part", std::process::id()));
         OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        Ok(Self { target, place: Place::Beside(beside) })
+        Ok(Self { target, destination: Destination::Beside(beside) })
     }
 
     /// A writer from `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        let path = match &self.place {
-            Place::Stdout => return Ok(Box::new(tokio::io::stdout())),
-            Place::Direct => &self.target,
-            Place::Beside(path) => path,
+        let path = match &self.destination {
+            Destination::Stdout => return Ok(Box::new(tokio::io::stdout())),
+            Destination::Direct => &self.target,
+            Destination::Beside(path) => path,
         };
         let mut file = tokio::fs::OpenOptions::new().write(true).open(path).await?;
         if offset > 0 {
@@ -65,7 +67,7 @@ impl PartFile {
 
     /// The regular file, to be written from `offset` on; `None` if it is not one.
     pub(super) fn regular(&self, offset: u64) -> io::Result<Option<File>> {
-        let Place::Beside(path) = &self.place else { return Ok(None) };
+        let Destination::Beside(path) = &self.destination else { return Ok(None) };
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Some(file))
@@ -73,40 +75,40 @@ impl PartFile {
 
     /// Whether several writers can write to different places.
     pub(super) fn is_seekable(&self) -> bool {
-        matches!(self.place, Place::Beside(_))
+        matches!(self.destination, Destination::Beside(_))
     }
 
     /// The number of bytes written, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
-        let Place::Beside(path) = &self.place else { return None };
+        let Destination::Beside(path) = &self.destination else { return None };
         fs::metadata(path).ok().map(|metadata| metadata.len())
     }
 
     /// Leaves the part in place; returns its name, if it has its own.
     pub(super) fn keep(mut self) -> Option<PathBuf> {
-        match std::mem::replace(&mut self.place, Place::Direct) {
-            Place::Beside(path) => Some(path),
-            Place::Stdout | Place::Direct => None,
+        match std::mem::replace(&mut self.destination, Destination::Direct) {
+            Destination::Beside(path) => Some(path),
+            Destination::Stdout | Destination::Direct => None,
         }
     }
 
     /// Gives the complete file its name.
     pub(super) fn commit(mut self) -> io::Result<()> {
-        let Place::Beside(path) = &self.place else { return Ok(()) };
+        let Destination::Beside(path) = &self.destination else { return Ok(()) };
         if let Ok(existing) = fs::metadata(&self.target) {
             fs::set_permissions(path, existing.permissions())?;
         }
         // Some file systems report a full disk only now.
         File::open(path)?.sync_all()?;
         fs::rename(path, &self.target)?;
-        self.place = Place::Direct;
+        self.destination = Destination::Direct;
         Ok(())
     }
 }
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if let Place::Beside(path) = &self.place {
+        if let Destination::Beside(path) = &self.destination {
             // If it cannot be removed it stays, under a name that explains it.
             let _ = fs::remove_file(path);
         }

@@ -36,7 +36,7 @@ async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Resu
     if args.keep_open {
         return keep_accepting(session, &args, &target).await;
     }
-    let stream = session.reach(&target, &args.place).await?;
+    let stream = session.reach(&target, &args.peer).await?;
     if args.zero_io {
         let peer = stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |peer| peer.to_string());
         return Ok(Outcome { notes: vec![format!("{peer} accepts connections")], ..Outcome::default() });
@@ -53,7 +53,7 @@ async fn keep_accepting(
     if matches!(target, Target::Connect { .. }) {
         return Err(Failure::usage("-k needs -l: it listens again after each connection"));
     }
-    let listener = session.listen(target, &args.place).await?;
+    let listener = session.listen(target, &args.peer).await?;
     while let Some(stream) = session.accept(&listener).await? {
         if let Err(failure) = join(session, args, stream).await {
             // One connection's failure does not end the listener.
@@ -73,7 +73,7 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
     let ended = tokio::select! {
         ended = ends.both() => ended,
         () = quit_after(args.quit_after, &stdin_ended) => Ok(Ended::Quit),
-        idle = session.idle(args.place.wait) => Ok(Ended::Idle(idle)),
+        idle = session.idle(args.peer.wait) => Ok(Ended::Idle(idle)),
     };
     match ended {
         Err(None) => ends.close(CLOSE_TIME_MAX).await,

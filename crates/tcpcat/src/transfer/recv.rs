@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::blocks::SliceWriter;
 use super::part_file::PartFile;
-use super::protocol::{self, FrameReader, Header, Nonce, Opening, Verdict};
+use super::protocol::{self, FrameReader, Header, Nonce, Opening, Receipt};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
@@ -60,7 +60,7 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
         file: Arc::new(file),
         path: args.file.clone(),
         rate: args.move_.rate,
-        wait: args.place.wait,
+        wait: args.peer.wait,
         in_pieces: Arc::default(),
     };
     session.net.carry_file(None);
@@ -88,7 +88,7 @@ async fn receive(
 ) -> Result<Received, Failure> {
     let verify = args.move_.verify || args.streams > 1;
     let source = Source::open(session, args, target).await?;
-    let first = open(session, source.next(session, args, target).await?, verify, args.place.wait).await?;
+    let first = open(session, source.next(session, args, target).await?, verify, args.peer.wait).await?;
     let started = Instant::now();
     let (copied, verified, stream) = match first.opening {
         Opening::Plain(seen) => {
@@ -170,14 +170,14 @@ enum Source {
 impl Source {
     async fn open(session: &Session, args: &FileArgs, target: &Target) -> Result<Self, Failure> {
         match target {
-            Target::Listen { .. } => Ok(Self::Listener(session.listen(target, &args.place).await?)),
+            Target::Listen { .. } => Ok(Self::Listener(session.listen(target, &args.peer).await?)),
             Target::Connect { .. } => Ok(Self::Connect),
         }
     }
 
     async fn next(&self, session: &Session, args: &FileArgs, target: &Target) -> Result<Stream, Failure> {
-        let Self::Listener(listener) = self else { return session.connect(target, &args.place).await };
-        session.accept_within(listener, args.place.wait).await
+        let Self::Listener(listener) = self else { return session.connect(target, &args.peer).await };
+        session.accept_within(listener, args.peer.wait).await
     }
 }
 
@@ -321,9 +321,9 @@ impl Store {
         header: Header,
     ) -> Result<(u64, Copied), Failure> {
         let (copied, told) = self.copy(session, &mut stream, Incoming::Frames, header.offset, true).await?;
-        let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
+        let receipt = Receipt { bytes: copied.bytes, hash: copied.hash };
         let lost = |error: io::Error| session.net.failure("confirming", &error);
-        verdict.write(&mut stream).await.map_err(lost)?;
+        receipt.write(&mut stream).await.map_err(lost)?;
         session.observer.ended(&stream);
         stream.finish().map_err(lost)?;
         stream.shutdown().await.map_err(lost)?;
