@@ -30,9 +30,10 @@ FLOORS = {
         "asked for": {"ackclock", "tokio"},
     },
     "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
-    "tcpcat": {"uses": {"", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
+    "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
+    "tcplab": {"uses": {"cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

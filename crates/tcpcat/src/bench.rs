@@ -11,11 +11,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 
 use crate::args::{BenchClientArgs, BenchServerArgs, PeerArgs, Target};
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 use crate::transfer::protocol::{self, FrameReader, Receipt};
@@ -80,7 +81,7 @@ pub(crate) struct Moved {
 pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench server", data_on_stdout: false, summary: false, file: false };
     let common = args.common.clone();
-    Session::run(kind, &common, &target.clone(), None, |session| serve(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), None, None, |session| serve(session, args, target)).await
 }
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
@@ -127,7 +128,8 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench client", data_on_stdout: false, summary: true, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| measure(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), None, |session| measure(session, args, target))
+        .await
 }
 
 async fn measure(
@@ -198,7 +200,7 @@ fn failure(session: &Session, broken: Broken) -> Failure {
                 .remedy("run tcpcat bench server there; or measure the kernel's TCP with iperf3 -c")
         }
         Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Failure::verification(error.to_string())
+            exit::verification(error.to_string())
         }
         Broken::Read(error) => session.net.failure("receiving", &error),
         Broken::Write(error) => session.net.failure("sending", &error),

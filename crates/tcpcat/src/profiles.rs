@@ -4,10 +4,10 @@ use ackclock::bandwidth::SenderEstimatorKind;
 use ackclock::congestion::{Registry, Signal};
 use ackclock::profile::{Profile, Recovery};
 use ackclock::rtt::presets;
+use ackclock_cli::Exit;
 use serde::Serialize;
 
 use crate::args::{ProfilesArgs, is_simulated_only};
-use crate::exit::Exit;
 use crate::json;
 
 /// All lists.

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ackclock::ConnectionInfo;
+use ackclock_cli::{Exit, Failure, output};
 
 use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback, scoped};
-use crate::exit::{Exit, Failure};
 use crate::host::{self, Host};
 use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
@@ -65,18 +66,20 @@ pub(crate) struct Outcome {
 }
 
 impl Session {
-    /// Runs `body` on a host made from the flags, and reports the result.
+    /// Runs `body` on a host made from the flags, and reports the result. `file` is the one that is moved;
+    /// before it stands the word for it in messages, empty if it is only read.
     pub(crate) async fn run<F>(
         kind: Kind,
         common: &Common,
         target: &Target,
         moves: Option<&MoveArgs>,
+        file: Option<(&str, &Path)>,
         body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
     where
         F: Future<Output = Result<Outcome, Failure>>,
     {
-        let (host, interrupt) = match Self::prepare(kind, common, target).await {
+        let (host, interrupt) = match Self::prepare(kind, common, target, file).await {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
@@ -123,9 +126,14 @@ impl Session {
         exit
     }
 
-    async fn prepare(kind: Kind, common: &Common, target: &Target) -> Result<(Host, Interrupt), Failure> {
+    async fn prepare(
+        kind: Kind,
+        common: &Common,
+        target: &Target,
+        file: Option<(&str, &Path)>,
+    ) -> Result<(Host, Interrupt), Failure> {
         refuse_this_host(common, target)?;
-        refuse_twice_written(common)?;
+        refuse_overwriting(common, file)?;
         let interrupt = Interrupt::install(if kind.file { First::Aborts } else { First::Closes })
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot handle signals: {error}")))?;
         let host = tokio::select! {
@@ -344,25 +352,17 @@ fn own_address(addr: IpAddr) -> Failure {
         .remedy("dial the peer's; or use --kernel to reach the host's")
 }
 
-/// Refuses to write one file over another.
-fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
+/// Refuses to write one file over another, or over the file that is moved.
+fn refuse_overwriting(common: &Common, file: Option<(&str, &Path)>) -> Result<(), Failure> {
     let observe = &common.observe;
-    let files = [
+    output::distinct(&[
+        file.map_or(("", None), |(word, path)| (word, Some(path))),
         ("--pcap", observe.pcap.as_deref()),
         ("--trace", observe.trace.as_deref()),
         ("--flight-recorder", observe.flight_recorder.as_ref().map(FlightRecorder::path)),
         ("--record", observe.record.as_deref()),
         ("--control", observe.control_socket.as_deref()),
-    ];
-    for (place, (flag, path)) in files.iter().enumerate() {
-        if let (Some(path), Some((other, _))) =
-            (path, files[..place].iter().find(|(_, other)| path.is_some() && other == path))
-        {
-            return Err(Failure::usage(format!("{other} and {flag} would both write {}", path.display()))
-                .remedy("give each its own file"));
-        }
-    }
-    Ok(())
+    ])
 }
 
 /// The address of a name, of the requested family.

@@ -38,9 +38,6 @@ mod assess;
 #[path = "../../../crates/tcplab/src/capture/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
 mod capture;
-#[path = "../../../crates/tcplab/src/exit.rs"]
-#[expect(dead_code, reason = "tcplab uses the rest")]
-mod exit;
 #[path = "../../../crates/tcpcat/src/transfer/protocol.rs"]
 #[expect(dead_code, reason = "tcpcat uses the rest")]
 mod protocol;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ackclock_cli::{Exit, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{PipeArgs, Target};
-use crate::exit::{Exit, Failure};
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 
@@ -29,7 +29,8 @@ pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
         Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| pipe(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), None, |session| pipe(session, args, target))
+        .await
 }
 
 async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<Outcome, Failure> {

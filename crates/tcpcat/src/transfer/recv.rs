@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use super::protocol::{self, FrameReader, Header, Nonce, Opening, Receipt};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::{Listener, Stream};
 use crate::session::{Kind, Outcome, Session};
 
@@ -51,11 +52,14 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| recv(session, args, target)).await
+    let path = args.file.clone();
+    let file = Some(("FILE", path.as_path()));
+    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| recv(session, args, target))
+        .await
 }
 
 async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
-    let file = PartFile::create(&args.file).map_err(|error| Failure::file("write", &args.file, &error))?;
+    let file = PartFile::create(&args.file)?;
     let store = Store {
         file: Arc::new(file),
         path: args.file.clone(),
@@ -113,8 +117,8 @@ async fn commit(
     let Store { file, path, .. } = store;
     let file =
         Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
-    let committed = tokio::task::spawn_blocking(move || file.commit()).await.map_err(io::Error::other);
-    committed.and_then(|result| result).map_err(|error| Failure::file("write", &path, &error))?;
+    let committed = tokio::task::spawn_blocking(move || file.commit()).await;
+    committed.map_err(|error| Failure::file("write", &path, &io::Error::other(error)))??;
     if let Some(mut stream) = received.stream {
         session.observer.ended(&stream);
         stream.finish().map_err(|error| session.net.failure("closing", &error))?;
@@ -301,7 +305,7 @@ fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), F
     );
     match end {
         Some(end) if total.is_none_or(|total| total == end) => Ok(()),
-        _ => Err(Failure::verification("the parts received do not make up the announced file")),
+        _ => Err(exit::verification("the parts received do not make up the announced file")),
     }
 }
 
@@ -328,7 +332,7 @@ impl Store {
         stream.finish().map_err(lost)?;
         stream.shutdown().await.map_err(lost)?;
         if told != Some(copied.hash) {
-            return Err(Failure::verification(format!(
+            return Err(exit::verification(format!(
                 "the data received has hash {}, not the sender's; {} is untouched",
                 copied.hash,
                 self.path.display()
@@ -409,7 +413,7 @@ impl Store {
     }
 
     fn write_failed(&self, error: &io::Error) -> Failure {
-        Failure::file("write", &self.path, error)
+        self.file.failure(error)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
@@ -13,7 +14,7 @@ use super::blocks::BlockReader;
 use super::protocol::{self, Header, Receipt};
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 
@@ -40,7 +41,10 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "send", data_on_stdout: false, summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| send(session, args, target)).await
+    let path = args.file.clone();
+    let file = Some(("", path.as_path()));
+    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| send(session, args, target))
+        .await
 }
 
 async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
@@ -230,7 +234,7 @@ async fn send_part(
     stream.shutdown().await.map_err(|error| lost(&error))?;
     let expected = Receipt { bytes: copied.bytes, hash: copied.hash };
     if receipt != expected {
-        return Err(Failure::verification(format!(
+        return Err(exit::verification(format!(
             "the receiver got {} bytes with hash {}; {} were sent with hash {}",
             receipt.bytes, receipt.hash, expected.bytes, expected.hash
         )));

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use ackclock_cli::Failure;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Profile;
 use ackclock_sim::scenario::EcnSetting;
@@ -10,7 +11,6 @@ use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Grid, QueueKind};
 
 use super::shard::Shard;
-use crate::exit::Failure;
 
 /// Options of `tcplab compare`.
 #[derive(Debug, clap::Args)]
