@@ -5,6 +5,7 @@
     scripts/fuzz.py packet --seconds 600     one target, longer; --units N: until N units are done
     scripts/fuzz.py --seed 1000000           other inputs: each has the next seed
     scripts/fuzz.py endpoint --file FILE     an input alone, which repeats a failure
+    scripts/fuzz.py endpoint --file FILE --answers       prints what the endpoints answer to it, line by line
     scripts/fuzz.py packet --checked         with debug assertions: the core asks its own invariants after each step
     scripts/fuzz.py --libfuzzer              with libFuzzer instead (cargo-fuzz and a nightly compiler), from fuzz/corpus
     scripts/fuzz.py packet --minimise        has libFuzzer leave out of the corpus what finds nothing new
@@ -33,6 +34,7 @@ def main() -> int:
     profile = "test" if options.checked else "quick"
     command = ["cargo", "run", "--locked", "--quiet", "--profile", profile, "--package", "ackclock-fuzz", "--bin", "fuzz", "--"]
     command += [options.target] if options.target else []
+    command += ["--answers"] if options.answers else []
     for name in ("seconds", "units", "seed", "file"):
         value = getattr(options, name)
         command += [f"--{name}", str(value)] if value is not None else []
@@ -46,6 +48,7 @@ def parse() -> argparse.Namespace:
     made.add_argument("--units", type=int)
     made.add_argument("--seed", type=int)
     made.add_argument("--file", type=pathlib.Path)
+    made.add_argument("--answers", action="store_true")
     made.add_argument("--checked", action="store_true")
     made.add_argument("--libfuzzer", action="store_true")
     made.add_argument("--minimise", action="store_true")

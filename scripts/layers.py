@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the tree against the rules of ARCHITECTURE.md that neither the compiler nor clippy checks.
 
-Floors: what each crate may depend on. Sizes: of files and lines. Words that mean "not done". `--check` is the only mode;
-it prints each breach as `file:line: what` and fails if there is one.
+Floors: what each crate may depend on. Rings: modules that import each other. Sizes: of files and lines. Words that mean
+"not done". `--check` is the only mode; it prints each breach as `file:line: what` and fails if there is one.
 """
 
 import re
@@ -30,9 +30,10 @@ FLOORS = {
         "asked for": {"ackclock", "tokio"},
     },
     "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
-    "tcpcat": {"uses": {"", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
+    "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
+    "tcplab": {"uses": {"cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {
@@ -43,12 +44,17 @@ ROOF = {
     "ackclock-tun2socks",
     "ackclock-wireguard",
 }
+# Crates in which no two top-level modules may import each other, directly or in a ring.
+WITHOUT_RINGS = {"ackclock"}
 FILE_LINES_MAX = 600
 # Of comments and continued strings, which rustfmt does not wrap. Tables and code samples are exempt.
 LINE_MAX = 110
 COMMENT = re.compile(r"\s*//[/!]? ?(.*)")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 IGNORED = re.compile(r"\s*#\[\s*ignore\b")
+# A path from the crate's root, or several in braces; what `lib.rs` exports under another path.
+FROM_ROOT = re.compile(r"\bcrate::(?:\{([^;]*?)\};|(\w+))")
+EXPORTED = re.compile(r"^pub use (?:self::)?(\w+)::(?:\{([^;]*)\}|(\w+));", re.MULTILINE)
 # Where the tests of a file begin.
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod ", re.MULTILINE)
 
@@ -76,6 +82,8 @@ def check_member(folder, manifest):
     sources = [path for path in sorted(folder.rglob("*.rs")) if "target" not in path.relative_to(folder).parts]
     if "others" in FLOORS.get(name, {}) and not (folder / "clippy.toml").exists():
         yield f"{show(folder)}/Cargo.toml:1: lacks a clippy.toml that forbids clocks, sleeps and random numbers"
+    if name in WITHOUT_RINGS:
+        yield from check_rings(folder)
     for path in sources:
         yield from check_source(path, folder)
 
@@ -103,6 +111,49 @@ def check_dependencies(folder, name, manifest):
             sans_io = "others" in floor and table != "dev-dependencies"
             if sans_io and dependency not in ours | floor["others"]:
                 yield f"{where}: `{name}` is sans-IO and must not use `{dependency}`"
+
+
+def check_rings(folder):
+    """The top-level modules of a crate form layers: none imports a module that imports it, by whatever way."""
+    root = folder / "src"
+    exported = {}
+    for module, several, one in EXPORTED.findall((root / "lib.rs").read_text()):
+        exported.update(dict.fromkeys(re.findall(r"\w+", several or one), module))
+    modules = {path.stem for path in root.iterdir()} - {"lib"}
+    imports = {module: {} for module in modules}
+    for path in sorted(root.rglob("*.rs")):
+        module = path.relative_to(root).parts[0].removesuffix(".rs")
+        for number, target in imported(path) if module in modules else ():
+            target = exported.get(target, target)
+            if target in modules - {module}:
+                imports[module].setdefault(target, f"{show(path)}:{number}")
+    for module, targets in imports.items():
+        for target, where in targets.items():
+            if way := way_between(imports, target, module):
+                yield f"{where}: a ring of modules: {' -> '.join([module, *way])}"
+
+
+def imported(path):
+    """The names that a file, without its tests, takes from the crate's root, each with its line."""
+    text = TESTS.split(path.read_text(), maxsplit=1)[0]
+    text = re.sub(r"//.*", "", text)
+    for found in FROM_ROOT.finditer(text):
+        number = text.count("\n", 0, found.start()) + 1
+        # Of `{a::{b, c}, d}` the outer names.
+        outer = re.sub(r"::(\{[^}]*\}|\w+)", "", found[1]) if found[1] else found[2]
+        yield from ((number, name) for name in re.findall(r"\w+", outer))
+
+
+def way_between(imports, start, end):
+    """The modules from `start` to `end` along their imports; nothing if there is no way."""
+    ways, seen = [[start]], {start}
+    for way in ways:
+        if way[-1] == end:
+            return way
+        new = sorted(imports[way[-1]].keys() - seen)
+        seen.update(new)
+        ways.extend([*way, target] for target in new)
+    return []
 
 
 def check_source(path, folder):

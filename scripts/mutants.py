@@ -50,7 +50,9 @@ PACKAGES = [word for crate in CRATES for word in ("--package", crate)]
 FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch"]
 OWN_TESTS = ["--lib", "--tests", *PACKAGES]
 # Tests of whole stacks that need neither a kernel nor a device.
-OUTER_TESTS = ["--package", "ackclock-tests", "--test", "protocol", "--test", "virtual_time"]
+OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]
+OUTER_NAMES = ("protocol", "virtual_time", "swarm", "answers")
+OUTER_TESTS = [*OUTER_PACKAGES, *(word for name in OUTER_NAMES for word in ("--test", name))]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
 # three crates are optimised less: quick to build, and quick enough to run.
 PROFILES = "".join(f"\n[profile.test.package.{crate}]\nopt-level = 1\n" for crate in CRATES)

@@ -136,7 +136,15 @@ pub fn check_frame(packet: &[u8], mtu: usize) -> Result<Frame, String> {
     let counters = |kind: u8, data: &[u8]| matches!(kind, 172 | 174) && matches!(data.len(), 3 | 6 | 9);
     // RFC 6994: an experiment's identifier and, in this stack, eight bytes; in the handshake only.
     let experiment = |kind: u8, data: &[u8]| kind == 254 && data.len() == 12 && seg.has(SYN);
-    let known = |kind: u8, data: &[u8]| counters(kind, data) || experiment(kind, data);
+    // RFC 7413 §4.1.1: a request, or a cookie of 4 to 16 bytes, an even number; in the handshake only.
+    let fast_open = |kind: u8, data: &[u8]| {
+        kind == 34 && seg.has(SYN) && matches!(data.len(), 0 | 4..=16) && data.len().is_multiple_of(2)
+    };
+    // RFC 5482 §3.
+    let user_timeout = |kind: u8, data: &[u8]| kind == 28 && data.len() == 2;
+    let known = |kind: u8, data: &[u8]| {
+        counters(kind, data) || experiment(kind, data) || fast_open(kind, data) || user_timeout(kind, data)
+    };
     if let Some(kind) = seg.options.iter().find_map(|option| match option {
         Opt::Other(kind, data) if !known(*kind, data) => Some(kind),
         _ => None,

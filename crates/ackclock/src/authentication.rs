@@ -20,7 +20,7 @@ impl TcpStream {
     /// Asks the peer to sign with the key of this KeyID from now on (`receive_id` of one of the keys that it
     /// shares with this stack). Returns whether such a key exists. The next segment sent carries the request.
     pub fn request_key(&self, receive_id: u8) -> bool {
-        self.shared.control(|state, _| state.endpoint.request_key(self.id, receive_id))
+        self.shared.call(|state, _| state.endpoint.request_key(self.id, receive_id))
     }
 
     /// The KeyID that this stream signs with at present, and the one that it asks the peer to sign with;

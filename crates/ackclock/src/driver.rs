@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock_core::{Instant, Limits, Stray};
-use ackclock_device::{Capabilities, Device, ReceiveBatch};
+use ackclock_core::{Instant, Stray};
+use ackclock_device::ReceiveBatch;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::coop;
 use tokio::time::Sleep;
@@ -28,7 +28,8 @@ use crate::clock::TokioClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::spin::Spin;
-use crate::state::{Phase, State, Turns};
+use crate::state::{Phase, StackState, Turns};
+use crate::transmit::{limits, transmit};
 
 /// Drives a shard on tokio.
 #[derive(Debug)]
@@ -80,15 +81,6 @@ enum Turn {
     Idle,
     /// The stack is down.
     Over,
-}
-
-/// Where sending stopped.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
-    packets: usize,
-    more: bool,
-    /// Whether the stack sent packets to itself: tasks may wait for what these caused.
-    looped: bool,
 }
 
 impl Driver {
@@ -261,7 +253,7 @@ impl Driver {
     }
 
     /// The endpoint's part of a turn. Returns whether there was anything to do.
-    fn work(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+    fn work(&mut self, stack: &mut StackState, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         if self.shared.all().len() > 1 {
             self.shared.inbox.take(&mut self.packets.taken);
         }
@@ -282,7 +274,7 @@ impl Driver {
     }
 
     /// Sends what the endpoint has. Returns whether there was anything.
-    fn send(&mut self, stack: &mut State, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+    fn send(&mut self, stack: &mut StackState, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(false) };
         let sent = transmit(stack, device, cx, now)?;
@@ -307,7 +299,7 @@ impl Driver {
 impl Packets {
     /// Gives the packets to the endpoint, and takes out those of other shards. Returns the bytes that came
     /// from the device.
-    fn hand_in(&mut self, stack: &mut State, now: Instant) -> usize {
+    fn hand_in(&mut self, stack: &mut StackState, now: Instant) -> usize {
         for stray in self.taken.drain(..) {
             stack.endpoint.handle_stray(now, &stray);
         }
@@ -361,7 +353,7 @@ fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Opti
 }
 
 /// Asks the device again about its abilities.
-fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
+fn refresh_capabilities(shared: &Shared, stack: &mut StackState, now: Instant) {
     let asked = shared.device().as_ref().map(|device| (device.capabilities(), device.routes()));
     let Some((capabilities, routes)) = asked else { return };
     stack.limits = limits(&capabilities);
@@ -369,75 +361,11 @@ fn refresh_capabilities(shared: &Shared, stack: &mut State, now: Instant) {
     stack.set_device_routes(now, routes);
 }
 
-/// Sends what the endpoint has until it has no more, the device is full, or enough was sent for one turn.
-pub(crate) fn transmit(
-    stack: &mut State,
-    device: &mut Box<dyn Device>,
-    cx: &mut Context<'_>,
-    now: Instant,
-) -> io::Result<Sent> {
-    let sent = hand_over(stack, device, cx, now)?;
-    if sent.packets > 0 {
-        device.flush()?;
-    }
-    Ok(sent)
-}
-
-fn hand_over(
-    stack: &mut State,
-    device: &mut Box<dyn Device>,
-    cx: &mut Context<'_>,
-    now: Instant,
-) -> io::Result<Sent> {
-    let looped = stack.endpoint.packets_looped();
-    for packets in 0..TRANSMIT_PACKETS {
-        match device.poll_send_ready(cx) {
-            Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => return Err(error),
-            // The device wakes the driver once there is room.
-            Poll::Pending => return Ok(Sent::all(stack, packets, looped)),
-        }
-        let Some(packet) = stack.endpoint.poll_transmit(now, stack.limits) else {
-            return Ok(Sent::all(stack, packets, looped));
-        };
-        match device.send(&packet) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        if let Some(addr) = stack.endpoint.take_reached() {
-            device.reached(addr);
-        }
-    }
-    Ok(Sent { more: true, ..Sent::all(stack, TRANSMIT_PACKETS, looped) })
-}
-
-impl Sent {
-    /// All that could be sent now was sent; `looped`: how many packets the stack had sent to itself before.
-    fn all(stack: &State, packets: usize, looped: u64) -> Self {
-        Self { packets, more: false, looped: stack.endpoint.packets_looped() != looped }
-    }
-
-    /// Whether nothing is left to send now, and no task is left to notify of what was sent.
-    pub(crate) fn is_complete(self) -> bool {
-        !self.more && !self.looped
-    }
-}
-
-pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
-    Limits {
-        gso_max_v4: capabilities.gso_max_v4,
-        gso_max_v6: capabilities.gso_max_v6,
-        tx_checksum: capabilities.tx_checksum,
-    }
-}
-
 /// Packets in one batch, processed under one lock.
 const BATCH_PACKETS: usize = 64;
 /// Bytes in one batch: room for 64 packets of the MTU's size or four of 64 KB. Together with the receive
 /// buffer and the reader's own buffer it fits a processor's second-level cache.
 const BATCH_BYTES: usize = 264 << 10;
-/// Packets sent under one lock.
-const TRANSMIT_PACKETS: usize = 64;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
 const STREAM_MIN: usize = 32 << 10;

@@ -127,6 +127,7 @@ struct FrontPage;
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;
+mod build_error;
 mod builder;
 mod choices;
 mod clock;
@@ -137,12 +138,17 @@ mod dns;
 mod driver;
 mod error;
 mod frameworks;
+#[cfg(feature = "dns")]
+mod hickory;
+mod inbox;
+mod info;
 mod listener;
 mod metrics;
 #[cfg(all(test, ackclock_shuttle))]
 mod models;
+#[cfg(feature = "dns")]
+mod name_servers;
 mod names;
-mod network;
 mod others;
 mod port;
 mod readiness;
@@ -151,12 +157,14 @@ mod resolve;
 mod shards;
 mod shared;
 mod socket;
+#[cfg(feature = "tracing")]
 mod spans;
 mod spin;
 mod stack;
 mod state;
 mod stream;
 mod sync;
+mod transmit;
 mod udp;
 mod waiters;
 mod warnings;
@@ -175,13 +183,12 @@ pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
-pub use self::builder::{BuildError, StackBuilder};
+pub use self::build_error::BuildError;
+pub use self::builder::StackBuilder;
 pub use self::choices::{IntoController, SimulatedOnly};
 pub use self::clock::Clock;
 #[cfg(all(feature = "control", unix))]
 pub use self::control::ControlError;
-#[cfg(feature = "dns")]
-pub use self::dns::HappyEyeballs;
 pub use self::error::{NoRoute, StackError, connection_error};
 #[cfg(any(feature = "axum", feature = "hyper"))]
 pub use self::frameworks::Addresses;
@@ -189,15 +196,18 @@ pub use self::frameworks::Addresses;
 pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
+pub use self::info::StackInfo;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::metrics::{Metric, MetricKind, Metrics};
+#[cfg(feature = "dns")]
+pub use self::name_servers::HappyEyeballs;
 pub use self::others::{OtherReceiver, OtherSender};
 pub use self::port::Port;
 pub use self::readiness::{Interest, Ready};
 pub use self::recording::{Recording, RecordingError, RecordingInfo};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
-pub use self::stack::{Stack, StackInfo};
+pub use self::stack::Stack;
 pub use self::stream::{
     Delivered, DeliveryWatch, Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream,
     WriteHalf,

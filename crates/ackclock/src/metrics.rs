@@ -5,7 +5,7 @@ use std::fmt;
 use ackclock_core::{Connection, Counters, State as Tcp};
 
 use crate::Stack;
-use crate::state::{Phase, State};
+use crate::state::{Phase, StackState};
 
 /// A stack's counters and gauges at one moment, by name: for collectors that need not know each number.
 /// [`Stack::counters`] and [`Stack::info`] have the same numbers as fields.
@@ -64,7 +64,7 @@ pub enum MetricKind {
 }
 
 /// A gauge: its name, unit, description and source.
-struct Gauge(&'static str, &'static str, &'static str, fn(&State) -> u64);
+struct Gauge(&'static str, &'static str, &'static str, fn(&StackState) -> u64);
 
 const GAUGES: [Gauge; 10] = [
     Gauge(
@@ -178,7 +178,7 @@ impl serde::Serialize for Metrics {
 }
 
 /// The number of connections in these states.
-fn connections(state: &State, counts: fn(Tcp) -> bool) -> u64 {
+fn connections(state: &StackState, counts: fn(Tcp) -> bool) -> u64 {
     let is_counted = |&(_, connection): &(_, &Connection)| counts(connection.state());
     state.endpoint.connections().filter(is_counted).count() as u64
 }

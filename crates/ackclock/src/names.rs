@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ackclock_core::ListenAddr;
 
-use crate::state::State;
+use crate::state::StackState;
 
 /// An address as packets carry it: the IPv4 address for a v4-mapped one.
 pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
@@ -41,7 +41,7 @@ pub(crate) fn local(ip: IpAddr, only_v6: bool) -> Option<IpAddr> {
 }
 
 /// The address to connect to: an unspecified address is this host, by its first address of the family.
-pub(crate) fn remote(state: &State, addr: SocketAddr) -> SocketAddr {
+pub(crate) fn remote(state: &StackState, addr: SocketAddr) -> SocketAddr {
     let addr = canonical(addr);
     let same = |own: &IpAddr| own.is_ipv4() == addr.is_ipv4();
     let own = state.network.addresses.iter().map(|own| own.addr()).find(same);

@@ -7,11 +7,10 @@ use std::task::{Context, Poll};
 
 use ackclock_core::{Instant, OtherPacket};
 
-use crate::error;
 use crate::shards::Handle;
-use crate::shared::{Place, now_or_would_block};
-use crate::state::{Queue, State};
-use crate::waiters::WaitList;
+use crate::shared::{WaitSlot, now_or_would_block};
+use crate::state::{Queue, StackState};
+use crate::{Stack, error};
 
 /// Receives arriving packets that are not the stack's own: protocols other than the TCP, ICMP and UDP that
 /// the stack handles; TCP to addresses that are neither the stack's nor listened on; errors about connections
@@ -57,13 +56,14 @@ pub struct OtherSender {
     shared: Handle,
 }
 
-/// The tasks that wait at the channel of other packets.
-#[derive(Debug, Default)]
-pub(crate) struct OtherSlot {
-    pub(crate) receive: WaitList,
-    pub(crate) send: WaitList,
-    /// Whether the channel exists and neither end has been taken.
-    pub(crate) free: bool,
+impl Stack {
+    /// The two ends of the channel of other packets, if
+    /// [`StackBuilder::other_packets`](crate::StackBuilder::other_packets) asked for it and they have not
+    /// been taken. Both count as handles of the stack.
+    #[must_use]
+    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
+        self.shared.call(|state, _| state.take_others()).then(|| channel(&self.shared))
+    }
 }
 
 impl OtherReceiver {
@@ -90,7 +90,7 @@ impl OtherReceiver {
 
     /// Polls for a packet. Only the waker of the last call is kept.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<OtherPacket>> {
-        self.shared.poll(cx, Queue::OtherReceive, Place::Poller, |state, _| state.poll_other())
+        self.shared.poll(cx, Queue::OtherReceive, WaitSlot::Poller, |state, _| state.poll_other())
     }
 }
 
@@ -132,12 +132,12 @@ impl OtherSender {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, packet: &OtherPacket) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut State, now| state.poll_send_other(now, packet);
-        self.shared.poll(cx, Queue::OtherSend, Place::Poller, attempt)
+        let attempt = |state: &mut StackState, now| state.poll_send_other(now, packet);
+        self.shared.poll(cx, Queue::OtherSend, WaitSlot::Poller, attempt)
     }
 }
 
-impl State {
+impl StackState {
     fn poll_other(&mut self) -> Poll<Option<OtherPacket>> {
         match self.endpoint.poll_other() {
             None if self.poll_down().is_pending() => Poll::Pending,

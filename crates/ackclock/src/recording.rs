@@ -8,8 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ackclock_core::journal::{Journal, JournalEnd, JournalHeader, RecordedEndpoint};
 use ackclock_core::{Endpoint, EndpointConfig, Instant};
 
-use crate::{Stack, StackBuilder};
-
 /// A recording to be made: where, and within which bound.
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -94,51 +92,6 @@ impl Recording {
 impl<P: AsRef<Path>> From<P> for Recording {
     fn from(path: P) -> Self {
         Self::new(path.as_ref())
-    }
-}
-
-impl StackBuilder {
-    /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random
-    /// choices) to a new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the
-    /// same packets and traces again. Its mode is 0600: it shows who spoke with whom, when and how much, and
-    /// datagrams whole, but not what TCP carried. Any process that reads it while the stack runs can forge
-    /// its segments.
-    ///
-    /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed
-    /// loses at most that. Writing takes place on the driver's thread. A disk that is full, or the limit,
-    /// ends the recording, not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
-    ///
-    /// ```
-    /// use ackclock::journal::{Changes, Replay};
-    /// use ackclock::{Recording, Stack};
-    /// # use ackclock_device::memory;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (device, _other_end) = memory::pair(memory::Config::default());
-    /// # let path = std::env::temp_dir().join(format!("ackclock-recording-{}", std::process::id()));
-    /// let recording = Recording::new(&path).limit(1 << 20);
-    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).record(recording).spawn()?;
-    /// stack.listen("10.0.0.1:7".parse()?)?;
-    /// stack.shutdown().await;
-    ///
-    /// let file = std::fs::File::open(&path)?;
-    /// let mut replay = Replay::open(file, &Default::default(), Changes::default())?;
-    /// while replay.step(|_, _| ())?.is_some() {}
-    /// assert_eq!(replay.departures(), 0);
-    /// # std::fs::remove_file(&path)?;
-    /// # Ok(()) }
-    /// ```
-    pub fn record(mut self, recording: impl Into<Recording>) -> Self {
-        self.recording = Some(recording.into());
-        self
-    }
-}
-
-impl Stack {
-    /// What has become of the recording that [`StackBuilder::record`] asked for; `None`: it did not.
-    #[must_use]
-    pub fn recording(&self) -> Option<RecordingInfo> {
-        self.shared.look(|state| state.endpoint.journal().map(info))
     }
 }
 

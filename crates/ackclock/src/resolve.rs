@@ -1,10 +1,14 @@
 //! [`ToSocketAddrs`]: types that stand for addresses.
 
-use std::future::{Future, ready};
+use std::future::Future;
+#[cfg(not(all(feature = "resolve", not(target_family = "wasm"))))]
+use std::future::ready;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::{Stack, TcpListener, TcpStream};
+use crate::Stack;
+#[cfg(feature = "dns")]
+use crate::dns;
 
 /// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind)
 /// take: addresses, addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"` or
@@ -33,35 +37,63 @@ pub trait ToSocketAddrs: sealed::Resolve {}
 
 impl<T: sealed::Resolve + ?Sized> ToSocketAddrs for T {}
 
-/// A connection to one of the addresses.
-pub(crate) async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<TcpStream> {
+/// Connects to an address or a name by `attempt`: to the first address that answers.
+pub(crate) async fn connect<T, F>(
+    stack: &Stack,
+    addr: impl ToSocketAddrs,
+    attempt: impl Fn(SocketAddr) -> F,
+) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>> + Send + 'static,
+{
     let addrs = match addr.resolve()? {
         Resolved::Addresses(addrs) => addrs,
         Resolved::Name(host, port) => {
             #[cfg(feature = "dns")]
-            if let Some(resolver) = stack.shared.resolver()? {
-                return resolver.connect(stack, &host, port).await;
+            if let Some((names, lookup)) = stack.shared.name_lookup()? {
+                let attempt = |ip| attempt(SocketAddr::new(ip, port));
+                return dns::connect(stack, &names, lookup, &host, attempt).await;
             }
             lookup(&host, port).await?
         }
     };
-    first(addrs, |addr| stack.connect(addr)).await
+    let _ = stack;
+    first(addrs, attempt).await
 }
 
-/// A listener on one of the addresses.
-pub(crate) async fn listen(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<TcpListener> {
-    let addrs = match addr.resolve()? {
-        Resolved::Addresses(addrs) => addrs,
-        Resolved::Name(host, port) => addresses(stack, &host, port).await?,
-    };
-    first(addrs, |addr| ready(stack.listen(addr))).await
+/// All addresses that `addr` stands for.
+pub(crate) async fn all(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
+    match addr.resolve()? {
+        Resolved::Addresses(addrs) => Ok(addrs),
+        Resolved::Name(host, port) => addresses(stack, &host, port).await,
+    }
+}
+
+impl Stack {
+    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
+    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
+    /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
+    /// names.
+    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if let Ok(literal) = host.parse() {
+            return Ok(vec![literal]);
+        }
+        let found = addresses(self, host, 0).await?;
+        Ok(found.into_iter().map(|addr| addr.ip()).collect())
+    }
 }
 
 /// All addresses of a name.
-pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     #[cfg(feature = "dns")]
-    if let Some(resolver) = stack.shared.resolver()? {
-        let found = resolver.addresses(host).await?;
+    if let Some((names, lookup)) = stack.shared.name_lookup()? {
+        let found = dns::addresses(&names, lookup, host).await?;
         return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
     }
     let _ = stack;
@@ -69,7 +101,10 @@ pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Resul
 }
 
 /// Tries the addresses one after the other. If all fail, the last error is returned.
-async fn first<T, F>(addrs: Vec<SocketAddr>, mut attempt: impl FnMut(SocketAddr) -> F) -> io::Result<T>
+pub(crate) async fn first<T, F>(
+    addrs: Vec<SocketAddr>,
+    mut attempt: impl FnMut(SocketAddr) -> F,
+) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,
 {

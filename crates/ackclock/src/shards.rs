@@ -16,22 +16,27 @@
 //! | names of connections, memory budget, whether SYN cookies are out | shared by the endpoints themselves |
 //! | UDP, other packets, fragments, echo replies | the first |
 //!
-//! A packet for another shard goes into that shard's [`Inbox`], and its driver is woken. No shard's lock is
-//! taken under another's.
+//! A packet for another shard goes into that shard's [`Inbox`](crate::inbox::Inbox), and its driver is woken.
+//! No shard's lock is taken under another's.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
+#[cfg(feature = "dns")]
+use std::io;
 use std::net::IpAddr;
 use std::ops::Deref;
+#[cfg(feature = "dns")]
+use std::sync::Weak;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use ackclock_core::{Counters, Instant, Stray};
 
 use crate::StackError;
-use crate::shared::{Place, Seat, Shared, Woken};
-use crate::state::{Queue, State};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+#[cfg(feature = "dns")]
+use crate::name_servers::{NameLookup, Names};
+use crate::shared::{Seat, Shared, WaitSlot, Woken};
+use crate::state::{Queue, StackState};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 /// All shards of a stack.
 #[derive(Debug)]
@@ -45,10 +50,22 @@ pub(crate) struct Shards {
     /// The number of connections opened so far.
     opened: AtomicUsize,
     #[cfg(feature = "dns")]
-    resolver: std::sync::OnceLock<crate::dns::Resolver>,
+    names: NameLookupSlot,
 }
 
-// As `Shared` is; the resolver is asked again after a panic, and has its own locks.
+/// What asks the stack's name servers: made on first use, through sockets of the stack.
+#[cfg(feature = "dns")]
+#[derive(Debug)]
+struct NameLookupSlot {
+    make: MakeNameLookup,
+    made: std::sync::OnceLock<Arc<dyn NameLookup>>,
+}
+
+/// Makes a [`NameLookup`] that does not keep the stack up.
+#[cfg(feature = "dns")]
+pub(crate) type MakeNameLookup = fn(Arc<Names>, Weak<Shards>) -> io::Result<Arc<dyn NameLookup>>;
+
+// As `Shared` is; the name servers are asked again after a panic, and what asks them has its own locks.
 impl std::panic::UnwindSafe for Shards {}
 impl std::panic::RefUnwindSafe for Shards {}
 
@@ -63,13 +80,6 @@ pub(crate) struct ShardRef {
 #[derive(Debug)]
 pub(crate) struct Handle(ShardRef);
 
-/// Packets for this shard that arrived at others.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    waiting: Mutex<VecDeque<Stray>>,
-    dropped: AtomicU64,
-}
-
 /// Several shards in one order: see [`Handle::ordered`].
 pub(crate) struct Ordered<'a> {
     shards: &'a Shards,
@@ -77,7 +87,10 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Shards {
-    pub(crate) fn new(list: Vec<Shared>) -> Arc<Self> {
+    pub(crate) fn new(
+        list: Vec<Shared>,
+        #[cfg(feature = "dns")] make_name_lookup: MakeNameLookup,
+    ) -> Arc<Self> {
         Arc::new(Self {
             list: list.into(),
             order: Mutex::new(()),
@@ -85,7 +98,7 @@ impl Shards {
             finished: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
             #[cfg(feature = "dns")]
-            resolver: std::sync::OnceLock::new(),
+            names: NameLookupSlot { make: make_name_lookup, made: std::sync::OnceLock::new() },
         })
     }
 
@@ -163,19 +176,20 @@ impl Handle {
         self.0.clone()
     }
 
-    /// The resolver that works through the stack, if it has name servers; made on first use.
+    /// What asks the stack's name servers, if it has any, and these; made on first use.
     #[cfg(feature = "dns")]
-    pub(crate) fn resolver(&self) -> std::io::Result<Option<&crate::dns::Resolver>> {
+    pub(crate) fn name_lookup(&self) -> io::Result<Option<(Arc<Names>, &dyn NameLookup)>> {
         let shards = &self.0.shards;
-        if shards.resolver.get().is_none() {
-            let names = shards.list[0].look(|state| Arc::clone(&state.names));
-            if names.servers.is_empty() {
-                return Ok(None);
-            }
-            // If another was made meanwhile, it will do.
-            let _ = shards.resolver.set(crate::dns::Resolver::new(names, Arc::downgrade(shards))?);
+        let names = shards.list[0].look(|state| Arc::clone(&state.names));
+        if names.servers.is_empty() {
+            return Ok(None);
         }
-        Ok(shards.resolver.get())
+        let NameLookupSlot { make, made } = &shards.names;
+        if made.get().is_none() {
+            // If another was made meanwhile, it will do.
+            let _ = made.set(make(Arc::clone(&names), Arc::downgrade(shards))?);
+        }
+        Ok(made.get().map(|made| (names, &**made)))
     }
 
     /// The index of this shard.
@@ -201,7 +215,7 @@ impl Handle {
     }
 
     /// Runs an operation on each shard, the first one before the others. Returns the first one's result.
-    pub(crate) fn each<R>(&self, mut f: impl FnMut(&mut State, Instant) -> R) -> R {
+    pub(crate) fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant) -> R) -> R {
         self.ordered(|shards| {
             let result = shards.on(0, &mut f);
             (1..shards.len()).for_each(|index| drop(shards.on(index, &mut f)));
@@ -237,7 +251,7 @@ impl Handle {
         &self,
         first: usize,
         queue: impl Fn(usize) -> Queue,
-        mut attempt: impl FnMut(usize, &mut State, Instant) -> Poll<T>,
+        mut attempt: impl FnMut(usize, &mut StackState, Instant) -> Poll<T>,
     ) -> (usize, T) {
         let shards = self.all();
         if let [only] = shards {
@@ -263,12 +277,12 @@ impl Handle {
         cx: &mut Context<'_>,
         first: usize,
         queue: impl Fn(usize) -> Queue,
-        mut attempt: impl FnMut(usize, &mut State, Instant) -> Poll<T>,
+        mut attempt: impl FnMut(usize, &mut StackState, Instant) -> Poll<T>,
     ) -> Poll<(usize, T)> {
         let shards = self.all();
         for index in (first..first + shards.len()).map(|index| index % shards.len()) {
-            let attempt = |state: &mut State, now| attempt(index, state, now);
-            let ready = shards[index].poll(cx, queue(index), Place::Poller, attempt);
+            let attempt = |state: &mut StackState, now| attempt(index, state, now);
+            let ready = shards[index].poll(cx, queue(index), WaitSlot::Poller, attempt);
             if let Poll::Ready(result) = ready {
                 return Poll::Ready((index, result));
             }
@@ -286,7 +300,7 @@ impl Clone for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.0.shards.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.each(State::begin_close);
+            self.each(StackState::begin_close);
             self.wake_drivers();
         }
     }
@@ -306,36 +320,9 @@ impl Ordered<'_> {
     }
 
     /// Runs an operation on one of them.
-    pub(crate) fn on<R>(&mut self, index: usize, f: impl FnOnce(&mut State, Instant) -> R) -> R {
-        let (result, woken) = self.shards.list[index].settle(f);
+    pub(crate) fn on<R>(&mut self, index: usize, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+        let (result, woken) = self.shards.list[index].call_unwoken(f);
         self.woken.push(woken);
         result
     }
 }
-
-impl Inbox {
-    /// Adds a packet, if there is room. Returns whether to wake the driver, because the inbox was empty.
-    fn push(&self, stray: Stray) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= INBOX_MAX {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return false;
-        }
-        waiting.push_back(stray);
-        waiting.len() == 1
-    }
-
-    /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is
-    /// noted to sleep, so that who puts one in later finds it asleep.
-    pub(crate) fn take(&self, taken: &mut VecDeque<Stray>) {
-        std::mem::swap(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner), taken);
-    }
-
-    /// The number of packets that found no room.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-}
-
-/// The most packets that wait for a shard.
-const INBOX_MAX: usize = 1024;

@@ -5,10 +5,11 @@
 //! needs both takes the state first. The driver holds only the device while it receives, so calls proceed
 //! meanwhile.
 //!
-//! A call runs under the state's lock, once. If it left something to send and the driver sleeps, the caller
-//! sends it itself, on its own task: for a request and its answer that saves a task switch, and in a
-//! multi-threaded runtime the wake-up of another thread. The driver is woken only when the caller could not
-//! finish, or when a timer is now due before the driver would wake.
+//! A call ([`Shared::call`], or [`Shared::poll`] where a task may have to wait) runs under the state's lock,
+//! once. If it left something to send and the driver sleeps, the caller sends it itself, on its own task: for
+//! a request and its answer that saves a task switch, and in a multi-threaded runtime the wake-up of another
+//! thread. The driver is woken only when the caller could not finish, or when a timer is now due before the
+//! driver would wake.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,12 +22,13 @@ use ackclock_core::{Counters, Instant};
 use ackclock_device::Device;
 use tokio::task::coop;
 
+use crate::StackError;
 use crate::clock::Clock;
-use crate::shards::Inbox;
-use crate::state::{Phase, Queue, State};
+use crate::inbox::Inbox;
+use crate::state::{Phase, Queue, StackState};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::transmit::transmit;
 use crate::waiters::WaitKey;
-use crate::{StackError, driver};
 
 /// What a shard's handles and its driver share.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl RefUnwindSafe for Shared {}
 /// The state, and what the caller needs to know about the driver.
 #[derive(Debug)]
 pub(crate) struct Locked {
-    pub(crate) stack: State,
+    pub(crate) stack: StackState,
     pub(crate) driver: Parking,
 }
 
@@ -79,16 +81,16 @@ pub(crate) struct Woken {
     pub(crate) has_news: bool,
 }
 
-/// How a waiting task is found again.
-pub(crate) enum Place<'a> {
-    /// Through the one slot of a direction's `poll_*` methods.
+/// Where a task waits.
+pub(crate) enum WaitSlot<'a> {
+    /// In the one slot of a direction's `poll_*` methods.
     Poller,
-    /// Through its own place in the queue.
+    /// In the queue, under its own key.
     Queued(&'a mut Option<WaitKey>),
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, state: State, device: Option<Box<dyn Device>>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, state: StackState, device: Option<Box<dyn Device>>) -> Self {
         Self {
             clock,
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
@@ -140,45 +142,20 @@ impl Shared {
     }
 
     /// Reads the state.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&StackState) -> R) -> R {
         f(&self.lock().stack)
     }
 
-    /// A call that reads or writes data: it causes at most a send and a timer.
-    pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
-        let now = self.now();
-        let mut locked = self.lock();
-        locked.driver.has_calls = true;
-        let result = f(&mut locked.stack, now);
-        let driver = self.flush(&mut locked, now);
-        let woken = woken_by_traces(&mut locked.stack);
-        let has_news = locked.stack.has_news();
-        drop(locked);
-        wake(driver);
-        woken.into_iter().for_each(Waker::wake);
-        if has_news {
-            self.tell();
-        }
+    /// A call of the application: changes the state, sends what there is if the driver sleeps, and wakes the
+    /// tasks that waited for what has happened.
+    pub(crate) fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+        let (result, woken) = self.call_unwoken(f);
+        self.wake(woken);
         result
     }
 
-    /// A call that changes what other tasks may wait for: they are woken.
-    pub(crate) fn control<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> R {
-        let (result, woken) = self.settle(f);
-        self.settled(woken);
-        result
-    }
-
-    fn settled(&self, woken: Woken) {
-        let has_news = woken.has_news;
-        woken.wake();
-        if has_news {
-            self.tell();
-        }
-    }
-
-    /// The same, but the caller wakes them.
-    pub(crate) fn settle<R>(&self, f: impl FnOnce(&mut State, Instant) -> R) -> (R, Woken) {
+    /// The same, but the caller wakes the tasks.
+    pub(crate) fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
         locked.driver.has_calls = true;
@@ -186,9 +163,34 @@ impl Shared {
         locked.stack.dispatch(now);
         let tasks = locked.stack.take_woken();
         let driver = self.flush(&mut locked, now);
-        let has_news = locked.stack.has_news();
-        (result, Woken { driver, tasks, has_news })
+        (result, locked.woken(driver, tasks))
     }
+
+    fn wake(&self, woken: Woken) {
+        let has_news = woken.has_news;
+        woken.wake();
+        if has_news {
+            self.tell();
+        }
+    }
+
+    /// Reports changes of connections to `tracing`, unless another thread is doing so.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn tell(&self) {
+        let Some(mut spans) = self.lock().stack.spans.take() else { return };
+        loop {
+            let mut locked = self.lock();
+            let Some(batch) = locked.stack.endpoint.poll_changes() else {
+                locked.stack.spans = Some(spans);
+                return;
+            };
+            drop(locked);
+            spans.tell(&batch);
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    pub(crate) fn tell(&self) {}
 
     /// Another shard is down, and so is this one: its device is dropped before any task can know.
     pub(crate) fn fail(&self, why: StackError) {
@@ -200,9 +202,9 @@ impl Shared {
         drop(self.device().take());
         let tasks = std::mem::take(&mut locked.stack.woken);
         let driver = locked.driver.unpark();
-        let has_news = locked.stack.has_news();
+        let woken = locked.woken(driver, tasks);
         drop(locked);
-        self.settled(Woken { driver, tasks, has_news });
+        self.wake(woken);
     }
 
     /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
@@ -211,8 +213,8 @@ impl Shared {
         &self,
         cx: &mut Context<'_>,
         queue: Queue,
-        place: Place<'_>,
-        attempt: impl FnOnce(&mut State, Instant) -> Poll<T>,
+        slot: WaitSlot<'_>,
+        attempt: impl FnOnce(&mut StackState, Instant) -> Poll<T>,
     ) -> Poll<T> {
         let coop = ready!(coop::poll_proceed(cx));
         let now = self.now();
@@ -227,9 +229,9 @@ impl Shared {
         let outcome = if held { Poll::Pending } else { attempt(&mut locked.stack, now) };
         if outcome.is_pending() {
             let driver = held.then(|| locked.driver.unpark()).flatten();
-            let replaced = match (locked.stack.list(queue), place) {
-                (Some(list), Place::Poller) => list.register_poller(cx.waker()),
-                (Some(list), Place::Queued(key)) => list.register(key, cx.waker()),
+            let replaced = match (locked.stack.list(queue), slot) {
+                (Some(list), WaitSlot::Poller) => list.register_poller(cx.waker()),
+                (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker()),
                 (None, _) => None,
             };
             drop(locked);
@@ -237,23 +239,18 @@ impl Shared {
             wake(driver);
             return Poll::Pending;
         }
-        let left = match place {
-            Place::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
-            Place::Poller => None,
+        let left = match slot {
+            WaitSlot::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
+            WaitSlot::Poller => None,
         };
         // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
         let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
         locked.driver.has_calls = true;
         let driver = if leaves { self.flush(&mut locked, now) } else { None };
-        let woken = woken_by_traces(&mut locked.stack);
-        let has_news = locked.stack.has_news();
+        let woken = locked.woken(driver, Vec::new());
         drop(locked);
         drop(left);
-        wake(driver);
-        woken.into_iter().for_each(Waker::wake);
-        if has_news {
-            self.tell();
-        }
+        self.wake(woken);
         coop.made_progress();
         outcome
     }
@@ -262,7 +259,7 @@ impl Shared {
     pub(crate) async fn wait<T>(
         &self,
         queue: Queue,
-        mut attempt: impl FnMut(&mut State, Instant) -> Poll<T>,
+        mut attempt: impl FnMut(&mut StackState, Instant) -> Poll<T>,
     ) -> T {
         let mut seat = Seat::new(self, queue);
         poll_fn(|cx| seat.poll(cx, &mut attempt)).await
@@ -276,7 +273,7 @@ impl Shared {
         }
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
-                let sent = driver::transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
+                let sent = transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
                 match sent {
                     Ok(sent) => sent.is_complete(),
                     Err(error) => {
@@ -302,6 +299,17 @@ impl Shared {
     pub(crate) fn wake_driver(&self) {
         let waker = self.lock().driver.unpark();
         wake(waker);
+    }
+}
+
+impl Locked {
+    /// What to wake after a call: the driver, `tasks`, and those that wait for trace records if there are
+    /// any.
+    fn woken(&mut self, driver: Option<Waker>, mut tasks: Vec<Waker>) -> Woken {
+        if self.stack.endpoint.has_traces() {
+            self.stack.traces.wake(&mut tasks);
+        }
+        Woken { driver, tasks, has_news: self.stack.has_news() }
     }
 }
 
@@ -348,9 +356,9 @@ impl<'a> Seat<'a> {
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
-        attempt: impl FnOnce(&mut State, Instant) -> Poll<T>,
+        attempt: impl FnOnce(&mut StackState, Instant) -> Poll<T>,
     ) -> Poll<T> {
-        self.shared.poll(cx, self.queue, Place::Queued(&mut self.key), attempt)
+        self.shared.poll(cx, self.queue, WaitSlot::Queued(&mut self.key), attempt)
     }
 }
 
@@ -369,15 +377,6 @@ impl Woken {
         wake(self.driver);
         self.tasks.into_iter().for_each(Waker::wake);
     }
-}
-
-/// Tasks that wait for trace records, if a call has left some.
-fn woken_by_traces(stack: &mut State) -> Vec<Waker> {
-    let mut woken = Vec::new();
-    if stack.endpoint.has_traces() {
-        stack.traces.wake(&mut woken);
-    }
-    woken
 }
 
 fn wake(waker: Option<Waker>) {

@@ -8,16 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackclock_core::{
-    BindOptions, BoundId, ConnectError, ConnectionId, Experiment, Instant, Keepalive, Sharing, TcpConfig,
-    UserTimeoutOption,
-};
+use ackclock_core::{BindOptions, BoundId, Experiment, Keepalive, Sharing, TcpConfig, UserTimeoutOption};
 use tokio::io::AsyncWriteExt;
 
 use crate::choices::{self, Choices};
 use crate::listener;
 use crate::shards::Handle;
-use crate::state::State;
+use crate::stream::{open, open_with_data};
 use crate::{ListenerBuilder, Stack, TcpListener, TcpStream, error, names};
 
 /// A socket that is not yet a stream or a listener, with the methods of `tokio::net::TcpSocket`.
@@ -71,6 +68,14 @@ struct Bound {
 struct Reservation {
     id: Option<BoundId>,
     shared: Handle,
+}
+
+impl Stack {
+    /// Makes a socket, whose options are set before it connects or listens.
+    #[must_use]
+    pub fn socket(&self) -> TcpSocket {
+        TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
+    }
 }
 
 impl TcpSocket {
@@ -527,66 +532,4 @@ fn bind(shared: &Handle, addr: SocketAddr, settings: &Settings) -> io::Result<Bo
     let (id, port) = shared.ordered(|shards| listener::bind(shards, options))?;
     let reservation = Reservation { id: Some(id), shared: shared.clone() };
     Ok(Bound { local: SocketAddr::new(addr.ip(), port), port: reservation })
-}
-
-/// Begins to open a connection; the stream may not be used before it is connected.
-pub(crate) fn open(
-    shared: &Handle,
-    remote: SocketAddr,
-    local: (Option<IpAddr>, u16),
-    tcp: Option<TcpConfig>,
-) -> io::Result<TcpStream> {
-    let attempt =
-        |state: &mut State, now, remote, tcp| Ok((state.endpoint.connect(now, remote, local, tcp)?, ()));
-    open_in_turn(shared, None, remote, tcp, attempt).map(|(stream, ())| stream)
-}
-
-/// Tries the shard whose turn it is, and the next ones while they have no room for a connection.
-fn open_in_turn<T>(
-    shared: &Handle,
-    server: Option<IpAddr>,
-    remote: SocketAddr,
-    mut tcp: Option<TcpConfig>,
-    attempt: impl Fn(
-        &mut State,
-        Instant,
-        SocketAddr,
-        Option<TcpConfig>,
-    ) -> Result<(ConnectionId, T), ConnectError>,
-) -> io::Result<(TcpStream, T)> {
-    let mapped = names::is_mapped(remote.ip());
-    let mut turns = shared.in_turn(server);
-    loop {
-        let index = turns.next().unwrap_or_default();
-        let is_last = turns.len() == 0;
-        let tcp = if is_last { tcp.take() } else { tcp.clone() };
-        let shard = shared.at(index);
-        let opened = shard.control(|state, now| {
-            state.check_up()?;
-            state.check_tcp(tcp.as_ref())?;
-            let remote = names::remote(state, remote);
-            state.check_route(remote.ip())?;
-            match attempt(state, now, remote, tcp) {
-                Err(ConnectError::TooManyConnections(_)) if !is_last => Ok(None),
-                opened => opened.map(Some).map_err(error::connect),
-            }
-        });
-        if let Some((id, result)) = opened? {
-            return Ok((TcpStream::new(id, shard).mapped(mapped), result));
-        }
-    }
-}
-
-/// The same with data. Returns how much of it was taken.
-fn open_with_data(
-    shared: &Handle,
-    remote: SocketAddr,
-    local: (Option<IpAddr>, u16),
-    tcp: TcpConfig,
-    data: &[u8],
-) -> io::Result<(TcpStream, usize)> {
-    let attempt =
-        |state: &mut State, now, remote, tcp| state.endpoint.connect_with_data(now, remote, local, tcp, data);
-    // A shard keeps the cookies of the servers that it has connected to.
-    open_in_turn(shared, Some(remote.ip()), remote, Some(tcp), attempt)
 }

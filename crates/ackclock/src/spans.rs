@@ -5,139 +5,92 @@
 //! connection itself may have. Here each of these entries becomes an event, after the call or the driver's
 //! turn in which it happened and outside the stack's lock, so a subscriber may use the stack. One thread
 //! reports at a time, in the order of the entries; a thread that arrives meanwhile leaves its entries to it.
-//! Without the feature this is two empty functions.
 
-use crate::shared::Shared;
-use crate::state::State;
+use std::collections::BTreeMap;
 
-#[cfg(not(feature = "tracing"))]
-impl State {
-    /// Whether there are changes to [report](Shared::tell).
-    pub(crate) fn has_news(&self) -> bool {
-        false
+use ackclock_core::State as Tcp;
+use ackclock_core::trace::{Batch, Entry, SendReason, Timer};
+use tracing::{Span, debug, info_span, warn};
+
+/// The spans of connections that are neither closed nor in TIME-WAIT, by the connections' numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    open: BTreeMap<u64, Span>,
+}
+
+impl Spans {
+    /// Reports a connection's changes.
+    pub(crate) fn tell(&mut self, batch: &Batch) {
+        let entries = batch.records.iter().filter_map(|&record| Entry::decode(record));
+        let entries: Vec<Entry> = entries.collect();
+        let Some(first) = entries.first() else { return };
+        let span = match self.open.get(&batch.connection) {
+            Some(span) => span.clone(),
+            None if is_afterwards(first) => Span::none(),
+            None => self.open(batch),
+        };
+        span.in_scope(|| {
+            if batch.missed > 0 {
+                warn!(target: TARGET, missed = batch.missed, "changes were dropped");
+            }
+            entries.iter().for_each(tell);
+        });
+        if entries.iter().any(is_end) {
+            self.open.remove(&batch.connection);
+        }
+    }
+
+    fn open(&mut self, batch: &Batch) -> Span {
+        if self.open.len() >= SPANS_MAX {
+            self.open.pop_first();
+        }
+        // The span does not belong to the task that happened to make the call.
+        let span = info_span!(
+            target: TARGET,
+            parent: None,
+            "connection",
+            number = batch.connection,
+            local = %batch.tuple.local(),
+            remote = %batch.tuple.remote(),
+            profile = batch.profile,
+            congestion = batch.congestion,
+        );
+        self.open.insert(batch.connection, span.clone());
+        span
     }
 }
 
-#[cfg(not(feature = "tracing"))]
-impl Shared {
-    pub(crate) fn tell(&self) {}
+fn tell(entry: &Entry) {
+    match *entry {
+        Entry::State(from, to) => debug!(target: TARGET, ?from, ?to, "state changed"),
+        Entry::Failed(reason) => warn!(target: TARGET, reason = reason.name(), "failed"),
+        Entry::Lost { rule, start, end } => {
+            let bytes = end.wrapping_sub(start);
+            debug!(target: TARGET, rule = rule.name(), start, bytes, "lost");
+        }
+        Entry::TimerFired { timer: Timer::Retransmission, count, late_us } => {
+            debug!(target: TARGET, in_a_row = count, late_us, "retransmission timeout");
+        }
+        Entry::Undone(proof) => debug!(target: TARGET, proof = proof.name(), "reduction taken back"),
+        Entry::Recovered => debug!(target: TARGET, "recovered"),
+        Entry::Sent { reason: SendReason::Reset, seq, .. } => debug!(target: TARGET, seq, "reset sent"),
+        _ => {}
+    }
 }
 
-#[cfg(feature = "tracing")]
-pub(crate) use self::told::Spans;
-
-#[cfg(feature = "tracing")]
-mod told {
-    use std::collections::BTreeMap;
-
-    use ackclock_core::State as Tcp;
-    use ackclock_core::trace::{Batch, Entry, SendReason, Timer};
-    use tracing::{Span, debug, info_span, warn};
-
-    use super::{Shared, State};
-
-    /// The spans of connections that are neither closed nor in TIME-WAIT, by the connections' numbers.
-    #[derive(Debug, Default)]
-    pub(crate) struct Spans {
-        open: BTreeMap<u64, Span>,
-    }
-
-    impl State {
-        /// Whether there are changes to [report](Shared::tell).
-        pub(crate) fn has_news(&self) -> bool {
-            self.endpoint.has_changes()
-        }
-    }
-
-    impl Shared {
-        /// Reports the changes, unless another thread is doing so.
-        pub(crate) fn tell(&self) {
-            let Some(mut spans) = self.lock().stack.spans.take() else { return };
-            loop {
-                let mut locked = self.lock();
-                let Some(batch) = locked.stack.endpoint.poll_changes() else {
-                    locked.stack.spans = Some(spans);
-                    return;
-                };
-                drop(locked);
-                spans.tell(&batch);
-            }
-        }
-    }
-
-    impl Spans {
-        fn tell(&mut self, batch: &Batch) {
-            let entries = batch.records.iter().filter_map(|&record| Entry::decode(record));
-            let entries: Vec<Entry> = entries.collect();
-            let Some(first) = entries.first() else { return };
-            let span = match self.open.get(&batch.connection) {
-                Some(span) => span.clone(),
-                None if is_afterwards(first) => Span::none(),
-                None => self.open(batch),
-            };
-            span.in_scope(|| {
-                if batch.missed > 0 {
-                    warn!(target: TARGET, missed = batch.missed, "changes were dropped");
-                }
-                entries.iter().for_each(tell);
-            });
-            if entries.iter().any(is_end) {
-                self.open.remove(&batch.connection);
-            }
-        }
-
-        fn open(&mut self, batch: &Batch) -> Span {
-            if self.open.len() >= SPANS_MAX {
-                self.open.pop_first();
-            }
-            // The span does not belong to the task that happened to make the call.
-            let span = info_span!(
-                target: TARGET,
-                parent: None,
-                "connection",
-                number = batch.connection,
-                local = %batch.tuple.local(),
-                remote = %batch.tuple.remote(),
-                profile = batch.profile,
-                congestion = batch.congestion,
-            );
-            self.open.insert(batch.connection, span.clone());
-            span
-        }
-    }
-
-    fn tell(entry: &Entry) {
-        match *entry {
-            Entry::State(from, to) => debug!(target: TARGET, ?from, ?to, "state changed"),
-            Entry::Failed(reason) => warn!(target: TARGET, reason = reason.name(), "failed"),
-            Entry::Lost { rule, start, end } => {
-                let bytes = end.wrapping_sub(start);
-                debug!(target: TARGET, rule = rule.name(), start, bytes, "lost");
-            }
-            Entry::TimerFired { timer: Timer::Retransmission, count, late_us } => {
-                debug!(target: TARGET, in_a_row = count, late_us, "retransmission timeout");
-            }
-            Entry::Undone(proof) => debug!(target: TARGET, proof = proof.name(), "reduction taken back"),
-            Entry::Recovered => debug!(target: TARGET, "recovered"),
-            Entry::Sent { reason: SendReason::Reset, seq, .. } => debug!(target: TARGET, seq, "reset sent"),
-            _ => {}
-        }
-    }
-
-    /// Whether a connection's span ends with this entry. The entry for TIME-WAIT says nothing about how long
-    /// it lasts.
-    fn is_end(entry: &Entry) -> bool {
-        matches!(entry, Entry::State(_, Tcp::Closed | Tcp::TimeWait))
-    }
-
-    /// Whether it can follow the end of its span.
-    fn is_afterwards(entry: &Entry) -> bool {
-        matches!(entry, Entry::State(Tcp::TimeWait, _) | Entry::Sent { .. } | Entry::Failed(_))
-    }
-
-    const TARGET: &str = "ackclock";
-
-    /// Beyond this many, the oldest connection's span ends; the connection gets a new one when there is more
-    /// to report.
-    const SPANS_MAX: usize = 1 << 20;
+/// Whether a connection's span ends with this entry. The entry for TIME-WAIT says nothing about how long
+/// it lasts.
+fn is_end(entry: &Entry) -> bool {
+    matches!(entry, Entry::State(_, Tcp::Closed | Tcp::TimeWait))
 }
+
+/// Whether it can follow the end of its span.
+fn is_afterwards(entry: &Entry) -> bool {
+    matches!(entry, Entry::State(Tcp::TimeWait, _) | Entry::Sent { .. } | Entry::Failed(_))
+}
+
+const TARGET: &str = "ackclock";
+
+/// Beyond this many, the oldest connection's span ends; the connection gets a new one when there is more
+/// to report.
+const SPANS_MAX: usize = 1 << 20;

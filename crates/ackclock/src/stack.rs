@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, TcpConfig};
 
-use crate::builder::StackBuilder;
-use crate::listener::{ListenerBuilder, TcpListener};
-use crate::shards::{Handle, ShardRef};
+use crate::build_error::check_address;
+use crate::info::{StackInfo, info};
+use crate::shards::Handle;
 use crate::shared::Shared;
-use crate::socket::{self, TcpSocket};
-use crate::state::{Queue, State};
-use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, network, others, resolve};
+use crate::state::{Queue, StackState, check_families};
+use crate::{Cidr, RecordingInfo, Warnings, recording};
 
 /// A TCP in user space: a device, addresses, and the connections between them and their peers. Cloning gives
 /// another handle of the same stack.
@@ -24,171 +23,18 @@ use crate::{Cidr, OtherReceiver, OtherSender, TcpStream, UdpSocket, Warnings, ne
 ///
 /// The stack lives as long as one of its handles: stacks, listeners, and streams, even those being closed.
 /// When the last one is dropped, connections that are still closing have the builder's
-/// [`close_timeout`](StackBuilder::close_timeout) to finish; then the device is dropped. TIME-WAIT does not
-/// keep the device open: if the answer to a peer's last FIN was lost, the peer retransmits the FIN unanswered
-/// until it gives up. Use [`shutdown`](Self::shutdown) to wait for the end. A program should do so before its
-/// runtime ends, because the stack's driver ends with the runtime.
+/// [`close_timeout`](crate::StackBuilder::close_timeout) to finish; then the device is dropped. TIME-WAIT
+/// does not keep the device open: if the answer to a peer's last FIN was lost, the peer retransmits the FIN
+/// unanswered until it gives up. Use [`shutdown`](Self::shutdown) to wait for the end. A program should do so
+/// before its runtime ends, because the stack's driver ends with the runtime.
 #[derive(Clone)]
 pub struct Stack {
     pub(crate) shared: Handle,
 }
 
-/// What a stack has and uses at one moment.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct StackInfo {
-    /// Local addresses.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words"))]
-    pub addresses: Vec<Cidr>,
-    /// Routes; `None`: every destination goes to the device.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "in_words_if_any"))]
-    pub routes: Option<Vec<Cidr>>,
-    /// Largest IP packet in bytes that every device carries.
-    pub mtu: usize,
-    /// Queues of its device; the connections are divided among them.
-    pub queues: usize,
-    /// Connections that exist, including those that close in the background.
-    pub connections: usize,
-    /// Listeners.
-    pub listeners: usize,
-    /// UDP sockets.
-    pub udp_sockets: usize,
-    /// Bytes used by all buffers.
-    pub memory_used: usize,
-    /// The most bytes that they may use.
-    pub memory_max: usize,
-    /// How often a call or a driver found the lock of its queue taken.
-    pub lock_waits: u64,
-    /// The total time of those waits.
-    pub lock_waited: Duration,
-}
-
 impl Stack {
-    /// Starts building a stack.
-    pub fn builder() -> StackBuilder {
-        StackBuilder::new()
-    }
-
     pub(crate) fn new(shared: Handle) -> Self {
         Self { shared }
-    }
-
-    /// Opens a connection to `addr`. The stack chooses its own address and port. Use [`socket`](Self::socket)
-    /// to choose more, and `tokio::time::timeout` to wait for less than the three minutes that RFC 9293 asks
-    /// for. [`TcpStream::connect`] takes names.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives up the attempt; nothing is left behind.
-    ///
-    /// # Errors
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
-    /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
-    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all
-    /// ports are taken; `NetworkUnreachable` for an address that no peer can have and `ConnectionRefused` for
-    /// port 0, both without sending a packet (an unspecified address is this host's);
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
-    pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
-        socket::open(&self.shared, addr, (None, 0), None)?.connected().await
-    }
-
-    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
-    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
-    /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
-    /// names.
-    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        if let Ok(literal) = host.parse() {
-            return Ok(vec![literal]);
-        }
-        let found = resolve::addresses(self, host, 0).await?;
-        Ok(found.into_iter().map(|addr| addr.ip()).collect())
-    }
-
-    /// Listens on an address and port. An unspecified address stands for any, even one that the stack was not
-    /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
-    ///
-    /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
-    /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
-    /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
-    pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
-        self.listener().addr(addr).bind()
-    }
-
-    /// Listens on every address and port without another listener, even on addresses that the stack was not
-    /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
-    /// that the client dialled.
-    ///
-    /// # Errors
-    /// As [`listen`](Self::listen).
-    pub fn listen_any(&self) -> io::Result<TcpListener> {
-        self.listener().bind()
-    }
-
-    /// Builds a listener with more options; on any address and port by default.
-    pub fn listener(&self) -> ListenerBuilder {
-        ListenerBuilder::new(self.shared.clone())
-    }
-
-    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any
-    /// of either family, even one that the stack was not given. Port 0 stands for a free one.
-    ///
-    /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
-    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
-        UdpSocket::new(&self.shared, addr.into())
-    }
-
-    /// Binds a UDP socket to every address and port that no other socket has, even to addresses that the
-    /// stack was not given, as a proxy or a VPN needs. [`UdpSocket::recv_meta`] returns the destination that
-    /// the client dialled, and [`UdpSocket::send_transmit`] answers from there.
-    ///
-    /// ```
-    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
-    /// # use ackclock_device::memory;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (left, right) = memory::pair(memory::Config::default());
-    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
-    /// # let proxy = Stack::builder().device(right).spawn()?;
-    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
-    ///     let mut buf = vec![0; 65_535];
-    ///     loop {
-    ///         let meta = any.recv_meta(&mut buf).await?;
-    ///         let answer = format!("you called {}", meta.to);
-    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
-    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
-    ///     }
-    /// }
-    /// tokio::spawn(answer(proxy.udp_any()?));
-    ///
-    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
-    /// socket.connect("203.0.113.7:53".parse()?).await?;
-    /// socket.send(b"hello").await?;
-    /// let mut buf = [0; 100];
-    /// let len = socket.recv(&mut buf).await?;
-    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`udp`](Self::udp).
-    pub fn udp_any(&self) -> io::Result<UdpSocket> {
-        UdpSocket::new(&self.shared, ListenAddr::default())
-    }
-
-    /// Makes a socket, whose options are set before it connects or listens.
-    #[must_use]
-    pub fn socket(&self) -> TcpSocket {
-        TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
     }
 
     /// The settings of connections and listeners that name none of their own, including the profile: a
@@ -242,15 +88,16 @@ impl Stack {
 
     /// The next records of traced connections; `None` once the stack is down and all were fetched.
     ///
-    /// A connection is traced if [`StackBuilder::trace`] or
-    /// [`flight_recorder`](StackBuilder::flight_recorder), [`TcpSocket::set_trace`] or
-    /// [`TcpStream::set_trace`] asks for it. Whole traces arrive in batches, each time the buffer set aside
-    /// for records is full, and at the end of the connection. A flight recorder's records arrive when the
-    /// connection fails, when its retransmission timer has expired three times in a row, and on request
-    /// ([`request_traces`](Self::request_traces)). [`Entry::decode`](crate::trace::Entry::decode) decodes a
-    /// record; `ackclock-trace` writes records to files. Fetch them on a separate task: up to 64 MiB wait,
-    /// and beyond that they are dropped and counted. The task's `Stack` counts as a handle, so use
-    /// [`shutdown`](Self::shutdown) to close the stack.
+    /// A connection is traced if [`StackBuilder::trace`](crate::StackBuilder::trace) or
+    /// [`flight_recorder`](crate::StackBuilder::flight_recorder),
+    /// [`TcpSocket::set_trace`](crate::TcpSocket::set_trace) or
+    /// [`TcpStream::set_trace`](crate::TcpStream::set_trace) asks for it. Whole traces arrive in batches,
+    /// each time the buffer set aside for records is full, and at the end of the connection. A flight
+    /// recorder's records arrive when the connection fails, when its retransmission timer has expired three
+    /// times in a row, and on request ([`request_traces`](Self::request_traces)).
+    /// [`Entry::decode`](crate::trace::Entry::decode) decodes a record; `ackclock-trace` writes records to
+    /// files. Fetch them on a separate task: up to 64 MiB wait, and beyond that they are dropped and counted.
+    /// The task's `Stack` counts as a handle, so use [`shutdown`](Self::shutdown) to close the stack.
     ///
     /// ```
     /// use ackclock::Stack;
@@ -274,7 +121,7 @@ impl Stack {
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
     pub async fn next_trace(&self) -> Option<Batch> {
         let mut ended = vec![false; self.shared.all().len()];
-        let attempt = |index: usize, state: &mut State, _| match state.poll_trace() {
+        let attempt = |index: usize, state: &mut StackState, _| match state.poll_trace() {
             Poll::Ready(None) => {
                 ended[index] = true;
                 if ended.iter().all(|ended| *ended) { Poll::Ready(None) } else { Poll::Pending }
@@ -289,17 +136,17 @@ impl Stack {
         self.shared.each(|state, _| state.endpoint.request_traces());
     }
 
+    /// What has become of the recording that [`StackBuilder::record`](crate::StackBuilder::record) asked for;
+    /// `None`: it did not.
+    #[must_use]
+    pub fn recording(&self) -> Option<RecordingInfo> {
+        self.shared.look(|state| state.endpoint.journal().map(recording::info))
+    }
+
     /// Problems that the stack notices but no error reports: wait for them with [`Warnings::next`].
     #[must_use]
     pub fn warnings(&self) -> Warnings {
         Warnings::new(self.shared.uncounted())
-    }
-
-    /// The two ends of the channel of other packets, if [`StackBuilder::other_packets`] asked for it and they
-    /// have not been taken. Both count as handles of the stack.
-    #[must_use]
-    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
-        self.shared.control(|state, _| state.take_others()).then(|| others::channel(&self.shared))
     }
 
     /// Adds a local address, or changes the prefix of an existing one.
@@ -307,7 +154,9 @@ impl Stack {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
     pub fn add_address(&self, address: Cidr) -> io::Result<()> {
-        self.shared.each(|state, _| state.add_address(address))
+        check_address(&address)?;
+        self.shared.each(|state, _| state.add_address(address));
+        Ok(())
     }
 
     /// Removes a local address. Returns whether it existed. Its connections continue; listeners and UDP
@@ -322,18 +171,19 @@ impl Stack {
         self.shared.each(|state, _| state.set_deprecated(address, deprecated))
     }
 
-    /// Adds a route: see [`StackBuilder::route`]. From the first route on, the device no longer serves every
-    /// destination.
+    /// Adds a route: see [`StackBuilder::route`](crate::StackBuilder::route). From the first route on, the
+    /// device no longer serves every destination.
     pub fn add_route(&self, destination: Cidr) {
         self.shared.each(|state, _| state.add_route(destination, None));
     }
 
-    /// Adds a route whose destinations are reached from this local address: see [`StackBuilder::route_from`].
+    /// Adds a route whose destinations are reached from this local address: see
+    /// [`StackBuilder::route_from`](crate::StackBuilder::route_from).
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
     pub fn add_route_from(&self, destination: Cidr, source: IpAddr) -> io::Result<()> {
-        network::check_families(destination, source)?;
+        check_families(destination, source)?;
         self.shared.each(|state, _| state.add_route(destination, Some(source)));
         Ok(())
     }
@@ -363,14 +213,13 @@ impl Stack {
     /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that
     /// its data is incomplete. The stack itself continues.
     pub fn abort(&self) {
-        self.shared.each(State::abort_all);
+        self.shared.each(StackState::abort_all);
     }
 
     /// Drains the stack for a restart: listeners end at once, connections that wait to be accepted are reset,
     /// and new ones are refused in both directions. Existing connections continue unchanged until their
     /// programs end them. Those that have not ended `within` this time are reset; then the device is dropped.
     /// Returns how many were reset; data that had arrived on the others can still be read.
-    /// on the others can still be read.
     ///
     /// New connections and listeners fail with [`StackError::Draining`](crate::StackError::Draining). A
     /// second call can only shorten the time; [`shutdown`](Self::shutdown) closes the remaining connections
@@ -429,14 +278,14 @@ impl Stack {
 
     /// Closes the stack and waits until it is closed. Listeners end, and the sending side of every connection
     /// is closed after the data already written. Once all connections have finished, or the builder's
-    /// [`close_timeout`](StackBuilder::close_timeout) has passed, the device is dropped. Until then streams
-    /// can be read. Afterwards every call fails with [`StackError`](crate::StackError) inside an error of
-    /// kind [`NetworkDown`](io::ErrorKind::NetworkDown).
+    /// [`close_timeout`](crate::StackBuilder::close_timeout) has passed, the device is dropped. Until then
+    /// streams can be read. Afterwards every call fails with [`StackError`](crate::StackError) inside an
+    /// error of kind [`NetworkDown`](io::ErrorKind::NetworkDown).
     ///
     /// # Cancel safety
     /// Cancel-safe; once polled, the stack closes even if the future is dropped.
     pub async fn shutdown(&self) {
-        self.shared.each(State::begin_close);
+        self.shared.each(StackState::begin_close);
         self.shared.wake_drivers();
         for shard in self.shared.all() {
             shard.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
@@ -444,55 +293,9 @@ impl Stack {
     }
 }
 
-/// What a stack has and uses.
-pub(crate) fn info(stack: &ShardRef) -> StackInfo {
-    let shards = stack.all();
-    let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
-    let waits = shards.iter().map(Shared::lock_waits);
-    let (lock_waits, lock_waited) =
-        waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
-    let connections = shards.iter().map(connections).sum();
-    stack.look(|state| {
-        let (memory_used, memory_max) = state.endpoint.memory();
-        StackInfo {
-            addresses: state.network.addresses.clone(),
-            routes: state.routes(),
-            mtu: state.mtu(),
-            queues: shards.len(),
-            connections,
-            listeners: state.listeners.len(),
-            udp_sockets: state.udp.len(),
-            memory_used,
-            memory_max,
-            lock_waits,
-            lock_waited,
-        }
-    })
-}
-
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = self.shared.look(|state| state.network.addresses.clone());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
-    }
-}
-
-/// Networks in text form: `"10.0.0.1/24"`.
-#[cfg(feature = "serde")]
-fn in_words<'a, S: serde::Serializer>(
-    networks: impl IntoIterator<Item = &'a Cidr>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(networks.into_iter().map(Cidr::to_string))
-}
-
-#[cfg(feature = "serde")]
-fn in_words_if_any<S: serde::Serializer>(
-    networks: &Option<Vec<Cidr>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match networks {
-        Some(networks) => in_words(networks, serializer),
-        None => serializer.serialize_none(),
     }
 }

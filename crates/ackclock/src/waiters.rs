@@ -218,13 +218,8 @@ impl StreamSlot {
     }
 }
 
-/// The most bytes that this crate keeps for a stream on which tasks wait: slot, place in the table, and
-/// handle.
-const STREAM_BYTES_MAX: usize = 104;
-const _: () = assert!(
-    size_of::<StreamSlot>() + size_of::<Option<Box<StreamSlot>>>() + size_of::<crate::TcpStream>()
-        <= STREAM_BYTES_MAX
-);
+/// The bytes of a stream on which tasks wait: its slot, and the slot's place in the table.
+pub(crate) const STREAM_SLOT_BYTES: usize = size_of::<StreamSlot>() + size_of::<Option<Box<StreamSlot>>>();
 
 #[cfg(test)]
 mod tests {

@@ -15,9 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 /// A path in a directory of its own, which goes with it.
-struct Place(PathBuf);
+struct SocketDir(PathBuf);
 
-impl Place {
+impl SocketDir {
     fn new(name: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("ackclock-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -98,13 +98,13 @@ async fn with<T: Send + 'static>(path: PathBuf, f: impl FnOnce(&Path) -> T + Sen
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_lists_connections_and_what_each_waits_for() {
-    let place = Place::new("lists");
-    let mut world = world(&place.socket()).await;
+    let directory = SocketDir::new("lists");
+    let mut world = world(&directory.socket()).await;
     world.ours.write_all(b"hello").await.unwrap();
     world.theirs.read_exact(&mut [0; 5]).await.unwrap();
     world.ours.delivered().await.unwrap();
     let addr = world.ours.local_addr().unwrap();
-    let answers = with(place.socket(), |path| {
+    let answers = with(directory.socket(), |path| {
         let mut client = Client::new(path);
         ["stack", "connections", "counters"].map(|what| client.ask(&json!({ "request": what })))
     });
@@ -122,8 +122,8 @@ async fn it_lists_connections_and_what_each_waits_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_streams_to_the_client_and_ends_with_it() {
-    let place = Place::new("trace");
-    let mut world = world(&place.socket()).await;
+    let directory = SocketDir::new("trace");
+    let mut world = world(&directory.socket()).await;
     let records = |answer: &Value| -> Vec<Entry> {
         let digits = answer["records"].as_str().unwrap().as_bytes();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
@@ -131,7 +131,7 @@ async fn a_trace_streams_to_the_client_and_ends_with_it() {
         let decoded = |record: &[u8]| Entry::decode(Record::from_bytes(record.try_into().unwrap())).unwrap();
         bytes.chunks(Record::LEN).map(decoded).collect()
     };
-    let path = place.socket();
+    let path = directory.socket();
     let (mut client, dumped) = with(path.clone(), |path| {
         let mut client = Client::new(path);
         let dumped = client.ask(&json!({ "request": "dump", "connection": "0" }));
@@ -175,9 +175,9 @@ async fn a_trace_streams_to_the_client_and_ends_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e2_what_is_no_request_is_answered_with_what_helps_and_a_long_one_refused() {
-    let place = Place::new("requests");
-    let world = world(&place.socket()).await;
-    with(place.socket(), |path| {
+    let directory = SocketDir::new("requests");
+    let world = world(&directory.socket()).await;
+    with(directory.socket(), |path| {
         let mut client = Client::new(path);
         for (line, kind, says) in [
             ("GET / HTTP/1.0", "bad-json", "as in {\"request\": \"connections\"}"),
@@ -205,9 +205,9 @@ async fn sec_e2_what_is_no_request_is_answered_with_what_helps_and_a_long_one_re
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e3_a_hundred_clients_are_bounded_and_one_that_does_not_read_holds_up_no_other() {
-    let place = Place::new("clients");
-    let mut world = world(&place.socket()).await;
-    let (clients, refused) = with(place.socket(), |path| {
+    let directory = SocketDir::new("clients");
+    let mut world = world(&directory.socket()).await;
+    let (clients, refused) = with(directory.socket(), |path| {
         let mut clients: Vec<Client> = (0..100).map(|_| Client::new(path)).collect();
         for client in &mut clients {
             // One that was refused is closed.
@@ -232,7 +232,7 @@ async fn sec_e3_a_hundred_clients_are_bounded_and_one_that_does_not_read_holds_u
     world.theirs.read_exact(&mut [0; 5]).await.unwrap();
     // Places are free again once clients have gone.
     drop(clients);
-    with(place.socket(), |path| {
+    with(directory.socket(), |path| {
         while Client::new(path).ask(&json!({ "request": "counters" }))["error"].is_object() {}
     })
     .await;
@@ -241,9 +241,9 @@ async fn sec_e3_a_hundred_clients_are_bounded_and_one_that_does_not_read_holds_u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
-    let place = Place::new("users");
-    let world = world(&place.socket()).await;
-    let mode = std::fs::metadata(place.socket()).unwrap().permissions().mode();
+    let directory = SocketDir::new("users");
+    let world = world(&directory.socket()).await;
+    let mode = std::fs::metadata(directory.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     if !is_root || Command::new("setpriv").arg("--version").output().is_err() {
@@ -260,7 +260,7 @@ async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
             Command::new("setpriv").env("PATH", "/usr/bin:/bin").args(arguments).arg(path).output().unwrap();
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
-    let said = with(place.socket(), move |path| {
+    let said = with(directory.socket(), move |path| {
         let by_mode = as_nobody(path);
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
         [by_mode, as_nobody(path)]
@@ -273,8 +273,8 @@ async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_socket_replaces_a_stale_one_alone_and_goes_with_the_stack() {
-    let place = Place::new("stale");
-    let path = place.socket();
+    let directory = SocketDir::new("stale");
+    let path = directory.socket();
     let spawn = |path: &Path| {
         let (device, _end) = memory::pair(memory::Config::default());
         let refused = Stack::builder().device(device).control(path).spawn();
@@ -284,7 +284,7 @@ async fn the_socket_replaces_a_stale_one_alone_and_goes_with_the_stack() {
     assert!(spawn(&path).contains("is not a socket"));
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
     std::fs::remove_file(&path).unwrap();
-    assert!(spawn(&place.0.join("none/control")).contains("cannot be opened"));
+    assert!(spawn(&directory.0.join("none/control")).contains("cannot be opened"));
 
     drop(UnixListener::bind(&path).unwrap());
     let world = world(&path).await;

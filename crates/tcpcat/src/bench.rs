@@ -11,14 +11,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 
-use crate::args::{BenchClientArgs, BenchServerArgs, Place, Target};
-use crate::exit::{Exit, Failure};
+use crate::args::{BenchClientArgs, BenchServerArgs, PeerArgs, Target};
+use crate::exit;
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
-use crate::transfer::protocol::{self, FrameReader, Verdict};
+use crate::transfer::protocol::{self, FrameReader, Receipt};
 use crate::transfer::{Broken, Copied, Copier, Framing};
 
 /// A client's request, sent on each connection.
@@ -80,11 +81,11 @@ pub(crate) struct Moved {
 pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench server", data_on_stdout: false, summary: false, file: false };
     let common = args.common.clone();
-    Session::run(kind, &common, &target.clone(), None, |session| serve(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), None, None, |session| serve(session, args, target)).await
 }
 
 async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
-    let listener = session.listen(&target, &Place::default()).await?;
+    let listener = session.listen(&target, &PeerArgs::default()).await?;
     let calls = Calls::new(args.zerocopy);
     session.observer.say(&format!("serving measurements on port {}; Ctrl-C ends", args.port));
     let mut serving = JoinSet::new();
@@ -127,7 +128,8 @@ pub(crate) async fn run_client(args: BenchClientArgs, target: Target) -> Exit {
     let kind = Kind { name: "bench client", data_on_stdout: false, summary: true, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| measure(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), None, |session| measure(session, args, target))
+        .await
 }
 
 async fn measure(
@@ -147,10 +149,10 @@ async fn measure(
     if let Some(bytes) = request.bytes {
         session.meter.expect(bytes * streams);
     }
-    let place = Place::with_retry(args.retry);
+    let peer = PeerArgs::with_retry(args.retry);
     let mut connections = Vec::new();
     for _ in 0..args.streams {
-        connections.push(session.connect(&target, &place).await?);
+        connections.push(session.connect(&target, &peer).await?);
     }
     let (calls, started) = (Calls::new(args.zerocopy), Instant::now());
     if calls == Calls::Slices && !connections.iter().all(Stream::has_slices) {
@@ -198,7 +200,7 @@ fn failure(session: &Session, broken: Broken) -> Failure {
                 .remedy("run tcpcat bench server there; or measure the kernel's TCP with iperf3 -c")
         }
         Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Failure::verification(error.to_string())
+            exit::verification(error.to_string())
         }
         Broken::Read(error) => session.net.failure("receiving", &error),
         Broken::Write(error) => session.net.failure("sending", &error),
@@ -247,7 +249,7 @@ where
     };
     let receiving = async {
         if !request.down {
-            // The other end owes its verdict only when it has everything: what it says before that is another
+            // The other end owes its receipt only when it has everything: what it says before that is another
             // protocol.
             let first = reader.read_u8().await.map_err(Broken::Read)?;
             refuse_iperf3(first)?;
@@ -283,12 +285,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     if let Some((copied, _)) = received {
-        let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
-        verdict.write(stream).await.map_err(Broken::Write)?;
+        let receipt = Receipt { bytes: copied.bytes, hash: copied.hash };
+        receipt.write(stream).await.map_err(Broken::Write)?;
     }
     if let Some(copied) = sent {
-        let verdict = Verdict::read(stream).await.map_err(Broken::Read)?;
-        check(copied, verdict.bytes, verdict.hash)?;
+        let receipt = Receipt::read(stream).await.map_err(Broken::Read)?;
+        check(copied, receipt.bytes, receipt.hash)?;
     }
     if let Some((copied, told)) = received {
         check(copied, copied.bytes, told.unwrap_or(copied.hash))?;

@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use ackclock::Cidr;
+use ackclock_cli::Exit;
 use ackclock_device::{Capabilities, configure, netns, open};
 
 use crate::args::{DeviceArgs, DoctorArgs};
 use crate::device::{DeviceChoice, kernel_address, kernel_owns};
-use crate::exit::Exit;
 
 /// One line of the diagnosis.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ackclock::journal::JournalEnd;
 use ackclock::{BuildError, Recording, RecordingError, Stack, TcpConfig, Warning, Warnings};
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::Device;
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
 
 use crate::args::{Common, ImpairArgs, TcpArgs};
 use crate::device::{self, Label, Opened};
-use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
 use crate::units::Queue;

@@ -3,10 +3,9 @@
 
 use std::io;
 
+use ackclock_cli::Exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-
-use crate::exit::Exit;
 
 /// How often the user has interrupted, and how first.
 #[derive(Clone, Debug)]

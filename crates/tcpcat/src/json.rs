@@ -1,8 +1,7 @@
 //! What `--json` prints, whichever command it is: one object with the number of its schema.
 
+use ackclock_cli::{Exit, Failure};
 use serde::Serialize;
-
-use crate::exit::{Exit, Failure};
 
 /// Grows when a field changes its meaning or goes; new ones may come.
 pub(crate) const SCHEMA: u32 = 1;

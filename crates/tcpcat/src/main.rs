@@ -40,8 +40,8 @@ use std::fs::File;
 use std::io;
 use std::process::ExitCode;
 
+use ackclock_cli::{Exit, Failure, output};
 use args::Invocation;
-use exit::{Exit, Failure};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -50,14 +50,14 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and the version are requests, not errors.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            say::note(error.print());
+            say::note(output::printed(error.print()));
             if error.use_stderr() && words.iter().any(|word| word == "--json") {
                 json::refuse(exit, &error.to_string());
             }
-            return ExitCode::from(say::end(exit).code());
+            return say::end(exit).into();
         }
     };
-    ExitCode::from(say::end(run(invocation)).code())
+    say::end(run(invocation)).into()
 }
 
 fn run(invocation: Invocation) -> Exit {

@@ -1,22 +1,20 @@
 //! `tcpcat man` and `tcpcat completions`: the manual pages and the shells' completions, made from the command
 //! line itself.
 
-use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
+use ackclock_cli::{Exit, Failure, Program, output};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{CompletionsArgs, ManArgs};
-use crate::exit::{Exit, Failure};
 use crate::say;
 
 /// Prints the page of `tcpcat`, or writes all pages into a directory.
 pub(crate) fn run_man(command: &Command, args: &ManArgs) -> Exit {
     let Some(directory) = &args.out else {
-        say::note(page(command).and_then(|page| io::stdout().write_all(&page)));
+        say::note(page(command).and_then(|page| output::print_bytes(&page)));
         return Exit::Done;
     };
     match write_all(command, directory) {
@@ -32,18 +30,15 @@ pub(crate) fn run_man(command: &Command, args: &ManArgs) -> Exit {
 pub(crate) fn run_completions(mut command: Command, args: &CompletionsArgs) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "tcpcat", &mut script);
-    say::note(io::stdout().write_all(&script));
+    say::note(output::print_bytes(&script));
     Exit::Done
 }
 
 fn write_all(command: &Command, directory: &Path) -> Result<(), Failure> {
-    let failure = |doing: &str, path: &Path, error: io::Error| Failure::file(doing, path, &error);
-    fs::create_dir_all(directory).map_err(|error| failure("make", directory, error))?;
+    output::make_folder(directory)?;
     for command in pages(command.clone()) {
         let path = directory.join(format!("{}.1", command.get_name()));
-        page(&command)
-            .and_then(|page| fs::write(&path, page))
-            .map_err(|error| failure("write", &path, error))?;
+        output::write_file(&path, &page(&command)?)?;
     }
     Ok(())
 }
@@ -62,11 +57,10 @@ fn pages(command: Command) -> Vec<Command> {
     [command].into_iter().chain(below).collect()
 }
 
-fn page(command: &Command) -> io::Result<Vec<u8>> {
+fn page(command: &Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
-    let manual = Man::new(command.clone());
-    manual.render(&mut page)?;
-    exit_codes().to_writer(&mut page)?;
+    let made = Man::new(command.clone()).render(&mut page).and_then(|()| exit_codes().to_writer(&mut page));
+    made.map_err(|error| Failure::new(Exit::Failed, format!("cannot make the manual page: {error}")))?;
     Ok(page)
 }
 
@@ -74,9 +68,10 @@ fn exit_codes() -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["EXIT STATUS"]);
     for exit in Exit::ALL {
+        let Some(meaning) = exit.meaning(Program::Tcpcat) else { continue };
         section.control("TP", []);
         section.text([bold(exit.code().to_string())]);
-        section.text([roman(exit.meaning())]);
+        section.text([roman(meaning)]);
     }
     section
 }

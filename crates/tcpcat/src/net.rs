@@ -9,12 +9,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ackclock::{ConnectionInfo, Experiment, FourTuple, Keepalive, Stack, State};
+use ackclock_cli::Failure;
 use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::device::Label;
-use crate::exit::Failure;
+use crate::exit;
 
 /// What makes connections: a stack in user space, or the kernel.
 #[derive(Clone, Debug)]
@@ -74,8 +75,8 @@ impl Net {
     /// A failure of this network while `doing` something.
     pub(crate) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
         match &self.kind {
-            Kind::User { device, .. } => Failure::network(doing, error, device),
-            Kind::Kernel => Failure::network(doing, error, &Label::kernel()),
+            Kind::User { device, .. } => exit::network(doing, error, device),
+            Kind::Kernel => exit::network(doing, error, &Label::kernel()),
         }
     }
 

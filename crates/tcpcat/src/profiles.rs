@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use ackclock::congestion::{Registry, Signal};
 use ackclock::profile::{CHOICES, Choice, Profile};
+use ackclock_cli::Exit;
 use serde::Serialize;
 
 use crate::args::{ProfilesArgs, is_simulated_only};
-use crate::exit::Exit;
 use crate::json;
 
 /// All lists.

@@ -5,19 +5,13 @@
 //! reader that has seen enough, such as `head`, is not a failure.
 
 use std::fmt;
-use std::io::{self, Write};
-use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
-use crate::exit::{Exit, Failure};
+use ackclock_cli::{Exit, Failure, output};
 
 /// A line on stderr.
 macro_rules! say {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        // Nothing can be reported if stderr fails.
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
+    ($($words:tt)*) => { ackclock_cli::output::say(format_args!($($words)*)) };
 }
 
 /// A line on stdout.
@@ -26,27 +20,23 @@ macro_rules! show {
 }
 
 /// The first failure to write a result.
-static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+static FAILED: Mutex<Option<Failure>> = Mutex::new(None);
 
 /// Writes a result to stdout.
 pub(crate) fn show(result: fmt::Arguments<'_>) {
-    let mut out = io::stdout().lock();
-    note(out.write_fmt(result).and_then(|()| out.flush()));
+    note(output::print(result));
 }
 
 /// Notes a failure to write to stdout.
-pub(crate) fn note(written: io::Result<()>) {
-    let Err(error) = written else { return };
-    let mut failed = FAILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    failed.get_or_insert(error);
+pub(crate) fn note(written: Result<(), Failure>) {
+    let Err(failure) = written else { return };
+    FAILED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
 }
 
 /// The exit of the command, which changes only if a result is missing on stdout.
 pub(crate) fn end(exit: Exit) -> Exit {
-    let failed = FAILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-    match failed {
-        Some(error) if exit == Exit::Done && error.kind() != io::ErrorKind::BrokenPipe => {
-            let failure = Failure::file("write", Path::new("stdout"), &error);
+    match FAILED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(failure) if exit == Exit::Done => {
             say!("tcpcat: {failure}");
             failure.exit()
         }

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ackclock::ConnectionInfo;
+use ackclock_cli::{Exit, Failure, output};
 
-use crate::args::{Common, MoveArgs, Place, Target, is_loopback, scoped};
-use crate::exit::{Exit, Failure};
+use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback, scoped};
 use crate::host::{self, Host};
 use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
@@ -65,18 +66,20 @@ pub(crate) struct Outcome {
 }
 
 impl Session {
-    /// Runs `body` on a host made from the flags, and reports the result.
+    /// Runs `body` on a host made from the flags, and reports the result. `file` is the one that is moved;
+    /// before it stands the word for it in messages, empty if it is only read.
     pub(crate) async fn run<F>(
         kind: Kind,
         common: &Common,
         target: &Target,
         moves: Option<&MoveArgs>,
+        file: Option<(&str, &Path)>,
         body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
     where
         F: Future<Output = Result<Outcome, Failure>>,
     {
-        let (host, interrupt) = match Self::prepare(kind, common, target).await {
+        let (host, interrupt) = match Self::prepare(kind, common, target, file).await {
             Ok(ready) => ready,
             Err(failure) => return observe::fail_early(kind, &common.observe, &failure),
         };
@@ -123,9 +126,14 @@ impl Session {
         exit
     }
 
-    async fn prepare(kind: Kind, common: &Common, target: &Target) -> Result<(Host, Interrupt), Failure> {
+    async fn prepare(
+        kind: Kind,
+        common: &Common,
+        target: &Target,
+        file: Option<(&str, &Path)>,
+    ) -> Result<(Host, Interrupt), Failure> {
         refuse_this_host(common, target)?;
-        refuse_twice_written(common)?;
+        refuse_overwriting(common, file)?;
         let interrupt = Interrupt::install(if kind.file { First::Aborts } else { First::Closes })
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot handle signals: {error}")))?;
         let host = tokio::select! {
@@ -189,22 +197,22 @@ impl Session {
     }
 
     /// Opens a connection, or fails with a message that the user can understand.
-    pub(crate) async fn connect(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+    pub(crate) async fn connect(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
         };
-        let remote = resolve(host, *port, place, self.net.link()).await?;
+        let remote = resolve(host, *port, peer, self.net.link()).await?;
         if self.own.contains(&remote.ip()) {
             return Err(own_address(remote.ip()));
         }
-        let source = place.source.unwrap_or_else(|| unspecified(remote));
+        let source = peer.source.unwrap_or_else(|| unspecified(remote));
         let doing = format!("connecting to {remote}");
         self.note(|| doing.clone());
-        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, place.retry);
+        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, peer.retry);
         let stream = tokio::select! {
             connected = connecting => connected?,
             () = self.interrupt.first() => return Err(self.interrupted("there was no connection yet")),
-            () = patience(place.wait, remote) => {
+            () = patience(peer.wait, remote) => {
                 return Err(self.net.failure(&doing, &std::io::ErrorKind::TimedOut.into()));
             }
         };
@@ -232,13 +240,13 @@ impl Session {
     }
 
     /// Starts to listen.
-    pub(crate) async fn listen(&self, target: &Target, place: &Place) -> Result<Listener, Failure> {
+    pub(crate) async fn listen(&self, target: &Target, peer: &PeerArgs) -> Result<Listener, Failure> {
         let Target::Listen { host, port } = target else {
             return Err(Failure::usage("PORT to listen on is missing"));
         };
         let local = match host {
-            Some(host) => resolve(host, *port, place, self.net.link()).await?,
-            None => SocketAddr::new(place.source.unwrap_or_else(|| any(place.ipv6)), *port),
+            Some(host) => resolve(host, *port, peer, self.net.link()).await?,
+            None => SocketAddr::new(peer.source.unwrap_or_else(|| any(peer.ipv6)), *port),
         };
         let listener = self.net.listen(local);
         let listener =
@@ -259,12 +267,12 @@ impl Session {
     }
 
     /// One connection, opened or accepted.
-    pub(crate) async fn reach(&self, target: &Target, place: &Place) -> Result<Stream, Failure> {
+    pub(crate) async fn reach(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         if matches!(target, Target::Connect { .. }) {
-            return self.connect(target, place).await;
+            return self.connect(target, peer).await;
         }
-        let listener = self.listen(target, place).await?;
-        self.accept_within(&listener, place.wait).await
+        let listener = self.listen(target, peer).await?;
+        self.accept_within(&listener, peer.wait).await
     }
 
     /// The next connection, if one comes within the time of `-w`.
@@ -344,37 +352,29 @@ fn own_address(addr: IpAddr) -> Failure {
         .remedy("dial the peer's; or use --kernel to reach the host's")
 }
 
-/// Refuses to write one file over another.
-fn refuse_twice_written(common: &Common) -> Result<(), Failure> {
+/// Refuses to write one file over another, or over the file that is moved.
+fn refuse_overwriting(common: &Common, file: Option<(&str, &Path)>) -> Result<(), Failure> {
     let observe = &common.observe;
-    let files = [
+    output::distinct(&[
+        file.map_or(("", None), |(word, path)| (word, Some(path))),
         ("--pcap", observe.pcap.as_deref()),
         ("--trace", observe.trace.as_deref()),
         ("--flight-recorder", observe.flight_recorder.as_ref().map(FlightRecorder::path)),
         ("--record", observe.record.as_deref()),
         ("--control", observe.control_socket.as_deref()),
-    ];
-    for (place, (flag, path)) in files.iter().enumerate() {
-        if let (Some(path), Some((other, _))) =
-            (path, files[..place].iter().find(|(_, other)| path.is_some() && other == path))
-        {
-            return Err(Failure::usage(format!("{other} and {flag} would both write {}", path.display()))
-                .remedy("give each its own file"));
-        }
-    }
-    Ok(())
+    ])
 }
 
 /// The address of a name, of the requested family.
 ///
 /// `link` is the name of the stack's only link, which an address may carry as its scope.
-async fn resolve(host: &str, port: u16, place: &Place, link: Option<&str>) -> Result<SocketAddr, Failure> {
-    if place.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
+async fn resolve(host: &str, port: u16, peer: &PeerArgs, link: Option<&str>) -> Result<SocketAddr, Failure> {
+    if peer.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
         return Err(Failure::usage(format!("{host:?} is not an address, and -n forbids a name lookup")));
     }
     let found = lookup(host, port, link).await?;
-    let wanted = |addr: &SocketAddr| !(place.ipv4 && addr.is_ipv6() || place.ipv6 && addr.is_ipv4());
-    let family = if place.ipv4 { "IPv4 address" } else { "IPv6 address" };
+    let wanted = |addr: &SocketAddr| !(peer.ipv4 && addr.is_ipv6() || peer.ipv6 && addr.is_ipv4());
+    let family = if peer.ipv4 { "IPv4 address" } else { "IPv6 address" };
     let mut found: Vec<SocketAddr> = found.into_iter().filter(wanted).collect();
     // The resolver's order suits the kernel's addresses; the stack's are more often IPv4.
     found.sort_by_key(|addr| addr.is_ipv6());

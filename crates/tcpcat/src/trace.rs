@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ackclock::trace::{Batch, TraceConfig, TraceKeep};
 use ackclock::{Instant, Stack};
+use ackclock_cli::{Exit, Failure};
 use ackclock_trace::file::{Origin, Writer};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +20,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::args::ObserveArgs;
-use crate::exit::{Exit, Failure};
 
 /// The file for the latest records, and how many are kept of each connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::{Exit, Failure};
 use ackclock_trace::file::Trace;
 use ackclock_trace::{export, graphs};
 
-use crate::exit::{Exit, Failure};
 use crate::{explain, output, picture};
 
 /// Options of `tcplab convert`.
@@ -86,7 +86,7 @@ fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
     }
     let mut worst = graphs::worst(trace);
     if !args.all && worst.len() > UNASKED {
-        output::say(&format!(
+        output::say(format_args!(
             "tcplab: graphs of the {UNASKED} connections of {} that lost most time; --all makes those of \
              all, --connection N,.. of those you name",
             worst.len()
@@ -107,7 +107,7 @@ fn pictures(trace: &Trace, args: &Args, shown: &BTreeSet<usize>) -> anyhow::Resu
     for (stem, graph) in &graphs {
         picture::write(folder, stem, graph)?;
     }
-    output::say(&format!("{} pictures in {}", graphs.len(), folder.display()));
+    output::say(format_args!("{} pictures in {}", graphs.len(), folder.display()));
     Ok(Exit::Done)
 }
 

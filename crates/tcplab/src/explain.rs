@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::{Exit, Failure};
 use ackclock_trace::explain::{account, byte_sentences, sentences};
 use ackclock_trace::file::{ReadError, Trace, TracedSource};
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
 use crate::{assess, capture, output};
 
 /// Options of `tcplab explain`.
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                         "account": account(source).to_json() })
             })
             .collect();
-        output::print(&format!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
+        output::print(format_args!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
         return Ok(Exit::Done);
     }
     let mut found = false;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         };
         found |= !said.is_empty();
         if !said.is_empty() {
-            output::print(&paragraph(number, source, &said, args.byte))?;
+            output::print(paragraph(number, source, &said, args.byte))?;
         }
     }
     match args.byte {
@@ -79,7 +79,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
         read => read.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?,
     };
     if let Some(damage) = &trace.damage {
-        output::say(&format!("tcplab: {} is {damage}; the part before that is used", path.display()));
+        output::say(format_args!("tcplab: {} is {damage}; the part before that is used", path.display()));
     }
     Ok(trace)
 }
@@ -88,7 +88,7 @@ fn captured(path: &Path, bytes: &[u8]) -> anyhow::Result<Trace> {
     let (report, vantages) = capture::read_one(0, path, bytes).map_err(|why| {
         Failure::usage(format!("{}: {}; as a capture it {why}", path.display(), ReadError::Magic))
     })?;
-    report.remarks().iter().for_each(|remark| output::say(&format!("tcplab: {remark}")));
+    report.remarks().iter().for_each(|remark| output::say(format_args!("tcplab: {remark}")));
     Ok(assess::traced(&vantages))
 }
 

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
+use ackclock_cli::{Exit, Failure, output};
 use ackclock_control::congestion::Registry;
 use tcplab::kit::{self, Examination};
-
-use crate::exit::{Exit, Failure};
-use crate::output;
 
 /// Options of `tcplab kit`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 output::write_file(&folder.join(format!("{stem}.md")), page.markdown().as_bytes())?;
                 output::write_file(&folder.join(format!("{stem}.html")), page.html().as_bytes())?;
             }
-            None => output::print(&page.markdown())?,
+            None => output::print(page.markdown())?,
         }
     }
     if let (Some(folder), true) = (&args.out, args.all) {
@@ -60,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::write_file(&folder.join("index.html"), page.html().as_bytes())?;
     }
     for one in all.iter().filter(|one| !one.checks.passed()) {
-        output::say(&format!("tcplab: {} does not pass the checks of the kit", one.name));
+        output::say(format_args!("tcplab: {} does not pass the checks of the kit", one.name));
     }
     Ok(if all.iter().all(|one| one.checks.passed()) { Exit::Done } else { Exit::Failed })
 }

@@ -36,4 +36,3 @@ pub mod kit;
 pub mod measure;
 pub mod net;
 pub mod page;
-pub mod table;

@@ -6,10 +6,8 @@ mod assess;
 mod capture;
 mod compare;
 mod convert;
-mod exit;
 mod explain;
 mod kit_command;
-mod output;
 mod papers;
 mod picture;
 mod recorded;
@@ -22,16 +20,12 @@ mod ssthresh;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use ackclock_cli::{Exit, Failure, Program, output};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::exit::{Exit, Failure};
-
 /// Experiments with TCP in virtual time, and assessments of traces and captures.
-///
-/// Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed or a value outside its band,
-/// 2 usage, 6 local file.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, arg_required_else_help = true, long_about = about())]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -84,10 +78,23 @@ fn main() -> ExitCode {
         Command::Ssthresh(args) => ssthresh::run(&args),
     };
     let exit = outcome.unwrap_or_else(|error| {
-        output::say(&format!("tcplab: {error:#}"));
-        Failure::exit_of(&error)
+        output::say(format_args!("tcplab: {error:#}"));
+        error.downcast_ref().map_or(Exit::Failed, Failure::exit)
     });
     exit.into()
+}
+
+/// The head of the help, with the exit codes.
+fn about() -> String {
+    let codes: Vec<String> = Exit::ALL
+        .into_iter()
+        .filter_map(|exit| Some(format!("{} {}", exit.code(), exit.meaning(Program::Tcplab)?)))
+        .collect();
+    format!(
+        "Experiments with TCP in virtual time, and assessments of traces and captures.\n\nResults go to \
+         stdout, everything else to stderr. Exit codes: {}.",
+        codes.join(", ")
+    )
 }
 
 #[cfg(test)]

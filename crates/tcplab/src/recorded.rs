@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ackclock_cli::{Exit, Failure, output, table};
 use serde::Serialize;
-use tcplab::table;
 
 use crate::assess::{Doubt, LeftOut, Side, Transfer, Unfit};
 use crate::capture::{self, Captures, FileReport};
-use crate::exit::{Exit, Failure};
-use crate::output;
 
 /// The captures, and the form of the results.
 #[derive(Debug, clap::Args)]
@@ -73,18 +71,18 @@ impl Inputs {
             let remedy = "name the sender's capture first, then the receiver's";
             return Err(Failure::usage(message).remedy(remedy).into());
         }
-        let read = self.files.iter().map(|file| ("", Some(file)));
-        output::distinct(&read.chain([("--json", self.json.as_ref())]).collect::<Vec<_>>())?;
+        let read = self.files.iter().map(|file| ("", Some(file.as_path())));
+        output::distinct(&read.chain([("--json", self.json.as_deref())]).collect::<Vec<_>>())?;
         capture::read(&self.files)
     }
 
     /// Prints the results for people, unless stdout is for programs.
-    pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
         output::print_beside(self.json.as_ref(), text)
     }
 
     /// Writes the results where requested.
-    pub(crate) fn write_json(&self, report: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn write_json(&self, report: &impl Serialize) -> Result<(), Failure> {
         self.json.as_ref().map_or(Ok(()), |file| output::write_json(file, report))
     }
 }
@@ -146,17 +144,20 @@ impl Remarks {
         self.files
             .iter()
             .flat_map(FileReport::remarks)
-            .for_each(|line| output::say(&format!("tcplab: {line}")));
+            .for_each(|line| output::say(format_args!("tcplab: {line}")));
         let left_out = self.left_out.iter().map(|(why, count)| (count, why.in_words()));
         let unfit = self.unfit.iter().map(|(why, count)| (count, why.in_words()));
         for (count, why) in left_out.chain(unfit) {
-            output::say(&format!("tcplab: connections left out: {count} (they {why})"));
+            output::say(format_args!("tcplab: connections left out: {count} (they {why})"));
         }
         for (doubt, count) in &self.doubts {
-            output::say(&format!("tcplab: connections assessed in doubt: {count} ({})", doubt.in_words()));
+            output::say(format_args!(
+                "tcplab: connections assessed in doubt: {count} ({})",
+                doubt.in_words()
+            ));
         }
         let segments: u64 = self.files.iter().map(|file| file.segments).sum();
-        output::say(&format!(
+        output::say(format_args!(
             "tcplab: connections assessed: {}, from both ends: {}; files: {}, segments: {segments}",
             self.assessed,
             self.both_sides,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::{Exit, Failure, NewFile, output};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
 use ackclock_core::journal::{Changes, DamageKind, Departure, JournalEnd, Replay, ReplayError, Seen};
@@ -16,8 +17,7 @@ use ackclock_wire::gso;
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::{explain, output};
+use crate::explain;
 
 /// Options of `tcplab replay`.
 #[derive(Debug, clap::Args)]
@@ -63,8 +63,8 @@ struct Found {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let named = [("", Some(&args.recording)), ("", args.against.as_ref())];
-    let written = [("--trace", args.trace.as_ref()), ("--pcap", args.pcap.as_ref())];
+    let named = [("", Some(args.recording.as_path())), ("", args.against.as_deref())];
+    let written = [("--trace", args.trace.as_deref()), ("--pcap", args.pcap.as_deref())];
     output::distinct(&[named, written].concat())?;
     let against = args.against.as_deref().map(explain::open).transpose()?;
     let mut replay = open(args)?;
@@ -158,7 +158,7 @@ fn report(
     found: &Found,
     hash: u64,
     compared: Option<u64>,
-) -> anyhow::Result<()> {
+) -> Result<(), Failure> {
     let departures = replay.departures();
     let took = replay.now().saturating_since(replay.header().start);
     let end = match replay.end() {
@@ -178,10 +178,10 @@ fn report(
             "trace_hash": format!("{hash:016x}"),
             "against_hash": compared.map(|compared| format!("{compared:016x}")),
         });
-        return output::print(&format!("{object}\n"));
+        return output::print(format_args!("{object}\n"));
     }
     if let Some(damage) = damage {
-        output::say(&format!("tcplab: {damage}; the part before that was replayed"));
+        output::say(format_args!("tcplab: {damage}; the part before that was replayed"));
     }
     let mut text = format!(
         "{} calls, {} packets received and {} sent, in {:.6} s of the stack's clock; {end}\n",
@@ -218,7 +218,7 @@ impl Until {
 /// The packets of a replay on their way to a file.
 #[derive(Debug)]
 struct Packets {
-    new: output::NewFile,
+    new: NewFile,
     file: BufWriter<File>,
     block: Vec<u8>,
     epoch: u64,
@@ -227,7 +227,7 @@ struct Packets {
 
 impl Packets {
     fn create(path: &Path, epoch: Option<u64>) -> anyhow::Result<Self> {
-        let (new, file) = output::NewFile::create(path)?;
+        let (new, file) = NewFile::create(path)?;
         let mut block = Vec::new();
         pcapng::section_header(&mut block);
         pcapng::interface(&mut block, "replay", LinkType::Raw, SNAP);
@@ -255,7 +255,7 @@ impl Packets {
         }
     }
 
-    fn finish(self) -> anyhow::Result<()> {
+    fn finish(self) -> Result<(), Failure> {
         let Self { new, mut file, written, .. } = self;
         new.commit(written.and_then(|()| file.flush()))
     }

@@ -1,13 +1,12 @@
 //! `tcplab rto`: how the estimators of the retransmission timeout would have done on captured connections.
 
+use ackclock_cli::{Exit, Failure, table};
 use ackclock_control::assess::timeouts::{Summary, Timeouts, assess};
 use ackclock_control::rtt::presets::{self, Preset};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
-use tcplab::table;
 
 use crate::assess::{TimedClass, TimedRetransmission, Transfer, transfers};
-use crate::exit::{Exit, Failure};
 use crate::recorded::{self, Inputs, Remarks};
 
 /// Options of `tcplab rto`.

@@ -1,11 +1,11 @@
 //! `tcplab ssthresh`: how estimates of the bandwidth at the start of a connection would have done on captured
 //! ones.
 
+use ackclock_cli::{Exit, Failure};
 use ackclock_control::bandwidth::SenderEstimatorKind;
 use serde::Serialize;
 
 use crate::assess::{Estimator, Regions, StartUp, Unfit, transfers};
-use crate::exit::{Exit, Failure};
 use crate::recorded::{self, Inputs, Remarks};
 
 /// Options of `tcplab ssthresh`.

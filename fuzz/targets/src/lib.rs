@@ -38,12 +38,11 @@ mod assess;
 #[path = "../../../crates/tcplab/src/capture/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
 mod capture;
-#[path = "../../../crates/tcplab/src/exit.rs"]
-#[expect(dead_code, reason = "tcplab uses the rest")]
-mod exit;
 #[path = "../../../crates/tcpcat/src/transfer/protocol.rs"]
 #[expect(dead_code, reason = "tcpcat uses the rest")]
 mod protocol;
+
+use ackclock_tests::fuzz::Answers;
 
 /// Something that is fuzzed.
 #[derive(Clone, Copy, Debug)]
@@ -64,16 +63,18 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
     target("connection", connection, "inputs", 1500, true),
     target("endpoint", world::endpoint, "steps", 2400, true),
     target("short_way", world::short_way, "steps", 1200, true),
+    target("recording", world::recording, "steps", 1200, true),
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),
+    target("journal", files::journal, "calls", 12_000, false),
     target("capture", files::capture, "inputs", 4000, false),
 ];
 
@@ -91,6 +92,19 @@ const fn target(
     any_bytes: bool,
 ) -> Target {
     Target { name, run, unit, len_max, any_bytes }
+}
+
+/// What endpoints answer in the life that an input describes; `false` for a target without endpoints.
+///
+/// # Panics
+/// If something that must hold does not.
+pub fn answers(target: &Target, input: &[u8], into: &mut Answers) -> bool {
+    match target.name {
+        "connection" => ackclock_tests::fuzz::answers(input, into),
+        "endpoint" => world::answers(input, into),
+        _ => return false,
+    }
+    true
 }
 
 fn connection(bytes: &[u8]) -> u64 {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, process};
 
-use ackclock_fuzz::{TARGETS, Target, find, mutate};
+use ackclock_fuzz::{TARGETS, Target, answers, find, mutate};
+use ackclock_tests::fuzz::Answers;
 use anyhow::{Context, bail};
 use clap::Parser;
 
@@ -37,6 +38,9 @@ struct Args {
     /// Run this input alone, as often as it takes to fail
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Print what the endpoints answer to the input, line by line
+    #[arg(long, requires = "file")]
+    answers: bool,
     /// Say the longest input of each target, and write it to the folder
     #[arg(long)]
     keep_slowest: bool,
@@ -55,7 +59,9 @@ fn main() -> anyhow::Result<()> {
         let input = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         for target in targets {
             let began = Instant::now();
-            (target.run)(&input);
+            if !(args.answers && answers(target, &input, &mut Answers::kept(true))) {
+                (target.run)(&input);
+            }
             println!("{}: {} bytes in {:?}", target.name, input.len(), began.elapsed());
         }
         return Ok(());

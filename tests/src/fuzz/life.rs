@@ -7,15 +7,16 @@ use std::time::Duration;
 use ackclock_core::{Connection, ConnectionId, Instant, ListenAddr, ListenOptions, ListenerId, State};
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
-use super::{Input, Outcome, Scene};
+use super::{Answers, Input, Outcome, Scene};
 use crate::host::{Host, check_frame, host_addr};
 use crate::icmp::icmp_error;
 use crate::segment::{ACK, FIN, Frame, Opt, PSH, SYN, Seg, seg};
 
 /// The endpoint, and what the peer of the current connection knows.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct Life<'a> {
     host: Host,
+    answers: &'a mut Answers,
     listener: ListenerId,
     conn: Option<ConnectionId>,
     local: SocketAddr,
@@ -64,8 +65,8 @@ impl Peer {
     }
 }
 
-impl Life {
-    pub(super) fn new(scene: Scene) -> Self {
+impl<'a> Life<'a> {
+    pub(super) fn new(scene: Scene, answers: &'a mut Answers) -> Self {
         let start = Instant::from_millis(3_600_000);
         let local = SocketAddr::new(host_addr(scene.v6, 1), 80);
         let mut host = Host::new(scene.config, start);
@@ -73,7 +74,16 @@ impl Life {
         let options = ListenOptions::new(ListenAddr { addr: None, port: Some(local.port()) });
         let listener = host.endpoint.listen(start, options).expect("the port is free");
         let peer = Peer::new(SocketAddr::new(host_addr(scene.v6, 2), PEER_PORT), 0xffff_f000);
-        Self { host, listener, conn: None, local, peer, last: Vec::new(), outcome: Outcome::default() }
+        Self {
+            host,
+            answers,
+            listener,
+            conn: None,
+            local,
+            peer,
+            last: Vec::new(),
+            outcome: Outcome::default(),
+        }
     }
 
     pub(super) fn step(&mut self, input: &mut Input<'_>) {
@@ -92,6 +102,10 @@ impl Life {
         }
         self.transmit();
         self.check();
+        self.answers.figures(self.host.now, &self.host.endpoint);
+        while let Some(batch) = self.host.endpoint.poll_trace() {
+            self.answers.trace(&batch);
+        }
     }
 
     /// Everything is released; time passes until nothing is left.
@@ -198,7 +212,9 @@ impl Life {
         let len = usize::from(input.word()) << (input.byte() % 4);
         let Some(id) = self.conn else { return };
         let data = pattern(self.peer.written, len.min(self.write_room()));
-        if let Some(Ok(count)) = self.host.endpoint.update(self.host.now, id, |c, now| c.write(now, &data)) {
+        let written = self.host.endpoint.update(self.host.now, id, |c, now| c.write(now, &data));
+        self.answers.told("write", &written);
+        if let Some(Ok(count)) = written {
             self.peer.written = self.peer.written.wrapping_add(count as u32);
         }
     }
@@ -212,10 +228,9 @@ impl Life {
     fn read(&mut self, input: &mut Input<'_>) {
         let mut into = vec![0; usize::from(input.word()) << (input.byte() % 4)];
         let Some(id) = self.conn else { return };
-        let Some(Ok(count)) = self.host.endpoint.update(self.host.now, id, |c, now| c.read(now, &mut into))
-        else {
-            return;
-        };
+        let read = self.host.endpoint.update(self.host.now, id, |c, now| c.read(now, &mut into));
+        self.answers.told("read", &read);
+        let Some(Ok(count)) = read else { return };
         // What is read is what the peer sent, each byte in its place.
         let noisy = self.peer.noisy;
         assert!(
@@ -231,7 +246,7 @@ impl Life {
     fn call(&mut self, input: &mut Input<'_>) {
         let Some(id) = self.conn else { return };
         let (what, on, by) = (input.byte() % 12, input.chance(2), input.duration());
-        self.host.endpoint.update(self.host.now, id, |connection, now| match what {
+        let told = self.host.endpoint.update(self.host.now, id, |connection, now| match what {
             0..3 => connection.shutdown(now).is_ok(),
             3 => {
                 connection.abort(now);
@@ -257,6 +272,7 @@ impl Life {
             10 => connection.take_error().is_some() || connection.take_soft_error().is_some(),
             _ => connection.is_flushed(),
         });
+        self.answers.told("call", &told);
         if what == 11 && on {
             self.note_end(id);
             self.host.endpoint.release(self.host.now, id);
@@ -407,10 +423,14 @@ impl Life {
     fn transmit(&mut self) {
         for _ in 0..PACKETS_MAX {
             let Some(packets) = self.host.transmit_cut() else {
-                self.host.events();
+                let events = self.host.events();
+                if !events.is_empty() {
+                    self.answers.told("events", &events);
+                }
                 return;
             };
             for packet in packets {
+                self.answers.packet(self.host.now, false, &packet);
                 let frame = check_frame(&packet, self.host.mtu())
                     .unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
                 self.observe(&frame);

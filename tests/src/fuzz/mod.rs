@@ -5,6 +5,7 @@
 //! breaks an oracle panics. The bytes decide how the peer behaves: it answers correctly, almost correctly, or
 //! with noise. `cargo test` replays a corpus of inputs; so does a fuzzer, whose finds belong in that corpus.
 
+mod answers;
 mod life;
 mod settings;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use ackclock_core::EndpointConfig;
 
+pub use answers::Answers;
 pub use settings::{Choices, endpoint_config, every_choice};
 
 use self::life::Life;
@@ -21,9 +23,21 @@ use self::life::Life;
 /// # Panics
 /// If an oracle is broken.
 pub fn run(bytes: &[u8], choices: Option<Choices>) -> Outcome {
+    live(bytes, choices, &mut Answers::default())
+}
+
+/// The same with the choices that the bytes make, and the answers.
+///
+/// # Panics
+/// If an oracle is broken.
+pub fn answers(bytes: &[u8], answers: &mut Answers) {
+    live(bytes, None, answers);
+}
+
+fn live(bytes: &[u8], choices: Option<Choices>, answers: &mut Answers) -> Outcome {
     let mut input = Input::new(bytes);
     let scene = settings::scene(&mut input, choices);
-    let mut life = Life::new(scene);
+    let mut life = Life::new(scene, answers);
     while !input.is_empty() {
         life.step(&mut input);
     }

@@ -194,13 +194,13 @@ impl Endpoint {
 
     fn for_time_wait(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         match self.time_wait.judge(now, index, arrival.segment) {
-            time_wait::Verdict::Drop => self.counters.dropped_in_time_wait += 1,
-            time_wait::Verdict::Acknowledge => self.acknowledge_time_wait(now, index),
+            time_wait::TimeWaitAction::Drop => self.counters.dropped_in_time_wait += 1,
+            time_wait::TimeWaitAction::Acknowledge => self.acknowledge_time_wait(now, index),
             // TIME-WAIT gives way to a new connection only (RFC 9293 MAY-2).
-            time_wait::Verdict::Reopen { .. } if self.listeners.find(&arrival.tuple).is_none() => {
+            time_wait::TimeWaitAction::Reopen { .. } if self.listeners.find(&arrival.tuple).is_none() => {
                 self.refuse(arrival);
             }
-            time_wait::Verdict::Reopen { snd_nxt } => {
+            time_wait::TimeWaitAction::Reopen { snd_nxt } => {
                 self.remove_time_wait(index);
                 self.counters.time_wait_reopened += 1;
                 self.reopen(now, arrival, snd_nxt);

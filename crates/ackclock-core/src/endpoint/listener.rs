@@ -15,7 +15,7 @@ use crate::{ConnectionId, FourTuple, IncomingId, Instant, ListenAddr, ListenErro
 #[derive(Debug)]
 pub(super) struct Listeners {
     slots: Slots<Listener>,
-    by_addr: HashMap<ListenAddr, Place, KeyedState>,
+    by_addr: HashMap<ListenAddr, ListenersAt, KeyedState>,
     /// All claimed ports, including those of sockets that do not listen yet.
     pub(super) claims: Claims,
     max: usize,
@@ -23,7 +23,7 @@ pub(super) struct Listeners {
 
 /// The listeners on an address.
 #[derive(Debug)]
-enum Place {
+enum ListenersAt {
     One(u32),
     Several(Box<Group>),
 }
@@ -102,15 +102,15 @@ impl Listeners {
         let addr = listener.addr;
         let (index, generation) = self.slots.insert(listener);
         match self.by_addr.get_mut(&addr) {
-            None => drop(self.by_addr.insert(addr, Place::One(index))),
-            Some(Place::Several(group)) => {
+            None => drop(self.by_addr.insert(addr, ListenersAt::One(index))),
+            Some(ListenersAt::Several(group)) => {
                 // `check_shared` found room.
                 group.join(index);
             }
             Some(place) => {
-                if let Place::One(first) = *place {
+                if let ListenersAt::One(first) = *place {
                     let key = later.subkey(Purpose::Reuse);
-                    *place = Place::Several(Box::new(Group::of(key, first, index)));
+                    *place = ListenersAt::Several(Box::new(Group::of(key, first, index)));
                 }
             }
         }
@@ -118,10 +118,10 @@ impl Listeners {
     }
 
     /// Whether the listeners of an address, and this one, all agreed to share it.
-    fn check_shared(&self, place: &Place, listener: &Listener) -> Result<(), ListenError> {
+    fn check_shared(&self, place: &ListenersAt, listener: &Listener) -> Result<(), ListenError> {
         let (first, room) = match place {
-            Place::One(index) => (Some(*index), true),
-            Place::Several(group) => (group.first(), group.has_room()),
+            ListenersAt::One(index) => (Some(*index), true),
+            ListenersAt::Several(group) => (group.first(), group.has_room()),
         };
         let shares = first.and_then(|index| self.slots.at(index)).is_some_and(|first| first.reuse_port);
         match (shares && listener.reuse_port, room) {
@@ -138,9 +138,9 @@ impl Listeners {
             self.claims.release(claim);
         }
         match self.by_addr.get_mut(&listener.addr) {
-            Some(Place::Several(group)) => {
+            Some(ListenersAt::Several(group)) => {
                 if let Some(last) = group.leave(id.index) {
-                    self.by_addr.insert(listener.addr, Place::One(last));
+                    self.by_addr.insert(listener.addr, ListenersAt::One(last));
                 }
             }
             _ => drop(self.by_addr.remove(&listener.addr)),
@@ -157,8 +157,8 @@ impl Listeners {
         let found =
             candidates.into_iter().find_map(|(addr, port)| self.by_addr.get(&ListenAddr { addr, port }));
         self.id_at(match found? {
-            Place::One(index) => *index,
-            Place::Several(group) => group.choose(tuple)?,
+            ListenersAt::One(index) => *index,
+            ListenersAt::Several(group) => group.choose(tuple)?,
         })
     }
 

@@ -9,7 +9,7 @@ use super::input::Arrival;
 use super::listener::Listener;
 use super::live::Owner;
 use super::reply::bare;
-use super::syn_queue::{Expiry, HalfOpen, PeerSyn, Phase, Verdict};
+use super::syn_queue::{Expiry, HalfOpen, HalfOpenAction, PeerSyn, Phase};
 use super::time_wait::is_plain_syn;
 use crate::connection::Offer;
 use crate::connection::{
@@ -96,25 +96,25 @@ impl Endpoint {
     /// A segment for a half-open connection.
     pub(super) fn for_half_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         let Some(record) = self.half_open.at_mut(index) else { return };
-        let verdict = record.judge(now, arrival.segment);
-        if verdict == Verdict::Repeat && arrival.segment.flags.ace() == 0 {
+        let action = record.judge(now, arrival.segment);
+        if action == HalfOpenAction::Repeat && arrival.segment.flags.ace() == 0 {
             // RFC 9768 §3.1.4.1: the peer gave the flags up because it suspects them to be the obstacle.
             record.peer.ecn = Offer::None;
         }
         let record = *record;
-        match verdict {
-            Verdict::Drop => self.counters.dropped_in_syn_received += 1,
-            Verdict::Forget => {
+        match action {
+            HalfOpenAction::Drop => self.counters.dropped_in_syn_received += 1,
+            HalfOpenAction::Forget => {
                 self.counters.half_open_ended += 1;
                 self.forget_half_open(index);
             }
-            Verdict::Repeat => {
+            HalfOpenAction::Repeat => {
                 self.counters.syn_acks_repeated += 1;
                 self.send_syn_ack(now, index);
             }
-            Verdict::Acknowledge => self.acknowledge_half_open(now, &record),
-            Verdict::Reset => self.refuse(arrival),
-            Verdict::Establish => {
+            HalfOpenAction::Acknowledge => self.acknowledge_half_open(now, &record),
+            HalfOpenAction::Reset => self.refuse(arrival),
+            HalfOpenAction::Establish => {
                 let Some(mut handshake) = self.handshake_of(now, &record) else { return };
                 handshake.experiment = self.half_open.experiment(index);
                 let may = self.may_establish(record.listener);

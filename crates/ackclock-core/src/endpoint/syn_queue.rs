@@ -78,7 +78,7 @@ pub(super) enum Phase {
 
 /// What to do about a segment for a half-open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HalfOpenAction {
     /// Nothing.
     Drop,
     /// Remove the record: the connection returns to LISTEN.
@@ -267,7 +267,7 @@ impl HalfOpen {
     }
 
     /// RFC 9293 §3.10.7.4 in SYN-RECEIVED after a passive OPEN, in the order of its steps.
-    pub(super) fn judge(&mut self, now: Instant, segment: &Segment<'_>) -> Verdict {
+    pub(super) fn judge(&mut self, now: Instant, segment: &Segment<'_>) -> HalfOpenAction {
         let Phase::Answered { window, .. } = self.phase else { return self.judge_undecided(segment) };
         let flags = segment.flags;
         let rcv_nxt = self.peer.irs + 1;
@@ -277,43 +277,43 @@ impl HalfOpen {
             {
                 *recent = value;
             }
-            return Verdict::Repeat;
+            return HalfOpenAction::Repeat;
         }
 
         // First, the sequence number; RFC 7323 §5.3 R1 puts the timestamp before it, of all but a reset
         // (§5.2).
         let old = self.has_old_timestamp(segment) && !flags.contains(Flags::RST);
         if old || !is_acceptable(segment, rcv_nxt, u32::from(window)) {
-            return if flags.contains(Flags::RST) { Verdict::Drop } else { self.acknowledge(now) };
+            return if flags.contains(Flags::RST) { HalfOpenAction::Drop } else { self.acknowledge(now) };
         }
         // Second, RST. RFC 5961 §3.2: only the exact number resets; RFC 9293: a passive open returns to
         // LISTEN.
         if flags.contains(Flags::RST) && segment.seq.before(self.peer.irs + 1) {
             // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
-            return Verdict::Drop;
+            return HalfOpenAction::Drop;
         }
         if flags.contains(Flags::RST) {
-            return if segment.seq == rcv_nxt { Verdict::Forget } else { self.acknowledge(now) };
+            return if segment.seq == rcv_nxt { HalfOpenAction::Forget } else { self.acknowledge(now) };
         }
         // RFC 7323 §3.2: once timestamps are agreed on, a segment without them is dropped.
         if self.peer.timestamps.is_some() && segment.options.timestamps.is_none() {
-            return Verdict::Drop;
+            return HalfOpenAction::Drop;
         }
         // Fourth, SYN: a passive open returns to LISTEN.
         if flags.contains(Flags::SYN) {
-            return Verdict::Forget;
+            return HalfOpenAction::Forget;
         }
         // Fifth, ACK.
         if !flags.contains(Flags::ACK) {
-            return Verdict::Drop;
+            return HalfOpenAction::Drop;
         }
-        if segment.ack == self.iss + 1 { Verdict::Establish } else { Verdict::Reset }
+        if segment.ack == self.iss + 1 { HalfOpenAction::Establish } else { HalfOpenAction::Reset }
     }
 
     /// The same before a SYN-ACK has been sent: the peer can only repeat its SYN, or take it back.
-    fn judge_undecided(&self, segment: &Segment<'_>) -> Verdict {
+    fn judge_undecided(&self, segment: &Segment<'_>) -> HalfOpenAction {
         let took_back = segment.flags.contains(Flags::RST) && segment.seq == self.peer.irs + 1;
-        if took_back { Verdict::Forget } else { Verdict::Drop }
+        if took_back { HalfOpenAction::Forget } else { HalfOpenAction::Drop }
     }
 
     /// Whether a segment with this sequence number, the SYN-ACK's, may have been lost.
@@ -330,8 +330,8 @@ impl HalfOpen {
         self.peer.mss = Some(told.min(fits));
     }
 
-    fn acknowledge(&mut self, now: Instant) -> Verdict {
-        if self.limiter.allow(now) { Verdict::Acknowledge } else { Verdict::Drop }
+    fn acknowledge(&mut self, now: Instant) -> HalfOpenAction {
+        if self.limiter.allow(now) { HalfOpenAction::Acknowledge } else { HalfOpenAction::Drop }
     }
 
     fn is_same_syn(&self, segment: &Segment<'_>) -> bool {
@@ -436,53 +436,53 @@ mod tests {
         }
     }
 
-    fn judge(flags: Flags, seq: u32, ack: u32) -> Verdict {
+    fn judge(flags: Flags, seq: u32, ack: u32) -> HalfOpenAction {
         record().judge(Instant::ZERO, &segment(flags, seq, ack))
     }
 
     #[test]
     fn the_acknowledgement_of_the_syn_ack_establishes() {
-        assert_eq!(judge(Flags::ACK, 0, 501), Verdict::Establish);
-        assert_eq!(judge(Flags::ACK | Flags::FIN, 0, 501), Verdict::Establish);
-        assert_eq!(judge(Flags::ACK, 99, 501), Verdict::Establish, "reordered before earlier data");
+        assert_eq!(judge(Flags::ACK, 0, 501), HalfOpenAction::Establish);
+        assert_eq!(judge(Flags::ACK | Flags::FIN, 0, 501), HalfOpenAction::Establish);
+        assert_eq!(judge(Flags::ACK, 99, 501), HalfOpenAction::Establish, "reordered before earlier data");
     }
 
     #[test]
     fn any_other_acknowledgement_is_reset() {
         for ack in [500, 502, 501_u32.wrapping_add(1 << 31), 0] {
-            assert_eq!(judge(Flags::ACK, 0, ack), Verdict::Reset, "{ack}");
+            assert_eq!(judge(Flags::ACK, 0, ack), HalfOpenAction::Reset, "{ack}");
         }
     }
 
     #[test]
     fn a_segment_without_ack_is_dropped() {
-        assert_eq!(judge(Flags::NONE, 0, 501), Verdict::Drop);
-        assert_eq!(judge(Flags::FIN | Flags::PSH | Flags::URG, 0, 501), Verdict::Drop);
+        assert_eq!(judge(Flags::NONE, 0, 501), HalfOpenAction::Drop);
+        assert_eq!(judge(Flags::FIN | Flags::PSH | Flags::URG, 0, 501), HalfOpenAction::Drop);
     }
 
     // Tests: RFC 9293 MUST-11
     #[test]
     fn sec_a1_only_the_exact_reset_returns_a_half_open_connection_to_listen() {
-        assert_eq!(judge(Flags::RST, 0, 0), Verdict::Forget);
+        assert_eq!(judge(Flags::RST, 0, 0), HalfOpenAction::Forget);
         for in_window in [1, 50, 99] {
-            assert_eq!(judge(Flags::RST, in_window, 0), Verdict::Acknowledge, "{in_window}");
+            assert_eq!(judge(Flags::RST, in_window, 0), HalfOpenAction::Acknowledge, "{in_window}");
         }
         for outside in [u32::MAX, 100, 1 << 31] {
-            assert_eq!(judge(Flags::RST, outside, 0), Verdict::Drop, "{outside}");
+            assert_eq!(judge(Flags::RST, outside, 0), HalfOpenAction::Drop, "{outside}");
         }
     }
 
     #[test]
     fn the_same_syn_repeats_the_syn_ack() {
-        assert_eq!(judge(Flags::SYN, u32::MAX, 0), Verdict::Repeat);
-        assert_eq!(judge(Flags::SYN | Flags::ECE | Flags::CWR, u32::MAX, 0), Verdict::Repeat);
-        assert_eq!(judge(Flags::SYN | Flags::ACK, u32::MAX, 501), Verdict::Acknowledge);
+        assert_eq!(judge(Flags::SYN, u32::MAX, 0), HalfOpenAction::Repeat);
+        assert_eq!(judge(Flags::SYN | Flags::ECE | Flags::CWR, u32::MAX, 0), HalfOpenAction::Repeat);
+        assert_eq!(judge(Flags::SYN | Flags::ACK, u32::MAX, 501), HalfOpenAction::Acknowledge);
     }
 
     #[test]
     fn another_syn_outside_the_window_is_challenged_and_inside_it_forgets() {
-        assert_eq!(judge(Flags::SYN, 70_000, 0), Verdict::Acknowledge);
-        assert_eq!(judge(Flags::SYN, 5, 0), Verdict::Forget);
+        assert_eq!(judge(Flags::SYN, 70_000, 0), HalfOpenAction::Acknowledge);
+        assert_eq!(judge(Flags::SYN, 5, 0), HalfOpenAction::Forget);
     }
 
     #[test]
@@ -490,7 +490,7 @@ mod tests {
         let mut record = record();
         let unacceptable = segment(Flags::ACK, 1 << 31, 501);
         let answers = (0..10_000).map(|ms| record.judge(Instant::from_millis(ms), &unacceptable));
-        assert_eq!(answers.filter(|verdict| *verdict == Verdict::Acknowledge).count(), 20);
+        assert_eq!(answers.filter(|action| *action == HalfOpenAction::Acknowledge).count(), 20);
     }
 
     #[test]
@@ -498,11 +498,11 @@ mod tests {
         let mut record = record();
         record.peer.timestamps = Some(1000);
         let mut ack = segment(Flags::ACK, 0, 501);
-        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Drop);
+        assert_eq!(record.judge(Instant::ZERO, &ack), HalfOpenAction::Drop);
         ack.options.timestamps = Some((999, 0));
-        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Acknowledge);
+        assert_eq!(record.judge(Instant::ZERO, &ack), HalfOpenAction::Acknowledge);
         ack.options.timestamps = Some((1000, 0));
-        assert_eq!(record.judge(Instant::ZERO, &ack), Verdict::Establish);
+        assert_eq!(record.judge(Instant::ZERO, &ack), HalfOpenAction::Establish);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) struct LastNumbers {
 
 /// What to do about a segment for a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TimeWaitAction {
     /// Nothing.
     Drop,
     /// Send <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
@@ -131,15 +131,15 @@ impl TimeWaitTable {
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, in the order of its steps.
-    pub(super) fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> Verdict {
-        let Some(record) = self.records.at_mut(index) else { return Verdict::Drop };
+    pub(super) fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> TimeWaitAction {
+        let Some(record) = self.records.at_mut(index) else { return TimeWaitAction::Drop };
         let last = record.last;
         // RFC 1337 §3 (F1): a reset, old or forged, must not end TIME-WAIT before its time.
         if segment.flags.contains(Flags::RST) {
-            return Verdict::Drop;
+            return TimeWaitAction::Drop;
         }
         if is_plain_syn(segment) && last.may_reopen(segment) {
-            return Verdict::Reopen { snd_nxt: last.snd_nxt };
+            return TimeWaitAction::Reopen { snd_nxt: last.snd_nxt };
         }
         // "The only thing that can arrive in this state is a retransmission of the remote FIN": it restarts
         // the 2 MSL timer, and is answered each time, because the peer waits for nothing else.
@@ -148,15 +148,15 @@ impl TimeWaitTable {
         if segment.flags.contains(Flags::FIN | Flags::ACK) && end == last.rcv_nxt && !is_old {
             self.unlink(index);
             self.append(index, now);
-            return Verdict::Acknowledge;
+            return TimeWaitAction::Acknowledge;
         }
         let unacceptable = is_old || !is_acceptable(segment, last.rcv_nxt, u32::from(last.window));
         // RFC 5961 §4.2: any other SYN is challenged.
         let is_syn = segment.flags.contains(Flags::SYN);
         if (unacceptable || is_syn) && record.limiter.allow(now) {
-            return Verdict::Acknowledge;
+            return TimeWaitAction::Acknowledge;
         }
-        Verdict::Drop
+        TimeWaitAction::Drop
     }
 
     /// The record that expires first, and when.

@@ -56,11 +56,11 @@ struct Node {
     next: u32,
     previous: u32,
     /// Level and slot; [`NOWHERE`] while disarmed.
-    place: Place,
+    place: SlotIndex,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct SlotIndex {
     level: u8,
     slot: u8,
 }
@@ -184,24 +184,24 @@ impl TimerWheel {
     /// The slot with the earliest deadlines, and its bound: on the lowest level in use, because a timer's
     /// level is that of the highest digit in which its tick differs from `elapsed`.
     #[inline]
-    fn first(&self) -> Option<(Place, Instant)> {
+    fn first(&self) -> Option<(SlotIndex, Instant)> {
         let level = self.levels_used.trailing_zeros();
         let wheel = self.levels.as_ref()?.get(level as usize)?;
         let slot = wheel.used.trailing_zeros();
         #[expect(clippy::cast_possible_truncation, reason = "at most 16 and 64")]
-        let place = Place { level: level as u8, slot: slot as u8 };
+        let place = SlotIndex { level: level as u8, slot: slot as u8 };
         wheel.slots.get(slot as usize).map(|slot| (place, slot.earliest))
     }
 
     /// The first tick of a slot.
-    fn start(&self, place: Place) -> u64 {
+    fn start(&self, place: SlotIndex) -> u64 {
         let shift = u32::from(place.level) * DIGIT;
         let above = (self.elapsed >> shift) >> DIGIT << DIGIT;
         (above | u64::from(place.slot)) << shift
     }
 
     /// Moves the timers of a slot to lower levels.
-    fn turn(&mut self, place: Place) {
+    fn turn(&mut self, place: SlotIndex) {
         let mut index = self.head(place);
         self.set_head(place, NIL);
         while let Some(&Node { deadline, next, .. }) = self.nodes.get(index) {
@@ -211,7 +211,7 @@ impl TimerWheel {
     }
 
     /// A due timer in a slot of the lowest level. If there is none, the slot's bound is made exact.
-    fn due_in(&mut self, place: Place, now: Instant) -> Option<u32> {
+    fn due_in(&mut self, place: SlotIndex, now: Instant) -> Option<u32> {
         let mut index = self.head(place);
         let mut earliest = Instant::FAR_FUTURE;
         while let Some(node) = self.nodes.get(index) {
@@ -250,30 +250,30 @@ impl TimerWheel {
 
     /// The place of a timer relative to `elapsed`.
     #[inline]
-    fn place(&self, deadline: Instant) -> Place {
+    fn place(&self, deadline: Instant) -> SlotIndex {
         let due = tick(deadline).max(self.elapsed);
         // A difference in the lowest digit, or none, is level 0.
         let highest = ((due ^ self.elapsed) | 1).ilog2();
         let level = highest / DIGIT;
         let slot = due.wrapping_shr(level.wrapping_mul(DIGIT)) & SLOT_MASK;
         #[expect(clippy::cast_possible_truncation, reason = "below 9 and below 64")]
-        let place = Place { level: level as u8, slot: slot as u8 };
+        let place = SlotIndex { level: level as u8, slot: slot as u8 };
         place
     }
 
     #[inline]
-    fn head(&self, place: Place) -> u32 {
+    fn head(&self, place: SlotIndex) -> u32 {
         let level = self.levels.as_ref().and_then(|levels| levels.get(usize::from(place.level)));
         level.and_then(|level| level.slots.get(usize::from(place.slot))).map_or(NIL, |slot| slot.head)
     }
 
     #[inline]
-    fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, place: SlotIndex) -> Option<&mut Slot> {
         self.levels.as_mut()?.get_mut(usize::from(place.level))?.slots.get_mut(usize::from(place.slot))
     }
 
     /// Sets the head of a slot's list, and the bits that mark it as used.
-    fn set_head(&mut self, place: Place, head: u32) {
+    fn set_head(&mut self, place: SlotIndex, head: u32) {
         let Some(levels) = &mut self.levels else { return };
         let Some(level) = levels.get_mut(usize::from(place.level)) else { return };
         let Some(slot) = level.slots.get_mut(usize::from(place.slot)) else { return };
@@ -360,9 +360,9 @@ const LEVELS: usize = 9;
 /// Up to this many timers are scanned.
 const FEW: usize = 8;
 const NIL: u32 = u32::MAX;
-const NOWHERE: Place = Place { level: u8::MAX, slot: 0 };
+const NOWHERE: SlotIndex = SlotIndex { level: u8::MAX, slot: 0 };
 /// The place of a timer that is set while there is no wheel.
-const SOMEWHERE: Place = Place { level: 0, slot: 0 };
+const SOMEWHERE: SlotIndex = SlotIndex { level: 0, slot: 0 };
 
 const _: () = assert!(
     TICK_SHIFT as usize + DIGIT as usize * LEVELS == u64::BITS as usize,

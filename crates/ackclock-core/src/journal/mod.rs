@@ -30,7 +30,7 @@ use std::io;
 pub use self::connection::RecordedConnection;
 pub use self::recorded::RecordedEndpoint;
 pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen, Step};
-pub use self::sent::Sent;
+pub use self::sent::SentPacket;
 use self::value::{Input, Value};
 pub use self::writer::Journal;
 use crate::congestion::UnknownController;

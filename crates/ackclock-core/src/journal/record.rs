@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::block::Blocks;
 use super::calls::{Call, ConnectionCall};
-use super::sent::Sent;
+use super::sent::SentPacket;
 use super::value::{Input, Value};
 use super::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
 use crate::Instant;
@@ -23,7 +23,7 @@ pub(super) const TIME: u8 = 5;
 pub(super) enum Record {
     Header(Box<JournalHeader>),
     /// What the transmission before gave.
-    Sent(Sent),
+    Sent(SentPacket),
     /// What the call before told.
     Outcome(u64),
     UpdateEnds,

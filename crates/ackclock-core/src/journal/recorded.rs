@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::JournalEnd;
 use super::calls::{Call, Received};
 use super::outcome::Outcome;
-use super::sent::Sent;
+use super::sent::SentPacket;
 use super::{Journal, RecordedConnection};
 use crate::trace::Batch;
 use crate::{
@@ -260,7 +260,7 @@ impl RecordedEndpoint {
         journal.call(now, &Call::Transmit { limits });
         let packet = self.endpoint.poll_transmit(now, limits);
         if let Some(packet) = &packet {
-            journal.sent(&Sent::new(packet));
+            journal.sent(&SentPacket::new(packet));
         }
         packet
     }

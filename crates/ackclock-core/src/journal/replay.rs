@@ -7,7 +7,7 @@ use ackclock_wire::TxPacket;
 
 use super::calls::{Call, ConnectionCall};
 use super::record::{Record, Records};
-use super::sent::Sent;
+use super::sent::SentPacket;
 use super::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
 use crate::congestion::{Registry, UnknownController};
 use crate::profile::Profile;
@@ -69,9 +69,9 @@ pub enum Difference {
     /// The packet that left; `None`: none did.
     Packet {
         /// Then.
-        recorded: Option<Sent>,
+        recorded: Option<SentPacket>,
         /// Now.
-        replayed: Option<Sent>,
+        replayed: Option<SentPacket>,
     },
     /// What a call told its caller, as a number (a length, an id, or 0 for nothing).
     Outcome {
@@ -213,7 +213,7 @@ impl<R: Read> Replay<R> {
         self.limits = Some(limits);
         let replayed = self.endpoint.poll_transmit(self.now, limits).map(|packet| {
             see(self.now, Seen::Left(&packet));
-            Sent::new(&packet)
+            SentPacket::new(&packet)
         });
         let (recorded, is_last) = match self.records.peek() {
             Some(Record::Sent(_)) => (self.records.next(), false),
@@ -226,7 +226,7 @@ impl<R: Read> Replay<R> {
             _ => None,
         };
         let differs = recorded != replayed;
-        let ends = recorded.as_ref().or(replayed.as_ref()).and_then(Sent::ends);
+        let ends = recorded.as_ref().or(replayed.as_ref()).and_then(SentPacket::ends);
         let connection = ends.map(|(local, remote)| FourTuple::new(local, remote));
         let difference = differs.then_some(Difference::Packet { recorded, replayed });
         self.departure(connection, difference)
@@ -349,7 +349,7 @@ impl fmt::Display for Departure {
         }
         match &self.difference {
             Difference::Packet { recorded, replayed } => {
-                let packet = |packet: &Option<Sent>| match packet {
+                let packet = |packet: &Option<SentPacket>| match packet {
                     Some(packet) => packet.to_string(),
                     None => "no packet".to_owned(),
                 };

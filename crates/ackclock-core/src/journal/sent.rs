@@ -12,7 +12,7 @@ use super::value::{Input, Value};
 
 /// A packet that left.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentPacket {
     /// The IP header and the transport's, whose checksum is zero; of what is neither TCP nor UDP, the first
     /// [`HEAD_MAX`] bytes.
     head: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Sent {
     partial: bool,
 }
 
-impl Sent {
+impl SentPacket {
     pub(super) fn new(packet: &TxPacket<'_>) -> Self {
         let start = usize::from(packet.transport_offset);
         let byte = |at: usize| packet.header.get(at).copied();
@@ -67,7 +67,7 @@ impl Sent {
     }
 }
 
-impl Value for Sent {
+impl Value for SentPacket {
     fn put(&self, out: &mut Vec<u8>) {
         self.head.len().put(out);
         out.extend_from_slice(&self.head);
@@ -87,7 +87,7 @@ impl Value for Sent {
     }
 }
 
-impl fmt::Display for Sent {
+impl fmt::Display for SentPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.whole();
         let parsed = IpPacket::parse(&whole);
@@ -112,7 +112,7 @@ impl fmt::Display for Sent {
     }
 }
 
-impl fmt::Debug for Sent {
+impl fmt::Debug for SentPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::block::{self, HEAD, MAGIC};
 use super::calls::{Call, ConnectionCall};
 use super::record::{self, END, HEADER, OUTCOME, SENT, TIME, UPDATE_ENDS};
-use super::sent::Sent;
+use super::sent::SentPacket;
 use super::value::Value;
 use super::{JournalEnd, JournalHeader};
 use crate::Instant;
@@ -130,7 +130,7 @@ impl Journal {
         }
     }
 
-    pub(super) fn sent(&mut self, sent: &Sent) {
+    pub(super) fn sent(&mut self, sent: &SentPacket) {
         self.record(|record| {
             record.push(SENT);
             sent.put(record);

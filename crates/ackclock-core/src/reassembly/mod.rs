@@ -129,9 +129,9 @@ impl Reassembler {
             return Outcome::Overlap;
         }
         match partial.place(&fragment) {
-            Place::Free => {}
-            Place::Duplicate => return Outcome::Waits,
-            Place::Taken => {
+            FragmentFit::Free => {}
+            FragmentFit::Duplicate => return Outcome::Waits,
+            FragmentFit::Taken => {
                 self.refuse(name);
                 return Outcome::Overlap;
             }
@@ -232,21 +232,21 @@ impl Reassembler {
 }
 
 /// Whether there is a place for a fragment.
-enum Place {
+enum FragmentFit {
     Free,
     Duplicate,
     Taken,
 }
 
 impl Partial {
-    fn place(&self, fragment: &Fragment<'_>) -> Place {
+    fn place(&self, fragment: &Fragment<'_>) -> FragmentFit {
         let (start, end) = (fragment.offset, fragment.end());
         if let Some(piece) = self.pieces.get(&start)
             && piece.end == end
             && Fragment::parse(&piece.packet)
                 .is_ok_and(|other| other.payload == fragment.payload && other.more == fragment.more)
         {
-            return Place::Duplicate;
+            return FragmentFit::Duplicate;
         }
         let before = self.pieces.range(..=start).next_back().is_some_and(|(_, piece)| piece.end > start);
         let after = self.pieces.range(start..).next().is_some_and(|(at, _)| *at < end);
@@ -256,7 +256,7 @@ impl Partial {
             Some(total) => end > total || !fragment.more,
             None => !fragment.more && furthest > end,
         };
-        if before || after || beyond { Place::Taken } else { Place::Free }
+        if before || after || beyond { FragmentFit::Taken } else { FragmentFit::Free }
     }
 
     fn assemble(&self) -> Option<Vec<u8>> {

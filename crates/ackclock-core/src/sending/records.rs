@@ -49,7 +49,7 @@ impl std::fmt::Debug for Visits {
 
 /// The place of a record, valid until records are added or removed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RecordIndex {
     batch: usize,
     piece: usize,
 }
@@ -181,38 +181,38 @@ impl Records {
     }
 
     /// The place of the first record that ends after `at`.
-    pub(super) fn place_at(&self, at: Position) -> Place {
+    pub(super) fn place_at(&self, at: Position) -> RecordIndex {
         let ends_before = |record: &Record| record.end <= at;
         let batch = self.batches.partition_point(|batch| batch.last().is_some_and(ends_before));
         let piece = match self.batches.get(batch) {
             Some(Batch::Split(pieces)) => pieces.partition_point(ends_before),
             _ => 0,
         };
-        Place { batch, piece }
+        RecordIndex { batch, piece }
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&Record> {
+    pub(super) fn get(&self, place: RecordIndex) -> Option<&Record> {
         self.visit(1);
         self.batches.get(place.batch)?.piece(place.piece)
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Record> {
+    pub(super) fn get_mut(&mut self, place: RecordIndex) -> Option<&mut Record> {
         self.batches.get_mut(place.batch)?.piece_mut(place.piece)
     }
 
     /// The next place.
-    pub(super) fn after(&self, place: Place) -> Place {
+    pub(super) fn after(&self, place: RecordIndex) -> RecordIndex {
         let piece = place.piece.saturating_add(1);
         if self.batches.get(place.batch).is_some_and(|batch| piece < batch.len()) {
-            Place { piece, ..place }
+            RecordIndex { piece, ..place }
         } else {
-            Place { batch: place.batch.saturating_add(1), piece: 0 }
+            RecordIndex { batch: place.batch.saturating_add(1), piece: 0 }
         }
     }
 
     /// Splits the record at `place` so that `start..end`, which lies in it, is a separate record. Returns its
     /// place.
-    pub(super) fn isolate(&mut self, place: Place, start: Position, end: Position) -> Place {
+    pub(super) fn isolate(&mut self, place: RecordIndex, start: Position, end: Position) -> RecordIndex {
         let Some(batch) = self.batches.get_mut(place.batch) else { return place };
         let Some(record) = batch.piece(place.piece).copied() else { return place };
         let mut piece = place.piece;
@@ -231,7 +231,7 @@ impl Records {
         if moved > 1 {
             self.visit(moved as u64);
         }
-        Place { piece, ..place }
+        RecordIndex { piece, ..place }
     }
 
     #[cfg(any(test, debug_assertions))]

@@ -11,10 +11,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::protocol::{Listed, Name, Records, Refusal, Request, answer, keep_name};
-use crate::StackInfo;
+use crate::info::{StackInfo, info};
 use crate::shards::ShardRef;
 use crate::shared::Shared;
-use crate::stack;
 use crate::state::Queue;
 
 /// The longest request in bytes, its end of line included.
@@ -144,7 +143,7 @@ impl Client {
         Ok(match request {
             Request::Stack => {
                 let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-                answer("stack", Whole { version, pid, info: stack::info(&self.stack) })
+                answer("stack", Whole { version, pid, info: info(&self.stack) })
             }
             Request::Connections => answer("connections", self.list()),
             Request::Counters => answer("counters", Counted { counters: self.stack.counters() }),
@@ -153,7 +152,7 @@ impl Client {
                 answer("trace-on", Named { connection: name.word() })
             }
             Request::TraceOff(name) => {
-                if !self.shard(name)?.control(|state, now| state.untap(now, name, None)) {
+                if !self.shard(name)?.call(|state, now| state.untap(now, name, None)) {
                     let message =
                         format!("connection {} is not traced by a client of this socket", name.word());
                     return Err(Refusal { kind: "not-traced", message });
@@ -194,7 +193,7 @@ impl Client {
             );
             return Err(Refusal { kind: "busy", message });
         }
-        let tap = self.shard(name)?.control(|state, now| state.tap(now, name))?;
+        let tap = self.shard(name)?.call(|state, now| state.tap(now, name))?;
         self.trace = Some(Traced { stack: self.stack.clone(), name, tap });
         Ok(())
     }
@@ -214,7 +213,7 @@ impl Client {
         if let Some(Traced { stack, name, .. }) = &self.trace
             && let Some(shard) = stack.all().get(name.queue)
         {
-            shard.control(|state, now| state.ask_tapped(now, *name));
+            shard.call(|state, now| state.ask_tapped(now, *name));
         }
         Ok(())
     }
@@ -266,7 +265,7 @@ fn list_some(shard: &Shared, queue: usize, from: usize, into: &mut Vec<Listed>) 
 impl Drop for Traced {
     fn drop(&mut self) {
         if let Some(shard) = self.stack.all().get(self.name.queue) {
-            shard.control(|state, now| state.untap(now, self.name, Some(self.tap)));
+            shard.call(|state, now| state.untap(now, self.name, Some(self.tap)));
         }
     }
 }

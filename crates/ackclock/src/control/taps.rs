@@ -1,45 +1,15 @@
-//! Connections whose traces go to a client of the control socket rather than to
-//! [`Stack::next_trace`](crate::Stack::next_trace).
+//! How a client of the control socket taps a connection: see [`Taps`](crate::state::Taps).
 
-use std::collections::BTreeMap;
 use std::task::Poll;
 
-use ackclock_core::journal::{RecordedConnection, RecordedEndpoint};
+use ackclock_core::journal::RecordedConnection;
 use ackclock_core::trace::{Batch, TraceConfig, TraceKeep};
 use ackclock_core::{Connection, ConnectionId, Instant};
 
 use super::protocol::{Name, Refusal};
-use crate::state::State;
+use crate::state::{StackState, Tap};
 
-/// The tapped connections.
-#[derive(Debug, Default)]
-pub(crate) struct Taps {
-    /// By the connection's number.
-    of: BTreeMap<u64, Tap>,
-    made: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Tap {
-    /// The tap's number within the stack, so that a client undoes only its own.
-    number: u64,
-    /// The connection that has the number: to find it by that is a walk over all.
-    id: ConnectionId,
-    /// How the connection was traced before.
-    before: Option<TraceConfig>,
-}
-
-impl Taps {
-    /// The next records that belong to the program.
-    pub(crate) fn poll_own(&self, endpoint: &mut RecordedEndpoint) -> Option<Batch> {
-        if self.of.is_empty() {
-            return endpoint.poll_trace();
-        }
-        endpoint.poll_trace_if(|batch| !self.of.contains_key(&batch.connection))
-    }
-}
-
-impl State {
+impl StackState {
     /// From now on the connection's records go to a client. Returns the tap's number.
     pub(super) fn tap(&mut self, now: Instant, name: Name) -> Result<u64, Refusal> {
         let id = self.numbered(name)?;

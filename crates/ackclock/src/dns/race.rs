@@ -25,10 +25,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::HappyEyeballs;
-
-/// The answer for one family.
-pub(super) type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+use crate::name_servers::{HappyEyeballs, Lookup};
 
 /// Running attempts, and when the next may start.
 struct Attempts<T> {

@@ -130,7 +130,7 @@ impl Incoming {
     /// stopped answering, or when the listener is dropped; the stack is gone.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
-        self.shared.control(|state, now| state.accept_incoming(now, self.listener, self.id))?;
+        self.shared.call(|state, now| state.accept_incoming(now, self.listener, self.id))?;
         let handshake = Handshake { shared: &self.shared, listener: self.listener, id: self.id };
         let id = poll_fn(|cx| handshake.poll(cx)).await?;
         Ok(TcpStream::new(id, self.shared.clone()))
@@ -150,7 +150,7 @@ impl Incoming {
 
     fn decide(&mut self, decision: Decision) {
         self.decided = true;
-        self.shared.control(|state, now| state.endpoint.decide(now, self.id, decision));
+        self.shared.call(|state, now| state.endpoint.decide(now, self.id, decision));
     }
 }
 
@@ -184,6 +184,6 @@ impl Handshake<'_> {
 
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
-        let _waker = self.shared.control(|state, now| state.forget_handshake(now, self.listener, self.id));
+        let _waker = self.shared.call(|state, now| state.forget_handshake(now, self.listener, self.id));
     }
 }

@@ -1,11 +1,11 @@
 //! [`TcpListener`], and [`ListenerBuilder`] for the options that `bind` does not take.
 
-mod calls;
 mod incoming;
 mod options;
 mod parts;
 
 use std::fmt;
+use std::future::ready;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, TcpConfig};
 
-pub(crate) use self::calls::ListenerSlot;
 pub use self::incoming::{DeferredListener, Incoming};
 use self::parts::Parts;
 pub(crate) use self::parts::{bind, release};
 use crate::shards::Handle;
-use crate::state::State;
+use crate::state::StackState;
 use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
@@ -58,6 +57,34 @@ pub struct ListenerBuilder {
     only_v6: bool,
 }
 
+impl Stack {
+    /// Listens on an address and port. An unspecified address stands for any, even one that the stack was not
+    /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
+    /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
+    /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
+    pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
+        self.listener().addr(addr).bind()
+    }
+
+    /// Listens on every address and port without another listener, even on addresses that the stack was not
+    /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
+    /// that the client dialled.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_any(&self) -> io::Result<TcpListener> {
+        self.listener().bind()
+    }
+
+    /// Builds a listener with more options; on any address and port by default.
+    pub fn listener(&self) -> ListenerBuilder {
+        ListenerBuilder::new(self.shared.clone())
+    }
+}
+
 impl TcpListener {
     /// Listens on an address and port of `stack`, like [`Stack::listen`]; of several addresses, on the first
     /// available one.
@@ -65,7 +92,8 @@ impl TcpListener {
     /// # Errors
     /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
     pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        resolve::listen(stack, addr).await
+        let addrs = resolve::all(stack, addr).await?;
+        resolve::first(addrs, |addr| ready(stack.listen(addr))).await
     }
 
     /// The next connection and its peer's address.
@@ -76,7 +104,7 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone. A connection that dies before it is accepted does not cause an error here.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (shard, _, accepted) = self.parts.wait(State::accept).await?;
+        let (shard, _, accepted) = self.parts.wait(StackState::accept).await?;
         Ok(self.stream(shard, accepted))
     }
 
@@ -91,7 +119,7 @@ impl TcpListener {
     /// # Errors
     /// As [`accept`](Self::accept). `InvalidInput`: the stack has no such queue.
     pub async fn accept_at(&self, queue: usize) -> io::Result<(TcpStream, SocketAddr)> {
-        let (shard, accepted) = self.parts.wait_at(queue, State::accept).await?;
+        let (shard, accepted) = self.parts.wait_at(queue, StackState::accept).await?;
         Ok(self.stream(shard, accepted))
     }
 
@@ -100,7 +128,7 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted = self.parts.poll(cx, State::accept);
+        let accepted = self.parts.poll(cx, StackState::accept);
         accepted.map_ok(|(shard, _, accepted)| self.stream(shard, accepted))
     }
 

@@ -8,7 +8,7 @@ use ackclock_core::{BindOptions, BoundId, Instant, ListenAddr, ListenOptions, Li
 
 use crate::error;
 use crate::shards::{Handle, Ordered};
-use crate::state::{Queue, State};
+use crate::state::{Queue, StackState};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The parts of a listener, which close together.
@@ -45,7 +45,7 @@ impl Parts {
     }
 
     /// Runs an operation on each part. Returns the first one's result.
-    pub(super) fn each<R>(&self, mut f: impl FnMut(&mut State, Instant, ListenerId) -> R) -> R {
+    pub(super) fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant, ListenerId) -> R) -> R {
         self.shared.ordered(|shards| {
             let result = shards.on(0, |state, now| f(state, now, self.ids[0]));
             for index in 1..shards.len() {
@@ -58,9 +58,9 @@ impl Parts {
     /// Waits until `attempt` succeeds on one of the parts. Returns its result, the part and its shard.
     pub(super) async fn wait<T>(
         &self,
-        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+        mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
     ) -> io::Result<(Handle, ListenerId, T)> {
-        let attempt = |index: usize, state: &mut State, now| attempt(state, now, self.ids[index]);
+        let attempt = |index: usize, state: &mut StackState, now| attempt(state, now, self.ids[index]);
         let (index, found) = self.shared.wait_any(self.turn(), |index| self.queue(index), attempt).await;
         Ok((self.shared.at(index), self.ids[index], found?))
     }
@@ -69,7 +69,7 @@ impl Parts {
     pub(super) async fn wait_at<T>(
         &self,
         index: usize,
-        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+        mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
     ) -> io::Result<(Handle, T)> {
         let Some(&id) = self.ids.get(index) else {
             let last = self.ids.len() - 1;
@@ -85,9 +85,9 @@ impl Parts {
     pub(super) fn poll<T>(
         &self,
         cx: &mut Context<'_>,
-        mut attempt: impl FnMut(&mut State, Instant, ListenerId) -> Poll<io::Result<T>>,
+        mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<(Handle, ListenerId, T)>> {
-        let attempt = |index: usize, state: &mut State, now| attempt(state, now, self.ids[index]);
+        let attempt = |index: usize, state: &mut StackState, now| attempt(state, now, self.ids[index]);
         let found = self.shared.poll_any(cx, self.turn(), |index| self.queue(index), attempt);
         found.map(|(index, found)| Ok((self.shared.at(index), self.ids[index], found?)))
     }

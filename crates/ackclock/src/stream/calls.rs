@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 
 use crate::error;
 use crate::readiness::{Interest, Ready};
-use crate::state::State;
+use crate::state::StackState;
 
 /// Something that the peer or the network reported, apart from the stream's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Notice {
     Unanswered,
 }
 
-impl State {
+impl StackState {
     /// Passes up to `limit` received bytes to `put`; 0 is the end of the stream.
     pub(crate) fn read(
         &mut self,

@@ -103,7 +103,6 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn request_trace(&self) -> io::Result<()> {
-        self.shared
-            .control(|state, now| state.update(now, self.id, |connection, _| connection.request_trace()))
+        self.shared.call(|state, now| state.update(now, self.id, |connection, _| connection.request_trace()))
     }
 }

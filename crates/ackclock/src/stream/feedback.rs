@@ -9,7 +9,7 @@ use ackclock_core::{Connection, ConnectionId, DeliveryInfo, Instant};
 use super::TcpStream;
 use crate::error;
 use crate::shards::ShardRef;
-use crate::state::{Queue, State, is_over};
+use crate::state::{Queue, StackState, is_over};
 
 /// What [`TcpStream::delivered`] waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl DeliveryWatch {
     }
 }
 
-impl State {
+impl StackState {
     fn poll_delivered(&mut self, now: Instant, id: ConnectionId, offset: u64) -> Poll<io::Result<Delivered>> {
         let awaited = self.update(now, id, |connection, _| connection.await_delivered(offset))?;
         if let Some((bytes, at)) = awaited {

@@ -3,6 +3,7 @@
 mod calls;
 mod choices;
 mod feedback;
+mod open;
 mod options;
 mod slices;
 mod split;
@@ -22,12 +23,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::calls::Notice;
 pub use self::feedback::{Delivered, DeliveryWatch};
+pub(crate) use self::open::{open, open_with_data};
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
-use crate::shared::{Place, now_or_would_block};
-use crate::state::{Queue, State};
+use crate::shared::{WaitSlot, now_or_would_block};
+use crate::state::{Queue, StackState};
+use crate::waiters::STREAM_SLOT_BYTES;
 use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
 /// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
@@ -83,6 +86,11 @@ pub struct TcpStream {
     mapped: bool,
 }
 
+/// The most bytes that this crate keeps for a stream on which tasks wait: slot, place in the table, and
+/// handle.
+const STREAM_BYTES_MAX: usize = 104;
+const _: () = assert!(STREAM_SLOT_BYTES + size_of::<TcpStream>() <= STREAM_BYTES_MAX);
+
 impl TcpStream {
     /// Opens a connection from `stack` to `addr`, as [`Stack::connect`] does. If a name has several
     /// addresses, connects to the first that answers.
@@ -90,7 +98,11 @@ impl TcpStream {
     /// # Errors
     /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
     pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        resolve::connect(stack, addr).await
+        let attempt = |addr| {
+            let stack = stack.clone();
+            async move { stack.connect(addr).await }
+        };
+        resolve::connect(stack, addr, attempt).await
     }
 
     pub(crate) fn new(id: ConnectionId, shared: Handle) -> Self {
@@ -108,7 +120,8 @@ impl TcpStream {
         let id = self.id;
         // No other task has this stream yet: the one place of its `poll_*` methods is free.
         poll_fn(|cx| {
-            self.shared.poll(cx, Queue::Write(id), Place::Poller, |state, now| state.poll_connected(now, id))
+            self.shared
+                .poll(cx, Queue::Write(id), WaitSlot::Poller, |state, now| state.poll_connected(now, id))
         })
         .await?;
         Ok(self)
@@ -138,7 +151,8 @@ impl TcpStream {
     }
 
     fn tuple(&self) -> io::Result<FourTuple> {
-        let tuple = |state: &State| state.endpoint.connection(self.id).map(|connection| connection.tuple());
+        let tuple =
+            |state: &StackState| state.endpoint.connection(self.id).map(|connection| connection.tuple());
         self.shared.look(tuple).ok_or_else(error::not_connected)
     }
 
@@ -190,10 +204,12 @@ impl TcpStream {
     async fn ready_either(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
         let mut read = std::pin::pin!(
-            self.shared.wait(Queue::Read(id), |state: &mut State, now| state.poll_ready(now, id, interest))
+            self.shared
+                .wait(Queue::Read(id), |state: &mut StackState, now| state.poll_ready(now, id, interest))
         );
         let mut write = std::pin::pin!(
-            self.shared.wait(Queue::Write(id), |state: &mut State, now| state.poll_ready(now, id, interest))
+            self.shared
+                .wait(Queue::Write(id), |state: &mut StackState, now| state.poll_ready(now, id, interest))
         );
         poll_fn(|cx| match read.as_mut().poll(cx) {
             Poll::Pending => write.as_mut().poll(cx),
@@ -232,7 +248,7 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, _| state.poll_readable(self.id))
+        self.shared.poll(cx, Queue::Read(self.id), WaitSlot::Poller, |state, _| state.poll_readable(self.id))
     }
 
     /// Polls for writability. Only the waker of the last call of `poll_write_ready`, `poll_write` or
@@ -242,7 +258,7 @@ impl TcpStream {
     /// The stack is gone.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.shared
-            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.poll_writable(now, self.id))
+            .poll(cx, Queue::Write(self.id), WaitSlot::Poller, |state, now| state.poll_writable(now, self.id))
     }
 
     /// Calls `f` if one of `interest` is ready. `f` calls this stream's `try_*` methods; no file descriptor
@@ -344,13 +360,13 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-        self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
+        self.shared.poll(cx, Queue::Read(self.id), WaitSlot::Poller, |state, now| {
             state.peek(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
         })
     }
 
     pub(crate) fn poll_read_priv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = self.shared.poll(cx, Queue::Read(self.id), Place::Poller, |state, now| {
+        let read = self.shared.poll(cx, Queue::Read(self.id), WaitSlot::Poller, |state, now| {
             state.read(now, self.id, buf.remaining(), |bytes| buf.put_slice(bytes))
         });
         read.map_ok(drop)
@@ -381,18 +397,18 @@ impl TcpStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.shared
-            .poll(cx, Queue::Write(self.id), Place::Poller, |state, now| state.write(now, self.id, bufs))
+            .poll(cx, Queue::Write(self.id), WaitSlot::Poller, |state, now| state.write(now, self.id, bufs))
     }
 
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
-        self.shared.control(|state, now| state.shutdown_write(now, self.id))
+        self.shared.call(|state, now| state.shutdown_write(now, self.id))
     }
 
     /// Resets the connection (RFC 9293's ABORT): sends a reset at once, discards the data of both directions,
     /// and fails every pending and later call with [`io::ErrorKind::ConnectionAborted`].
     pub fn abort(&self) {
         self.shared
-            .control(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
+            .call(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
     }
 
     // ----- halves -----
@@ -414,14 +430,14 @@ impl TcpStream {
     }
 
     fn update<R>(&self, f: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> R) -> io::Result<R> {
-        self.shared.control(|state, now| state.update(now, self.id, f))
+        self.shared.call(|state, now| state.update(now, self.id, f))
     }
 }
 
 impl Drop for TcpStream {
     // RFC 9293 MAY-1: both directions are given up at once; `shutdown` closes one.
     fn drop(&mut self) {
-        self.shared.control(|state, now| state.release(now, self.id));
+        self.shared.call(|state, now| state.release(now, self.id));
     }
 }
 

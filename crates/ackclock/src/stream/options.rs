@@ -58,7 +58,7 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        self.shared.control(|state, _| {
+        self.shared.call(|state, _| {
             state.check_alive()?;
             Ok(state.streams.get_mut(self.id).and_then(|slot| slot.linger()))
         })
@@ -73,7 +73,7 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        self.shared.control(|state, _| {
+        self.shared.call(|state, _| {
             state.check_alive()?;
             state.streams.get_or_insert(self.id, &mut state.woken).rare_mut().linger = linger;
             Ok(())

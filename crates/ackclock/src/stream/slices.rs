@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::TcpStream;
-use crate::shared::{Place, now_or_would_block};
+use crate::shared::{WaitSlot, now_or_would_block};
 use crate::state::Queue;
 
 /// Slices instead of copies, next to `AsyncRead` and `AsyncWrite`; one stream can mix both kinds of call.
@@ -77,7 +77,7 @@ impl TcpStream {
     /// As [`write_bytes`](Self::write_bytes).
     pub fn poll_write_bytes(&self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<usize>> {
         let queue = Queue::Write(self.id);
-        self.shared.poll(cx, queue, Place::Poller, |state, now| state.write_bytes(now, self.id, bytes))
+        self.shared.poll(cx, queue, WaitSlot::Poller, |state, now| state.write_bytes(now, self.id, bytes))
     }
 
     /// Waits for data and takes at most `max` contiguous bytes of one block as a slice. If `max` is not 0, an
@@ -112,7 +112,7 @@ impl TcpStream {
     /// As [`read_bytes`](Self::read_bytes).
     pub fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         let queue = Queue::Read(self.id);
-        self.shared.poll(cx, queue, Place::Poller, |state, now| state.read_bytes(now, self.id, max))
+        self.shared.poll(cx, queue, WaitSlot::Poller, |state, now| state.read_bytes(now, self.id, max))
     }
 
     pub(super) async fn write_bytes_priv(&self, bytes: &mut Bytes) -> io::Result<usize> {

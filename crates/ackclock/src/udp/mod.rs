@@ -1,6 +1,5 @@
 //! [`UdpSocket`].
 
-mod calls;
 mod options;
 mod peek;
 mod ready;
@@ -14,11 +13,10 @@ use ackclock_core::{ListenAddr, UdpId, UdpMeta, UdpOptions, UdpTransmit};
 use bytes::BufMut;
 use tokio::io::ReadBuf;
 
-pub(crate) use self::calls::UdpSlot;
 use crate::Stack;
 use crate::shards::Handle;
-use crate::shared::{Place, now_or_would_block};
-use crate::state::{Queue, State};
+use crate::shared::{WaitSlot, now_or_would_block};
+use crate::state::{Queue, StackState};
 
 /// Sends and receives datagrams, with the methods of `tokio::net::UdpSocket`.
 ///
@@ -84,6 +82,56 @@ pub struct UdpSocket {
     shared: Handle,
 }
 
+impl Stack {
+    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any
+    /// of either family, even one that the stack was not given. Port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
+    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, addr.into())
+    }
+
+    /// Binds a UDP socket to every address and port that no other socket has, even to addresses that the
+    /// stack was not given, as a proxy or a VPN needs. [`UdpSocket::recv_meta`] returns the destination that
+    /// the client dialled, and [`UdpSocket::send_transmit`] answers from there.
+    ///
+    /// ```
+    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let proxy = Stack::builder().device(right).spawn()?;
+    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
+    ///     let mut buf = vec![0; 65_535];
+    ///     loop {
+    ///         let meta = any.recv_meta(&mut buf).await?;
+    ///         let answer = format!("you called {}", meta.to);
+    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
+    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
+    ///     }
+    /// }
+    /// tokio::spawn(answer(proxy.udp_any()?));
+    ///
+    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
+    /// socket.connect("203.0.113.7:53".parse()?).await?;
+    /// socket.send(b"hello").await?;
+    /// let mut buf = [0; 100];
+    /// let len = socket.recv(&mut buf).await?;
+    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp).
+    pub fn udp_any(&self) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, ListenAddr::default())
+    }
+}
+
 impl UdpSocket {
     /// Binds a socket of `stack`; the same as [`Stack::udp`].
     ///
@@ -96,7 +144,7 @@ impl UdpSocket {
     }
 
     pub(crate) fn new(shared: &Handle, addr: ListenAddr) -> io::Result<Self> {
-        let id = shared.control(|state, now| state.udp_bind(now, UdpOptions::new(addr)))?;
+        let id = shared.call(|state, now| state.udp_bind(now, UdpOptions::new(addr)))?;
         Ok(Self { id, shared: shared.clone() })
     }
 
@@ -108,7 +156,7 @@ impl UdpSocket {
     /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family,
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an address that no peer can have.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<()> {
-        self.shared.control(|state, _| state.udp_connect(self.id, addr))
+        self.shared.call(|state, _| state.udp_connect(self.id, addr))
     }
 
     /// The address and port that the socket is bound to; an unspecified address or port 0 stands for any. A
@@ -229,8 +277,8 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         transmit: &UdpTransmit<'_>,
     ) -> Poll<io::Result<usize>> {
-        let attempt = |state: &mut State, now| state.udp_send(now, self.id, transmit);
-        self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
+        let attempt = |state: &mut StackState, now| state.udp_send(now, self.id, transmit);
+        self.shared.poll(cx, Queue::UdpWrite(self.id), WaitSlot::Poller, attempt)
     }
 
     /// Receives a datagram and returns its length. Bytes beyond `buf` are lost.
@@ -394,8 +442,8 @@ impl UdpSocket {
     }
 
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut [u8], many: bool) -> Poll<io::Result<UdpMeta>> {
-        let attempt = |state: &mut State, _| state.udp_receive(self.id, buf, many);
-        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
+        let attempt = |state: &mut StackState, _| state.udp_receive(self.id, buf, many);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
     }
 }
 
@@ -406,7 +454,7 @@ fn room(buf: &impl BufMut) -> usize {
 
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        self.shared.control(|state, _| state.udp_close(self.id));
+        self.shared.call(|state, _| state.udp_close(self.id));
     }
 }
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use tokio::io::ReadBuf;
 
 use super::UdpSocket;
-use crate::shared::{Place, now_or_would_block};
-use crate::state::{Queue, State};
+use crate::shared::{WaitSlot, now_or_would_block};
+use crate::state::{Queue, StackState};
 
 impl UdpSocket {
     /// Reads a datagram and leaves it to be received again.
@@ -70,8 +70,8 @@ impl UdpSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         let room = buf.initialize_unfilled();
-        let attempt = |state: &mut State, _| state.udp_peek(self.id, room);
-        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt).map_ok(|meta| {
+        let attempt = |state: &mut StackState, _| state.udp_peek(self.id, room);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt).map_ok(|meta| {
             buf.advance(meta.len);
             meta.from
         })

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use super::UdpSocket;
 use crate::readiness::{Interest, Ready};
-use crate::shared::Place;
-use crate::state::{Queue, State};
+use crate::shared::WaitSlot;
+use crate::state::{Queue, StackState};
 
 impl UdpSocket {
     /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the socket at
@@ -21,7 +21,7 @@ impl UdpSocket {
     /// The stack is gone.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        let attempt = |state: &mut State, _| state.poll_udp_ready(id, interest);
+        let attempt = |state: &mut StackState, _| state.poll_udp_ready(id, interest);
         // A task that asks for both waits in both lists.
         let mut read = std::pin::pin!(self.shared.wait(Queue::UdpRead(id), attempt));
         let mut write = std::pin::pin!(self.shared.wait(Queue::UdpWrite(id), attempt));
@@ -95,8 +95,8 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut State, _| state.poll_udp_readable(self.id);
-        self.shared.poll(cx, Queue::UdpRead(self.id), Place::Poller, attempt)
+        let attempt = |state: &mut StackState, _| state.poll_udp_readable(self.id);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
     }
 
     /// Polls for writability. Only the waker of the last call of a sending `poll_*` method is kept.
@@ -104,7 +104,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut State, _| state.poll_udp_writable(self.id);
-        self.shared.poll(cx, Queue::UdpWrite(self.id), Place::Poller, attempt)
+        let attempt = |state: &mut StackState, _| state.poll_udp_writable(self.id);
+        self.shared.poll(cx, Queue::UdpWrite(self.id), WaitSlot::Poller, attempt)
     }
 }

@@ -98,7 +98,7 @@ struct BareArgs {
 #[derive(Args, Debug)]
 pub(crate) struct PipeArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) peer: PeerArgs,
     /// Listen for the next connection when one ends
     #[arg(short = 'k', long)]
     pub(crate) keep_open: bool,
@@ -132,7 +132,7 @@ pub(crate) struct FileArgs {
     #[arg(short = 'l', long = "listen")]
     listen: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) peer: PeerArgs,
     /// Split the file into N parts that move over N connections at once; implies --verify
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
@@ -276,7 +276,7 @@ pub(crate) struct CompletionsArgs {
 
 /// The peer.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PeerArgs {
     /// The peer's name or address and its port, a number or a service, also as HOST:PORT; when listening, the
     /// local address (default: all) and the port
     #[arg(value_names = ["HOST", "PORT"], num_args = 0..=2)]
@@ -387,18 +387,18 @@ fn named_by(words: &[OsString]) -> clap::Command {
 
 fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
     let Some(command) = cli.command else {
-        let target = cli.bare.pipe.place.target(cli.bare.listen);
+        let target = cli.bare.pipe.peer.target(cli.bare.listen);
         // A word that is not a host may be a misspelt subcommand; clap then suggests one.
         let target = target.map_err(|error| misspelt(words).unwrap_or(error))?;
         return Ok(Invocation::Pipe(cli.bare.pipe, target));
     };
     Ok(match command {
         Command::Connect(args) => {
-            let target = args.place.target(false)?;
+            let target = args.peer.target(false)?;
             Invocation::Pipe(args, target)
         }
         Command::Listen(args) => {
-            let target = args.place.target(true)?;
+            let target = args.peer.target(true)?;
             Invocation::Pipe(args, target)
         }
         Command::Send(args) => {
@@ -436,16 +436,16 @@ fn bench_target(mut words: Vec<String>) -> Result<Target, clap::Error> {
     {
         words.push(BENCH_PORT.to_owned());
     }
-    Place { words, ..Place::default() }.target(false)
+    PeerArgs { words, ..PeerArgs::default() }.target(false)
 }
 
 impl FileArgs {
     fn target(&self) -> Result<Target, clap::Error> {
-        let no_host = match self.place.words.as_slice() {
+        let no_host = match self.peer.words.as_slice() {
             [word] => target::joined(word).is_none(),
             words => words.is_empty(),
         };
-        self.place.target(self.listen || no_host)
+        self.peer.target(self.listen || no_host)
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use clap::error::ErrorKind;
 
-use super::{Place, usage};
+use super::{PeerArgs, usage};
 
 /// Where a connection comes from or goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Target {
     Listen { host: Option<String>, port: u16 },
 }
 
-impl Place {
+impl PeerArgs {
     /// Nothing is set but `--retry`.
     pub(crate) fn with_retry(retry: bool) -> Self {
         Self { retry, ..Self::default() }

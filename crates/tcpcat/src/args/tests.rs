@@ -28,8 +28,8 @@ fn the_definition_is_consistent() {
 fn host_and_port_connect_as_nc_does() {
     let (args, target) = pipe("-n -v -w 3 -q 1 -p 4000 10.0.0.1 80");
     assert_eq!(target, Target::Connect { host: "10.0.0.1".into(), port: 80, local_port: 4000 });
-    assert!(args.place.numeric && args.common.verbose);
-    assert_eq!(args.place.wait, Some(Duration::from_secs(3)));
+    assert!(args.peer.numeric && args.common.verbose);
+    assert_eq!(args.peer.wait, Some(Duration::from_secs(3)));
     assert_eq!(args.quit_after, Some(Duration::from_secs(1)));
 }
 

@@ -11,12 +11,13 @@ mod wires;
 
 use std::time::Duration;
 
+use ackclock_cli::{Exit, Failure};
+
 pub(crate) use self::network::Ground;
 use self::network::{Hosts, Trace};
 use self::table::{Row, Table};
 use self::transfer::Route;
 use crate::args::DemoArgs;
-use crate::exit::{Exit, Failure};
 use crate::json;
 
 /// Enters the private network if that is possible. Call it before the process has threads.

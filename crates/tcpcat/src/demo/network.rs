@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use ackclock::{Cidr, Stack};
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::{Device, memory, netns};
 
@@ -14,7 +15,6 @@ use super::table::percent;
 use super::wires::{self, End};
 use crate::args::DemoDevice;
 use crate::device::Label;
-use crate::exit::{Exit, Failure};
 use crate::net::Net;
 use crate::trace::{Recorder, TraceFile, Wanted};
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ackclock_cli::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::transfer::{Done, Route};
-use crate::exit::Failure;
 use crate::json;
 use crate::units::{bits_per_second, show_bytes, show_rate};
 
@@ -147,7 +147,7 @@ const WIDTHS: [usize; 8] = [23, 10, 6, 11, 7, 13, 7, 8];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
+    use ackclock_cli::Exit;
 
     fn row(result: Result<Done, Failure>) -> Row {
         Row::new(Route::UserToKernel, 0.01, 256 << 20, result)

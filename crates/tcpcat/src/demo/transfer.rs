@@ -4,12 +4,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use tokio::io::AsyncWriteExt;
 
 use super::network::{ADDR_A, ADDR_B, Hosts, KERNEL_A};
 use crate::bench::{Moved, Request, exchange};
 use crate::device::Label;
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::{Net, Stream};
 use crate::transfer::Broken;
 
@@ -85,10 +86,10 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
 /// One end's part; returns the stream so that its statistics can be read.
 async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
     let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
-        Broken::Read(error) | Broken::Write(error) => Failure::network("moving data", &error, &label()),
+        Broken::Read(error) | Broken::Write(error) => exit::network("moving data", &error, &label()),
         Broken::Interrupted => Failure::interrupted("the demonstration is incomplete"),
     })?;
-    stream.shutdown().await.map_err(|error| Failure::network("closing", &error, &label()))?;
+    stream.shutdown().await.map_err(|error| exit::network("closing", &error, &label()))?;
     Ok((stream, moved))
 }
 
@@ -103,7 +104,7 @@ fn compare(sent: &Moved, received: &Moved) -> Result<u64, Failure> {
         (Some(sent), Some(received)) if sent.hash == received.hash && sent.bytes == received.bytes => {
             Ok(sent.bytes)
         }
-        _ => Err(Failure::verification("the hashes of the data sent and received differ")),
+        _ => Err(exit::verification("the hashes of the data sent and received differ")),
     }
 }
 

@@ -11,6 +11,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::configure::Cidr;
 use ackclock_device::link::Detection;
 use ackclock_device::{
@@ -19,7 +20,7 @@ use ackclock_device::{
 
 use super::network::{ADDR_A, ADDR_B, CONTROLLER, KERNEL_A, KERNEL_B, PREFIX};
 use crate::args::DemoDevice;
-use crate::exit::{Exit, Failure};
+use crate::exit::OrFail;
 
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +39,10 @@ pub(super) fn place(device: DemoDevice, end: End) -> String {
 
 /// Makes the devices of both hosts, and makes the kernel forward between them.
 pub(super) async fn lay(device: DemoDevice) -> Result<(Box<dyn Device>, Box<dyn Device>), Failure> {
-    configure::set_up(LOOPBACK, true)?;
+    configure::set_up(LOOPBACK, true).or_fail()?;
     if device == DemoDevice::Raw {
         // Packets as large as on other devices, so that the same losses have the same effect.
-        configure::set_mtu(LOOPBACK, ETHERNET_MTU)?;
+        configure::set_mtu(LOOPBACK, ETHERNET_MTU).or_fail()?;
     }
     let devices = (end(device, End::A).await?, end(device, End::B).await?);
     if device != DemoDevice::Raw {
@@ -72,27 +73,27 @@ async fn end(device: DemoDevice, end: End) -> Result<Box<dyn Device>, Failure> {
     let (name, kernels) = (interface(device, end), kernels_interface(device, end));
     match device {
         DemoDevice::Tun => {
-            let (device, _) = open(name, OffloadMode::Auto)?;
-            configure::configure(kernels, cidr(kernel)?, None, None)?;
+            let (device, _) = open(name, OffloadMode::Auto).or_fail()?;
+            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
             Ok(device)
         }
         DemoDevice::Tap => {
-            let (device, _) = ethernet(own, kernel)?.open_tap(name)?;
-            configure::configure(kernels, cidr(kernel)?, None, None)?;
+            let (device, _) = ethernet(own, kernel)?.open_tap(name).or_fail()?;
+            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
             ready(device).await
         }
         DemoDevice::Packet => {
-            configure::add_veth(name, kernels)?;
-            configure::set_up(name, true)?;
-            configure::configure(kernels, cidr(kernel)?, None, None)?;
-            let (device, _) = ethernet(own, kernel)?.open_packet(name)?;
+            configure::add_veth(name, kernels).or_fail()?;
+            configure::set_up(name, true).or_fail()?;
+            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
+            let (device, _) = ethernet(own, kernel)?.open_packet(name).or_fail()?;
             ready(device).await
         }
         DemoDevice::Raw => {
-            configure::add_address(LOOPBACK, host_cidr(kernel)?, None)?;
+            configure::add_address(LOOPBACK, host_cidr(kernel)?, None).or_fail()?;
             if let Err(error) = configure::add_local_route(own, Some(CONTROLLER)) {
                 tell_of_controller(&error);
-                configure::add_local_route(own, None)?;
+                configure::add_local_route(own, None).or_fail()?;
             }
             let device = RawDevice::open(&RawConfig::new([own]));
             let device = device.map_err(|error| Failure::new(Exit::Device, error.to_string()))?;

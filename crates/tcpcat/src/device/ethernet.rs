@@ -10,13 +10,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use ackclock::Cidr;
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::link::{AddressState, Detection};
 use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, configure};
 
 use super::{Backend, Later, Opened, kernel_address, kernel_owns, owned_by_kernel, tun, wait_for_link};
 use crate::args::{DeviceArgs, DeviceFlag, MacChoice};
 use crate::doctor::Finding;
-use crate::exit::{Exit, Failure};
+use crate::exit::OrFail;
 
 pub(crate) use remarks::Remarks;
 
@@ -52,7 +53,7 @@ impl Backend for Packet {
             };
             check(args)?;
             check_mtu(args, name)?;
-            let (device, fell_back) = options(args)?.open_packet(name)?;
+            let (device, fell_back) = options(args)?.open_packet(name).or_fail()?;
             tell_of_offload(fell_back, verbose);
             settled(self, args, device, verbose).await
         })
@@ -95,7 +96,7 @@ impl Backend for Tap {
                 ))
                 .remedy("give the stack another, such as --mac 02:00:5e:10:00:01, or leave --mac out"));
             }
-            let (device, fell_back) = options(args)?.open_tap(&name)?;
+            let (device, fell_back) = options(args)?.open_tap(&name).or_fail()?;
             tell_of_offload(fell_back, verbose);
             tun::set_up_kernel_end(args, &name)?;
             settled(self, args, device, verbose).await

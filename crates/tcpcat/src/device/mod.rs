@@ -15,11 +15,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use ackclock::Cidr;
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::Device;
 
 use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::Finding;
-use crate::exit::{Exit, Failure};
 
 pub(crate) use ethernet::Remarks;
 pub(crate) use tun::{kernel_address, kernel_owns, owned_by_kernel};

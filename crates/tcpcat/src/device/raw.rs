@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use ackclock::Cidr;
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::{Device, Ports, RawConfig, RawDevice, RawError};
 
 use super::{Backend, Later, Opened};
 use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{self, CAP_NET_ADMIN, CAP_NET_RAW, Finding, has_capability, note, ok, problem};
-use crate::exit::{Exit, Failure};
 
 /// `--device raw`.
 pub(super) struct Raw;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use ackclock::Cidr;
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::recording::RecordingError;
 use ackclock_device::{Pace, Replay, ReplayConfig};
 
 use super::{Backend, Later, Opened};
 use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{Finding, note, ok, problem};
-use crate::exit::{Exit, Failure};
 
 /// `--device FILE.pcapng`.
 pub(super) struct Recording(pub(super) PathBuf);

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Command;
 
 use ackclock::Cidr;
+use ackclock_cli::{Exit, Failure};
 use ackclock_device::{Device, configure, open, open_queues};
 
 use super::{Backend, Label, Later, Opened};
 use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{self, Finding};
-use crate::exit::{Exit, Failure};
+use crate::exit::OrFail;
 
 /// `--device tun`.
 pub(super) struct Tun;
@@ -54,8 +55,10 @@ fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>
         }
     }
     let (devices, fell_back) = match args.queues() {
-        Some(queues) => open_queues(args.tun(), args.offload.into(), queues)?,
-        None => open(args.tun(), args.offload.into()).map(|(device, fell_back)| (vec![device], fell_back))?,
+        Some(queues) => open_queues(args.tun(), args.offload.into(), queues).or_fail()?,
+        None => open(args.tun(), args.offload.into())
+            .map(|(device, fell_back)| (vec![device], fell_back))
+            .or_fail()?,
     };
     if let (Some(why), true) = (fell_back, verbose) {
         say!("tcpcat: no segmentation offload: {why}");
@@ -67,12 +70,12 @@ fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>
 /// Gives the kernel's end its addresses and brings it up, if asked to; sets its MTU.
 pub(super) fn set_up_kernel_end(args: &DeviceArgs, name: &str) -> Result<(), Failure> {
     if let (Some(mtu), false) = (args.mtu, args.configure) {
-        configure::set_mtu(name, mtu)?;
+        configure::set_mtu(name, mtu).or_fail()?;
     }
     for (index, &address) in args.addr.iter().filter(|_| args.configure).enumerate() {
         let kernel = kernel_address(args, address)?;
         let mtu = args.mtu.filter(|_| index == 0);
-        configure::configure(name, kernel, None, mtu)?;
+        configure::configure(name, kernel, None, mtu).or_fail()?;
     }
     Ok(())
 }

@@ -7,11 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ackclock_cli::{Exit, Failure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use crate::exit::{Exit, Failure};
 
 /// A connection to a stack's control socket.
 #[derive(Debug)]

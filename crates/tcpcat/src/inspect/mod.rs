@@ -54,7 +54,7 @@ pub(crate) struct Look {
 
 impl Look {
     /// Takes a snapshot now.
-    pub(crate) fn take(client: &mut Client) -> Result<Self, crate::exit::Failure> {
+    pub(crate) fn take(client: &mut Client) -> Result<Self, ackclock_cli::Failure> {
         let mut look: Self = client.ask("connections", None)?;
         look.connections = look.connections.into_iter().map(Seen::whole).collect();
         Ok(look)

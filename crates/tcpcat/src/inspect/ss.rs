@@ -1,11 +1,11 @@
 //! `tcpcat ss`: lists a stack's connections as `ss` lists the kernel's.
 
+use ackclock_cli::{Exit, Failure};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
 use super::{Client, Look, Seen};
 use crate::args::SsArgs;
-use crate::exit::{Exit, Failure};
 use crate::observe::stats_words;
 
 /// Lists the connections that pass the filter.

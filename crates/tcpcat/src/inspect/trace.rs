@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use ackclock::FourTuple;
 use ackclock::trace::{Batch, BatchCause, Record};
+use ackclock_cli::{Exit, Failure};
 use ackclock_trace::file::{Origin, Writer};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Client;
 use crate::args::{TraceArgs, TraceCommand};
-use crate::exit::{Exit, Failure};
 
 /// Traces, ends a trace, or fetches the contents of a flight recorder.
 pub(crate) fn run(args: &TraceArgs) -> Exit {

@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ackclock::{ConnectionInfo, FourTuple};
+use ackclock_cli::{Exit, Failure};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::progress::Progress;
 use self::report::{Connected, End, Interval, Report, StreamReport};
 use crate::args::ObserveArgs;
-use crate::exit::{Exit, Failure};
 use crate::net::{Net, Stream};
 use crate::session::{Kind, Meter, Outcome};
 use crate::units::{bits_per_second, show_bytes, show_rate};

@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ackclock::{ConnectionInfo, FourTuple};
+use ackclock_cli::{Exit, Failure};
 use serde::Serialize;
 
 use super::{Look, stats};
-use crate::exit::{Exit, Failure};
 use crate::json::SCHEMA;
 use crate::net::Stream;
 use crate::session::{Meter, Outcome};

@@ -1,62 +1,33 @@
-//! A file that takes its name only when it is complete.
+//! A received file, which takes its name only when it is complete.
 //!
-//! Data goes to another file in the same directory, `.NAME.PID.part`, which is renamed over the target at the
-//! end. Until then any file with the target's name stays as it was. A transfer that breaks off keeps its part
-//! under that name, or removes it if it is useless: nothing arrived, the disk is full, or the data is wrong.
+//! A transfer that breaks off keeps its part, `.NAME.PID.part`, or removes it if it is useless: nothing
+//! arrived, the disk is full, or the data is wrong.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::{Failure, NewFile};
 use tokio::io::{AsyncSeekExt, AsyncWrite};
 
 /// Where received data goes.
 #[derive(Debug)]
-pub(super) struct PartFile {
-    target: PathBuf,
-    place: Place,
-}
-
-#[derive(Debug)]
-enum Place {
+pub(super) enum PartFile {
     Stdout,
-    /// A device or a pipe, which cannot be replaced.
-    Direct,
-    /// The file to rename at the end.
-    Beside(PathBuf),
+    File(NewFile),
 }
 
 impl PartFile {
     /// Creates the file, or stands for stdout if `target` is `-`.
-    pub(super) fn create(target: &Path) -> io::Result<Self> {
-        if target == Path::new("-") {
-            return Ok(Self { target: target.to_owned(), place: Place::Stdout });
-        }
-        // A symbolic link stays: the file that it points to is replaced.
-        let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        match fs::metadata(&target) {
-            Ok(existing) if existing.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-            Ok(existing) if !existing.is_file() => return Ok(Self { target, place: Place::Direct }),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        let name = target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-        // Leaves room for the rest of the name within the 255 bytes that file systems allow.
-        let short: String = name.chars().take(50).collect();
-        let beside = target.with_file_name(format!(".{short}.{}.part", std::process::id()));
-        OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        Ok(Self { target, place: Place::Beside(beside) })
+    pub(super) fn create(target: &Path) -> Result<Self, Failure> {
+        if target == Path::new("-") { Ok(Self::Stdout) } else { NewFile::begin(target).map(Self::File) }
     }
 
     /// A writer from `offset` on.
     pub(super) async fn writer(&self, offset: u64) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        let path = match &self.place {
-            Place::Stdout => return Ok(Box::new(tokio::io::stdout())),
-            Place::Direct => &self.target,
-            Place::Beside(path) => path,
-        };
-        let mut file = tokio::fs::OpenOptions::new().write(true).open(path).await?;
+        let Self::File(new) = self else { return Ok(Box::new(tokio::io::stdout())) };
+        // A pipe may have to wait for its reader.
+        let mut file = tokio::fs::OpenOptions::new().write(true).open(new.written_to()).await?;
         if offset > 0 {
             file.seek(SeekFrom::Start(offset)).await?;
         }
@@ -65,50 +36,50 @@ impl PartFile {
 
     /// The regular file, to be written from `offset` on; `None` if it is not one.
     pub(super) fn regular(&self, offset: u64) -> io::Result<Option<File>> {
-        let Place::Beside(path) = &self.place else { return Ok(None) };
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let Some(new) = self.seekable() else { return Ok(None) };
+        let mut file = new.open()?;
         file.seek(SeekFrom::Start(offset))?;
         Ok(Some(file))
     }
 
     /// Whether several writers can write to different places.
     pub(super) fn is_seekable(&self) -> bool {
-        matches!(self.place, Place::Beside(_))
+        self.seekable().is_some()
     }
 
     /// The number of bytes written, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
-        let Place::Beside(path) = &self.place else { return None };
-        fs::metadata(path).ok().map(|metadata| metadata.len())
+        fs::metadata(self.seekable()?.written_to()).ok().map(|metadata| metadata.len())
     }
 
     /// Leaves the part in place; returns its name, if it has its own.
-    pub(super) fn keep(mut self) -> Option<PathBuf> {
-        match std::mem::replace(&mut self.place, Place::Direct) {
-            Place::Beside(path) => Some(path),
-            Place::Stdout | Place::Direct => None,
+    pub(super) fn keep(self) -> Option<PathBuf> {
+        match self {
+            Self::Stdout => None,
+            Self::File(new) => new.keep(),
         }
     }
 
     /// Gives the complete file its name.
-    pub(super) fn commit(mut self) -> io::Result<()> {
-        let Place::Beside(path) = &self.place else { return Ok(()) };
-        if let Ok(existing) = fs::metadata(&self.target) {
-            fs::set_permissions(path, existing.permissions())?;
+    pub(super) fn commit(self) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => Ok(()),
+            Self::File(new) => new.commit(Ok(())),
         }
-        // Some file systems report a full disk only now.
-        File::open(path)?.sync_all()?;
-        fs::rename(path, &self.target)?;
-        self.place = Place::Direct;
-        Ok(())
     }
-}
 
-impl Drop for PartFile {
-    fn drop(&mut self) {
-        if let Place::Beside(path) = &self.place {
-            // If it cannot be removed it stays, under a name that explains it.
-            let _ = fs::remove_file(path);
+    /// Why it could not be written.
+    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+        match self {
+            Self::Stdout => Failure::file("write", Path::new("-"), error),
+            Self::File(new) => new.failure(error),
+        }
+    }
+
+    fn seekable(&self) -> Option<&NewFile> {
+        match self {
+            Self::File(new) if new.is_regular() => Some(new),
+            _ => None,
         }
     }
 }
@@ -186,28 +157,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_keeps_pointing() {
-        let scratch = Scratch::new("link");
-        let (real, link) = (scratch.0.join("real"), scratch.0.join("link"));
-        fs::write(&real, "old").unwrap();
-        std::os::unix::fs::symlink(&real, &link).unwrap();
-        let part = PartFile::create(&link).unwrap();
-        write(&part, 0, b"new").await;
-        part.commit().unwrap();
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read(&real).unwrap(), b"new");
-    }
-
-    #[tokio::test]
     async fn a_device_is_written_in_place() {
         let part = PartFile::create(Path::new("/dev/null")).unwrap();
         assert!(!part.is_seekable());
         write(&part, 0, b"gone").await;
         part.commit().unwrap();
-    }
-
-    #[test]
-    fn a_directory_is_refused() {
-        assert_eq!(PartFile::create(&std::env::temp_dir()).unwrap_err().kind(), ErrorKind::IsADirectory);
     }
 }

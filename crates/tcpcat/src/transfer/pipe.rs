@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ackclock_cli::{Exit, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{PipeArgs, Target};
-use crate::exit::{Exit, Failure};
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 
@@ -29,14 +29,15 @@ pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
         Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose, file: false };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| pipe(session, args, target)).await
+    Session::run(kind, &common, &target.clone(), Some(&moves), None, |session| pipe(session, args, target))
+        .await
 }
 
 async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<Outcome, Failure> {
     if args.keep_open {
         return keep_accepting(session, &args, &target).await;
     }
-    let stream = session.reach(&target, &args.place).await?;
+    let stream = session.reach(&target, &args.peer).await?;
     if args.zero_io {
         let peer = stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |peer| peer.to_string());
         return Ok(Outcome { notes: vec![format!("{peer} accepts connections")], ..Outcome::default() });
@@ -53,7 +54,7 @@ async fn keep_accepting(
     if matches!(target, Target::Connect { .. }) {
         return Err(Failure::usage("-k needs -l: it listens again after each connection"));
     }
-    let listener = session.listen(target, &args.place).await?;
+    let listener = session.listen(target, &args.peer).await?;
     while let Some(stream) = session.accept(&listener).await? {
         if let Err(failure) = join(session, args, stream).await {
             // One connection's failure does not end the listener.
@@ -73,7 +74,7 @@ async fn join(session: &'static Session, args: &PipeArgs, stream: Stream) -> Res
     let ended = tokio::select! {
         ended = ends.both() => ended,
         () = quit_after(args.quit_after, &stdin_ended) => Ok(Ended::Quit),
-        idle = session.idle(args.place.wait) => Ok(Ended::Idle(idle)),
+        idle = session.idle(args.peer.wait) => Ok(Ended::Idle(idle)),
     };
     match ended {
         Err(None) => ends.close(CLOSE_TIME_MAX).await,

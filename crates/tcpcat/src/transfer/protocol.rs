@@ -41,7 +41,7 @@ pub(crate) struct Header {
 
 /// The receiver's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct Receipt {
     pub(crate) bytes: u64,
     pub(crate) hash: Hash,
 }
@@ -126,7 +126,7 @@ pub(crate) async fn write_end(writer: &mut (impl AsyncWrite + Unpin), hash: &Has
     writer.flush().await
 }
 
-impl Verdict {
+impl Receipt {
     pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = self.bytes.to_be_bytes().to_vec();
         bytes.extend_from_slice(self.hash.as_bytes());

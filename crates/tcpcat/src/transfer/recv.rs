@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::blocks::SliceWriter;
 use super::part_file::PartFile;
-use super::protocol::{self, FrameReader, Header, Nonce, Opening, Verdict};
+use super::protocol::{self, FrameReader, Header, Nonce, Opening, Receipt};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::{Listener, Stream};
 use crate::session::{Kind, Outcome, Session};
 
@@ -51,16 +52,19 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| recv(session, args, target)).await
+    let path = args.file.clone();
+    let file = Some(("FILE", path.as_path()));
+    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| recv(session, args, target))
+        .await
 }
 
 async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
-    let file = PartFile::create(&args.file).map_err(|error| Failure::file("write", &args.file, &error))?;
+    let file = PartFile::create(&args.file)?;
     let store = Store {
         file: Arc::new(file),
         path: args.file.clone(),
         rate: args.move_.rate,
-        wait: args.place.wait,
+        wait: args.peer.wait,
         in_pieces: Arc::default(),
     };
     session.net.carry_file(None);
@@ -88,7 +92,7 @@ async fn receive(
 ) -> Result<Received, Failure> {
     let verify = args.move_.verify || args.streams > 1;
     let source = Source::open(session, args, target).await?;
-    let first = open(session, source.next(session, args, target).await?, verify, args.place.wait).await?;
+    let first = open(session, source.next(session, args, target).await?, verify, args.peer.wait).await?;
     let started = Instant::now();
     let (copied, verified, stream) = match first.opening {
         Opening::Plain(seen) => {
@@ -113,8 +117,8 @@ async fn commit(
     let Store { file, path, .. } = store;
     let file =
         Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
-    let committed = tokio::task::spawn_blocking(move || file.commit()).await.map_err(io::Error::other);
-    committed.and_then(|result| result).map_err(|error| Failure::file("write", &path, &error))?;
+    let committed = tokio::task::spawn_blocking(move || file.commit()).await;
+    committed.map_err(|error| Failure::file("write", &path, &io::Error::other(error)))??;
     if let Some(mut stream) = received.stream {
         session.observer.ended(&stream);
         stream.finish().map_err(|error| session.net.failure("closing", &error))?;
@@ -170,14 +174,14 @@ enum Source {
 impl Source {
     async fn open(session: &Session, args: &FileArgs, target: &Target) -> Result<Self, Failure> {
         match target {
-            Target::Listen { .. } => Ok(Self::Listener(session.listen(target, &args.place).await?)),
+            Target::Listen { .. } => Ok(Self::Listener(session.listen(target, &args.peer).await?)),
             Target::Connect { .. } => Ok(Self::Connect),
         }
     }
 
     async fn next(&self, session: &Session, args: &FileArgs, target: &Target) -> Result<Stream, Failure> {
-        let Self::Listener(listener) = self else { return session.connect(target, &args.place).await };
-        session.accept_within(listener, args.place.wait).await
+        let Self::Listener(listener) = self else { return session.connect(target, &args.peer).await };
+        session.accept_within(listener, args.peer.wait).await
     }
 }
 
@@ -301,7 +305,7 @@ fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), F
     );
     match end {
         Some(end) if total.is_none_or(|total| total == end) => Ok(()),
-        _ => Err(Failure::verification("the parts received do not make up the announced file")),
+        _ => Err(exit::verification("the parts received do not make up the announced file")),
     }
 }
 
@@ -321,14 +325,14 @@ impl Store {
         header: Header,
     ) -> Result<(u64, Copied), Failure> {
         let (copied, told) = self.copy(session, &mut stream, Incoming::Frames, header.offset, true).await?;
-        let verdict = Verdict { bytes: copied.bytes, hash: copied.hash };
+        let receipt = Receipt { bytes: copied.bytes, hash: copied.hash };
         let lost = |error: io::Error| session.net.failure("confirming", &error);
-        verdict.write(&mut stream).await.map_err(lost)?;
+        receipt.write(&mut stream).await.map_err(lost)?;
         session.observer.ended(&stream);
         stream.finish().map_err(lost)?;
         stream.shutdown().await.map_err(lost)?;
         if told != Some(copied.hash) {
-            return Err(Failure::verification(format!(
+            return Err(exit::verification(format!(
                 "the data received has hash {}, not the sender's; {} is untouched",
                 copied.hash,
                 self.path.display()
@@ -409,7 +413,7 @@ impl Store {
     }
 
     fn write_failed(&self, error: &io::Error) -> Failure {
-        Failure::file("write", &self.path, error)
+        self.file.failure(error)
     }
 }
 

@@ -4,16 +4,17 @@ use std::io::{self, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::blocks::BlockReader;
-use super::protocol::{self, Header, Verdict};
+use super::protocol::{self, Header, Receipt};
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
-use crate::exit::{Exit, Failure};
+use crate::exit;
 use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
 
@@ -29,7 +30,7 @@ struct Part {
 }
 
 /// The result of one connection.
-struct Sent {
+struct SentPart {
     hash: Hash,
     /// Whether the peer has confirmed the hash.
     confirmed: bool,
@@ -40,7 +41,10 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "send", data_on_stdout: false, summary: true, file: true };
     let common = args.common.clone();
     let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), |session| send(session, args, target)).await
+    let path = args.file.clone();
+    let file = Some(("", path.as_path()));
+    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| send(session, args, target))
+        .await
 }
 
 async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
@@ -58,7 +62,7 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
     let sent = tokio::select! {
         biased;
         sent = all(&mut sending) => sent,
-        failure = session.breaks_off(args.place.wait) => Err(failure),
+        failure = session.breaks_off(args.peer.wait) => Err(failure),
     };
     match sent {
         Ok(sent) => Ok(outcome(&args, &sent, started.elapsed())),
@@ -71,7 +75,7 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
 }
 
 /// Waits for all parts, or for the first that fails.
-async fn all(sending: &mut JoinSet<Result<Sent, Failure>>) -> Result<Vec<Sent>, Failure> {
+async fn all(sending: &mut JoinSet<Result<SentPart, Failure>>) -> Result<Vec<SentPart>, Failure> {
     let mut all = Vec::new();
     while let Some(ended) = sending.join_next().await {
         all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
@@ -91,7 +95,7 @@ fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failur
     }
 }
 
-fn outcome(args: &FileArgs, all: &[Sent], took: Duration) -> Outcome {
+fn outcome(args: &FileArgs, all: &[SentPart], took: Duration) -> Outcome {
     let verify = args.move_.verify || args.streams > 1;
     let confirmed = all.iter().all(|sent| sent.confirmed);
     let mut outcome = Outcome { took: Some(took), ..Outcome::default() };
@@ -122,13 +126,13 @@ async fn connections(
     let mut streams = Vec::with_capacity(count);
     if matches!(target, Target::Connect { .. }) {
         for _ in 0..count {
-            streams.push(session.connect(target, &args.place).await?);
+            streams.push(session.connect(target, &args.peer).await?);
         }
         return Ok(streams);
     }
-    let listener = session.listen(target, &args.place).await?;
+    let listener = session.listen(target, &args.peer).await?;
     for _ in 0..count {
-        streams.push(session.accept_within(&listener, args.place.wait).await?);
+        streams.push(session.accept_within(&listener, args.peer.wait).await?);
     }
     Ok(streams)
 }
@@ -196,7 +200,12 @@ async fn open_bytes(file: &Path, part: &Part, limit: u64) -> io::Result<Box<dyn 
     Ok(Box::new(file.take(limit)))
 }
 
-async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Part) -> Result<Sent, Failure> {
+async fn send_part(
+    session: &Session,
+    mut stream: Stream,
+    file: &Path,
+    part: Part,
+) -> Result<SentPart, Failure> {
     let lost = |error: &io::Error| session.net.failure("sending", error);
     stream.guard().map_err(|error| lost(&error))?;
     let mut source = open(file, &part, &stream).await.map_err(|error| Failure::file("read", file, &error))?;
@@ -214,27 +223,27 @@ async fn send_part(session: &Session, mut stream: Stream, file: &Path, part: Par
         acknowledged(session, &mut stream).await?;
         session.observer.ended(&stream);
         stream.finish().map_err(|error| lost(&error))?;
-        return Ok(Sent { hash: copied.hash, confirmed: false });
+        return Ok(SentPart { hash: copied.hash, confirmed: false });
     };
     part.header.write(&mut stream, nonce).await.map_err(|error| lost(&error))?;
     let copied = copy(session, &mut source, &mut stream, file, &part, Framing::Frames).await?;
     protocol::write_end(&mut stream, &copied.hash).await.map_err(|error| lost(&error))?;
-    let verdict = verdict(session, &mut stream).await?;
+    let receipt = receipt(session, &mut stream).await?;
     session.observer.ended(&stream);
     stream.finish().map_err(|error| lost(&error))?;
     stream.shutdown().await.map_err(|error| lost(&error))?;
-    let expected = Verdict { bytes: copied.bytes, hash: copied.hash };
-    if verdict != expected {
-        return Err(Failure::verification(format!(
+    let expected = Receipt { bytes: copied.bytes, hash: copied.hash };
+    if receipt != expected {
+        return Err(exit::verification(format!(
             "the receiver got {} bytes with hash {}; {} were sent with hash {}",
-            verdict.bytes, verdict.hash, expected.bytes, expected.hash
+            receipt.bytes, receipt.hash, expected.bytes, expected.hash
         )));
     }
-    Ok(Sent { hash: copied.hash, confirmed: true })
+    Ok(SentPart { hash: copied.hash, confirmed: true })
 }
 
-async fn verdict(session: &Session, stream: &mut Stream) -> Result<Verdict, Failure> {
-    Verdict::read(stream).await.map_err(|error| match error.kind() {
+async fn receipt(session: &Session, stream: &mut Stream) -> Result<Receipt, Failure> {
+    Receipt::read(stream).await.map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => Failure::new(Exit::Failed, "the receiver closed without confirming")
             .remedy("its own message says why"),
         _ => session.net.failure("waiting for the receiver's confirmation", &error),

@@ -189,6 +189,21 @@ fn no_output_is_written_over_another() {
 }
 
 #[test]
+fn the_file_that_is_moved_is_not_written_over() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    fs::write(&path, "precious").unwrap();
+    let file = path.display();
+    let words = said(&tcpcat(&format!("send {file} 10.0.0.1 9 --addr 10.9.1.2/24 --trace {file}")), 2);
+    assert!(words.contains("--trace would overwrite") && words.contains("which is read"), "{words}");
+    let same = scratch.path("./file");
+    let receive = format!("recv {file} -l 9 --addr 10.9.1.2/24 --pcap {}", same.display());
+    let words = said(&tcpcat(&receive), 2);
+    assert!(words.contains("FILE and --pcap would both write"), "{words}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
 fn a_running_demo_is_seen_at_its_control_socket() {
     let scratch = Scratch::new();
     let socket = scratch.path("control");

@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
 use serde::Serialize;
 
+use ackclock_cli::Failure;
+
 pub(crate) use self::connections::{CapturePoint, Vantage};
 pub(crate) use self::pair::{Delivery, NotPaired, pair};
 pub(crate) use self::segment::Segment;
@@ -31,7 +33,6 @@ pub(crate) use self::simulated::Recorder;
 
 use self::connections::Connections;
 use self::segment::NoSegment;
-use crate::exit::Failure;
 
 /// The content of captures.
 #[derive(Debug, Default)]

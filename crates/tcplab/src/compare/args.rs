@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use ackclock_cli::Failure;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{Ecn, Profile};
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Grid, QueueKind};
 
 use super::shard::Shard;
-use crate::exit::Failure;
 
 /// Options of `tcplab compare`.
 #[derive(Debug, clap::Args)]

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::{Exit, Failure};
 use tcplab::grid::{Cell, Grid};
 use tcplab::measure::Measures;
 
 use super::difference::difference;
 use super::shard::{Label, Shard};
 use super::store::Known;
-use crate::exit::Failure;
 
 /// All runs of a grid with their results, in the grid's order.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Gaps {
             lines.push(format!("none of the folders holds shard {}{more}", named.join(", ")));
         }
         lines.extend(self.partial.iter().cloned());
-        Failure::incomplete(lines.join("\n")).remedy(
+        Failure::new(Exit::Failed, lines.join("\n")).remedy(
             "run each of these shards again with its own command, which goes on where it stopped; \
                 then merge all",
         )

@@ -13,6 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ackclock_cli::{
+    Exit, Failure,
+    output::{self, say},
+};
 use ackclock_control::congestion::Registry;
 use indicatif::ProgressBar;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -24,8 +28,6 @@ use self::merge::Merged;
 use self::report::Comparison;
 use self::shard::Label;
 use self::store::Store;
-use crate::exit::{Exit, Failure};
-use crate::output::{self, say};
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(folder) = args.out.as_ref().filter(|_| !args.merge.is_empty()) {
@@ -56,11 +58,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Some(results) = done else { return Err(stopped(store.as_ref()).into()) };
     let spent = began.elapsed().as_secs_f64();
     if let Some(shard) = args.shard {
-        say(&format!("shard {shard}: {} of {} runs; {spent:.1} s", cells.len(), grid.cells().len()));
+        say(format_args!("shard {shard}: {} of {} runs; {spent:.1} s", cells.len(), grid.cells().len()));
         return Ok(Exit::Done);
     }
     report(args, &grid, &results)?;
-    say(&format!("{} runs; {spent:.1} s", cells.len()));
+    say(format_args!("{} runs; {spent:.1} s", cells.len()));
     Ok(Exit::Done)
 }
 
@@ -80,7 +82,7 @@ fn merge(args: &Args, folder: &Path) -> anyhow::Result<Exit> {
         }
     }
     report(args, &merged.grid, &merged.results)?;
-    say(&format!("{} runs of {} shards", merged.cells.len(), args.merge.len()));
+    say(format_args!("{} runs of {} shards", merged.cells.len(), args.merge.len()));
     Ok(Exit::Done)
 }
 
@@ -129,13 +131,13 @@ fn tell(store: &Store, cells: &[Cell]) {
     let path = store.path().display();
     let known = cells.iter().filter(|cell| store.find(cell).is_some()).count();
     if known > 0 {
-        say(&format!("{known} of {} runs come from {path}", cells.len()));
+        say(format_args!("{known} of {} runs come from {path}", cells.len()));
     }
     if store.known().torn > 0 {
-        say(&format!("{} damaged lines of {path} are left out", store.known().torn));
+        say(format_args!("{} damaged lines of {path} are left out", store.known().torn));
     }
     if store.known().foreign > 0 {
-        say(&format!(
+        say(format_args!(
             "{} runs in {path} come from another build of tcplab and are not used",
             store.known().foreign
         ));

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
+use ackclock_cli::{Failure, output};
 use serde::Serialize;
 use tcplab::grid::{Cell, Grid};
 use tcplab::measure::Measures;
 use tcplab::page::Page;
-use tcplab::table::{bit_rate, columns, millis, number, percent};
 
 use super::pictures;
-use crate::{output, picture};
+use crate::picture;
 
 /// A grid and its results.
 #[derive(Debug, Serialize)]
@@ -47,7 +48,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Writes the page, as Markdown and as HTML, and its pictures.
-    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(super) fn write(&self, folder: &Path) -> Result<(), Failure> {
         let mut page = Page::new(format!("{} compared", self.grid.cc.join(", ")));
         page.text(format!("{}.", self.same()));
         page.table(&HEAD, self.table());

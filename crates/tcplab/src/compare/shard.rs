@@ -9,12 +9,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::str::FromStr;
 
+use ackclock_cli::{Failure, output};
 use serde::{Deserialize, Serialize};
 use tcplab::grid::{Cell, Grid};
 
 use super::difference::difference;
-use crate::exit::Failure;
-use crate::output;
 
 /// One shard of a grid, counted from 1: `2/4` is the second of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,7 +136,7 @@ impl Label {
             }
         }
         let label = Self { format: FORMAT, build: build.to_owned(), shard, grid: grid.clone() };
-        output::write_json(&folder.join(NAME), &label)
+        Ok(output::write_json(&folder.join(NAME), &label)?)
     }
 }
 

@@ -14,14 +14,12 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use ackclock_cli::{Failure, output};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tcplab::grid::Cell;
 use tcplab::measure::Measures;
-
-use crate::exit::Failure;
-use crate::output;
 
 /// Increase it when the meaning of a line changes.
 const FORMAT: u32 = 1;

@@ -22,7 +22,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 pub use self::situations::{SITUATIONS, Situation};
 use crate::measure::Measures;
 use crate::page::Page;
-use crate::table::{bit_rate, millis, percent};
+use ackclock_cli::table::{bit_rate, millis, percent};
 
 /// The number of runs of each situation on a page. Their seeds count from 1.
 pub const SEEDS: u64 = 3;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use ackclock_cli::table::number;
 use ackclock_trace::chart::Figure;
 use serde::Serialize;
-use tcplab::table::number;
 
 /// One row of the list of experiments.
 #[derive(Debug)]

@@ -17,13 +17,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use ackclock_cli::{Exit, output, table};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use tcplab::table;
 
 pub(crate) use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
 use self::results::{Counts, Outcome};
-use crate::exit::Exit;
-use crate::output;
 
 /// Options of `tcplab papers`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.list {
         let rows: Vec<Vec<String>> =
             chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
-        output::print(&table::columns(&["id", "source", "what it shows"], &rows))?;
+        output::print(table::columns(&["id", "source", "what it shows"], &rows))?;
         return Ok(Exit::Done);
     }
     // Find out before the work whether the output can be written.

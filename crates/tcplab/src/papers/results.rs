@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use ackclock_cli::table::{self, number};
+use ackclock_cli::{Failure, output};
 use serde::Serialize;
-use tcplab::table::{self, number};
 
 use super::{BandVerdict, Experiment, Findings, Value};
-use crate::{output, picture};
+use crate::picture;
 
 /// An experiment and its outcome.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ pub(super) fn json(outcomes: &[Outcome<'_>]) -> serde_json::Result<serde_json::V
 }
 
 /// Writes `RESULTS.md` and the pictures into `folder`.
-pub(super) fn write(folder: &Path, outcomes: &[Outcome<'_>], all: usize) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, outcomes: &[Outcome<'_>], all: usize) -> Result<(), Failure> {
     let pictures = folder.join(PICTURES);
     output::make_folder(&pictures)?;
     for Outcome { findings, .. } in outcomes {

@@ -1,7 +1,8 @@
 //! Experiments by their ids.
 
+use ackclock_cli::Failure;
+
 use super::Experiment;
-use crate::exit::Failure;
 
 /// The experiments in `all` named by one of `words`, in the order of `all`; all of them without words.
 pub(super) fn select<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec<&'a Experiment>, Failure> {

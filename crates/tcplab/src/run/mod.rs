@@ -10,14 +10,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ackclock_cli::{Exit, Failure, NewFile, output};
 use ackclock_sim::observe::{Pcapng, Series, Traces};
 use ackclock_sim::queue::DropRule;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
 use ackclock_trace::file::{Origin, Writer};
-
-use crate::exit::{Exit, Failure};
-use crate::output::{self, NewFile};
 
 /// Options of `tcplab run`.
 #[derive(Debug, clap::Args)]
@@ -50,12 +48,12 @@ type Capture = (NewFile, Rc<RefCell<Pcapng<File>>>);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     output::distinct(&[
-        ("", Some(&args.scenario)),
-        ("--json", args.json.as_ref()),
-        ("--pcap", args.pcap.as_ref()),
-        ("--series", args.series.as_ref()),
-        ("--html", args.html.as_ref()),
-        ("--trace", args.trace.as_ref()),
+        ("", Some(args.scenario.as_path())),
+        ("--json", args.json.as_deref()),
+        ("--pcap", args.pcap.as_deref()),
+        ("--series", args.series.as_deref()),
+        ("--html", args.html.as_deref()),
+        ("--trace", args.trace.as_deref()),
     ])?;
     let mut scenario = read(args)?;
     if let Some(seed) = args.seed {

@@ -1,9 +1,9 @@
 //! The results of a run, in tables.
 
+use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
 use ackclock_sim::queue::DropRule;
 use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
 use tcplab::page::Page;
-use tcplab::table::{bit_rate, columns, millis, number, percent};
 
 /// The text for a terminal: a table of the flows and one of the links.
 pub(super) fn text(report: &Report) -> String {

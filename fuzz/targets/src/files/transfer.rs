@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use crate::protocol::{FrameReader, Header, Nonce, Opening, Verdict, await_greeting, write_end};
+use crate::protocol::{FrameReader, Header, Nonce, Opening, Receipt, await_greeting, write_end};
 
 /// The first byte says which part of the protocol the others are, and in what crumbs they come.
 pub(crate) fn transfer(bytes: &[u8]) -> u64 {
@@ -102,7 +102,7 @@ async fn greeting(bytes: &[u8], size: usize) {
 }
 
 async fn verdict(bytes: &[u8], size: usize) {
-    let Ok(verdict) = Verdict::read(&mut Crumbs { rest: bytes, size }).await else {
+    let Ok(verdict) = Receipt::read(&mut Crumbs { rest: bytes, size }).await else {
         return assert!(bytes.len() < 40, "a verdict that is not read");
     };
     let mut written = Vec::new();

@@ -1,10 +1,15 @@
 //! What applications call.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ackclock_control::profile::Recovery;
-use ackclock_core::{Decision, Keepalive, ListenAddr, ListenOptions, UdpOptions, UdpTransmit, Unreachable};
+use ackclock_control::congestion::Registry;
+use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_core::journal::RecordedConnection;
+use ackclock_core::{
+    Decision, Instant, Keepalive, ListenAddr, ListenOptions, UdpOptions, UdpTransmit, Unreachable,
+};
 use ackclock_wire::Codepoint;
 
 use super::{Conn, World, addr_of, scene};
@@ -20,13 +25,20 @@ impl World {
             }
             _ => remote,
         };
+        let early = local >= 192;
         let local = (None, if local < 64 { 4000 + u16::from(local % 4) } else { 0 });
-        self.with(side, |end, now| {
-            if end.conns.len() < CONNS_MAX
-                && let Ok(id) = end.endpoint.connect(now, remote, local, None)
-            {
-                end.conns.push(Conn { id, read: 0, written: 0 });
+        self.call_with(side, "connect", |end, now| {
+            if end.conns.len() >= CONNS_MAX {
+                return None;
             }
+            let opened = if early {
+                end.endpoint.connect_with_data(now, remote, local, None, &pattern(0, EARLY))
+            } else {
+                end.endpoint.connect(now, remote, local, None).map(|id| (id, 0))
+            };
+            let conn = |&(id, written)| Conn { id, read: 0, written: written as u32 };
+            end.conns.extend(opened.as_ref().ok().map(conn));
+            Some(opened)
         });
     }
 
@@ -55,13 +67,11 @@ impl World {
     }
 
     pub(super) fn accept(&mut self, side: bool, which: u8) {
-        self.with(side, |end, now| {
-            let Some(at) = nth(which, end.listeners.len()) else { return };
-            if end.conns.len() < CONNS_MAX
-                && let Some(id) = end.endpoint.accept(now, end.listeners[at])
-            {
-                end.conns.push(Conn { id, read: 0, written: 0 });
-            }
+        self.call_with(side, "accept", |end, now| {
+            let at = nth(which, end.listeners.len()).filter(|_| end.conns.len() < CONNS_MAX)?;
+            let (id, _) = end.endpoint.accept_decided(now, end.listeners[at])?;
+            end.conns.push(Conn { id, read: 0, written: 0 });
+            Some(id)
         });
     }
 
@@ -72,32 +82,32 @@ impl World {
             2 => Decision::Drop,
             _ => Decision::Accept,
         };
-        self.with(side, |end, now| {
-            if let Some(at) = nth(which, end.incoming.len()) {
-                end.endpoint.decide(now, end.incoming.swap_remove(at), decision);
-            }
+        self.call_with(side, "decide", |end, now| {
+            let at = nth(which, end.incoming.len())?;
+            Some(end.endpoint.decide(now, end.incoming.swap_remove(at), decision))
         });
     }
 
     pub(super) fn write(&mut self, side: bool, which: u8, len: u16) {
-        self.with(side, |end, now| {
-            let Some(at) = nth(which, end.conns.len()) else { return };
+        self.call_with(side, "write", |end, now| {
+            let at = nth(which, end.conns.len())?;
             let conn = &mut end.conns[at];
             if conn.written > WRITTEN_MAX {
-                return;
+                return None;
             }
             let data = pattern(conn.written, usize::from(len) >> (len % 4));
             let written = end.endpoint.update(now, conn.id, |connection, now| connection.write(now, &data));
             if let Some(Ok(count)) = written {
                 conn.written = conn.written.wrapping_add(count as u32);
             }
+            written
         });
     }
 
     pub(super) fn read(&mut self, side: bool, which: u8, len: u16) {
         let noisy = self.noisy;
-        self.with(side, |end, now| {
-            let Some(at) = nth(which, end.conns.len()) else { return };
+        self.call_with(side, "read", |end, now| {
+            let at = nth(which, end.conns.len())?;
             let conn = &mut end.conns[at];
             let mut into = vec![0; usize::from(len)];
             let read = end.endpoint.update(now, conn.id, |connection, now| connection.read(now, &mut into));
@@ -106,41 +116,20 @@ impl World {
                 assert!(right, "other bytes at {} of {:?}", conn.read, conn.id);
                 conn.read = conn.read.wrapping_add(count as u32);
             }
+            read
         });
     }
 
     /// Whatever else an application calls.
     pub(super) fn call(&mut self, side: bool, which: u8, what: u8, by: u8) {
-        let span = scene::duration(by);
-        let on = by.is_multiple_of(2);
-        self.with(side, |end, now| {
-            let Some(at) = nth(which, end.conns.len()) else { return };
-            end.endpoint.update(now, end.conns[at].id, |connection, now| match what % 20 {
-                0..3 => ignore(connection.shutdown(now)),
-                3 => connection.abort(now),
-                4 => connection.set_nodelay(now, on),
-                5 => connection.set_cork(now, on),
-                6 => ignore(connection.set_user_timeout(now, on.then_some(span))),
-                7 => connection.set_send_buffer_max(span.as_micros() as usize),
-                8 => connection.set_receive_buffer_max(span.as_micros() as usize),
-                9 => {
-                    let keepalive = Keepalive { idle: span, interval: span, probes: 1 + u32::from(by % 4) };
-                    ignore(connection.set_keepalive(now, on.then_some(keepalive)));
-                }
-                10 => connection.set_quickack(on),
-                11 => {
-                    let (_, recovery) = Recovery::ALL[usize::from(by) % Recovery::ALL.len()];
-                    connection.set_recovery(now, recovery);
-                }
-                12 => ignore(connection.set_max_pacing_rate(now, on.then_some(u64::from(by) << 8))),
-                13 => ignore(connection.write_urgent(now, &[])),
-                14 => ignore(connection.take_error().map(|_| connection.take_soft_error())),
-                15 => connection.set_more_follows(on),
-                16 => connection.await_room(),
-                17 => ignore(connection.set_ttl(by)),
-                18 => ignore(connection.set_dscp(by % 64)),
-                _ => ignore(connection.peek(&mut [0; 100])),
-            });
+        let call = Call { what: what % 32, by, span: scene::duration(by), on: by.is_multiple_of(2) };
+        self.call_with(side, "call", |end, now| {
+            let id = end.conns[nth(which, end.conns.len())?].id;
+            end.endpoint.update(now, id, |connection, now| {
+                call.set(connection, now)
+                    .or_else(|| call.change(connection, now))
+                    .unwrap_or_else(|| call.ask(connection))
+            })
         });
     }
 
@@ -172,8 +161,8 @@ impl World {
     pub(super) fn datagram(&mut self, side: bool, port: u8, len: u16) {
         let to = SocketAddr::new(addr_of(self.v6, if side { 1 } else { 2 }), port_of(port));
         let contents = vec![7; usize::from(len % 4000)];
-        self.with(side, |end, now| {
-            let Some(&id) = end.udp.first() else { return };
+        self.call_with(side, "datagram", |end, now| {
+            let &id = end.udp.first()?;
             let transmit = UdpTransmit {
                 contents: &contents,
                 to: Some(to),
@@ -181,9 +170,9 @@ impl World {
                 segment_size: None,
                 ecn: Codepoint::NotEct,
             };
-            ignore(end.endpoint.udp_send(now, id, &transmit));
-            ignore(end.endpoint.udp_receive(id, &mut [0; 500], len.is_multiple_of(2)));
-            ignore(end.endpoint.udp_take_error(id));
+            let sent = end.endpoint.udp_send(now, id, &transmit);
+            let received = end.endpoint.udp_receive(id, &mut [0; 500], len.is_multiple_of(2));
+            Some((sent, received, end.endpoint.udp_take_error(id)))
         });
     }
 
@@ -192,8 +181,8 @@ impl World {
         let own = addr_of(self.v6, if side { 2 } else { 1 });
         let second = addr_of(self.v6, 7);
         self.with(side, |end, now| match what % 4 {
-            0 => end.endpoint.set_addresses(vec![own]),
-            1 => end.endpoint.set_addresses(vec![own, second]),
+            0 => end.endpoint.set_local_addresses(vec![own.into()], Vec::new()),
+            1 => end.endpoint.set_local_addresses(vec![own.into(), second.into()], Vec::new()),
             _ => {
                 end.mtu = [1280, 1500, 4000, 9000][usize::from(what / 64)];
                 end.endpoint.set_mtu(now, end.mtu);
@@ -205,6 +194,7 @@ impl World {
     pub(super) fn events(&mut self) {
         for end in &mut self.ends {
             while let Some(event) = end.endpoint.poll_event() {
+                self.answers.told("event", &event);
                 match event {
                     ackclock_core::Event::Incoming(_, id) => end.incoming.push(id),
                     ackclock_core::Event::IncomingGone(_, id) => end.incoming.retain(|one| *one != id),
@@ -215,8 +205,101 @@ impl World {
     }
 }
 
-/// Whatever comes of a call is one of the things that may.
-fn ignore<T>(_: T) {}
+/// A call of a connection.
+#[derive(Clone, Copy)]
+struct Call {
+    what: u8,
+    by: u8,
+    span: Duration,
+    on: bool,
+}
+
+impl Call {
+    /// A setting, and what it is then.
+    fn set(self, connection: &mut RecordedConnection<'_>, now: Instant) -> Option<String> {
+        let Self { what, by, span, on } = self;
+        Some(match what {
+            4 => {
+                connection.set_nodelay(now, on);
+                text(connection.nodelay())
+            }
+            6 => text((connection.set_user_timeout(now, on.then_some(span)), connection.user_timeout())),
+            7 => {
+                connection.set_send_buffer_max(span.as_micros() as usize);
+                text(connection.buffer_max())
+            }
+            8 => {
+                connection.set_receive_buffer_max(span.as_micros() as usize);
+                text(connection.buffer_capacity())
+            }
+            9 => {
+                let keepalive = Keepalive { idle: span, interval: span, probes: 1 + u32::from(by % 4) };
+                text((connection.set_keepalive(now, on.then_some(keepalive)), connection.keepalive()))
+            }
+            10 => {
+                connection.set_quickack(on);
+                text(connection.quickack())
+            }
+            11 => {
+                let (_, recovery) = Recovery::ALL[usize::from(by) % Recovery::ALL.len()];
+                connection.set_recovery(now, recovery);
+                text(connection.recovery())
+            }
+            12 => {
+                let set = connection.set_max_pacing_rate(now, on.then_some(u64::from(by) << 8));
+                text((set, connection.max_pacing_rate()))
+            }
+            17 => text((connection.set_ttl(by), connection.ttl())),
+            18 => text((connection.set_dscp(by % 64), connection.dscp())),
+            19 => {
+                connection.set_not_sent_lowat(on.then_some(u32::from(by) << 4));
+                text((connection.not_sent_lowat(), connection.is_writable()))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Anything else that changes the connection.
+    fn change(self, connection: &mut RecordedConnection<'_>, now: Instant) -> Option<String> {
+        let Self { what, by, on, .. } = self;
+        match what {
+            0..3 => return Some(text(connection.shutdown(now))),
+            3 => connection.abort(now),
+            5 => connection.set_cork(now, on),
+            13 => return Some(text(connection.write_urgent(now, &[]))),
+            14 => return Some(text((connection.take_error(), connection.take_soft_error()))),
+            15 => connection.set_more_follows(on),
+            16 => connection.await_room(),
+            20 => return Some(text(connection.set_acks(ACKS[usize::from(by) % ACKS.len()]))),
+            21 => connection.set_undo(if on { UndoChoice::ALL } else { UndoChoice::OFF }),
+            22 => {
+                let registry = Registry::with_experiments();
+                let names: Vec<_> = registry.names().collect();
+                let found = registry.find(names[usize::from(by) % names.len()]);
+                connection.set_congestion(now, found.expect("a name of the registry"));
+            }
+            _ => return None,
+        }
+        Some(String::new())
+    }
+
+    /// A question.
+    fn ask(self, connection: &RecordedConnection<'_>) -> String {
+        match self.what {
+            23 => text((connection.written(), connection.acked(), connection.not_sent())),
+            24 => text((connection.is_read_closed(), connection.is_write_closed(), connection.is_flushed())),
+            25 => text((connection.is_readable(), connection.readable(), connection.write_room())),
+            26 => text((connection.urgent_remaining(), connection.peer_user_timeout(), connection.error())),
+            27 => text(connection.read_slices().map(<[u8]>::len).collect::<Vec<_>>()),
+            _ => text(connection.peek(&mut [0; 100])),
+        }
+    }
+}
+
+/// What a call returned.
+fn text(value: impl Debug) -> String {
+    format!("{value:?}")
+}
 
 /// One of few ports, most of them the one that is listened on from the beginning.
 pub(super) fn port_of(byte: u8) -> u16 {
@@ -236,6 +319,13 @@ pub(super) fn pattern(offset: u32, len: usize) -> Vec<u8> {
 /// What an application writes to a connection, and one write more: segments of it are to be paid for.
 const WRITTEN_MAX: u32 = 200_000;
 const CONNS_MAX: usize = 12;
+/// Bytes that a connection with early data writes when it opens.
+const EARLY: usize = 700;
+const ACKS: [AckPolicy; 3] = [
+    AckPolicy::EVERY_SECOND,
+    AckPolicy::BSD_4_3,
+    AckPolicy::EverySecondByTick { tick: Duration::from_millis(200) },
+];
 const LISTENERS_MAX: usize = 6;
 /// Longer than any timer of a connection that is left alone.
 pub(super) const LONG: Duration = Duration::from_secs(1 << 20);

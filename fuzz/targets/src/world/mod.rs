@@ -11,26 +11,50 @@
 
 mod calls;
 mod check;
+mod record;
 mod scene;
 mod wire;
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::mem;
 use std::net::IpAddr;
 
+use ackclock_core::journal::{Journal, RecordedEndpoint};
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId, UdpId,
 };
+use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
 use arbitrary::{Arbitrary, Unstructured};
 
+use self::record::Recorder;
 use self::scene::{Scene, Step, Turn};
 use self::wire::Flying;
 
 /// Lives the lives of two endpoints, and says how many steps they had.
 pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
+    live(bytes, &mut Answers::default(), None)
+}
+
+/// The same, and what the endpoints answer.
+pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
+    live(bytes, answers, None);
+}
+
+/// The same with a recording of each end, whose replays must not depart from it.
+pub(crate) fn recording(bytes: &[u8]) -> u64 {
+    let recorder = Recorder::default();
+    let steps = live(bytes, &mut Answers::default(), Some(&recorder));
+    recorder.check();
+    steps
+}
+
+fn live(bytes: &[u8], answers: &mut Answers, recorder: Option<&Recorder>) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let mut world = World::new(&scene, true);
+    let mut world = World::new(&scene, true, recorder);
+    world.answers = mem::take(answers);
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
@@ -38,8 +62,10 @@ pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
         let Ok(turn) = Turn::arbitrary(&mut unstructured) else { break };
         world.turn(&turn);
         world.check();
+        world.show();
     }
     world.come_to_rest();
+    *answers = world.answers;
     world.steps
 }
 
@@ -47,7 +73,7 @@ pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
 pub(crate) fn short_way(bytes: &[u8]) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts));
+    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts, None));
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
@@ -62,7 +88,7 @@ pub(crate) fn short_way(bytes: &[u8]) -> u64 {
 
 /// One end of the path.
 struct End {
-    endpoint: Endpoint,
+    endpoint: RecordedEndpoint,
     connections_max: usize,
     mtu: usize,
     gso_max: usize,
@@ -88,21 +114,31 @@ struct World {
     wire: VecDeque<Flying>,
     /// An attacker who guesses numbers took part: the data read is not to be trusted.
     noisy: bool,
+    answers: Answers,
     steps: u64,
 }
 
 impl World {
-    fn new(scene: &Scene, predicts: bool) -> Self {
+    fn new(scene: &Scene, predicts: bool, recorder: Option<&Recorder>) -> Self {
         let now = Instant::from_millis(3_600_000);
         let mut ends = [0, 1].map(|side| {
             let config = scene.config(side);
             let config = EndpointConfig { header_prediction: predicts, ..config };
-            End::new(config, scene.gso_max(side), now)
+            let journal = recorder.as_ref().map(|recorder| recorder.begin(side, &config, now));
+            End::new(config, scene.gso_max(side), now, journal)
         });
         for end in &mut ends {
             end.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(80) }));
         }
-        Self { ends, now, v6: scene.v6, wire: VecDeque::new(), noisy: false, steps: 0 }
+        Self {
+            ends,
+            now,
+            v6: scene.v6,
+            wire: VecDeque::new(),
+            noisy: false,
+            answers: Answers::default(),
+            steps: 0,
+        }
     }
 
     /// One thing happens, and some of what is under way arrives.
@@ -150,14 +186,30 @@ impl World {
         let now = self.now;
         f(&mut self.ends[usize::from(side)], now)
     }
+
+    /// Makes a call of an application: one step, whose result is an answer.
+    fn call_with<R: Debug>(&mut self, side: bool, what: &str, f: impl FnOnce(&mut End, Instant) -> R) {
+        let told = self.with(side, f);
+        self.answers.told(what, &told);
+    }
+
+    fn show(&mut self) {
+        if self.answers.is_kept() {
+            for end in &mut self.ends {
+                self.answers.figures(self.now, &end.endpoint);
+                let poll = || end.endpoint.poll_trace().or_else(|| end.endpoint.poll_changes());
+                std::iter::from_fn(poll).for_each(|batch| self.answers.trace(&batch));
+            }
+        }
+    }
 }
 
 impl End {
-    fn new(config: EndpointConfig, gso_max: usize, now: Instant) -> Self {
+    fn new(config: EndpointConfig, gso_max: usize, now: Instant, journal: Option<Journal>) -> Self {
         Self {
             connections_max: config.connections_max,
             mtu: config.mtu,
-            endpoint: Endpoint::new(config, now),
+            endpoint: RecordedEndpoint::new(Endpoint::new(config, now), journal),
             gso_max,
             listeners: Vec::new(),
             incoming: Vec::new(),

@@ -1,9 +1,12 @@
 //! What a world begins with, and what may happen in it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_core::trace::TraceConfig;
 use ackclock_core::{EndpointConfig, ReassemblyConfig};
 use ackclock_tests::fuzz::{Input, endpoint_config};
+use ackclock_wire::Experiment;
 use arbitrary::Arbitrary;
 
 use super::addr_of;
@@ -32,6 +35,16 @@ impl Scene {
         if self.reassembles {
             let bounds = ReassemblyConfig { bytes_max: 8192, packets_max: 4, ..ReassemblyConfig::default() };
             config.reassembly = Some(Box::new(bounds));
+        }
+        let tcp = Arc::make_mut(&mut config.tcp);
+        // Bits that neither `gso_max` nor the budget above reads.
+        let chosen = |byte: u8, bit: u8| byte & bit << (4 * side) != 0;
+        tcp.trace = chosen(self.gso, 4).then_some(TraceConfig::FULL);
+        config.tell_changes = chosen(self.gso, 8);
+        tcp.mtu_probing = chosen(self.budget, 8).then(Box::default);
+        tcp.user_timeout_option = chosen(self.settings[side][23], 8).then(Box::default);
+        if chosen(self.settings[side][23], 4) {
+            tcp.experiment = Some(Experiment { id: 0x1234, value: [number; 8] });
         }
         config
     }

@@ -37,6 +37,7 @@ impl World {
             let mut sent = 0;
             while let Some(packets) = self.transmit(side) {
                 for bytes in packets {
+                    self.answers.packet(self.now, side, &bytes);
                     if self.wire.len() < UNDER_WAY_MAX {
                         self.wire.push_back(Flying::new(!side, self.now, bytes));
                     }

@@ -48,7 +48,7 @@ pub(super) struct Arrival<'a> {
 /// Whether a segment goes on to the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-enum Verdict {
+enum StepOutcome {
     Continue,
     Drop,
 }
@@ -109,7 +109,7 @@ impl Connection {
             Self::step7_text,
             Self::step8_fin,
         ] {
-            if step(self, &mut arrival) == Verdict::Drop {
+            if step(self, &mut arrival) == StepOutcome::Drop {
                 return;
             }
         }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use super::super::{Connection, State, lend};
 use super::step5_ack::AckField;
 use super::step7_text::Text;
-use super::{Verdict, coalesced};
+use super::{StepOutcome, coalesced};
 use crate::Instant;
 use crate::position::Position;
 
@@ -49,7 +49,8 @@ impl Connection {
         self.note_heard(now);
         self.take_predicted_ack(now, start, self.flight.una() + advanced, &predicted);
         if !payload.is_empty() {
-            let _: Verdict = self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
+            let _: StepOutcome =
+                self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
         }
         self.update_send_timer(now);
         self.check_invariants();

@@ -4,30 +4,30 @@ use ackclock_wire::Flags;
 
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 use crate::Instant;
 use crate::position::Position;
 
 impl Connection {
-    pub(super) fn step1_sequence(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step1_sequence(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         let reset = arrival.segment.flags.contains(Flags::RST);
         if self.is_old_duplicate(arrival) && !reset {
             self.answer_unacceptable(arrival);
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         // RFC 7323 §3.2: once negotiated, a segment without timestamps is dropped, unless it is a reset. A
         // SYN does not belong to this connection. It is challenged (RFC 5961 §4), or a peer that restarts
         // without timestamps could never come back.
         let syn = arrival.segment.flags.contains(Flags::SYN);
         if self.timestamps.is_some() && arrival.segment.options.timestamps.is_none() && !reset && !syn {
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         if !self.is_acceptable(arrival) {
             return self.unacceptable(arrival);
         }
         arrival.acceptable = true;
         self.trim_to_window(arrival);
-        Verdict::Continue
+        StepOutcome::Continue
     }
 
     /// PAWS: a timestamp from the past.
@@ -62,10 +62,10 @@ impl Connection {
         in_window(arrival.start) || in_window(arrival.start + len.wrapping_sub(1))
     }
 
-    fn unacceptable(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    fn unacceptable(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         let flags = arrival.segment.flags;
         if flags.contains(Flags::RST) {
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         if flags.contains(Flags::SYN) {
             // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5
@@ -73,10 +73,10 @@ impl Connection {
             if self.state == State::SynReceived && arrival.start == self.rcv.irs {
                 if flags.contains(Flags::ACK) {
                     arrival.text = &[];
-                    return Verdict::Continue;
+                    return StepOutcome::Continue;
                 }
                 self.answer_unacceptable(arrival);
-                return Verdict::Drop;
+                return StepOutcome::Drop;
             }
             // RFC 5961 §4: a challenge, whatever the sequence number.
             return self.step4_syn(arrival);
@@ -89,7 +89,7 @@ impl Connection {
             arrival.text = &[];
             let _ = self.step5_ack(arrival);
         }
-        Verdict::Drop
+        StepOutcome::Drop
     }
 
     /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`, at a limited rate unless the peer is clearly repeating data,

@@ -4,17 +4,17 @@ use ackclock_wire::Flags;
 
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 use crate::ConnectionError;
 
 impl Connection {
-    pub(super) fn step2_reset(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step2_reset(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if !arrival.segment.flags.contains(Flags::RST) {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         if arrival.start < self.rcv.nxt {
             // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         if arrival.start != self.rcv.nxt {
             // RFC 5961 §3.2 (3): in the window but not at its edge. A genuine peer answers the challenge with
@@ -22,7 +22,7 @@ impl Connection {
             if self.rare.allow(arrival.now, Provocation::Reset) {
                 self.reply = Some(Reply::Ack);
             }
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         match self.state {
             // RFC 1337 §3 (F1): a reset does not end TIME-WAIT.
@@ -37,6 +37,6 @@ impl Connection {
             // RFC 9293 MUST-12: distinct from a normal close.
             _ => self.close_with(arrival.now, Some(ConnectionError::Reset)),
         }
-        Verdict::Drop
+        StepOutcome::Drop
     }
 }

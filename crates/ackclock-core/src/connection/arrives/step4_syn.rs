@@ -5,20 +5,20 @@ use ackclock_wire::Flags;
 
 use super::super::limiter::Provocation;
 use super::super::{Connection, Reply, State};
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 
 impl Connection {
-    pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         let flags = arrival.segment.flags;
         let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs;
         if !flags.intersects(Flags::SYN | Flags::RARE) {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         if flags.contains(Flags::RARE) && self.has_believable_ack(arrival) {
             self.hear_user_timeout(arrival.now, arrival.segment.options.user_timeout);
         }
         if !flags.contains(Flags::SYN) || crossing && flags.contains(Flags::ACK) {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a
         // reset.
@@ -29,6 +29,6 @@ impl Connection {
                 self.note_syn_again(arrival.codepoint);
             }
         }
-        Verdict::Drop
+        StepOutcome::Drop
     }
 }

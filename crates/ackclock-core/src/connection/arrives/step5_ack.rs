@@ -5,7 +5,7 @@ use ackclock_wire::{Flags, Segment, SeqNum};
 use super::super::limiter::Provocation;
 use super::super::timers::Timers;
 use super::super::{Connection, Reply, State, lend};
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 use crate::Instant;
 use crate::position::Position;
 use crate::sending::{AckNews, Acknowledgement};
@@ -43,26 +43,26 @@ pub(super) struct Before {
 }
 
 impl Connection {
-    pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if !arrival.segment.flags.contains(Flags::ACK) {
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         let ack = self.flight.una().near(arrival.segment.ack);
         if self.state == State::SynReceived {
             if ack <= self.flight.una() || ack > self.flight.nxt() {
                 self.reply = Some(Reply::Reset(arrival.segment.ack));
-                return Verdict::Drop;
+                return StepOutcome::Drop;
             }
             self.complete_crossing_open(arrival, ack);
         } else if !self.is_believable(ack) {
             if self.rare.allow(arrival.now, Provocation::Unacceptable) {
                 self.reply = Some(Reply::Ack);
             }
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         self.note_valid(arrival);
         if self.state == State::TimeWait {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         let segment = arrival.segment;
         // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
@@ -77,7 +77,7 @@ impl Connection {
             segment: Some(segment),
         });
         self.advance_closing(arrival);
-        if self.state == State::Closed { Verdict::Drop } else { Verdict::Continue }
+        if self.state == State::Closed { StepOutcome::Drop } else { StepOutcome::Continue }
     }
 
     /// RFC 9293 MAY-12 (RFC 5961 §5.2): SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT. Nothing below the first

@@ -3,12 +3,12 @@
 use ackclock_wire::Flags;
 
 use super::super::Connection;
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 
 impl Connection {
-    pub(super) fn step6_urgent(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step6_urgent(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if !arrival.segment.flags.contains(Flags::URG) || !self.state.takes_text() {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data. Urgent data may be longer than
         // a segment or a window (RFC 9293 MUST-31): the pointer only marks its end.
@@ -18,6 +18,6 @@ impl Connection {
             // RFC 9293 MUST-32: the application is notified each time the pointer advances.
             self.readiness.urgent = true;
         }
-        Verdict::Continue
+        StepOutcome::Continue
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::Connection;
 use super::super::timers::ACK_DELAY_MAX;
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 use crate::Instant;
 use crate::position::Position;
 
@@ -25,9 +25,9 @@ pub(super) struct Text<'a> {
 }
 
 impl Connection {
-    pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         self.rare.count_duplicate(arrival.cut);
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
@@ -35,13 +35,13 @@ impl Connection {
             // A probe of our closed window, or repeated data: both expect an answer.
             self.report_duplicate(arrival.text_start, cut);
             self.acks.now = true;
-            return Verdict::Continue;
+            return StepOutcome::Continue;
         }
         if self.orphaned {
             // RFC 9293 SHLD-3, RFC 2525 §2.16: this data will not be read, and the peer must learn that it is
             // lost.
             self.abort(arrival.now);
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         // Bytes beyond the peer's FIN cannot exist.
         if let Some(fin) = self.rcv.fin {
@@ -61,7 +61,7 @@ impl Connection {
     // Always inlined, for the row "data segment received" of the counted instructions: most text is the next,
     // and untrimmed.
     #[inline(always)]
-    pub(super) fn take_text(&mut self, text: &Text<'_>) -> Verdict {
+    pub(super) fn take_text(&mut self, text: &Text<'_>) -> StepOutcome {
         let gap_before = self.rcv.buffer.has_gap();
         let was_readable = self.rcv.buffer.readable() > 0;
         let received = self.rcv.buffer.insert(text.start, text.bytes, text.block);
@@ -78,7 +78,7 @@ impl Connection {
             self.report_duplicate(text.start, text.cut);
             self.acks.now = true;
             self.on_text_refused(text.now);
-            return Verdict::Drop;
+            return StepOutcome::Drop;
         }
         if received.advanced > 0 && !was_readable {
             self.readiness.readable = true;
@@ -99,7 +99,7 @@ impl Connection {
             self.measure_arrival(text.now, smss, samples_max, received.advanced, at_gap);
         }
         self.owe_ack(text.now, text.segments, at_gap);
-        Verdict::Continue
+        StepOutcome::Continue
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.

@@ -1,11 +1,11 @@
 //! Eighth, the FIN bit (RFC 9293 §3.10.7.4).
 
 use super::super::{Connection, State};
-use super::{Arrival, Verdict};
+use super::{Arrival, StepOutcome};
 use crate::Readiness;
 
 impl Connection {
-    pub(super) fn step8_fin(&mut self, arrival: &mut Arrival<'_>) -> Verdict {
+    pub(super) fn step8_fin(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if arrival.fin && self.rcv.fin.is_none() && !self.rcv.fin_taken() {
             let end = arrival.start + u64::from(arrival.segment.seq_len());
             self.rcv.fin = Some(end.back(1));
@@ -16,7 +16,7 @@ impl Connection {
         } else if arrival.fin {
             self.acks.now = true;
         }
-        Verdict::Continue
+        StepOutcome::Continue
     }
 
     fn take_fin(&mut self, arrival: &Arrival<'_>) {

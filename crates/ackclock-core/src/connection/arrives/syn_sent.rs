@@ -82,7 +82,7 @@ impl Connection {
         };
         self.trim_to_window(&mut arrival);
         for step in [Self::step6_urgent, Self::step7_text, Self::step8_fin] {
-            if step(self, &mut arrival) == super::Verdict::Drop {
+            if step(self, &mut arrival) == super::StepOutcome::Drop {
                 return;
             }
         }

@@ -25,7 +25,7 @@ fn cookie(host: &mut Host, port: u16) -> FastOpenCookie {
     cookie
 }
 
-fn fast_syn(host: &mut Host, port: u16, cookie: FastOpenCookie, data: &[u8]) -> Vec<Sent> {
+fn fast_syn(host: &mut Host, port: u16, cookie: FastOpenCookie, data: &[u8]) -> Vec<SentSegment> {
     host.give(client(port), server(), with_cookie(syn(1000), cookie), data)
 }
 
@@ -35,7 +35,7 @@ fn read(host: &mut Host, id: ConnectionId) -> Result<Vec<u8>, ReadError> {
     read.unwrap().map(|len| buffer[..len].to_vec())
 }
 
-fn write(host: &mut Host, id: ConnectionId, data: &[u8]) -> Vec<Sent> {
+fn write(host: &mut Host, id: ConnectionId, data: &[u8]) -> Vec<SentSegment> {
     let written = host.endpoint.update(host.now, id, |connection, now| connection.write(now, data));
     assert_eq!(written.unwrap(), Ok(data.len()));
     host.sent()
@@ -77,7 +77,7 @@ fn a_syn_ack_that_is_lost_is_repeated_with_the_answer_behind_it() {
     let syn_ack = fast_syn(&mut host, 2001, cookie, b"request");
     let id = host.endpoint.accept(host.now, listener).unwrap();
     write(&mut host, id, b"answer");
-    let again: Vec<Sent> = host.wait(2 * SECOND).into_iter().map(|(_, sent)| sent).collect();
+    let again: Vec<SentSegment> = host.wait(2 * SECOND).into_iter().map(|(_, sent)| sent).collect();
     let from = |flags| again.iter().filter(|sent| sent.dst == client(2001) && sent.flags == flags).count();
     assert_eq!(from(Flags::SYN | Flags::ACK), 1, "{again:?}");
     assert!(again.iter().any(|sent| sent.payload == b"answer"), "{again:?}");
@@ -129,8 +129,8 @@ fn handshakes_that_are_not_over_are_bounded_and_beyond_that_a_syn_is_an_ordinary
     let (mut host, _) = serving(3);
     let cookie = cookie(&mut host, 2000);
     let fast = |host: &mut Host, port| fast_syn(host, port, cookie, b"request")[0].clone();
-    let taken: Vec<Sent> = (3000..3010).map(|port| fast(&mut host, port)).collect();
-    let acked = |sent: &Sent| sent.ack == SeqNum::new(1008);
+    let taken: Vec<SentSegment> = (3000..3010).map(|port| fast(&mut host, port)).collect();
+    let acked = |sent: &SentSegment| sent.ack == SeqNum::new(1008);
     assert_eq!(taken.iter().filter(|sent| acked(sent)).count(), 3);
     assert_eq!(host.endpoint.counters().fast_open_over_bound, 7);
     // Each one that ends makes room for one more.

@@ -69,7 +69,7 @@ fn on_port(port: u16) -> ListenOptions {
 
 /// The parts of a segment that left an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
+struct SentSegment {
     src: SocketAddr,
     dst: SocketAddr,
     seq: SeqNum,
@@ -104,7 +104,7 @@ impl Host {
     }
 
     /// Delivers a segment and returns what it triggers.
-    fn give(&mut self, src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> Vec<Sent> {
+    fn give(&mut self, src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> Vec<SentSegment> {
         let packet = packet(src, dst, fields, payload);
         let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
         self.endpoint.handle_packet(self.now, &packet, meta);
@@ -112,11 +112,11 @@ impl Host {
     }
 
     /// The same from the client's `port` to the server's port.
-    fn from(&mut self, port: u16, fields: Fields) -> Vec<Sent> {
+    fn from(&mut self, port: u16, fields: Fields) -> Vec<SentSegment> {
         self.give(client(port), server(), fields, &[])
     }
 
-    fn sent(&mut self) -> Vec<Sent> {
+    fn sent(&mut self) -> Vec<SentSegment> {
         std::iter::from_fn(|| {
             let packet = self.endpoint.poll_transmit(self.now, LIMITS)?;
             Some(decode(&[packet.header, packet.payload[0], packet.payload[1]].concat()))
@@ -125,7 +125,7 @@ impl Host {
     }
 
     /// Advances time and runs timers. Returns what was sent, with the times.
-    fn wait(&mut self, span: Duration) -> Vec<(Duration, Sent)> {
+    fn wait(&mut self, span: Duration) -> Vec<(Duration, SentSegment)> {
         let (start, end) = (self.now, self.now + span);
         let mut sent = Vec::new();
         while let Some(next) = self.endpoint.poll_timeout().filter(|next| *next <= end) {
@@ -247,11 +247,11 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap()
 }
 
-fn decode(packet: &[u8]) -> Sent {
+fn decode(packet: &[u8]) -> SentSegment {
     let ip = IpPacket::parse(packet).unwrap();
     let IpPayload::Tcp(bytes) = ip.payload else { panic!("not TCP: {:?}", ip.payload) };
     let segment = Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Complete).unwrap();
-    Sent {
+    SentSegment {
         src: SocketAddr::new(ip.src, segment.src_port),
         dst: SocketAddr::new(ip.dst, segment.dst_port),
         seq: segment.seq,

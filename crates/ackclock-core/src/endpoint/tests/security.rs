@@ -20,7 +20,7 @@ fn spoofed(n: u32) -> SocketAddr {
     SocketAddr::from(([172, 16 + b, c, d], 1024 + u16::from(d)))
 }
 
-fn flood(host: &mut Host, syns: std::ops::Range<u32>) -> Vec<Sent> {
+fn flood(host: &mut Host, syns: std::ops::Range<u32>) -> Vec<SentSegment> {
     syns.flat_map(|n| host.give(spoofed(n), server(), syn(n), &[])).collect()
 }
 

@@ -26,7 +26,7 @@ impl Shards {
     }
 
     /// A packet arrives at endpoint `at`; returns what each of them sends.
-    fn packet(&mut self, at: usize, packet: &[u8]) -> [Vec<Sent>; 2] {
+    fn packet(&mut self, at: usize, packet: &[u8]) -> [Vec<SentSegment>; 2] {
         let now = self.hosts[at].now;
         self.hosts[at].endpoint.handle_packet(now, packet, RxMeta::default());
         self.carry();
@@ -47,7 +47,7 @@ impl Shards {
     }
 
     /// A segment from the client's `port`.
-    fn from(&mut self, at: usize, port: u16, fields: Fields) -> [Vec<Sent>; 2] {
+    fn from(&mut self, at: usize, port: u16, fields: Fields) -> [Vec<SentSegment>; 2] {
         self.packet(at, &whole(client(port), server(), fields))
     }
 

@@ -21,12 +21,15 @@ fn telling(mut fields: Fields, timeout: Duration) -> Fields {
     fields
 }
 
-fn told(sent: &Sent) -> Option<Duration> {
+fn told(sent: &SentSegment) -> Option<Duration> {
     sent.options.user_timeout.and_then(UserTimeout::duration)
 }
 
 /// A connection whose peer advertised `timeout` on the last segment of the handshake, and the answer to that.
-fn told_by_peer(option: UserTimeoutOption, timeout: Duration) -> (Host, ConnectionId, SeqNum, Vec<Sent>) {
+fn told_by_peer(
+    option: UserTimeoutOption,
+    timeout: Duration,
+) -> (Host, ConnectionId, SeqNum, Vec<SentSegment>) {
     let (mut host, listener) = listening(Some(option));
     let iss = host.from(2000, syn(1000))[0].seq;
     let answer = host.from(2000, telling(ack(1001, iss + 1), timeout));

@@ -48,13 +48,13 @@ fn at(seconds: u64) -> Instant {
     Instant::from_millis(seconds * 1000)
 }
 
-fn judge(last: LastNumbers, segment: &Segment<'_>) -> Verdict {
+fn judge(last: LastNumbers, segment: &Segment<'_>) -> TimeWaitAction {
     let mut table = TimeWaitTable::new(8);
     let index = table.insert(at(0), MSL_2, tuple(1), last);
     table.judge(at(1), index, segment)
 }
 
-const REOPEN: Verdict = Verdict::Reopen { snd_nxt: SeqNum::new(7000) };
+const REOPEN: TimeWaitAction = TimeWaitAction::Reopen { snd_nxt: SeqNum::new(7000) };
 
 // Tests: RFC 9293 MUST-13
 #[test]
@@ -111,7 +111,7 @@ fn sec_b11_a_full_table_recycles_the_record_that_would_expire_first() {
 fn sec_c17_a_reset_does_not_end_time_wait() {
     for seq in [5, 6, 1004, 1005, 4, 1 << 31] {
         for flags in [Flags::RST, Flags::RST | Flags::ACK, Flags::RST | Flags::SYN] {
-            assert_eq!(judge(PLAIN, &segment(flags, seq, &[])), Verdict::Drop, "{flags:?} {seq}");
+            assert_eq!(judge(PLAIN, &segment(flags, seq, &[])), TimeWaitAction::Drop, "{flags:?} {seq}");
         }
     }
 }
@@ -122,7 +122,7 @@ fn sec_c17_old_data_is_acknowledged_again_and_the_timer_kept() {
     let index = insert(&mut table, at(0), MSL_2, 1);
     let old = segment(Flags::ACK, u32::MAX - 100, &[0; 50]);
     let answers =
-        (0..10).filter(|&n| table.judge(Instant::from_millis(n), index, &old) == Verdict::Acknowledge);
+        (0..10).filter(|&n| table.judge(Instant::from_millis(n), index, &old) == TimeWaitAction::Acknowledge);
     assert_eq!(answers.count(), 1);
     assert_eq!(table.next_timeout(), Some(at(60)));
 }
@@ -133,24 +133,24 @@ fn the_peers_fin_is_acknowledged_each_time_and_starts_the_wait_anew() {
     let index = insert(&mut table, at(0), MSL_2, 1);
     let fin = segment(Flags::FIN | Flags::ACK, 4, &[]);
     for second in [1, 2, 3] {
-        assert_eq!(table.judge(at(second), index, &fin), Verdict::Acknowledge);
+        assert_eq!(table.judge(at(second), index, &fin), TimeWaitAction::Acknowledge);
     }
     assert_eq!(table.next_timeout(), Some(at(63)));
     let with_data = segment(Flags::FIN | Flags::ACK, 2, &[1, 2]);
-    assert_eq!(table.judge(at(4), index, &with_data), Verdict::Acknowledge);
+    assert_eq!(table.judge(at(4), index, &with_data), TimeWaitAction::Acknowledge);
 }
 
 #[test]
 fn an_acceptable_acknowledgement_has_no_answer() {
-    assert_eq!(judge(PLAIN, &segment(Flags::ACK, 5, &[])), Verdict::Drop);
+    assert_eq!(judge(PLAIN, &segment(Flags::ACK, 5, &[])), TimeWaitAction::Drop);
 }
 
 // Tests: RFC 9293 MAY-2
 #[test]
 fn a_syn_above_the_last_sequence_number_reopens() {
     assert_eq!(judge(PLAIN, &syn(6, None)), REOPEN);
-    assert_eq!(judge(PLAIN, &syn(5, None)), Verdict::Acknowledge);
-    assert_eq!(judge(PLAIN, &syn(u32::MAX, None)), Verdict::Acknowledge);
+    assert_eq!(judge(PLAIN, &syn(5, None)), TimeWaitAction::Acknowledge);
+    assert_eq!(judge(PLAIN, &syn(u32::MAX, None)), TimeWaitAction::Acknowledge);
 }
 
 // Tests: RFC 9293 SHLD-4
@@ -158,13 +158,13 @@ fn a_syn_above_the_last_sequence_number_reopens() {
 fn a_syn_with_a_newer_timestamp_reopens_at_any_sequence_number() {
     for seq in [6, 5, u32::MAX, 1 << 31] {
         assert_eq!(judge(with_timestamps(100), &syn(seq, Some(101))), REOPEN, "{seq}");
-        assert_eq!(judge(with_timestamps(100), &syn(seq, Some(99))), Verdict::Acknowledge, "{seq}");
+        assert_eq!(judge(with_timestamps(100), &syn(seq, Some(99))), TimeWaitAction::Acknowledge, "{seq}");
         assert_eq!(judge(PLAIN, &syn(seq, Some(1))), REOPEN, "{seq}: only the new one has timestamps");
     }
     assert_eq!(judge(with_timestamps(100), &syn(6, Some(100))), REOPEN);
-    assert_eq!(judge(with_timestamps(100), &syn(4, Some(100))), Verdict::Acknowledge);
+    assert_eq!(judge(with_timestamps(100), &syn(4, Some(100))), TimeWaitAction::Acknowledge);
     assert_eq!(judge(with_timestamps(100), &syn(6, None)), REOPEN);
-    assert_eq!(judge(with_timestamps(100), &syn(4, None)), Verdict::Acknowledge);
+    assert_eq!(judge(with_timestamps(100), &syn(4, None)), TimeWaitAction::Acknowledge);
 }
 
 #[test]

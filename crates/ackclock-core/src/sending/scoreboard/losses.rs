@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock_control::Instant;
 use ackclock_control::tally::Tally;
 
-use super::super::records::Place;
+use super::super::records::RecordIndex;
 use super::{Condition, Record, Scoreboard, SendMoment, inner_edges};
 use crate::position::Position;
 
@@ -215,7 +215,7 @@ impl Scoreboard {
         self.judged = Position::default();
     }
 
-    fn mark_lost_at(&mut self, place: Place, marked: &mut Marked) {
+    fn mark_lost_at(&mut self, place: RecordIndex, marked: &mut Marked) {
         let Some(record) = self.records.get_mut(place) else { return };
         record.condition = Condition::Lost;
         marked.add(record);

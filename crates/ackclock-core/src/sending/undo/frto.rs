@@ -40,7 +40,7 @@ pub(super) struct Seen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FrtoOutcome {
     /// Nothing is decided yet.
     Wait(Frto),
     /// Data of the flight before the timeout arrives: the timeout was spurious.
@@ -50,26 +50,26 @@ pub(super) enum Verdict {
 }
 
 impl Frto {
-    pub(super) fn on_ack(self, seen: &Seen) -> Verdict {
+    pub(super) fn on_ack(self, seen: &Seen) -> FrtoOutcome {
         let advanced = seen.una > seen.prior_una;
         match self {
             // RFC 5682 §2.1 (2a): everything is acknowledged, or the retransmission only in part.
             Self::First if advanced && (seen.una >= seen.recover || seen.una < seen.retransmitted.1) => {
-                Verdict::Abandon
+                FrtoOutcome::Abandon
             }
             // RFC 5682 §2.1 (2b).
-            Self::First if advanced && seen.new_data => Verdict::Wait(Self::Second),
-            Self::First if advanced => Verdict::Abandon,
+            Self::First if advanced && seen.new_data => FrtoOutcome::Wait(Self::Second),
+            Self::First if advanced => FrtoOutcome::Abandon,
             // RFC 5682 §3.1 (2): with SACK, duplicates are waited out; §2.1 (2a): without it, they end it.
-            Self::First if seen.duplicate && !seen.sack => Verdict::Abandon,
+            Self::First if seen.duplicate && !seen.sack => FrtoOutcome::Abandon,
             // RFC 5682 §2.1 (3b): it acknowledges data that the timer did not retransmit.
-            Self::Second if advanced => Verdict::Spurious,
+            Self::Second if advanced => FrtoOutcome::Spurious,
             // RFC 5682 §3.1 (3b): likewise selectively; (3a): only what was sent after the timeout.
             Self::Second if seen.duplicate => match seen.held_up_to {
-                Some(end) if seen.sack && end <= seen.recover => Verdict::Spurious,
-                _ => Verdict::Abandon,
+                Some(end) if seen.sack && end <= seen.recover => FrtoOutcome::Spurious,
+                _ => FrtoOutcome::Abandon,
             },
-            _ => Verdict::Wait(self),
+            _ => FrtoOutcome::Wait(self),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Frto {
 mod tests {
     use ackclock_wire::SeqNum;
 
-    use super::{Frto, Seen, Verdict};
+    use super::{Frto, FrtoOutcome, Seen};
     use crate::position::Position;
 
     fn at(offset: u64) -> Position {
@@ -101,28 +101,28 @@ mod tests {
 
     #[test]
     fn two_advancing_acks_prove_a_spurious_timeout() {
-        assert_eq!(Frto::First.on_ack(&ack(0, 200)), Verdict::Wait(Frto::Second));
-        assert_eq!(Frto::Second.on_ack(&ack(200, 400)), Verdict::Spurious);
+        assert_eq!(Frto::First.on_ack(&ack(0, 200)), FrtoOutcome::Wait(Frto::Second));
+        assert_eq!(Frto::Second.on_ack(&ack(200, 400)), FrtoOutcome::Spurious);
     }
 
     #[test]
     fn ack_of_everything_or_a_duplicate_proves_nothing() {
-        assert_eq!(Frto::First.on_ack(&ack(0, 1000)), Verdict::Abandon);
-        assert_eq!(Frto::First.on_ack(&ack(0, 0)), Verdict::Abandon);
-        assert_eq!(Frto::First.on_ack(&ack(0, 50)), Verdict::Abandon);
-        assert_eq!(Frto::Second.on_ack(&ack(200, 200)), Verdict::Abandon);
+        assert_eq!(Frto::First.on_ack(&ack(0, 1000)), FrtoOutcome::Abandon);
+        assert_eq!(Frto::First.on_ack(&ack(0, 0)), FrtoOutcome::Abandon);
+        assert_eq!(Frto::First.on_ack(&ack(0, 50)), FrtoOutcome::Abandon);
+        assert_eq!(Frto::Second.on_ack(&ack(200, 200)), FrtoOutcome::Abandon);
     }
 
     #[test]
     fn without_new_data_it_ends() {
-        assert_eq!(Frto::First.on_ack(&Seen { new_data: false, ..ack(0, 200) }), Verdict::Abandon);
+        assert_eq!(Frto::First.on_ack(&Seen { new_data: false, ..ack(0, 200) }), FrtoOutcome::Abandon);
     }
 
     #[test]
     fn sack_tells_old_data_from_new() {
         let held = |prior, end| Seen { sack: true, held_up_to: Some(at(end)), ..ack(prior, prior) };
-        assert_eq!(Frto::First.on_ack(&held(0, 500)), Verdict::Wait(Frto::First));
-        assert_eq!(Frto::Second.on_ack(&held(200, 1000)), Verdict::Spurious);
-        assert_eq!(Frto::Second.on_ack(&held(200, 1200)), Verdict::Abandon);
+        assert_eq!(Frto::First.on_ack(&held(0, 500)), FrtoOutcome::Wait(Frto::First));
+        assert_eq!(Frto::Second.on_ack(&held(200, 1000)), FrtoOutcome::Spurious);
+        assert_eq!(Frto::Second.on_ack(&held(200, 1200)), FrtoOutcome::Abandon);
     }
 }

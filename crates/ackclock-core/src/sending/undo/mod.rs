@@ -40,7 +40,7 @@ use ackclock_wire::SeqNum;
 
 use self::dsack::Reports;
 use self::eifel::Eifel;
-use self::frto::{Frto, Seen, Verdict};
+use self::frto::{Frto, FrtoOutcome, Seen};
 use super::echo::clock;
 use super::episode::Episode;
 use super::policy::Policy;
@@ -285,7 +285,7 @@ impl Flight {
         let sack = self.policy.heeds_sack();
         let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
         let (frto, first) = (reduction.frto?, reduction.first?);
-        let verdict = frto.on_ack(&Seen {
+        let judged = frto.on_ack(&Seen {
             una: self.una,
             prior_una,
             retransmitted: (first.start, first.end),
@@ -295,11 +295,11 @@ impl Flight {
             sack,
             new_data: seen.sendable >= u64::from(self.smss),
         });
-        reduction.frto = match verdict {
-            Verdict::Wait(frto) => Some(frto),
-            Verdict::Spurious | Verdict::Abandon => None,
+        reduction.frto = match judged {
+            FrtoOutcome::Wait(frto) => Some(frto),
+            FrtoOutcome::Spurious | FrtoOutcome::Abandon => None,
         };
-        (verdict == Verdict::Spurious).then_some(UndoRule::Frto)
+        (judged == FrtoOutcome::Spurious).then_some(UndoRule::Frto)
     }
 
     /// The reduction is taken back.

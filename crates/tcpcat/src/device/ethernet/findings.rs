@@ -1,6 +1,7 @@
 //! The doctor's findings about a packet socket and a TAP device.
 
 use ackclock::Cidr;
+use ackclock_cli::Failure;
 use ackclock_device::{
     Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, OpenError, configure,
 };
@@ -9,7 +10,6 @@ use super::{Packet, Tap, check, check_mtu, conflict, from_routers, no_router, op
 use crate::args::DeviceArgs;
 use crate::device::Backend;
 use crate::doctor::{self, CAP_NET_RAW, Finding, has_capability, note, ok, problem};
-use crate::exit::Failure;
 
 /// What a transfer with `--device packet` would need.
 pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
@@ -131,5 +131,5 @@ fn autoconfigured(link: &LinkHandle, args: &DeviceArgs, name: &str) -> Finding {
 }
 
 fn of_failure(what: &'static str, failure: &Failure) -> Finding {
-    problem(what, failure.message(), failure.mend().unwrap_or("see above"))
+    problem(what, failure.message(), failure.help().unwrap_or("see above"))
 }

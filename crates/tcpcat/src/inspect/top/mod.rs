@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ackclock_cli::{Exit, Failure};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
@@ -17,7 +18,6 @@ pub(crate) use self::history::Sort;
 use self::view::View;
 use super::{Client, Look};
 use crate::args::TopArgs;
-use crate::exit::{Exit, Failure};
 
 /// Shows the stack until `q`.
 pub(crate) fn run(args: &TopArgs) -> Exit {

@@ -8,9 +8,9 @@ use ackclock_core::{
     Instant, UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit,
 };
 
+use super::StackState;
 use crate::error;
 use crate::readiness::{Interest, Ready};
-use crate::state::State;
 use crate::waiters::WaitList;
 
 /// The tasks that wait at a socket.
@@ -27,7 +27,7 @@ impl UdpSlot {
     }
 }
 
-impl State {
+impl StackState {
     pub(crate) fn udp_bind(&mut self, now: Instant, options: UdpOptions) -> io::Result<UdpId> {
         self.check_up()?;
         let id = self.endpoint.udp_bind(now, options).map_err(error::udp)?;

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use ackclock_core::{Instant, LinkRoute, LocalAddress, SourceRoute};
 use ackclock_device::DeviceRoute;
 
-use crate::state::State;
-use crate::{BuildError, Cidr, NoRoute, error};
+use super::StackState;
+use crate::{Cidr, NoRoute, error};
 
 /// A stack's network, as each of its shards knows it.
 #[derive(Clone, Debug)]
@@ -60,16 +60,14 @@ impl Network {
     }
 }
 
-impl State {
-    pub(crate) fn add_address(&mut self, address: Cidr) -> io::Result<()> {
-        check_address(&address)?;
+impl StackState {
+    pub(crate) fn add_address(&mut self, address: Cidr) {
         let known = self.network.addresses.iter_mut().find(|known| known.addr() == address.addr());
         match known {
             Some(known) => *known = address,
             None => self.network.addresses.push(address),
         }
         self.tell_addresses();
-        Ok(())
     }
 
     pub(crate) fn remove_address(&mut self, address: IpAddr) -> bool {
@@ -191,16 +189,6 @@ impl State {
         });
         self.endpoint.set_source_routes(with_source.collect());
     }
-}
-
-/// Whether a host can have this address.
-pub(crate) fn check_address(address: &Cidr) -> Result<IpAddr, BuildError> {
-    let addr = address.addr();
-    let broadcast = address.broadcast() == Some(addr);
-    if addr.is_unspecified() || addr.is_multicast() || broadcast {
-        return Err(BuildError::BadAddress(addr));
-    }
-    Ok(addr)
 }
 
 /// Whether a route's source can reach its destination.

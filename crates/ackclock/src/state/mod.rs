@@ -3,6 +3,12 @@
 //! Nothing here makes a TCP decision. Methods translate between the endpoint's events and the waiting tasks,
 //! and between socket behaviour (linger, deferred accept, closing a whole stack) and the endpoint's calls.
 
+mod datagrams;
+mod listeners;
+mod network;
+#[cfg(all(feature = "control", unix))]
+mod taps;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -17,17 +23,18 @@ use ackclock_core::{
     TcpConfig, UdpId,
 };
 
+use self::datagrams::UdpSlot;
+use self::listeners::ListenerSlot;
+pub(crate) use self::network::{Network, Route, check_families};
+#[cfg(all(feature = "control", unix))]
+pub(crate) use self::taps::{Tap, Taps};
 use crate::choices::{self, Choices};
-use crate::listener::ListenerSlot;
-use crate::network::Network;
-use crate::others::OtherSlot;
-use crate::udp::UdpSlot;
 use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{NoRoute, StackError, error};
 
 /// The state of a stack.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct StackState {
     pub(crate) endpoint: RecordedEndpoint,
     pub(crate) streams: StreamTable,
     pub(crate) listeners: BTreeMap<ListenerId, ListenerSlot>,
@@ -60,10 +67,10 @@ pub(crate) struct State {
     unfinished: usize,
     /// The name servers that the stack asks.
     #[cfg(feature = "dns")]
-    pub(crate) names: Arc<crate::dns::Names>,
+    pub(crate) names: Arc<crate::name_servers::Names>,
     /// Connections whose traces go to clients of the control socket.
     #[cfg(all(feature = "control", unix))]
-    pub(crate) taps: crate::control::Taps,
+    pub(crate) taps: Taps,
     /// The spans of the connections; `None` while a thread reports their changes.
     #[cfg(feature = "tracing")]
     pub(crate) spans: Option<crate::spans::Spans>,
@@ -79,7 +86,7 @@ pub(crate) struct Settings {
     /// Whether the channel of other packets exists.
     pub(crate) others: bool,
     #[cfg(feature = "dns")]
-    pub(crate) names: crate::dns::Names,
+    pub(crate) names: crate::name_servers::Names,
 }
 
 /// The stages of a stack's life.
@@ -110,6 +117,15 @@ pub(crate) enum Queue {
     Shutdown,
 }
 
+/// The tasks that wait at the channel of other packets.
+#[derive(Debug, Default)]
+pub(crate) struct OtherSlot {
+    pub(crate) receive: WaitList,
+    pub(crate) send: WaitList,
+    /// Whether the channel exists and neither end has been taken.
+    pub(crate) free: bool,
+}
+
 /// What drives a stack, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
@@ -122,7 +138,7 @@ pub(crate) enum Turns {
     WithTasks,
 }
 
-impl State {
+impl StackState {
     pub(crate) fn new(endpoint: RecordedEndpoint, limits: Limits, settings: Settings) -> Self {
         let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
         let mut state = Self {
@@ -150,7 +166,7 @@ impl State {
             #[cfg(feature = "dns")]
             names: Arc::new(settings.names),
             #[cfg(all(feature = "control", unix))]
-            taps: crate::control::Taps::default(),
+            taps: Taps::default(),
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
@@ -312,6 +328,11 @@ impl State {
     /// The tasks to wake; an empty list keeps its memory for the driver's next turn.
     pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
         if self.woken.is_empty() { Vec::new() } else { std::mem::take(&mut self.woken) }
+    }
+
+    /// Whether changes of connections wait to be reported to `tracing`.
+    pub(crate) fn has_news(&self) -> bool {
+        cfg!(feature = "tracing") && self.endpoint.has_changes()
     }
 
     /// The next records of a traced connection; `None` once the stack is down and there are no more.

@@ -1,5 +1,10 @@
 //! [`StackBuilder`]: from a device and addresses to a running stack.
 
+#[cfg(all(feature = "control", unix))]
+mod control_socket;
+#[cfg(feature = "dns")]
+mod resolv_conf;
+
 use std::error::Error;
 use std::io;
 use std::net::IpAddr;
@@ -12,14 +17,14 @@ use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 
-use crate::choices::{self, Choices, IntoController, SimulatedOnly};
+use crate::build_error::{BuildError, check_address};
+use crate::choices::{self, Choices, IntoController};
 use crate::clock::{Clock, TokioClock};
-use crate::driver::{self, Driver};
-use crate::network::{self, Network, Route};
+use crate::driver::Driver;
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
-use crate::state::{Settings, State};
-use crate::{Cidr, Port, Recording, RecordingError, Stack, recording};
+use crate::state::{Network, Route, Settings, StackState, check_families};
+use crate::{Cidr, Port, Recording, RecordingError, Stack, recording, transmit};
 
 /// Builds a [`Stack`].
 ///
@@ -54,11 +59,11 @@ pub struct StackBuilder {
     secret: Option<[u8; 32]>,
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
-    pub(crate) recording: Option<Recording>,
+    recording: Option<Recording>,
     #[cfg(all(feature = "control", unix))]
-    pub(crate) control: Option<std::path::PathBuf>,
+    control: Option<std::path::PathBuf>,
     #[cfg(feature = "dns")]
-    pub(crate) names: crate::dns::Names,
+    names: crate::name_servers::Names,
 }
 
 /// Bounds that differ from [`EndpointConfig`]'s defaults.
@@ -74,59 +79,15 @@ struct Limited {
     port_unreachable: Option<bool>,
     reassembly: Option<ReassemblyConfig>,
 }
-
-/// Why a stack could not be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// No device was given.
-    #[error("a stack needs a device: call `device`, or `detached` to drive it yourself")]
-    NoDevice,
-    /// The device carries frames with a link-layer header.
-    #[error(
-        "the device carries link-layer frames; a stack needs one that carries IP packets, as a TUN device \
-         does"
-    )]
-    LinkLayer,
-    /// More queues than a stack may have.
-    #[error("{queues} queues were given; a stack has at most {max}")]
-    TooManyQueues {
-        /// The number of queues given.
-        queues: usize,
-        /// The most that a stack may have.
-        max: usize,
-    },
-    /// Not called within a tokio runtime.
-    #[error(
-        "no tokio runtime here: call `spawn` from a task, with the runtime's time and io drivers enabled"
-    )]
-    NoRuntime,
-    /// An address that no host can have.
-    #[error("{0} cannot be a host's address: it is unspecified, multicast or broadcast")]
-    BadAddress(IpAddr),
-    /// The connections would have no congestion control.
-    #[error(transparent)]
-    SimulatedOnly(#[from] SimulatedOnly),
-    /// The control socket could not be opened.
-    #[cfg(all(feature = "control", unix))]
-    #[error(transparent)]
-    Control(#[from] crate::ControlError),
-    /// The stack cannot be recorded.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// The operating system gave no random numbers.
-    #[error("the operating system gave no random numbers for the stack's secret: {0}")]
-    NoRandomness(io::Error),
-}
-
-impl From<BuildError> for io::Error {
-    fn from(error: BuildError) -> Self {
-        Self::new(io::ErrorKind::InvalidInput, error)
+impl Stack {
+    /// Starts building a stack.
+    pub fn builder() -> StackBuilder {
+        StackBuilder::new()
     }
 }
 
 impl StackBuilder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             queues: Vec::new(),
             addresses: Vec::new(),
@@ -142,7 +103,7 @@ impl StackBuilder {
             #[cfg(all(feature = "control", unix))]
             control: None,
             #[cfg(feature = "dns")]
-            names: crate::dns::Names::default(),
+            names: crate::name_servers::Names::default(),
         }
     }
 
@@ -218,7 +179,7 @@ impl StackBuilder {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
     pub fn route_from(mut self, destination: Cidr, source: IpAddr) -> io::Result<Self> {
-        network::check_families(destination, source)?;
+        check_families(destination, source)?;
         self.routes.get_or_insert_default().push(Route { destination, source: Some(source) });
         Ok(self)
     }
@@ -464,6 +425,41 @@ impl StackBuilder {
         Ok((Stack::new(Handle::new(only.clone())), Port::new(only)))
     }
 
+    /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random
+    /// choices) to a new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the
+    /// same packets and traces again. Its mode is 0600: it shows who spoke with whom, when and how much, and
+    /// datagrams whole, but not what TCP carried. Any process that reads it while the stack runs can forge
+    /// its segments.
+    ///
+    /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed
+    /// loses at most that. Writing takes place on the driver's thread. A disk that is full, or the limit,
+    /// ends the recording, not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
+    ///
+    /// ```
+    /// use ackclock::journal::{Changes, Replay};
+    /// use ackclock::{Recording, Stack};
+    /// # use ackclock_device::memory;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, _other_end) = memory::pair(memory::Config::default());
+    /// # let path = std::env::temp_dir().join(format!("ackclock-recording-{}", std::process::id()));
+    /// let recording = Recording::new(&path).limit(1 << 20);
+    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).record(recording).spawn()?;
+    /// stack.listen("10.0.0.1:7".parse()?)?;
+    /// stack.shutdown().await;
+    ///
+    /// let file = std::fs::File::open(&path)?;
+    /// let mut replay = Replay::open(file, &Default::default(), Changes::default())?;
+    /// while replay.step(|_, _| ())?.is_some() {}
+    /// assert_eq!(replay.departures(), 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn record(mut self, recording: impl Into<Recording>) -> Self {
+        self.recording = Some(recording.into());
+        self
+    }
+
     /// One shard for each device, or a single one without a device.
     fn shards(
         mut self,
@@ -495,12 +491,16 @@ impl StackBuilder {
                 #[cfg(feature = "dns")]
                 names: self.names.clone(),
             };
-            let limits: Limits = driver::limits(&capabilities);
+            let limits: Limits = transmit::limits(&capabilities);
             let endpoint = recording::endpoint(config, now, recording.take(), simulated)?;
-            let state = State::new(endpoint, limits, settings);
+            let state = StackState::new(endpoint, limits, settings);
             list.push(Shared::new(Arc::clone(&clock), state, device));
         }
-        Ok(Shards::new(list))
+        Ok(Shards::new(
+            list,
+            #[cfg(feature = "dns")]
+            crate::hickory::name_lookup,
+        ))
     }
 
     fn endpoint_config(&self) -> Result<EndpointConfig, BuildError> {
@@ -531,7 +531,7 @@ impl StackBuilder {
     }
 
     fn hosts(&self) -> Result<Vec<IpAddr>, BuildError> {
-        self.addresses.iter().map(network::check_address).collect()
+        self.addresses.iter().map(check_address).collect()
     }
 
     fn secret(&self) -> Result<[u8; 32], BuildError> {

@@ -10,8 +10,8 @@ use ackclock_core::{
     ListenerId,
 };
 
+use super::StackState;
 use crate::error;
-use crate::state::State;
 use crate::waiters::WaitList;
 
 /// The state of a listener beside the endpoint's.
@@ -56,7 +56,7 @@ impl ListenerSlot {
     }
 }
 
-impl State {
+impl StackState {
     /// Starts to listen, on the socket's `bound` address if there is one.
     pub(crate) fn listen(
         &mut self,

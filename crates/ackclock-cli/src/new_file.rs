@@ -1,0 +1,260 @@
+//! A file that takes its name only when it is complete.
+//!
+//! Data goes to another file in the same directory, `.NAME.PID.part`, which is renamed over the target at the
+//! end. Until then any file with the target's name stays as it was.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// A file under construction. Dropped before [`NewFile::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct NewFile {
+    /// As the user names it.
+    path: PathBuf,
+    /// With links resolved, so that they stay.
+    target: PathBuf,
+    /// Where it is written; `None` for a device or a pipe, which cannot be replaced.
+    beside: Option<PathBuf>,
+}
+
+impl NewFile {
+    /// Begins a file, and opens it for writing.
+    ///
+    /// # Errors
+    /// The file cannot be created there.
+    pub fn create(path: &Path) -> Result<(Self, File), Failure> {
+        let new = Self::begin(path)?;
+        let file = new.open().map_err(|error| new.failure(&error))?;
+        Ok((new, file))
+    }
+
+    /// Begins a file. A device or a pipe is not opened yet: its reader would see an end.
+    ///
+    /// # Errors
+    /// The file cannot be created there.
+    pub fn begin(path: &Path) -> Result<Self, Failure> {
+        Self::placed(path).map_err(|error| Failure::file("write", path, &error))
+    }
+
+    fn placed(path: &Path) -> io::Result<Self> {
+        // A symbolic link stays: the file that it points to is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut new = Self { path: path.to_owned(), target, beside: None };
+        match fs::metadata(&new.target) {
+            Ok(existing) if existing.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+            Ok(existing) if !existing.is_file() => return Ok(new),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let name = new.target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
+        new.beside = Some(create_beside(&new.target, &name)?);
+        Ok(new)
+    }
+
+    /// Opens it for writing, from its beginning.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.written_to())
+    }
+
+    /// Where its data goes until it is complete.
+    #[must_use]
+    pub fn written_to(&self) -> &Path {
+        self.beside.as_deref().unwrap_or(&self.target)
+    }
+
+    /// Whether it is a regular file, in which any offset can be written.
+    #[must_use]
+    pub fn is_regular(&self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// Why it could not be written.
+    #[must_use]
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        let failure = Failure::file("write", &self.path, error);
+        let remedy = match failure.help() {
+            Some(help) if is_full(error) && self.is_regular() && self.target.exists() => {
+                format!("{help}; the old file is untouched")
+            }
+            _ => return failure,
+        };
+        failure.remedy(remedy)
+    }
+
+    /// Leaves the part in place; returns its name, if it has its own.
+    #[must_use]
+    pub fn keep(mut self) -> Option<PathBuf> {
+        self.beside.take()
+    }
+
+    /// Gives the file its name, unless writing has failed.
+    ///
+    /// # Errors
+    /// `written` is one, or the file cannot be completed.
+    pub fn commit(mut self, written: io::Result<()>) -> Result<(), Failure> {
+        written.and_then(|()| self.take_name()).map_err(|error| self.failure(&error))?;
+        self.beside = None;
+        Ok(())
+    }
+
+    fn take_name(&self) -> io::Result<()> {
+        let Some(beside) = &self.beside else { return Ok(()) };
+        if let Ok(existing) = fs::metadata(&self.target) {
+            fs::set_permissions(beside, existing.permissions())?;
+        }
+        // Some file systems report a full disk only now.
+        File::open(beside)?.sync_all()?;
+        fs::rename(beside, &self.target)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            // If it cannot be removed it stays, under a name that explains it.
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
+
+/// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one.
+fn create_beside(target: &Path, name: &str) -> io::Result<PathBuf> {
+    // Leaves room for the rest of the name within the 255 bytes that file systems allow.
+    let short: String = name.chars().take(50).collect();
+    let pid = std::process::id();
+    let mut tried = 1;
+    loop {
+        let number = if tried == 1 { String::new() } else { format!("-{tried}") };
+        let beside = target.with_file_name(format!(".{short}.{pid}{number}.part"));
+        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < PARTS_MAX => tried += 1,
+            created => return created.map(|_| beside),
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// How many parts of one name and process number may lie beside a file.
+const PARTS_MAX: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// A directory that is removed at the end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("ackclock-cli-{name}-{}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_existing_file_is_replaced_only_by_a_complete_one() {
+        let scratch = Scratch::new("replace");
+        let target = scratch.0.join("file");
+        fs::write(&target, "old").unwrap();
+
+        let (new, mut file) = NewFile::create(&target).unwrap();
+        file.write_all(b"incomplete").unwrap();
+        drop(new);
+        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"old".to_vec(), vec!["file".to_owned()]));
+
+        let (new, mut file) = NewFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        new.commit(Ok(())).unwrap();
+        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"new".to_vec(), vec!["file".to_owned()]));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_old_file_and_says_so() {
+        let scratch = Scratch::new("full");
+        let target = scratch.0.join("file");
+        let full = || Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        let failure = NewFile::create(&target).unwrap().0.commit(full()).unwrap_err().to_string();
+        assert!(failure.ends_with("and run it again"), "{failure}");
+        fs::write(&target, "old").unwrap();
+        let failure = NewFile::create(&target).unwrap().0.commit(full()).unwrap_err().to_string();
+        assert!(failure.contains("df -h") && failure.ends_with("; the old file is untouched"), "{failure}");
+        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"old".to_vec(), vec!["file".to_owned()]));
+    }
+
+    #[test]
+    fn a_part_that_is_kept_stays_under_its_own_name_and_a_second_beside_it() {
+        let scratch = Scratch::new("keep");
+        let target = scratch.0.join("file");
+        let pid = std::process::id();
+        for name in [format!(".file.{pid}.part"), format!(".file.{pid}-2.part")] {
+            let (new, mut file) = NewFile::create(&target).unwrap();
+            file.write_all(name.as_bytes()).unwrap();
+            let kept = new.keep().unwrap();
+            assert_eq!(kept, scratch.0.join(&name));
+            assert_eq!(fs::read(&kept).unwrap(), name.as_bytes());
+        }
+        assert_eq!(
+            fs::read(scratch.0.join(format!(".file.{pid}.part"))).unwrap().len(),
+            12 + pid.to_string().len()
+        );
+    }
+
+    #[test]
+    fn a_link_keeps_pointing_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let scratch = Scratch::new("link");
+        let (real, link) = (scratch.0.join("real"), scratch.0.join("link"));
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&real, &link).unwrap();
+        let (new, mut file) = NewFile::create(&link).unwrap();
+        new.commit(file.write_all(b"new")).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_device_is_written_in_place() {
+        let (new, mut file) = NewFile::create(Path::new("/dev/full")).unwrap();
+        assert!(!new.is_regular());
+        let failure = new.commit(file.write_all(b"x")).unwrap_err();
+        assert_eq!(failure.exit().code(), 6);
+        assert!(!failure.to_string().contains("untouched"), "{failure}");
+    }
+
+    #[test]
+    fn a_directory_is_refused() {
+        let failure = NewFile::create(&std::env::temp_dir()).unwrap_err();
+        assert_eq!((failure.exit().code(), failure.help()), (6, Some("name a file in that directory")));
+    }
+}

@@ -1,0 +1,36 @@
+//! Connections whose traces go to a client of the control socket rather than to
+//! [`Stack::next_trace`](crate::Stack::next_trace).
+
+use std::collections::BTreeMap;
+
+use ackclock_core::ConnectionId;
+use ackclock_core::journal::RecordedEndpoint;
+use ackclock_core::trace::{Batch, TraceConfig};
+
+/// The tapped connections.
+#[derive(Debug, Default)]
+pub(crate) struct Taps {
+    /// By the connection's number.
+    pub(crate) of: BTreeMap<u64, Tap>,
+    pub(crate) made: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tap {
+    /// The tap's number within the stack, so that a client undoes only its own.
+    pub(crate) number: u64,
+    /// The connection that has the number: to find it by that is a walk over all.
+    pub(crate) id: ConnectionId,
+    /// How the connection was traced before.
+    pub(crate) before: Option<TraceConfig>,
+}
+
+impl Taps {
+    /// The next records that belong to the program.
+    pub(crate) fn poll_own(&self, endpoint: &mut RecordedEndpoint) -> Option<Batch> {
+        if self.of.is_empty() {
+            return endpoint.poll_trace();
+        }
+        endpoint.poll_trace_if(|batch| !self.of.contains_key(&batch.connection))
+    }
+}

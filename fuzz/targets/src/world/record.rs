@@ -1,0 +1,54 @@
+//! A life that is recorded, and replayed.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ackclock_control::congestion::Registry;
+use ackclock_core::journal::{Changes, Journal, JournalHeader, Replay};
+use ackclock_core::{EndpointConfig, Instant};
+
+/// The recordings of both ends.
+#[derive(Debug, Default)]
+pub(super) struct Recorder([Memory; 2]);
+
+impl Recorder {
+    pub(super) fn begin(&self, side: usize, config: &EndpointConfig, now: Instant) -> Journal {
+        let header = JournalHeader {
+            program: "a life".to_owned(),
+            epoch_unix_nanos: None,
+            start: now,
+            config: config.clone(),
+        };
+        Journal::begin(Box::new(self.0[side].clone()), &header, u64::MAX).expect("memory takes it")
+    }
+
+    /// Replays what was recorded; the recorded ends are no more.
+    pub(super) fn check(&self) {
+        for memory in &self.0 {
+            let file = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if file.is_empty() {
+                continue;
+            }
+            let opened = Replay::open(&file[..], &Registry::with_experiments(), Changes::default());
+            let mut replay = opened.unwrap_or_else(|why| panic!("{why}"));
+            while let Some(step) = replay.step(|_, _| {}).unwrap_or_else(|why| panic!("{why}")) {
+                assert!(step.departure.is_none(), "{:?}", step.departure);
+            }
+        }
+    }
+}
+
+/// A file in memory.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! What endpoints answer in a life, line by line, and its digest: equal for builds that behave alike.
+
+use std::fmt::{Debug, Write as _};
+
+use ackclock_core::trace::Batch;
+use ackclock_core::{Endpoint, Instant};
+
+/// The answers of a life: its packets and what its calls returned, and the figures that applications can ask
+/// for.
+#[derive(Debug, Default)]
+pub struct Answers(Option<Box<Book>>);
+
+#[derive(Debug, Default)]
+struct Book {
+    answers: blake3::Hasher,
+    figures: blake3::Hasher,
+    /// Whether each line is also printed.
+    is_read: bool,
+    line: String,
+}
+
+impl Answers {
+    /// They are digested, and printed if `is_read`. The default does neither.
+    #[must_use]
+    pub fn kept(is_read: bool) -> Self {
+        Self(Some(Box::new(Book { is_read, ..Book::default() })))
+    }
+
+    /// Whether anything is done with them.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A packet that an endpoint sends.
+    pub fn packet(&mut self, now: Instant, side: bool, bytes: &[u8]) {
+        let Some(book) = &mut self.0 else { return };
+        book.put(|line| {
+            write!(line, "{} {}: ", now.as_nanos(), u8::from(side))?;
+            bytes.iter().try_for_each(|byte| write!(line, "{byte:02x}"))
+        });
+    }
+
+    /// What a call returned, or an event.
+    pub fn told(&mut self, what: &str, value: &impl Debug) {
+        if let Some(book) = &mut self.0 {
+            book.put(|line| write!(line, "{what}: {value:?}"));
+        }
+    }
+
+    /// What an endpoint and its connections look like from outside.
+    pub fn figures(&mut self, now: Instant, endpoint: &Endpoint) {
+        let Some(book) = &mut self.0 else { return };
+        let (memory, due) = (endpoint.memory(), endpoint.poll_timeout());
+        book.put_figure(|line| write!(line, "{:?} {memory:?} {due:?}", endpoint.counters()));
+        for (id, connection) in endpoint.connections() {
+            let (limit, delivery) = (connection.limited_by(), connection.delivery());
+            let info = connection.info(now);
+            book.put_figure(|line| write!(line, "{id:?} {limit:?} {delivery:?} {info:?}"));
+        }
+    }
+
+    /// What a connection wrote into its trace.
+    pub fn trace(&mut self, batch: &Batch) {
+        let Some(book) = &mut self.0 else { return };
+        for record in &batch.records {
+            book.put_figure(|line| write!(line, "{record:?}"));
+        }
+    }
+
+    /// The digests of the answers and of the figures.
+    #[must_use]
+    pub fn digests(&self) -> Option<[String; 2]> {
+        let book = self.0.as_ref()?;
+        Some([&book.answers, &book.figures].map(|hasher| hasher.finalize().to_hex()[..12].to_owned()))
+    }
+}
+
+impl Book {
+    fn put(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
+        self.write(write);
+        self.answers.update(self.line.as_bytes());
+    }
+
+    fn put_figure(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
+        self.write(write);
+        self.figures.update(self.line.as_bytes());
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
+        self.line.clear();
+        write(&mut self.line).expect("a string takes it");
+        if self.is_read {
+            println!("{}", self.line);
+        }
+        self.line.push('\n');
+    }
+}
