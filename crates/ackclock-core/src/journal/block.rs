@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 use super::{Damage, DamageKind};
 
 /// The first bytes of a file; the last but one is the version.
-pub(super) const MAGIC: &[u8; 16] = b"ackclock calls\x02\n";
+pub(super) const MAGIC: &[u8; 16] = b"ackclock calls\x01\n";
 
 /// Bytes of a block before its records: the length of those, the block's number, and the checksum of both.
 pub(super) const HEAD: usize = 16;

@@ -79,15 +79,6 @@ structs! {
         srtt_gain, rttvar_gain, formula, arithmetic, initial, rto_min, rto_max, granularity, deviation_floor,
         heartbeat, sampling, backoff
     }
-    Choices {
-        recovery, rto, start_up, undo, idle, pacing, initial_window_segments, acks, ecn, sack, timestamps,
-        window_scaling, receiver_bandwidth
-    }
-    TcpConfig {
-        profile, congestion, choices, pacing_rate_max, experiment, trace, nodelay, keepalive, user_timeout,
-        mtu_probing, user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial,
-        mss_max, ttl, dscp, time_wait, fin_wait_2_max
-    }
     ConnectionId { index, generation }
     ListenerId { index, generation }
     IncomingId { index, generation }
@@ -110,6 +101,39 @@ choices! {
     Arithmetic [Arithmetic::Fine, Arithmetic::Ticks]
     DeviationFloor [DeviationFloor::Term, DeviationFloor::Deviation]
     Sampling [Sampling::EverySegment, Sampling::OncePerFlight]
+}
+
+/// The fields of [`TcpConfig`] and of its choices, and the order in which they are written.
+macro_rules! tcp_config {
+    ({ $($own:ident),* } choices { $($choice:ident),* } written: $($field:ident),*) => {
+        impl Value for TcpConfig {
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { choices: Choices { $($choice),* }, $($own),* } = self;
+                $($field.put(out);)*
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                $(let $field = Value::take(input)?;)*
+                Ok(Self { choices: Choices { $($choice),* }, $($own),* })
+            }
+        }
+    };
+}
+
+tcp_config! {
+    {
+        profile, congestion, pacing_rate_max, experiment, trace, nodelay, keepalive, user_timeout, mtu_probing,
+        user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial, mss_max, ttl, dscp,
+        time_wait, fin_wait_2_max
+    }
+    choices {
+        recovery, rto, start_up, undo, idle, pacing, initial_window_segments, acks, ecn, sack, timestamps,
+        window_scaling, receiver_bandwidth
+    }
+    written: profile, congestion, start_up, pacing, pacing_rate_max, idle, recovery, rto, undo, acks,
+        receiver_bandwidth, ecn, experiment, trace, nodelay, keepalive, user_timeout, mtu_probing,
+        user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial, mss_max, ttl, dscp,
+        timestamps, sack, window_scaling, initial_window_segments, time_wait, fin_wait_2_max
 }
 
 impl Value for EndpointConfig {
