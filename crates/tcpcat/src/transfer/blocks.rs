@@ -205,7 +205,7 @@ mod tests {
     async fn slices_are_written_in_their_order_and_what_was_taken_is_there_after_a_flush() {
         let file = file_of(b"");
         let data = Bytes::from(data(5 << 20));
-        let mut writer = SliceWriter::new(File::create(&file.path().to_owned()).unwrap());
+        let mut writer = SliceWriter::new(File::create(file.path()).unwrap());
         let mut rest = data.clone();
         for len in (1..).map(|turn: usize| turn * 4099 % 70_000) {
             let slice = rest.split_to(len.min(rest.len()));
@@ -217,7 +217,7 @@ mod tests {
             writer.put(slice).await.unwrap();
         }
         writer.flush().await.unwrap();
-        assert!(std::fs::read(&file.path().to_owned()).unwrap() == data);
+        assert!(std::fs::read(file.path()).unwrap() == data);
     }
 
     #[tokio::test]
