@@ -151,88 +151,68 @@ const PARTS_MAX: u32 = 100;
 mod tests {
     use std::io::Write as _;
 
+    use tempfile::{TempDir, tempdir};
+
     use super::*;
 
-    /// A directory that is removed at the end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("ackclock-cli-{name}-{}", std::process::id()));
-            fs::create_dir(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<String> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn names(directory: &TempDir) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        fs::read_dir(directory).unwrap().map(name).collect()
     }
 
     #[test]
     fn an_existing_file_is_replaced_only_by_a_complete_one() {
-        let scratch = Scratch::new("replace");
-        let target = scratch.0.join("file");
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
         fs::write(&target, "old").unwrap();
 
         let (new, mut file) = NewFile::create(&target).unwrap();
         file.write_all(b"incomplete").unwrap();
         drop(new);
-        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"old".to_vec(), vec!["file".to_owned()]));
+        assert_eq!((fs::read(&target).unwrap(), names(&scratch)), (b"old".to_vec(), vec!["file".to_owned()]));
 
         let (new, mut file) = NewFile::create(&target).unwrap();
         file.write_all(b"new").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"old");
         new.commit(Ok(())).unwrap();
-        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"new".to_vec(), vec!["file".to_owned()]));
+        assert_eq!((fs::read(&target).unwrap(), names(&scratch)), (b"new".to_vec(), vec!["file".to_owned()]));
     }
 
     #[test]
     fn a_full_disk_leaves_the_old_file_and_says_so() {
-        let scratch = Scratch::new("full");
-        let target = scratch.0.join("file");
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
         let full = || Err(io::Error::from_raw_os_error(libc::ENOSPC));
         let failure = NewFile::create(&target).unwrap().0.commit(full()).unwrap_err().to_string();
         assert!(failure.ends_with("and run it again"), "{failure}");
         fs::write(&target, "old").unwrap();
         let failure = NewFile::create(&target).unwrap().0.commit(full()).unwrap_err().to_string();
         assert!(failure.contains("df -h") && failure.ends_with("; the old file is untouched"), "{failure}");
-        assert_eq!((fs::read(&target).unwrap(), scratch.names()), (b"old".to_vec(), vec!["file".to_owned()]));
+        assert_eq!((fs::read(&target).unwrap(), names(&scratch)), (b"old".to_vec(), vec!["file".to_owned()]));
     }
 
     #[test]
     fn a_part_that_is_kept_stays_under_its_own_name_and_a_second_beside_it() {
-        let scratch = Scratch::new("keep");
-        let target = scratch.0.join("file");
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
         let pid = std::process::id();
-        for name in [format!(".file.{pid}.part"), format!(".file.{pid}-2.part")] {
+        let names = [format!(".file.{pid}.part"), format!(".file.{pid}-2.part")];
+        for name in &names {
             let (new, mut file) = NewFile::create(&target).unwrap();
             file.write_all(name.as_bytes()).unwrap();
-            let kept = new.keep().unwrap();
-            assert_eq!(kept, scratch.0.join(&name));
-            assert_eq!(fs::read(&kept).unwrap(), name.as_bytes());
+            assert_eq!(new.keep().unwrap(), scratch.path().join(name));
         }
-        assert_eq!(
-            fs::read(scratch.0.join(format!(".file.{pid}.part"))).unwrap().len(),
-            12 + pid.to_string().len()
-        );
+        for name in &names {
+            assert_eq!(fs::read(scratch.path().join(name)).unwrap(), name.as_bytes());
+        }
     }
 
     #[test]
     fn a_link_keeps_pointing_and_permissions_stay() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
-        let scratch = Scratch::new("link");
-        let (real, link) = (scratch.0.join("real"), scratch.0.join("link"));
+        let scratch = tempdir().unwrap();
+        let (real, link) = (scratch.path().join("real"), scratch.path().join("link"));
         fs::write(&real, "old").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&real, &link).unwrap();

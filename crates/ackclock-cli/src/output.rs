@@ -22,7 +22,7 @@ pub fn print(text: impl fmt::Display) -> Result<(), Failure> {
 /// The same with bytes.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     printed(out.write_all(bytes).and_then(|()| out.flush()))
@@ -31,7 +31,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 /// The same of something that prints itself.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn printed(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -55,7 +55,7 @@ pub fn is_standard(path: &Path) -> bool {
 /// Writes the text for people to stdout, unless the results for programs go there.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_beside(json: Option<&PathBuf>, text: &str) -> Result<(), Failure> {
     if json.is_some_and(|json| is_standard(json)) { Ok(()) } else { print(text) }
 }

@@ -150,23 +150,16 @@ const GATHERED_MAX: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use tempfile::NamedTempFile;
+
     use super::*;
 
-    /// A file that is removed at the end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str, data: &[u8]) -> Self {
-            let path = std::env::temp_dir().join(format!("tcpcat-{name}-{}", std::process::id()));
-            std::fs::write(&path, data).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
+    fn file_of(data: &[u8]) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(data).unwrap();
+        file
     }
 
     fn data(len: usize) -> Vec<u8> {
@@ -176,9 +169,9 @@ mod tests {
     #[tokio::test]
     async fn a_part_of_a_file_comes_in_blocks_and_each_is_read_into_again() {
         let data = data(7 * BLOCK_LEN + 5);
-        let file = Scratch::new("blocks", &data);
+        let file = file_of(&data);
         let (offset, len) = (3, 6 * BLOCK_LEN + 1);
-        let mut reader = BlockReader::open(file.0.clone(), offset as u64, len as u64).await.unwrap();
+        let mut reader = BlockReader::open(file.path().to_owned(), offset as u64, len as u64).await.unwrap();
         let (mut all, mut places) = (Vec::new(), std::collections::BTreeSet::new());
         loop {
             let block = reader.next().await.unwrap();
@@ -196,8 +189,8 @@ mod tests {
     #[tokio::test]
     async fn blocks_that_are_held_are_not_touched_and_a_short_file_just_ends() {
         let data = data(30 * BLOCK_LEN);
-        let file = Scratch::new("held", &data);
-        let mut reader = BlockReader::open(file.0.clone(), 0, u64::MAX).await.unwrap();
+        let file = file_of(&data);
+        let mut reader = BlockReader::open(file.path().to_owned(), 0, u64::MAX).await.unwrap();
         let mut held = Vec::new();
         loop {
             match reader.next().await.unwrap() {
@@ -210,9 +203,9 @@ mod tests {
 
     #[tokio::test]
     async fn slices_are_written_in_their_order_and_what_was_taken_is_there_after_a_flush() {
-        let file = Scratch::new("slices", b"");
+        let file = file_of(b"");
         let data = Bytes::from(data(5 << 20));
-        let mut writer = SliceWriter::new(File::create(&file.0).unwrap());
+        let mut writer = SliceWriter::new(File::create(file.path()).unwrap());
         let mut rest = data.clone();
         for len in (1..).map(|turn: usize| turn * 4099 % 70_000) {
             let slice = rest.split_to(len.min(rest.len()));
@@ -224,7 +217,7 @@ mod tests {
             writer.put(slice).await.unwrap();
         }
         writer.flush().await.unwrap();
-        assert!(std::fs::read(&file.0).unwrap() == data);
+        assert!(std::fs::read(file.path()).unwrap() == data);
     }
 
     #[tokio::test]

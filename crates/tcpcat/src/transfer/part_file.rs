@@ -86,31 +86,10 @@ impl PartFile {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::tempdir;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
-
-    /// A directory that is removed at the end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tcpcat-{name}-{}", std::process::id()));
-            fs::create_dir(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).unwrap();
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     async fn write(part: &PartFile, offset: u64, data: &[u8]) {
         let mut writer = part.writer(offset).await.unwrap();
@@ -120,15 +99,15 @@ mod tests {
 
     #[tokio::test]
     async fn an_existing_file_is_replaced_only_by_a_complete_one() {
-        let scratch = Scratch::new("replace");
-        let target = scratch.0.join("file");
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
         fs::write(&target, "old").unwrap();
 
         let part = PartFile::create(&target).unwrap();
         write(&part, 0, b"incomplete").await;
         drop(part);
         assert_eq!(fs::read(&target).unwrap(), b"old");
-        assert_eq!(scratch.names(), ["file"]);
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1);
 
         let part = PartFile::create(&target).unwrap();
         write(&part, 4, b"5678").await;
@@ -136,20 +115,20 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"old");
         part.commit().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"12345678");
-        assert_eq!(scratch.names(), ["file"]);
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 1);
     }
 
     #[tokio::test]
     async fn a_part_that_is_kept_stays_under_its_own_name() {
-        let scratch = Scratch::new("keep");
-        let target = scratch.0.join("file");
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
         fs::write(&target, "old").unwrap();
         let part = PartFile::create(&target).unwrap();
         assert_eq!(part.len(), Some(0));
         write(&part, 0, b"a part").await;
         assert_eq!(part.len(), Some(6));
         let kept = part.keep().unwrap();
-        assert_eq!(kept, scratch.0.join(format!(".file.{}.part", std::process::id())));
+        assert_eq!(kept, scratch.path().join(format!(".file.{}.part", std::process::id())));
         assert_eq!(
             (fs::read(&kept).unwrap(), fs::read(&target).unwrap()),
             (b"a part".to_vec(), b"old".to_vec())

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Once;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ackclock_tests::devices::Needs;
 use ackclock_tests::netns::skip;
+use tempfile::TempDir;
 
 /// The program under test.
 pub(crate) const TCPCAT: &str = env!("CARGO_BIN_EXE_tcpcat");
@@ -272,19 +274,17 @@ impl Drop for Process {
 }
 
 /// A directory that is removed at the end.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tcpcat-test-{}-{number}", std::process::id()));
-        fs::create_dir(&path).expect("a scratch directory");
-        Self(path)
+        // Programs without privileges enter it, too.
+        let mode = fs::Permissions::from_mode(0o755);
+        Self(tempfile::Builder::new().permissions(mode).tempdir().expect("a scratch directory"))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// Waits until a part has at least that many bytes. Returns its name.
@@ -309,12 +309,6 @@ impl Scratch {
             .collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
 pub(crate) fn recording(bytes: &[u8]) -> u64 {
     let recorder = Recorder::default();
     let steps = live(bytes, &mut Answers::default(), Some(&recorder));
-    recorder.check();
+    let replayed = recorder.check();
+    assert!(replayed >= steps.min(1), "{steps} steps, of which nothing was recorded");
     steps
 }
 

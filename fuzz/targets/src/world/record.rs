@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::journal::{Changes, Journal, JournalHeader, Replay};
+use ackclock_core::journal::{Changes, Journal, JournalEnd, JournalHeader, Replay};
 use ackclock_core::{EndpointConfig, Instant};
 
 /// The recordings of both ends.
@@ -22,25 +22,33 @@ impl Recorder {
         Journal::begin(Box::new(self.0[side].clone()), &header, u64::MAX).expect("memory takes it")
     }
 
-    /// Replays what was recorded; the recorded ends are no more.
-    pub(super) fn check(&self) {
-        for memory in &self.0 {
-            let file = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if file.is_empty() {
-                continue;
-            }
-            let opened = Replay::open(&file[..], &Registry::with_experiments(), Changes::default());
-            let mut replay = opened.unwrap_or_else(|why| panic!("{why}"));
-            while let Some(step) = replay.step(|_, _| {}).unwrap_or_else(|why| panic!("{why}")) {
-                assert!(step.departure.is_none(), "{:?}", step.departure);
-            }
-        }
+    /// Replays what was recorded of both ends, which are no more, to its end. Returns how many calls that
+    /// were.
+    pub(super) fn check(&self) -> u64 {
+        self.0.iter().map(Memory::check).sum()
     }
 }
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    fn check(&self) -> u64 {
+        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An input too short for a scene has no ends.
+        if file.is_empty() {
+            return 0;
+        }
+        let opened = Replay::open(&file[..], &Registry::with_experiments(), Changes::default());
+        let mut replay = opened.unwrap_or_else(|why| panic!("{why}"));
+        while let Some(step) = replay.step(|_, _| {}).unwrap_or_else(|why| panic!("{why}")) {
+            assert!(step.departure.is_none(), "{:?}", step.departure);
+        }
+        assert_eq!(replay.end(), Some(JournalEnd::Closed), "the recording breaks off");
+        replay.calls()
+    }
+}
 
 impl Write for Memory {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
