@@ -9,7 +9,7 @@
 //! - [`kit`]: checks for any controller, and a path in virtual time to try it on;
 //! - [`rate`]: congestion avoidance for datagrams;
 //! - [`names`]: the nearest name to one that does not exist;
-//! - [`quantity`]: exact parsing of numbers with units.
+//! - [`quantity`]: rates, sizes, times, limits and shares, read and written with their units.
 //!
 //! ```
 //! use ackclock_control::congestion::Registry;
@@ -24,7 +24,7 @@
 //! # Features
 //!
 //! - `serde` (off): serialises the types that describe a connection's state, and the configuration of its
-//!   timeout.
+//!   timeout; reads and writes quantities as text.
 //!
 //! # Limits
 //!

@@ -8,7 +8,7 @@ use ackclock_control::profile::Ecn;
 use ackclock_control::quantity::exact;
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::Loss;
-use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
+use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span, UnitError};
 use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 use serde::{Deserialize, Serialize};
 
@@ -266,12 +266,15 @@ impl FromStr for QueueKind {
 }
 
 impl FromStr for Buffer {
-    type Err = String;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("found `{text}`; allowed is a number with `bdp` or `packets`, as 0.5bdp or 20packets");
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let allowed = "a number with `bdp` or `packets`, as 0.5bdp or 20packets";
+        let wrong = || UnitError::Unknown { found: text.to_owned(), allowed };
         let text = text.trim();
+        if text != "0" && exact(text, 1000).is_some() {
+            return Err(UnitError::NoUnit { number: text.to_owned(), units: ["bdp", "packets"] });
+        }
         let within = |number: &str, scale: u64, most: u64| {
             exact(number.trim(), scale).filter(|value| (1..=most).contains(value)).ok_or_else(wrong)
         };
@@ -305,9 +308,9 @@ impl From<Buffer> for String {
 }
 
 impl TryFrom<String> for Buffer {
-    type Error = String;
+    type Error = UnitError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, UnitError> {
         text.parse()
     }
 }
@@ -344,9 +347,11 @@ mod tests {
             assert_eq!(text.parse(), Ok(buffer));
             assert_eq!(buffer.to_string(), text);
         }
-        for wrong in ["", "bdp", "1", "-1bdp", "0bdp", "1.0001bdp", "0packets", "x packets", ".bdp", "1e3bdp"]
+        let bare = "20".parse::<Buffer>().unwrap_err().to_string();
+        assert_eq!(bare, "`20` has no unit; write `20bdp` or `20packets`");
+        for wrong in ["", "bdp", "0", "-1bdp", "0bdp", "1.0001bdp", "0packets", "x packets", ".bdp", "1e3bdp"]
         {
-            let error = wrong.parse::<Buffer>().unwrap_err();
+            let error = wrong.parse::<Buffer>().unwrap_err().to_string();
             assert!(error.contains("0.5bdp or 20packets"), "{error}");
         }
         // 10 Mbit/s for 40 ms are 50,000 bytes: 33.3 packets.

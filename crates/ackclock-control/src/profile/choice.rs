@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{AckPolicy, Ecn, Recovery, UndoChoice};
 use crate::InvalidParameter;
 use crate::parse::duration;
-use crate::quantity::{exact, written_time};
+use crate::quantity::{Span, exact};
 
 impl Recovery {
     /// One line on what the policy does, and where it is described.
@@ -155,10 +155,10 @@ impl AckPolicy {
 impl fmt::Display for AckPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EverySecondSegment { delay_max } => write!(f, "every-second:{}", written_time(*delay_max)),
-            Self::EverySecondByTick { tick } => write!(f, "every-second-tick:{}", written_time(*tick)),
+            Self::EverySecondSegment { delay_max } => write!(f, "every-second:{}", Span::from(*delay_max)),
+            Self::EverySecondByTick { tick } => write!(f, "every-second-tick:{}", Span::from(*tick)),
             Self::WindowShare { percent, delay_max } => {
-                write!(f, "window-share:{percent},{}", written_time(*delay_max))
+                write!(f, "window-share:{percent},{}", Span::from(*delay_max))
             }
         }
     }

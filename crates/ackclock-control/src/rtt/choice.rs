@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::presets::{self, UnknownPreset};
 use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::parse::duration;
-use crate::quantity::{exact, written_time};
+use crate::quantity::{Span, exact};
 
 /// A description of an estimator that is unknown or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -213,10 +213,10 @@ impl RtoConfig {
     fn parameters(&self) -> Vec<String> {
         let Self { srtt_gain, rttvar_gain, initial, rto_min, rto_max, granularity, .. } = self;
         let mut words = vec![
-            format!("min={}", written_time(*rto_min)),
-            format!("max={}", written_time(*rto_max)),
-            format!("initial={}", written_time(*initial)),
-            format!("g={}", written_time(*granularity)),
+            format!("min={}", Span::from(*rto_min)),
+            format!("max={}", Span::from(*rto_max)),
+            format!("initial={}", Span::from(*initial)),
+            format!("g={}", Span::from(*granularity)),
             format!("a1={}", gain_words(*srtt_gain)),
             format!("a2={}", gain_words(*rttvar_gain)),
             format!("heartbeat={}", on_or_off(self.heartbeat)),

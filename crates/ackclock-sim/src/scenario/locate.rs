@@ -63,7 +63,11 @@ fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<
         }
     }
     let quoted = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(text) => message.starts_with(&format!("found `{text}`")),
+        DeValue::String(text) => {
+            let number = text.trim();
+            message.starts_with(&format!("found `{text}`"))
+                || message.starts_with(&format!("`{number}` has no unit"))
+        }
         _ => false,
     };
     if let Some((key, _)) = table.iter().find(|(_, value)| quoted(value)) {

@@ -1,5 +1,7 @@
 //! Scenario files: reading, errors, and writing them back.
 
+use std::collections::BTreeMap;
+
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{CHOICES, Choice, Choices, Ecn, Profile};
 use ackclock_sim::scenario::{
@@ -8,6 +10,7 @@ use ackclock_sim::scenario::{
 };
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
+use serde::de::DeserializeOwned;
 
 /// Two hosts and a router. Each line is in a separate table, so that lines can be told apart.
 const GOOD: &str = r#"seed = 3
@@ -215,9 +218,49 @@ fn profile_overrides_every_choice_below_it() {
     assert_eq!(config(&other).choices, Profile::find("sack-2003").unwrap().choices);
 }
 
+/// What a file's quantity is read as.
+fn in_file<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut table: BTreeMap<String, T> =
+        toml::from_str(&format!("value = {text:?}")).map_err(|error| error.to_string())?;
+    Ok(table.remove("value").expect("the only key"))
+}
+
+#[test]
+fn quantities_are_read_as_on_the_command_line() {
+    // Tests of control and of tcpcat go through the same list.
+    let list = include_str!("../../../ackclock-control/tests/quantities.tsv");
+    for line in list.lines().skip(1) {
+        let [kind, text, value, refusal] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("four columns: {line}")
+        };
+        let read = match kind {
+            "rate" => in_file(text).map(Rate::bits),
+            "size" => in_file(text).map(|Bytes(bytes)| bytes),
+            "time" => in_file(text).map(|Span(nanos)| nanos),
+            "limit" => in_file(text).map(|(Limit::Packets(number) | Limit::Bytes(number))| number),
+            "share" => in_file(text).map(|share: Share| share.parts_per_billion().into()),
+            _ => panic!("a kind: {line}"),
+        };
+        match read {
+            Ok(number) => assert_eq!(number.to_string(), value, "{line}"),
+            Err(error) => assert!(!refusal.is_empty() && error.contains(refusal), "{line}: {error}"),
+        }
+    }
+}
+
 /// A change to the good file, and the error that it causes.
 const WRONG: &[(&str, &str, &str)] = &[
-    ("duration = \"2s\"", "duration = 2", "2: duration: found `2`; allowed is a time of whole nanoseconds"),
+    ("duration = \"2s\"", "duration = 2", "2: duration: `2` has no unit; write `2ms` or `2s`"),
+    (
+        "delay = \"50ms\"",
+        "delay = \"50\"",
+        "23: link[1].there.delay: `50` has no unit; write `50ms` or `50s`",
+    ),
+    (
+        "delay = \"50ms\"",
+        "delay = \"0.5ns\"",
+        "23: link[1].there.delay: found `0.5ns`, which is not a whole number of nanoseconds; allowed is a time",
+    ),
     (
         "delay = \"50ms\"",
         "delay = \"50 parsecs\"",
@@ -326,7 +369,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "profile = \"vegas-1995\"",
         "send-buffer = 5",
-        "7: host[0].tcp.send-buffer: found `5`; allowed is a whole number of bytes",
+        "7: host[0].tcp.send-buffer: `5` has no unit; write `5B` or `5KiB`",
     ),
     (
         "profile = \"vegas-1995\"",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ackclock_cli::Failure;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{Ecn, Profile};
-use ackclock_sim::units::{Rate, Share, Span};
+use ackclock_sim::units::{Rate, Share, Span, UnitError};
 use tcplab::grid::{Buffer, Grid, QueueKind};
 
 use super::shard::Shard;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", default_value = "modern", value_parser = profile)]
     profile: String,
     /// Rates of the bottleneck
-    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Mbit/s", value_parser = rate)]
+    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Mbit/s", value_parser = Rate::read_limited)]
     rate: Vec<Rate>,
     /// Delays of the bottleneck, one way; the empty path's round trip takes twice as long
     #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "20ms")]
@@ -150,13 +150,8 @@ fn profile(name: &str) -> Result<String, String> {
     Profile::find(name).map(|profile| profile.name.to_owned()).map_err(|error| error.to_string())
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|error: ackclock_sim::units::UnitError| error.to_string())?;
-    if rate.is_unlimited() { Err("a bottleneck has a rate".to_owned()) } else { Ok(rate) }
-}
-
 fn duration(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error: ackclock_sim::units::UnitError| error.to_string())?;
+    let span: Span = text.parse().map_err(|error: UnitError| error.to_string())?;
     if span < DURATION_MIN || span > DURATION_MAX {
         return Err(format!("found `{text}`; allowed is {DURATION_MIN} to {DURATION_MAX}"));
     }

@@ -203,10 +203,10 @@ fn what_is_wrong_in_a_scenario_is_named_with_line_and_key() {
     let scratch = Scratch::new();
     let text = fs::read_to_string(repository("examples/scenarios/policer.toml")).unwrap();
     let line = text.lines().position(|line| line.contains("1Gbit/s")).unwrap() + 1;
-    fs::write(scratch.path("bad.toml"), text.replace("1Gbit/s", "1Gbps")).unwrap();
+    fs::write(scratch.path("bad.toml"), text.replace("1Gbit/s", "1Gbaud")).unwrap();
     let bad = scratch.text("bad.toml");
     let said = run(&["run", &bad]).failed(2);
-    assert!(said.contains(&format!("bad.toml:{line}: link[0].there.rate: found `1Gbps`")), "{said}");
+    assert!(said.contains(&format!("bad.toml:{line}: link[0].there.rate: found `1Gbaud`")), "{said}");
     let said = run(&["run", &scratch.text("none.toml")]).failed(6);
     assert!(said.contains("none.toml") && said.contains("check the name"), "{said}");
     let said = run(&["run", &bad, "--sed", "1"]).failed(2);
