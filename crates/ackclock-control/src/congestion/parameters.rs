@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::InvalidParameter;
+use crate::quantity::Span;
 
 /// A parameter that may follow a controller's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,12 @@ impl Values {
     fn parse(self, text: &str) -> Option<i64> {
         match self {
             Self::Number(min, max) => text.parse().ok().filter(|number| (min..=max).contains(number)),
-            Self::Millis(min, max) => Self::Number(min, max).parse(text.strip_suffix("ms")?),
+            Self::Millis(min, max) => {
+                let (sign, time) = text.strip_prefix('-').map_or((1, text), |time| (-1, time));
+                let Span(nanos) = time.parse().ok()?;
+                let millis = i64::try_from(nanos / MILLI.0).ok()?;
+                (nanos % MILLI.0 == 0).then_some(sign * millis).filter(|millis| (min..=max).contains(millis))
+            }
             Self::Words(words) => {
                 let place = words.iter().position(|&word| word == text)?;
                 i64::try_from(place).ok()
@@ -126,6 +132,8 @@ impl Settings {
     }
 }
 
+const MILLI: Span = Span::millis(1);
+
 #[cfg(test)]
 mod tests {
     use super::{Parameter, Settings, Values};
@@ -145,13 +153,27 @@ mod tests {
     fn what_is_not_said_keeps_its_default() {
         assert_eq!(values("n=4"), Some([4, 10, 2]));
         assert_eq!(values("gain=3/4, delay=-5ms"), Some([3, -5, 3]));
+        assert_eq!(values("delay=0.02s"), Some([3, 20, 2]));
+        assert_eq!(values("delay=-2000us"), Some([3, -2, 2]));
     }
 
     #[test]
     fn impossible_values_are_refused() {
-        for text in
-            ["", "n", "n=", "n=0", "n=10", "n=x", "delay=5", "delay=21ms", "gain=1", "m=1", "n=1,,delay=1ms"]
-        {
+        for text in [
+            "",
+            "n",
+            "n=",
+            "n=0",
+            "n=10",
+            "n=x",
+            "delay=5",
+            "delay=0.5ms",
+            "delay=--5ms",
+            "delay=21ms",
+            "gain=1",
+            "m=1",
+            "n=1,,delay=1ms",
+        ] {
             assert_eq!(values(text), None, "{text}");
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::{AckPolicy, Ecn, Recovery, UndoChoice};
 use crate::InvalidParameter;
-use crate::parse::duration;
 use crate::quantity::{Span, exact};
 
 impl Recovery {
@@ -119,7 +118,10 @@ impl AckPolicy {
     /// [`InvalidParameter`]; its message lists the valid choices.
     pub fn find(words: &str) -> Result<Self, InvalidParameter> {
         let wrong = || InvalidParameter::new(words, ACKS_VALID);
-        let delay = |word: &str| duration(word.trim()).ok_or_else(wrong);
+        let delay = |word: &str| match word.parse() {
+            Ok(delay) => Ok(Span::duration(delay)),
+            Err(error) => Err(InvalidParameter::new(words, format!("{error}; {ACKS_VALID}"))),
+        };
         let policy = match words.split_once(':') {
             None if words == "every-second" => Self::EVERY_SECOND,
             None if words == "window-share" => Self::BSD_4_3,
@@ -250,6 +252,20 @@ mod tests {
                 AckPolicy::find(words).unwrap_err().to_string().contains("window-share:35,200ms"),
                 "{words}"
             );
+        }
+    }
+
+    #[test]
+    fn delays_are_times_with_their_units() {
+        let tick = Duration::from_micros(1500);
+        for words in ["every-second-tick:1500us", "every-second-tick:1.5ms", "every-second-tick:0.0015s"] {
+            assert_eq!(AckPolicy::find(words), Ok(AckPolicy::EverySecondByTick { tick }), "{words}");
+        }
+        for words in ["every-second:100", "every-second-tick:100", "window-share:35,100"] {
+            let message = AckPolicy::find(words).unwrap_err().to_string();
+            let unit =
+                "`100` has no unit; write `100ms` or `100s`; for acknowledgements, choose every-second";
+            assert!(message.starts_with(&format!("`{words}` is not possible: {unit}")), "{message}");
         }
     }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::presets::{self, UnknownPreset};
 use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
-use crate::parse::duration;
-use crate::quantity::{Span, exact};
+use crate::quantity::{Span, UnitError, exact};
 
 /// A description of an estimator that is unknown or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +22,14 @@ pub enum InvalidRto {
     Parameter {
         /// The word.
         word: String,
+    },
+    /// A parameter that is not a time.
+    #[error("`{word}` is not possible: {error}")]
+    Time {
+        /// The word.
+        word: String,
+        /// What its value lacks.
+        error: UnitError,
     },
     /// The parameter is not part of the preset's formula.
     #[error("`{word}` has no meaning here: the preset's formula has no such factor")]
@@ -137,7 +144,10 @@ impl RtoConfig {
 
     fn set(&mut self, word: &str, name: &str, value: &str) -> Result<(), InvalidRto> {
         let wrong = || InvalidRto::Parameter { word: word.to_owned() };
-        let time = || duration(value).ok_or_else(wrong);
+        let time = || match value.parse() {
+            Ok(time) => Ok(Span::duration(time)),
+            Err(error) => Err(InvalidRto::Time { word: word.to_owned(), error }),
+        };
         let switch = || match value {
             "on" => Ok(true),
             "off" => Ok(false),
@@ -356,12 +366,21 @@ mod tests {
 
     #[test]
     fn errors_list_what_would_do() {
-        let said = |words| RtoConfig::find(words).unwrap_err().to_string();
+        let said = |words: &str| RtoConfig::find(words).unwrap_err().to_string();
         assert!(said("rfc6289").contains("rfc6298, rfc6298-strict"), "{}", said("rfc6289"));
-        for words in
-            ["rfc6298,min", "min=1", "k=256", "a1=2/3", "a1=1/0", "speed=3", "adapt=2", "=", "rfc6298,"]
-        {
+        for words in ["rfc6298,min", "k=256", "a1=2/3", "a1=1/0", "speed=3", "adapt=2", "=", "rfc6298,"] {
             assert!(said(words).contains("min=TIME"), "{words}: {}", said(words));
         }
+        for name in ["min", "max", "initial", "g"] {
+            let (bare, never) = (format!("{name}=1"), format!("{name}=never"));
+            assert_eq!(
+                said(&bare),
+                format!("`{bare}` is not possible: `1` has no unit; write `1ms` or `1s`")
+            );
+            assert!(
+                said(&never).starts_with(&format!("`{never}` is not possible: found `never`; allowed is a"))
+            );
+        }
+        assert_eq!(RtoConfig::find("min=150us,max=2min").unwrap().to_string(), "rfc6298,min=150us,max=120s");
     }
 }
