@@ -32,7 +32,7 @@ FLOORS = {
     "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
-    "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
+    "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
     "tcplab": {"uses": {"cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.

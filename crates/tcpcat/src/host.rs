@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ackclock::journal::JournalEnd;
 use ackclock::{BuildError, Recording, RecordingError, Stack, TcpConfig, Warning, Warnings};
 use ackclock_cli::{Exit, Failure};
+use ackclock_control::quantity::Limit;
 use ackclock_device::Device;
 use ackclock_device::capture::{Capture, Captured};
 use ackclock_device::impair::{Impaired, Network, Settings};
@@ -16,7 +17,6 @@ use crate::args::{Common, ImpairArgs, TcpArgs};
 use crate::device::{self, Label, Opened};
 use crate::net::Net;
 use crate::trace::{Recorder, Wanted};
-use crate::units::Queue;
 
 /// A host, and what is attached to its device.
 #[derive(Debug)]
@@ -209,10 +209,12 @@ fn buffer(flag: &str, bytes: u64) -> Result<usize, Failure> {
 
 fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
     let plain = Settings::default();
+    // More than memory can hold is no limit.
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let (queue_packets, queue_bytes) = match args.rate_limit.and_then(|limit| limit.queue) {
         None => (plain.queue_packets, plain.queue_bytes),
-        Some(Queue::Packets(packets)) => (packets, None),
-        Some(Queue::Bytes(bytes)) => (usize::MAX, Some(bytes)),
+        Some(Limit::Packets(packets)) => (size(packets), None),
+        Some(Limit::Bytes(bytes)) => (usize::MAX, Some(size(bytes))),
     };
     let settings = Settings {
         rate_bps: args.rate_limit.map(|limit| limit.rate_bps),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackclock_control::quantity::UnitError;
 use clap::Args;
 
 use super::{ControlArgs, DeviceArgs};
@@ -55,8 +56,8 @@ pub(crate) struct TcpArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Observation")]
 pub(crate) struct ObserveArgs {
-    /// Print a line about each connection every SECS seconds, in the words of `ss -ti`
-    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+    /// Print a line about each connection every TIME (1s), in the words of `ss -ti`
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
           value_parser = interval)]
     pub(crate) stats: Option<Duration>,
     /// Print start, intervals and end as JSON (on stdout, or on stderr when stdout carries data)
@@ -119,8 +120,17 @@ pub(crate) struct ImpairArgs {
     pub(crate) seed: Option<u64>,
 }
 
-pub(super) fn interval(word: &str) -> Result<Duration, String> {
-    let time = units::seconds(word).map_err(|error| error.to_string())?;
+fn interval(word: &str) -> Result<Duration, String> {
+    long_enough(units::duration(word))
+}
+
+/// As [`interval`], after a letter that counts seconds.
+pub(super) fn interval_in_seconds(word: &str) -> Result<Duration, String> {
+    long_enough(units::seconds(word))
+}
+
+fn long_enough(interval: Result<Duration, UnitError>) -> Result<Duration, String> {
+    let interval = interval.map_err(|error| error.to_string())?;
     let shortest = Duration::from_millis(10);
-    if time < shortest { Err("the shortest interval is 10ms".to_owned()) } else { Ok(time) }
+    if interval < shortest { Err("the shortest interval is 10ms".to_owned()) } else { Ok(interval) }
 }

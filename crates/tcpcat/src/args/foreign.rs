@@ -9,7 +9,7 @@ const FLAGS: [(&str, &str); 6] = [
     ("-c", "tcpcat runs no program; join one to it by pipes, as in mkfifo p; sh < p | tcpcat -l PORT > p"),
     (
         "-i",
-        "--rate RATE slows the data down, --stats=SECS shows the connection, --interface NAME takes a device",
+        "--rate RATE slows the data down, --stats=TIME shows the connection, --interface NAME takes a device",
     ),
     ("-x", "tcpcat speaks to no proxy; reach it through a tunnel of ssh -L"),
     ("-r", "tcpcat chooses a free local port by itself, at random; -p PORT sets it"),

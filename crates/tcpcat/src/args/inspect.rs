@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::common::interval;
+use super::common::interval_in_seconds;
 use crate::inspect::Sort;
 
 /// Which stack to look at.
@@ -44,8 +44,8 @@ pub(crate) struct SsArgs {
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) control: SocketArgs,
-    /// How often to look
-    #[arg(short = 'd', long, value_name = "SECS", default_value = "1", value_parser = interval)]
+    /// How often to look; a bare number counts seconds, as for top
+    #[arg(short = 'd', long, value_name = "SECS", default_value = "1s", value_parser = interval_in_seconds)]
     pub(crate) interval: Duration,
     /// What to sort by at first [default: rate]
     #[arg(long, value_enum)]

@@ -108,7 +108,7 @@ pub(crate) struct PipeArgs {
     /// Keep the sending side open after the end of stdin, until the peer closes
     #[arg(long)]
     pub(crate) no_shutdown: bool,
-    /// Quit this long after the end of stdin, whatever the peer does
+    /// Quit this long after the end of stdin, whatever the peer does; a bare number counts seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin
@@ -177,7 +177,8 @@ pub(crate) struct BenchClientArgs {
     /// Try again every second until the server listens
     #[arg(long)]
     pub(crate) retry: bool,
-    /// How long to run [default: 10, or until --bytes have moved]
+    /// How long to run; a bare number counts seconds, as for iperf3 [default: 10s, or until --bytes have
+    /// moved]
     #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
     pub(crate) time: Option<Duration>,
     /// The server sends
@@ -287,7 +288,7 @@ pub(crate) struct PeerArgs {
     /// Local address, if the stack has several
     #[arg(short = 's', value_name = "ADDR")]
     pub(crate) source: Option<IpAddr>,
-    /// Give up after this long without a connection or without data
+    /// Give up after this long without a connection or without data; a bare number counts seconds
     #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) wait: Option<Duration>,
     /// Try again every second until a program listens at the peer, or -w is over

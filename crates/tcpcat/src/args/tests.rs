@@ -1,6 +1,9 @@
 use ackclock::profile::{CHOICES, Choices};
+use ackclock_control::quantity::Limit;
 
 use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn invocation(line: &str) -> Result<Invocation, clap::Error> {
     let words: Vec<OsString> =
@@ -99,7 +102,7 @@ fn flags_of_other_programs_are_answered_with_what_does_the_same_here() {
         ("-u 10.0.0.1 80", "nc -u"),
         ("-lu 80", "nc -u"),
         ("-e /bin/sh 10.0.0.1 80", "mkfifo"),
-        ("-i 1 10.0.0.1 80", "--stats=SECS"),
+        ("-i 1 10.0.0.1 80", "--stats=TIME"),
         ("connect -u 10.0.0.1 80", "nc -u"),
     ] {
         let words = error(line);
@@ -173,21 +176,80 @@ fn what_is_missing_is_named() {
 
 #[test]
 fn units_in_flags_explain_themselves() {
-    assert!(error("h 1 --rate fast").contains("10MB/s"));
-    assert!(error("h 1 --loss 2").contains("1%"));
-    for flag in ["--delay", "--user-timeout"] {
-        assert!(error(&format!("h 1 {flag} 20")).contains("`20` has no unit; write `20ms` or `20s`"));
+    for (flag, units) in [
+        ("--delay 20", "`20ms` or `20s`"),
+        ("--user-timeout 20", "`20ms` or `20s`"),
+        ("--stats=20", "`20ms` or `20s`"),
+        ("--rate 20", "`20Mbit/s` or `20kbit/s`"),
+        ("--rate-limit 20", "`20Mbit/s` or `20kbit/s`"),
+        ("--rate-limit 1M,queue=20", "`20packets` or `20KiB`"),
+        ("--bytes 20", "`20B` or `20KiB`"),
+        ("--sndbuf 20", "`20B` or `20KiB`"),
+        ("--rcvbuf 20", "`20B` or `20KiB`"),
+        ("--record f --record-limit 20", "`20B` or `20KiB`"),
+    ] {
+        let message = format!("`20` has no unit; write {units}");
+        assert!(error(&format!("{flag} h 1")).contains(&message), "{flag}");
     }
-    assert!(error("h 1 --rate-limit 1M,queue=9").contains("`9packets` or `9KiB`"));
     assert!(error("h 1 --addr 10.0.0.1").contains("the prefix is missing"));
     assert!(error("send f h 1 -P 0").contains("connections"));
+}
+
+#[test]
+fn letters_of_nc_and_iperf3_count_seconds() {
+    let (args, _) = pipe("-w 3 -q 0.5 h 1");
+    assert_eq!((args.peer.wait, args.quit_after), (Some(SECOND * 3), Some(SECOND / 2)));
+    for (line, time) in [("-t 2", SECOND * 2), ("--time 2", SECOND * 2), ("-t 20ms", SECOND / 50)] {
+        match invocation(&format!("bench client h {line}")) {
+            Ok(Invocation::BenchClient(args, _)) => assert_eq!(args.time, Some(time), "{line}"),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}
+
+/// A quantity of the list that scenario files are held to as well: what clap makes of its flag.
+#[test]
+fn listed_quantities_are_read_as_in_scenarios() {
+    let list = include_str!("../../../ackclock-control/tests/quantities.tsv");
+    for line in list.lines().skip(1) {
+        let [kind, text, value, refusal] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("four columns: {line}")
+        };
+        let flag = match kind {
+            "rate" => format!("--rate={text}"),
+            "size" => format!("--bytes={text}"),
+            "time" => format!("--delay={text}"),
+            "limit" => format!("--rate-limit=1Mbit/s,queue={text}"),
+            "share" => format!("--loss={text}"),
+            _ => panic!("a kind: {line}"),
+        };
+        match parse(&["tcpcat", &flag, "h", "1"].map(OsString::from)) {
+            Ok(Invocation::Pipe(args, _)) => {
+                let (moved, impair) = (args.move_, args.common.impair);
+                let read = match (kind, impair.rate_limit.and_then(|limit| limit.queue)) {
+                    ("rate", _) => moved.rate.map(|rate| rate.to_string()),
+                    ("size", _) => moved.bytes.map(|bytes| bytes.to_string()),
+                    ("time", _) => impair.delay.map(|delay| delay.as_nanos().to_string()),
+                    ("share", _) => impair.loss.map(|loss| (loss * 1e9).round().to_string()),
+                    (_, Some(Limit::Packets(number) | Limit::Bytes(number))) => Some(number.to_string()),
+                    _ => None,
+                };
+                assert_eq!(read.as_deref(), Some(value), "{line}");
+            }
+            Ok(other) => panic!("{line}: {other:?}"),
+            Err(error) => {
+                assert_eq!(error.exit_code(), 2, "{line}");
+                assert!(!refusal.is_empty() && error.to_string().contains(refusal), "{line}: {error}");
+            }
+        }
+    }
 }
 
 #[test]
 fn stats_takes_its_interval_after_an_equals_sign_only() {
     assert_eq!(pipe("h 1").0.common.observe.stats, None);
     assert_eq!(pipe("--stats h 1").0.common.observe.stats, Some(Duration::from_secs(1)));
-    assert_eq!(pipe("--stats=0.5 h 1").0.common.observe.stats, Some(Duration::from_millis(500)));
+    assert_eq!(pipe("--stats=0.5s h 1").0.common.observe.stats, Some(Duration::from_millis(500)));
     assert!(error("--stats=1ms h 1").contains("shortest"));
 }
 

@@ -126,7 +126,7 @@ fn a_file_crosses_under_a_profile_and_the_report_says_so() {
     let receiver =
         netns.listen(&format!("recv {} -l 7000 --verify -v --profile reno-1990 {HOST2}", to.display()));
     let sent = netns.tcpcat(&format!(
-        "send {} 10.9.2.2 7000 --verify --json --stats=0.1 --profile vegas-1995 --rto rfc6298,min=300ms \
+        "send {} 10.9.2.2 7000 --verify --json --stats=100ms --profile vegas-1995 --rto rfc6298,min=300ms \
          {HOST1}",
         from.display()
     ));
@@ -229,7 +229,7 @@ fn a_measurement_goes_both_ways_and_is_reported() {
         let server = netns.start(&format!("bench server --one-off {of_server} {HOST2}"));
         server.await_line("serving measurements");
         let client = netns.tcpcat(&format!(
-            "bench client 10.9.2.2 --bidir --bytes 4M -P 2 --verify --json --stats=0.05 {of_client} {HOST1}"
+            "bench client 10.9.2.2 --bidir --bytes 4M -P 2 --verify --json --stats=50ms {of_client} {HOST1}"
         ));
         let words = said(&client, 0);
         assert!(
