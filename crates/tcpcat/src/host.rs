@@ -204,12 +204,12 @@ fn tcp_config(args: &TcpArgs) -> Result<TcpConfig, Failure> {
 
 fn buffer(flag: &str, bytes: u64) -> Result<usize, Failure> {
     let size = usize::try_from(bytes).ok().filter(|size| BUFFER_SIZES.contains(size));
-    size.ok_or_else(|| Failure::usage(format!("{flag} must be between 4K and 1G")))
+    size.ok_or_else(|| Failure::usage(format!("{flag} must be between 4KiB and 1GiB")))
 }
 
 fn impairment_settings(args: &ImpairArgs) -> Option<Settings> {
     let plain = Settings::default();
-    // More than memory can hold is no limit.
+    // A queue beyond the address space never fills.
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let (queue_packets, queue_bytes) = match args.rate_limit.and_then(|limit| limit.queue) {
         None => (plain.queue_packets, plain.queue_bytes),

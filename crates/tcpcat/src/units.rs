@@ -1,7 +1,7 @@
 //! Quantities of the command line, and numbers for people.
 //!
-//! [`ackclock_control::quantity`] reads them, as it does for scenario files. Here is what only tcpcat has: the
-//! letters of nc, iperf3 and top that count seconds, and the words of a bottleneck.
+//! [`ackclock_control::quantity`] reads them, as it does for scenario files. Only tcpcat has the words of a
+//! bottleneck, and the letters of nc, iperf3 and top, which count seconds.
 
 use std::time::Duration;
 

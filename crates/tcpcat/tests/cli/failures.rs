@@ -36,6 +36,24 @@ fn a_wrong_name_is_2_and_the_right_ones_are_listed() {
 }
 
 #[test]
+fn a_number_without_its_unit_is_2() {
+    for (flag, units) in [
+        ("--delay 20", "`20ms` or `20s`"),
+        ("--bytes 20", "`20B` or `20KiB`"),
+        ("--rate 20", "`20Mbit/s` or `20kbit/s`"),
+        ("--rate-limit 1Mbit/s,queue=20", "`20packets` or `20KiB`"),
+        ("--acks every-second:20", "`20ms` or `20s`"),
+        ("--rto rfc6298,min=20", "`20ms` or `20s`"),
+    ] {
+        let words = said(&tcpcat(&format!("10.0.0.1 80 --addr 10.0.0.2/24 {flag}")), 2);
+        assert!(words.contains(&format!("`20` has no unit; write {units}")), "{flag}: {words}");
+    }
+    // nc and iperf3 count these in seconds.
+    let words = said(&tcpcat("-w 20 -q 20 10.0.0.1 80"), 2);
+    assert!(words.contains("--addr") && !words.contains("unit"), "{words}");
+}
+
+#[test]
 fn a_refused_connection_is_3() {
     let Some(netns) = Netns::new() else { return };
     let output = netns.tcpcat(&format!("10.9.1.1 9 {HOST1}"));
