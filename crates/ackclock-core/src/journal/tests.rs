@@ -251,7 +251,7 @@ fn replay_that_departs_meets_as_many_deadlines_as_the_recording_accounts_for() {
     client.handle_packet(now, &next(&mut server).unwrap(), meta);
     next(&mut client).unwrap();
     for _ in 0..10 {
-        now = now + Duration::from_secs(2000);
+        now += Duration::from_secs(2000);
         client.handle_timeout(now);
         assert!(client.poll_transmit(now, LIMITS).is_some());
     }
