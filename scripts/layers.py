@@ -29,11 +29,12 @@ FLOORS = {
         "others": {"serde", "thiserror", "toml"},
         "asked for": {"ackclock", "tokio"},
     },
-    "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-chart": {"uses": set()},
+    "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
     "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
+    "tcplab": {"uses": {"chart", "cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

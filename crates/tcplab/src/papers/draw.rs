@@ -1,6 +1,6 @@
 //! Shorthands for the parts of a picture.
 
-use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
+use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 
 /// A picture of these panels over one horizontal axis.
 pub(crate) fn figure(title: &str, caption: &str, x: &str, panels: Vec<Panel>) -> Figure {

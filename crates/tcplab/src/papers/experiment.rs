@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use ackclock_chart::Figure;
 use ackclock_cli::table::number;
-use ackclock_trace::chart::Figure;
 use serde::Serialize;
 
 /// One row of the list of experiments.

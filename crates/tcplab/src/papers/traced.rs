@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ackclock_chart::{Figure, Style};
 use ackclock_core::Instant;
 use ackclock_sim::observe::Traces;
 use ackclock_sim::{Scenario, Simulation};
-use ackclock_trace::chart::{Figure, Style};
 use ackclock_trace::file::{Source, Trace, TracedSource};
 use ackclock_trace::graphs;
 use anyhow::Context;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use ackclock_chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, assess_each};
 use ackclock_control::rtt::presets;
-use ackclock_trace::chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 
 use super::orderings;
 use super::shared::{OTHER_SET, about, percent, rises, share, value};

@@ -1,9 +1,9 @@
 //! BE7-10: two sources that share the bottleneck, in three pairings.
 
+use ackclock_chart::{Figure, Panel, Style};
 use ackclock_sim::observe::{FlowPoint, LinkPoint};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TrafficConfig};
-use ackclock_trace::chart::{Figure, Panel, Style};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::papers::many::{Summary, each, run as simulate};

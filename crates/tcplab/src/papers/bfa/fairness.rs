@@ -1,9 +1,9 @@
 //! BE11/12: how evenly sources of one kind share the bottleneck.
 
+use ackclock_chart::{Figure, Style};
 use ackclock_sim::report::jain_index;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, TrafficConfig};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::{BFA, BUFFERS, DELAY_MS, PACKET_BYTES, RENO, figure_3, ns, payload};
 use crate::papers::many::{Summary, each};

@@ -1,10 +1,10 @@
 //! BE4-6: one source alone, by the bottleneck's buffers.
 
+use ackclock_chart::{Figure, Style};
 use ackclock_sim::observe::LinkPoint;
 use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::papers::many::{Summary, each, run as simulate};

@@ -1,10 +1,10 @@
 //! BE13-26: an emulated transatlantic path at three levels of congestion.
 
+use ackclock_chart::Figure;
 use ackclock_control::congestion::{Controller, Registry, Reno, Start, factory};
 use ackclock_sim::scenario::{Arrivals, Jitter, Loss, SizeOf, TimeOf, Variation};
 use ackclock_sim::units::{Bytes, Share, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::Figure;
 use ackclock_trace::graphs;
 
 use super::variants::{self, Variant};

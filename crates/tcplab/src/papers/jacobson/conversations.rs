@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use ackclock_chart::{Figure, Style};
 use ackclock_control::Instant;
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::{BACKED_OFF, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
 use crate::papers::many::{Summary, each};

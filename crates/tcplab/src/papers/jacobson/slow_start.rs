@@ -1,10 +1,10 @@
 //! JE3/4: how a conversation starts, without slow start and with it.
 
+use ackclock_chart::{Figure, Style};
 use ackclock_control::Instant;
 use ackclock_sim::scenario::{Arrivals, SizeOf, TimeOf};
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Scenario, TcpSettings, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::{BACKED_OFF, LINK, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
 use crate::papers::many::{Summary, each};

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use ackclock_chart::{Figure, Style};
 use ackclock_control::assess::timeouts::{Event, Timeouts, assess};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_sim::scenario::{Arrivals, SizeOf, TimeOf};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::{PACKET_BYTES, bsd};
 use crate::papers::many::{Summary, each};

@@ -1,7 +1,7 @@
 //! Figs. 9 and 10: how a transfer follows the traffic beside it.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::units::Span;
-use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::background::USUAL;
 use super::network::{MEGABYTE, RENO, Sender, Transfer, VEGAS, transfer};

@@ -1,9 +1,9 @@
 //! Figs. 5 and 7: a megabyte alone, by Reno and by Vegas.
 
+use ackclock_chart::Figure;
 use ackclock_core::Instant;
 use ackclock_sim::Scenario;
 use ackclock_sim::units::Span;
-use ackclock_trace::chart::Figure;
 use ackclock_trace::graphs;
 use anyhow::Context;
 

@@ -1,10 +1,10 @@
 //! §V-A: how fair Reno and Vegas are.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_core::Instant;
 use ackclock_sim::report::jain_index;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
-use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transfer};
 use crate::papers::draw::{axis, panel, series};

@@ -1,9 +1,9 @@
 //! Tables I and II: transfers over a path like that from Arizona to Maryland.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Rate, Share, Span};
 use ackclock_sim::{Direction, Scenario, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::network::{
     RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, VEGAS_BY_DATA, head, ratio, run_until_over, transfer,

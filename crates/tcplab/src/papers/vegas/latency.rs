@@ -1,9 +1,9 @@
 //! §V-C: how long TELNET's echoes take when all traffic uses Vegas.
 
+use ackclock_chart::{Figure, Style};
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Share, Span};
 use ackclock_sim::{Scenario, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::network::{RENO, Sender, VEGAS, fig6, flow, ratio};
 use crate::papers::draw::{axis, panel, series};

@@ -1,7 +1,7 @@
 //! Table III: 300 KB inside a megabyte, by Reno and by Vegas.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::units::Span;
-use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::network::{
     MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, fig6, ratio, run_until_over, transfer,

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use ackclock_chart::{Figure, Style};
 use ackclock_core::Instant;
 use ackclock_sim::observe::{Observer, PacketEvent, What};
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TrafficConfig, TrafficKind};
-use ackclock_trace::chart::{Figure, Style};
 use anyhow::Context;
 
 use super::network::Sender;

@@ -1,8 +1,8 @@
 //! §IV-B3: background in both directions, and smaller send buffers.
 
+use ackclock_chart::{Figure, Style};
 use ackclock_sim::units::Bytes;
 use ackclock_sim::{TcpSettings, TrafficConfig};
-use ackclock_trace::chart::{Figure, Style};
 
 use super::background::{Background, USUAL, beside, beside_with};
 use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, head, ratio, transfer};

@@ -1,8 +1,8 @@
 //! Fig. 11: slow start of Vegas and of Vegas*.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::Scenario;
 use ackclock_sim::units::Span;
-use ackclock_trace::chart::{Axis, Figure, Style};
 
 use super::network::{MEGABYTE, RENO, Sender, VEGAS, VEGAS_STAR, fig6, run_until_over, transfer};
 use super::watch::{watch, windows};

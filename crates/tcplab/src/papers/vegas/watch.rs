@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ackclock_chart::{Panel, Style};
 use ackclock_sim::observe::Series as Samples;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, Simulation};
-use ackclock_trace::chart::{Panel, Style};
 
 use super::network::{KB, until_over};
 use crate::papers::draw::{panel, series};

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::chart::{Axis, Figure, Layout, Panel, Placed, Point, Row, Scale, Series, Style, colours, rows_of};
+use crate::layout::{Layout, Placed, Row, places};
+use crate::palette::colours;
+use crate::{Axis, Figure, Panel, Point, Scale, Series, Style};
 
 #[derive(Serialize)]
 struct GraphData<'a> {
@@ -74,7 +76,7 @@ fn panel<'a>(placed: &Placed<'a>) -> PanelData<'a> {
         pixels: placed.y.length(),
         above: placed.rows.above,
         below: placed.rows.below,
-        series: panel.series.iter().zip(rows_of(panel)).map(|(of, row)| series(of, row)).collect(),
+        series: panel.series.iter().zip(places(panel)).map(|(of, row)| series(of, row)).collect(),
     }
 }
 

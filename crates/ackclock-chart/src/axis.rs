@@ -1,6 +1,6 @@
 //! Axes: their ends, their ticks and labels, and the mapping from values to pixels.
 
-use super::{Axis, Scale};
+use crate::{Axis, Scale};
 
 /// An axis with known ends and length.
 #[derive(Clone, Copy, Debug)]

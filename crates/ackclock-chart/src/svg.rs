@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::Figure;
-use super::layout::{Layout, Placed, SWATCH, TEXT_SIZE, TITLE_SIZE, WIDTH, label_at, places};
-use super::marks::{self, Canvas};
-use super::path::pixels;
-use super::text::escape;
+use crate::Figure;
+use crate::layout::{Layout, Placed, SWATCH, TEXT_SIZE, TITLE_SIZE, WIDTH, label_at, places};
+use crate::marks::{self, Canvas};
+use crate::path::pixels;
+use crate::text::escape;
 
 /// Fonts that a reader's machine may have.
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";

@@ -2,8 +2,8 @@
 
 use roxmltree::{Document, Node};
 
-use super::super::{Axis, Panel, Point, Scale, Series, Style};
 use super::*;
+use crate::{Axis, Panel, Point, Scale, Series, Style};
 
 fn series(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
     let points = points.into_iter().map(|(x, y)| Point { x, y, ..Point::default() }).collect();
@@ -136,7 +136,7 @@ fn marks_without_height_have_a_row_each_outside_the_frame() {
     marked.panels[0].series.push(series("timer", Style::Diamonds, at(f64::INFINITY)));
     marked.panels[0].series.push(series("ACK", Style::Hashes, at(f64::NEG_INFINITY)));
     let (bare, layout) = (Layout::new(&plain), Layout::new(&marked));
-    assert_eq!(layout.panels[0].whole(), bare.panels[0].whole() + 3.0 * super::super::layout::STRIP);
+    assert_eq!(layout.panels[0].whole(), bare.panels[0].whole() + 3.0 * crate::layout::STRIP);
     assert_eq!(
         layout.panels[0].y.ends(),
         bare.panels[0].y.ends(),

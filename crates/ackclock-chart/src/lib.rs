@@ -1,21 +1,49 @@
-//! Graphs as data: a [`Figure`] is a column of panels that share their horizontal axis.
+//! Graphs as data: a [`Figure`] is a column of panels that share their horizontal axis. [`svg`] draws it, and
+//! [`Html`] makes a page of figures, tables and text whose graphs zoom.
+//!
+//! ```
+//! use ackclock_chart::{Axis, Figure, Html, Panel, Point, Series, Style, svg};
+//!
+//! let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
+//! let points = (0..100).map(|n| Point { x: f64::from(n), y: f64::from(n % 20), ..Point::default() });
+//! let cwnd = Series { name: "cwnd".into(), style: Style::Steps, colour: 0, points: points.collect() };
+//! let figure = Figure {
+//!     title: "A sawtooth".into(),
+//!     caption: "It falls by a half every twenty round trips.".into(),
+//!     x: axis("time (round trips)"),
+//!     panels: vec![Panel { height: 1.0, y: axis("window (segments)"), series: vec![cwnd] }],
+//! };
+//! assert!(svg(&figure).starts_with("<svg"));
+//! assert!(Html::new("Windows").figure(&figure).finish().contains("A sawtooth"));
+//! ```
+//!
+//! # Features
+//!
+//! None.
+//!
+//! # Limits
+//!
+//! A figure and what is drawn of it are in memory as a whole. A picture stays below 300 KB: of points that
+//! share a column of pixels, only the first, the last and the extremes are drawn. A page contains every
+//! point, and its graphs need JavaScript.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod axis;
 mod layout;
 mod marks;
 mod palette;
 mod path;
+mod report;
 mod svg;
 mod text;
 mod thin;
 
 use serde::Serialize;
 
-pub use svg::svg;
-
-pub(crate) use layout::{Layout, Placed, Row, places as rows_of};
-pub(crate) use palette::{colours, properties};
-pub(crate) use text::escape;
+pub use self::report::Html;
+pub use self::svg::svg;
 
 /// A picture.
 #[derive(Clone, Debug, Serialize)]

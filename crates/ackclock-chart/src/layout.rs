@@ -1,8 +1,8 @@
 //! The positions of a figure's parts, computed before drawing. Pictures and reports share them.
 
-use super::axis::{self, Mapping, Room, Tick};
-use super::text;
-use super::{Figure, Panel, Series, Style};
+use crate::axis::{self, Mapping, Room, Tick};
+use crate::text;
+use crate::{Axis, Figure, Panel, Series, Style};
 
 /// Width of a picture in pixels.
 pub(crate) const WIDTH: f64 = 900.0;
@@ -179,7 +179,7 @@ pub(crate) fn share(height: f64) -> f64 {
     if height.is_finite() { height.clamp(0.2, 8.0) } else { 1.0 }
 }
 
-fn ticks(axis: &super::Axis, mapping: &Mapping, spacing: f64) -> Vec<Tick> {
+fn ticks(axis: &Axis, mapping: &Mapping, spacing: f64) -> Vec<Tick> {
     if axis.categories.is_empty() {
         return mapping.ticks(spacing);
     }

@@ -8,8 +8,7 @@ mod driver;
 
 use std::path::PathBuf;
 
-use ackclock_trace::chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
-use ackclock_trace::report::Html;
+use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style};
 use driver::Browser;
 
 /// A report as a file, removed when the value is dropped.

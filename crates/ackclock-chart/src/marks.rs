@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::axis::Mapping;
-use super::layout::{Placed, Row, STRIP, SWATCH, TEXT_SIZE};
-use super::path::{Path, pixels};
-use super::{Panel, Series, Style, palette, text, thin};
+use crate::axis::Mapping;
+use crate::layout::{Placed, Row, STRIP, SWATCH, TEXT_SIZE};
+use crate::path::{Path, pixels};
+use crate::{Panel, Series, Style, palette, text, thin};
 
 /// Half the size of crosses, diamonds and circles.
 const HALF: f64 = 4.0;

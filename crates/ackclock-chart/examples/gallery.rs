@@ -1,18 +1,17 @@
-//! Every style of graph, as SVG and as a report: `cargo run -p ackclock-trace --example gallery -- FOLDER`.
+//! Every style of graph, as SVG and as a report: `cargo run -p ackclock-chart --example gallery -- FOLDER`.
 
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 
-use ackclock_trace::chart::{self, Axis, Figure, Panel, Point, Scale, Series, Style};
-use ackclock_trace::report::Html;
+use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style, svg};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("name a folder for the pictures")?);
     std::fs::create_dir_all(&folder)?;
     let mut report = Html::new("Gallery");
     for (name, figure) in [("windows", windows()), ("bars", bars()), ("scatter", scatter())] {
-        std::fs::write(folder.join(format!("{name}.svg")), chart::svg(&figure))?;
+        std::fs::write(folder.join(format!("{name}.svg")), svg(&figure))?;
         report.figure(&figure);
     }
     let rows = [["Reno", "106.6"], ["Vegas", "178"]].map(|row| row.map(str::to_owned).to_vec());

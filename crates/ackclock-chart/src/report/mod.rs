@@ -4,12 +4,14 @@ mod data;
 
 use std::fmt::Write;
 
-use crate::chart::{Figure, escape, properties};
+use crate::Figure;
+use crate::palette::properties;
+use crate::text::escape;
 
 /// A report under construction.
 ///
 /// ```
-/// use ackclock_trace::report::Html;
+/// use ackclock_chart::Html;
 ///
 /// let mut report = Html::new("Reno over a short queue");
 /// report.heading("What was measured").paragraph("One connection, 1 MB.");

@@ -1,7 +1,7 @@
 //! The content of a report. Its behaviour is tested in a browser (`tests/browser`).
 
 use super::*;
-use crate::chart::{Axis, Panel, Point, Scale, Series, Style};
+use crate::{Axis, Panel, Point, Scale, Series, Style};
 
 fn figure(points: Vec<Point>) -> Figure {
     let series = Series { name: "cwnd </script><!--".to_owned(), style: Style::Dots, colour: 9, points };
