@@ -31,10 +31,11 @@ FLOORS = {
     },
     "ackclock-chart": {"uses": set()},
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
     "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"chart", "cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
+    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

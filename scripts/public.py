@@ -31,6 +31,7 @@ SHOWN = {
         "serde_core": "the feature `serde`",
         "tonic": "the feature `tonic`: `Connected`",
     },
+    "ackclock-assess": {"serde_core": "reports are files"},
     "ackclock-chart": {"serde_core": "figures are data"},
     "ackclock-control": {"serde_core": "the feature `serde`"},
     "ackclock-core": {"bytes": "slices of streams and packets", "serde_core": "the feature `serde`"},

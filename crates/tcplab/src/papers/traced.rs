@@ -3,15 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ackclock_assess::simulated::write_traces;
 use ackclock_chart::{Figure, Style};
 use ackclock_core::Instant;
 use ackclock_sim::observe::Traces;
 use ackclock_sim::{Scenario, Simulation};
-use ackclock_trace::file::{Source, Trace, TracedSource};
+use ackclock_trace::file::{Origin, Source, Trace, TracedSource};
 use ackclock_trace::graphs;
 use anyhow::Context;
-
-use crate::run::write_traces;
 
 /// Runs a scenario. Returns the trace of a connection of `host`, which should have only one.
 pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<TracedSource> {
@@ -21,7 +20,7 @@ pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<Trace
     simulation.observe(Rc::clone(&traces));
     simulation.run();
     let mut bytes = Vec::new();
-    write_traces(&mut bytes, &simulation, &traces.borrow())?;
+    write_traces(&mut bytes, &Origin::default(), &simulation, &traces.borrow())?;
     let ours =
         |source: &TracedSource| matches!(&source.source, Source::Connection { host: of, .. } if of == host);
     let mut sources = Trace::read(&bytes)?.sources.into_iter();

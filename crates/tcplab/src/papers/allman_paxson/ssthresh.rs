@@ -2,8 +2,8 @@
 
 use super::shared::{OTHER_SET, about, share, value};
 use super::trace_set::trace_set;
-use crate::assess::{Combined, Estimator, Regions, StartUp};
 use crate::papers::{Band, Findings, Table, Value};
+use ackclock_assess::{Combined, Estimator, Regions, StartUp};
 
 /// The paper's rows in the order of [`Estimator::of_the_paper`]: percentages by region, in table 5 with
 /// the total as printed, which is not always the sum of the rounded ones.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ackclock_assess::Replay;
 use ackclock_chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, assess_each};
 use ackclock_control::rtt::presets;
@@ -192,7 +193,7 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
 
 /// Properties of the traces themselves.
 fn of_the_set(set: &TraceSet) -> Vec<Value> {
-    let count = |of: fn(&crate::assess::Replay) -> u32| {
+    let count = |of: fn(&Replay) -> u32| {
         set.transfers.iter().map(|transfer| f64::from(of(&transfer.replay))).sum::<f64>()
     };
     let without = set.transfers.iter().filter(|transfer| transfer.replay.timeouts == 0).count();

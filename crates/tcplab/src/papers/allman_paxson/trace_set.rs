@@ -15,8 +15,8 @@ use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
 
 use super::path::{GIVE_UP, Path};
-use crate::assess::{LeftOut, Side, Transfer, transfers};
-use crate::capture::Recorder;
+use ackclock_assess::simulated::Recorder;
+use ackclock_assess::{LeftOut, Side, Transfer, transfers};
 
 /// Transfers, and what happened to the others.
 #[derive(Debug)]

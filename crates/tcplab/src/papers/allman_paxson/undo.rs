@@ -9,8 +9,8 @@ use super::live_undo;
 use super::path::Path;
 use super::shared::{OTHER_SET, about, percent, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
-use crate::assess::Transfer;
 use crate::papers::{Band, Findings, Table};
+use ackclock_assess::Transfer;
 
 pub(super) const SET_UP: &str = "The estimator with G = 1 ms and no minimum over the trace set of AT1-4: a \
     timeout is taken for bad if the next acknowledgement of new data comes within f of the smallest round \

@@ -100,7 +100,7 @@ fn damaged_files_never_panic_and_are_read_to_the_damage() {
             if let Ok((report, vantages)) = read_one(0, Path::new("damaged"), &bytes[..]) {
                 let kept: usize = vantages.iter().map(|vantage| vantage.segments.len()).sum();
                 assert!(kept as u64 <= report.segments && report.segments <= report.frames, "{report:?}");
-                let _ = crate::assess::transfers(&vantages, crate::assess::Side::Guess);
+                let _ = crate::transfers(&vantages, crate::Side::Guess);
             }
         }
     }

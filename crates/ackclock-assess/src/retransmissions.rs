@@ -27,54 +27,59 @@ use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use serde::Serialize;
 
-use super::view::{Entry, View};
 use crate::capture::Delivery;
+use crate::view::{Entry, View};
 
 /// A transfer in the form that the assessment of timeouts takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Replay {
-    pub(crate) events: Vec<Event>,
+pub struct Replay {
+    /// What `ackclock_control::assess::timeouts::assess` takes.
+    pub events: Vec<Event>,
     /// Retransmitted segments, except those below the cumulative acknowledgement.
-    pub(crate) retransmissions: u32,
-    /// Unavoidable timeouts among them, and avoidable ones.
-    pub(crate) timeouts: u32,
-    pub(crate) avoidable: u32,
+    pub retransmissions: u32,
+    /// Unavoidable timeouts among them.
+    pub timeouts: u32,
+    /// Avoidable timeouts among them.
+    pub avoidable: u32,
     /// Tail loss probes that retransmitted.
-    pub(crate) probes: u32,
+    pub probes: u32,
     /// These timeouts and probes, in order.
-    pub(crate) timed: Vec<TimedRetransmission>,
+    pub timed: Vec<TimedRetransmission>,
     /// The smallest round trip of a segment sent once.
-    pub(crate) rtt_min: Option<Duration>,
+    pub rtt_min: Option<Duration>,
     /// The first byte of the first necessary retransmission. `Some(None)`: the first retransmission was not
     /// necessary.
-    pub(crate) first_repair: Option<Option<u64>>,
+    pub first_repair: Option<Option<u64>>,
 }
 
 /// A retransmission that a timer of the sender caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimedRetransmission {
+pub struct TimedRetransmission {
     /// When, in nanoseconds.
-    pub(crate) at: u64,
+    pub at: u64,
     /// The position of its first byte.
-    pub(crate) from: u64,
-    pub(crate) class: TimedClass,
+    pub from: u64,
+    /// Which timer, and whether it had to expire.
+    pub class: TimedClass,
 }
 
 /// Which timer it was, and whether it had to expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum TimedClass {
+pub enum TimedClass {
     /// An unavoidable timeout of a segment not retransmitted before.
     FirstTimeout,
     /// An unavoidable one of a segment retransmitted before.
     RepeatedTimeout,
     /// Waiting would have helped.
     AvoidableTimeout,
+    /// A probe for the loss of the last segments.
     TailLossProbe,
 }
 
 impl TimedClass {
-    pub(crate) fn in_words(self) -> &'static str {
+    /// A phrase.
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::FirstTimeout => "timeout",
             Self::RepeatedTimeout => "timeout of a segment retransmitted before",

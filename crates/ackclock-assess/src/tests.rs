@@ -12,7 +12,8 @@ use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 
 use super::{Estimator, LeftOut, Side, StartUp, TimedClass, Transfer, traced, transfers};
 use crate::capture::testing::{Form, Tcp};
-use crate::capture::{self, Recorder, Vantage, read_one};
+use crate::capture::{Vantage, read_one};
+use crate::simulated::Recorder;
 
 const UNAVOIDABLE: Why = Why::Timeout { avoidable: false };
 const AVOIDABLE: Why = Why::Timeout { avoidable: true };
@@ -149,7 +150,7 @@ fn trace_of_a_capture_shows_a_tail_probe_as_one() {
     for (sack_permitted, reason) in [(true, SendReason::TailProbe), (false, SendReason::Retransmission)] {
         let segments = opened(&rest).into_iter();
         let segments = segments.map(|one| Tcp { sack_permitted: sack_permitted && one.syn, ..one });
-        let trace = traced(&seen(0, &segments.collect::<Vec<_>>()));
+        let trace = traced(&seen(0, &segments.collect::<Vec<_>>()), "test");
         let sent = trace.sources[0].entries.iter().filter_map(|(_, entry)| match entry {
             Entry::Sent { reason, len: 1000, .. } => Some(*reason),
             _ => None,
@@ -330,7 +331,7 @@ fn a_simulated_capture_reads_as_the_simulation_in_memory() {
         pcapng.borrow_mut().finish().unwrap();
 
         let in_memory = recorder.borrow_mut().take();
-        let in_file = capture::read(&[path]).unwrap().vantages;
+        let in_file = read_one(0, &path, File::open(&path).unwrap()).unwrap().1;
         assert_eq!(format!("{in_memory:?}"), format!("{in_file:?}"));
         // Only the receiver's side shows what `c` sends.
         let (found, left_out) = transfers(&in_file, Side::Guess);

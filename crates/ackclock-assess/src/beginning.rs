@@ -19,18 +19,19 @@ use ackclock_control::bandwidth::{
 };
 use serde::Serialize;
 
-use super::transfer::Transfer;
-use super::view::{Entry, View};
 use crate::capture::Delivery;
+use crate::transfer::Transfer;
+use crate::view::{Entry, View};
 
 /// What estimators are compared with, and their input.
 #[derive(Clone, Debug)]
-pub(crate) struct StartUp {
-    pub(crate) path: Path,
+pub struct StartUp {
+    /// The path, as the beginning shows it.
+    pub path: Path,
     /// L, if anything was lost.
-    pub(crate) loss_point: Option<u64>,
+    pub loss_point: Option<u64>,
     /// L′.
-    pub(crate) largest: u64,
+    pub largest: u64,
     initial_window: u64,
     /// At the sender, before the first loss: when each acknowledgement came, and how many bytes it
     /// acknowledged.
@@ -44,7 +45,7 @@ pub(crate) struct StartUp {
 /// Why a transfer is unsuitable for assessing estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Unfit {
+pub enum Unfit {
     /// The first retransmission was not necessary.
     Avoidable,
     /// PBM finds no bandwidth.
@@ -55,7 +56,7 @@ pub(crate) enum Unfit {
 
 /// An estimator of the paper, or one that a user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Estimator {
+pub enum Estimator {
     /// PBM up to the first loss.
     PbmPrime,
     /// An estimator at the sender.
@@ -66,18 +67,24 @@ pub(crate) enum Estimator {
 
 /// How samples become one estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Combined {
+pub enum Combined {
+    /// The smallest.
     Min,
+    /// The mean.
     Avg,
+    /// The median.
     Med,
+    /// The largest.
     Max,
 }
 
 /// A row of tables 5 and 6.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Regions {
-    pub(crate) loss: LossRow,
-    pub(crate) lossless: LosslessRow,
+pub struct Regions {
+    /// Of the transfers that lost something.
+    pub loss: LossRow,
+    /// Of the others.
+    pub lossless: LosslessRow,
 }
 
 impl StartUp {
@@ -85,7 +92,7 @@ impl StartUp {
     ///
     /// # Errors
     /// The transfer is unsuitable.
-    pub(crate) fn new(transfer: &Transfer) -> Result<Self, Unfit> {
+    pub fn new(transfer: &Transfer) -> Result<Self, Unfit> {
         if transfer.replay.first_repair == Some(None) {
             return Err(Unfit::Avoidable);
         }
@@ -115,7 +122,7 @@ impl StartUp {
     }
 
     /// The estimator's result, in bytes a second.
-    pub(crate) fn estimate(&self, estimator: Estimator) -> Option<u64> {
+    pub fn estimate(&self, estimator: Estimator) -> Option<u64> {
         match estimator {
             Estimator::PbmPrime => self.pbm_prime,
             Estimator::Sender(kind) => {
@@ -162,7 +169,7 @@ impl StartUp {
 impl Estimator {
     /// The rows of tables 5 and 6. The scan garbles the parameters of the four rows of CSA; they are those of
     /// §3.3.2: the chosen one, and n = 2 with the three larger ν.
-    pub(crate) fn of_the_paper() -> Vec<Self> {
+    pub fn of_the_paper() -> Vec<Self> {
         let csa = |n, nu_e4| CsaConfig::new(n, nu_e4).unwrap_or(CsaConfig::PAPER);
         let sender = [
             SenderEstimatorKind::Tssf { n: 3 },
@@ -180,12 +187,12 @@ impl Estimator {
     }
 
     /// Whether it needs the receiver's side.
-    pub(crate) fn is_at_receiver(self) -> bool {
+    pub fn is_at_receiver(self) -> bool {
         matches!(self, Self::Receiver(..))
     }
 
     /// Its results on these transfers, as far as it was applicable.
-    pub(crate) fn regions(self, transfers: &[StartUp]) -> Regions {
+    pub fn regions(self, transfers: &[StartUp]) -> Regions {
         let (mut loss, mut lossless) = (Vec::new(), Vec::new());
         let blind = |transfer: &&StartUp| self.is_at_receiver() && transfer.received.is_none();
         for transfer in transfers.iter().filter(|transfer| !blind(transfer)) {
@@ -201,7 +208,7 @@ impl Estimator {
 
 impl Unfit {
     /// A phrase that follows the number of connections.
-    pub(crate) fn in_words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::Avoidable => "first sent again what was not lost, which says nothing of the path",
             Self::NoBottleneck => {

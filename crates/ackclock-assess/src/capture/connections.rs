@@ -9,7 +9,7 @@ use super::segment::{Parsed, Segment};
 
 /// A connection as seen at one place: one interface of one capture.
 #[derive(Clone, Debug)]
-pub(crate) struct Vantage {
+pub struct Vantage {
     /// Where it was seen.
     pub(crate) place: CapturePoint,
     /// The end that opened it, or that sent the first segment seen.

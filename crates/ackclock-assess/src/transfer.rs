@@ -9,71 +9,131 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_wire::{Flags, SeqNum};
-use clap::ValueEnum;
 use serde::Serialize;
 
-use super::retransmissions::Replay;
-use super::view::View;
 use crate::capture::{Delivery, NotPaired, Vantage, pair};
+use crate::retransmissions::Replay;
+use crate::view::View;
 
 /// Where captures were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Side {
-    /// Judged by the handshake; connections that two captures show are paired
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Judged by the handshake; connections that two captures show are paired.
     #[default]
     Guess,
-    /// Each at the sender of the data
+    /// Each at the sender of the data.
     Sender,
-    /// Each at the receiver of the data
+    /// Each at the receiver of the data.
     Receiver,
-    /// Two files: the first at the sender of the data, the second at its receiver
+    /// Two files: the first at the sender of the data, the second at its receiver.
     Both,
+}
+
+impl Side {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Guess, Self::Sender, Self::Receiver, Self::Both];
+
+    /// The name by which a command line chooses it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Guess => "guess",
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+            Self::Both => "both",
+        }
+    }
+
+    /// A phrase for a list of them.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Guess => "Judged by the handshake; connections that two captures show are paired",
+            Self::Sender => "Each at the sender of the data",
+            Self::Receiver => "Each at the receiver of the data",
+            Self::Both => "Two files: the first at the sender of the data, the second at its receiver",
+        }
+    }
 }
 
 /// A transfer of data that can be assessed.
 #[derive(Clone, Debug)]
-pub(crate) struct Transfer {
-    /// Sender and receiver of the data.
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
+pub struct Transfer {
+    /// The sender of the data.
+    pub from: SocketAddr,
+    /// Its receiver.
+    pub to: SocketAddr,
     /// The time of the first packet at the sender, in nanoseconds.
-    pub(crate) began: u64,
+    pub began: u64,
     /// What was seen at the sender.
     pub(crate) sent: View,
     /// What was seen at the receiver, and what became of each packet between the two.
     pub(crate) received: Option<(View, Delivery)>,
     /// The round trip of the handshake, seen at the sender.
     pub(crate) handshake: Option<Duration>,
-    pub(crate) replay: Replay,
+    /// What was sent, why, and what was acknowledged.
+    pub replay: Replay,
     /// What is doubtful, and assessed all the same.
-    pub(crate) doubts: Vec<Doubt>,
+    pub doubts: Vec<Doubt>,
+}
+
+impl Transfer {
+    /// Bytes of data, each counted once.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.sent.bytes()
+    }
+
+    /// The largest segment, in bytes of payload.
+    #[must_use]
+    pub fn mss(&self) -> u32 {
+        self.sent.mss
+    }
+
+    /// Whether both ends were captured.
+    #[must_use]
+    pub fn both_ends(&self) -> bool {
+        self.received.is_some()
+    }
 }
 
 /// Why a connection is not assessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LeftOut {
+pub enum LeftOut {
+    /// It carried no data.
     NoData,
+    /// The capture shows one direction.
     NoAcknowledgements,
+    /// It was captured at the receiver alone.
     ReceiverOnly,
+    /// The capture lacks packets that were acknowledged.
     Holes,
+    /// The capture's clock was set back.
     ClockSetBack,
+    /// Two captures show different packets.
     NotPaired,
+    /// More than two captures show it.
     SeenTooOften,
 }
 
 /// What is doubtful about a connection that is assessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Doubt {
+pub enum Doubt {
+    /// No handshake was seen, so it is taken as seen at the sender.
     NoHandshake,
+    /// The handshake does not show at which end it was seen.
     SideUnclear,
+    /// The sender's data was seen out of order.
     OutOfOrder,
+    /// Packets were captured twice.
     Copies,
 }
 
-/// The transfers that these captures show, and the connections that are left out.
-pub(crate) fn transfers(
+/// The transfers that these captures show, and the connections that are left out: client, server and reason.
+#[must_use]
+pub fn transfers(
     vantages: &[Vantage],
     side: Side,
 ) -> (Vec<Transfer>, Vec<(SocketAddr, SocketAddr, LeftOut)>) {
@@ -275,7 +335,7 @@ impl Handshake {
 
 impl LeftOut {
     /// The predicate of a sentence about a number of connections.
-    pub(crate) fn in_words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::NoData => "carried no data",
             Self::NoAcknowledgements => "show no acknowledgements: capture both directions",
@@ -296,7 +356,7 @@ impl LeftOut {
 
 impl Doubt {
     /// The predicate of a sentence about a number of connections.
-    pub(crate) fn in_words(self) -> &'static str {
+    pub fn in_words(self) -> &'static str {
         match self {
             Self::NoHandshake => "without a handshake, taken as seen at the sender",
             Self::SideUnclear => {

@@ -6,90 +6,63 @@
 //! | What is kept of a packet? | `segment.rs` |
 //! | Which packets are one connection? | `connections.rs` |
 //! | Which packets of two captures are the same one? | `pair.rs` |
-//! | A simulated connection instead of a file? | `simulated.rs` |
 
 mod connections;
 mod pair;
 mod segment;
-mod simulated;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
 use serde::Serialize;
 
-use ackclock_cli::Failure;
-
-pub(crate) use self::connections::{CapturePoint, Vantage};
+pub use self::connections::Vantage;
+pub(crate) use self::connections::{CapturePoint, Connections};
 pub(crate) use self::pair::{Delivery, NotPaired, pair};
-pub(crate) use self::segment::Segment;
-pub(crate) use self::simulated::Recorder;
-
-use self::connections::Connections;
-use self::segment::NoSegment;
-
-/// The content of captures.
-#[derive(Debug, Default)]
-pub(crate) struct Captures {
-    /// The files, in order.
-    pub(crate) files: Vec<FileReport>,
-    /// Their connections, once for each place where they were seen.
-    pub(crate) vantages: Vec<Vantage>,
-}
+pub(crate) use self::segment::{NoSegment, Segment, parse};
 
 /// What a file contains, and what of it is not assessed.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct FileReport {
-    pub(crate) path: PathBuf,
+pub struct FileReport {
+    /// Its name.
+    pub path: PathBuf,
     /// Why reading ended before the file's end, in a sentence.
-    pub(crate) broken: Option<String>,
+    pub broken: Option<String>,
     /// Frames read.
-    pub(crate) frames: u64,
+    pub frames: u64,
     /// TCP segments among them.
-    pub(crate) segments: u64,
+    pub segments: u64,
     /// Frames without an IP packet.
-    pub(crate) not_ip: u64,
-    /// Frames of an unknown link type, and the last such type.
-    pub(crate) unknown_link: u64,
-    pub(crate) unknown_link_type: Option<u16>,
+    pub not_ip: u64,
+    /// Frames of an unknown link type.
+    pub unknown_link: u64,
+    /// The last such type.
+    pub unknown_link_type: Option<u16>,
     /// Frames on an interface that the file does not describe.
-    pub(crate) undescribed: u64,
+    pub undescribed: u64,
     /// IP packets of other protocols.
-    pub(crate) not_tcp: u64,
+    pub not_tcp: u64,
     /// Fragments.
-    pub(crate) fragments: u64,
+    pub fragments: u64,
     /// Packets with too few bytes captured.
-    pub(crate) cut_off: u64,
+    pub cut_off: u64,
     /// Packets with contradictory headers.
-    pub(crate) malformed: u64,
+    pub malformed: u64,
     /// How often the clock was set back.
-    pub(crate) clock_steps_back: u64,
+    pub clock_steps_back: u64,
 }
 
-/// Reads these files.
+/// Reads one file, which has the index `number`: what it contains, and its connections, once for each
+/// interface that saw them.
 ///
 /// # Errors
-/// A file cannot be opened or is not a capture. Later damage is in its report.
-pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Captures> {
-    let mut captures = Captures::default();
-    for (number, path) in paths.iter().enumerate() {
-        let input = File::open(path).map_err(|error| Failure::file("open", path, &error))?;
-        let (report, vantages) = read_one(number, path, input)
-            .map_err(|why| Failure::usage(format!("{} {why}", path.display())))?;
-        captures.files.push(report);
-        captures.vantages.extend(vantages);
-    }
-    Ok(captures)
-}
-
-/// Reads one file, which has the index `number`.
-pub(crate) fn read_one(
+/// It is not a capture. Later damage is in the report.
+pub fn read_one(
     number: usize,
     path: &Path,
     input: impl Read + Send,
@@ -104,7 +77,7 @@ pub(crate) fn read_one(
         };
         let in_front = frame.bytes.len() - packet.len();
         let len = (frame.len as usize).max(frame.bytes.len()) - in_front;
-        match segment::parse(packet, len, frame.time_ns) {
+        match parse(packet, len, frame.time_ns) {
             Ok(parsed) => {
                 report.segments += 1;
                 connections.push(CapturePoint { file: number, interface: frame.interface }, &parsed);
@@ -140,7 +113,8 @@ impl FileReport {
     }
 
     /// What is not assessed of the file, one line each.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
         let link = self.unknown_link_type.map_or_else(String::new, |number| format!(" ({number})"));
         let counts = [
             (self.not_ip, "frames carry no IP packet".to_owned()),

@@ -13,20 +13,22 @@ use ackclock_core::{Instant, State};
 use ackclock_trace::file::{Origin, Source, Trace, TracedSource};
 use ackclock_wire::{Flags, SeqNum};
 
-use super::retransmissions::{Replay, TimedClass};
-use super::transfer::{Side, connections, ends, response};
-use super::view::{self, View};
 use crate::capture::{Segment, Vantage};
+use crate::retransmissions::{Replay, TimedClass};
+use crate::transfer::{Side, connections, ends, response};
+use crate::view::{self, View};
 
-/// The connections of a capture. Each direction with data becomes a trace of its sender.
-pub(crate) fn traced(vantages: &[Vantage]) -> Trace {
+/// The connections of a capture, as a trace that `program` made. Each direction with data becomes a trace of
+/// its sender.
+#[must_use]
+pub fn traced(vantages: &[Vantage], program: &str) -> Trace {
     let begin =
         vantages.iter().filter_map(|vantage| vantage.segments.first()).map(|segment| segment.at).min();
     let begin = begin.unwrap_or(0);
     // Captures of simulated time begin at zero.
     let epoch_unix_nanos = Some(begin).filter(|&begin| begin > DAY_NS);
-    let program = concat!("tcplab ", env!("CARGO_PKG_VERSION")).to_owned();
-    let mut trace = Trace { origin: Origin { program, epoch_unix_nanos }, ..Trace::default() };
+    let mut trace =
+        Trace { origin: Origin { program: program.to_owned(), epoch_unix_nanos }, ..Trace::default() };
     for group in connections(vantages) {
         for from_client in [true, false] {
             // If neither end is known to be the sender's, the first view is used.
