@@ -34,8 +34,9 @@ FLOORS = {
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
+    "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "tcpcat": {"uses": {"", "cli", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
+    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "papers", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

@@ -37,6 +37,7 @@ SHOWN = {
     "ackclock-core": {"bytes": "slices of streams and packets", "serde_core": "the feature `serde`"},
     "ackclock-device": {"bytes": "packets that are kept"},
     "ackclock-link": {},
+    "ackclock-papers": {"serde_core": "results are files", "serde_json": "`json` returns a value"},
     "ackclock-sim": {"serde_core": "scenarios and reports are files", "tokio": "the feature `tokio`"},
     "ackclock-trace": {"serde_core": "reports are files", "serde_json": "`to_json` returns a value to be embedded in others"},
     "ackclock-wire": {},
