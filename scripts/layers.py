@@ -29,11 +29,14 @@ FLOORS = {
         "others": {"serde", "thiserror", "toml"},
         "asked for": {"ackclock", "tokio"},
     },
-    "ackclock-trace": {"uses": {"control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-chart": {"uses": set()},
+    "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
+    "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "wire"}},
+    "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"cli", "control", "core", "device", "sim", "trace", "wire"}, "tests": {"ackclock", "tests"}},
+    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "papers", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

@@ -50,6 +50,7 @@
 //! | question | file |
 //! |---|---|
 //! | What can be described? | `scenario/` |
+//! | Which network do many experiments share? | `dumbbell.rs` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
 //! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; other stacks, `guest.rs` |
@@ -64,6 +65,7 @@ mod alarm;
 mod app;
 mod build;
 mod calendar;
+pub mod dumbbell;
 mod flight;
 mod flow;
 mod foresight;

@@ -7,12 +7,13 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use ackclock_chart::svg;
 use ackclock_sim::observe::Traces;
 use ackclock_sim::queue::DropRule;
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 use ackclock_trace::file::{Origin, Trace, Writer};
-use ackclock_trace::{chart, graphs};
+use ackclock_trace::graphs;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&folder)?;
     let shown = graphs::worst(&trace).into_iter().collect();
     for (stem, figure) in graphs::all(&trace, &shown) {
-        std::fs::write(folder.join(format!("{stem}.svg")), chart::svg(&figure))?;
+        std::fs::write(folder.join(format!("{stem}.svg")), svg(&figure))?;
     }
     std::fs::write(
         folder.join("report.html"),

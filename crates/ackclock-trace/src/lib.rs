@@ -1,8 +1,8 @@
 //! Traces of TCP connections: packet captures, tables, graphs, explanations.
 //!
 //! [`file`](mod@file) stores the records of a stack or a simulation, [`export`] converts them to tables and
-//! captures, [`graphs`] draws them, [`report`] makes pages of it all, and [`explain`] says why things
-//! happened.
+//! captures, [`graphs`] makes figures and pages of them (`ackclock-chart` draws those), and [`explain`] says
+//! why things happened.
 //!
 //! ```
 //! use ackclock_trace::export;
@@ -17,6 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//!
+//! None.
+//!
 //! # Limits
 //!
 //! A trace is read into memory as a whole, at some tens of bytes per record. Records have lengths and
@@ -26,12 +30,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod chart;
 pub mod explain;
 pub mod export;
 pub mod file;
 pub mod graphs;
-pub mod report;
 mod stream;
 #[cfg(test)]
 mod testing;

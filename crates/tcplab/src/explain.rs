@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ackclock_assess::{capture, traced};
 use ackclock_cli::{Exit, Failure};
 use ackclock_trace::explain::{account, byte_sentences, sentences};
 use ackclock_trace::file::{ReadError, Trace, TracedSource};
 use serde_json::json;
 
-use crate::{assess, capture, output};
+use crate::{PROGRAM, output};
 
 /// Options of `tcplab explain`.
 #[derive(Debug, clap::Args)]
@@ -89,7 +90,7 @@ fn captured(path: &Path, bytes: &[u8]) -> anyhow::Result<Trace> {
         Failure::usage(format!("{}: {}; as a capture it {why}", path.display(), ReadError::Magic))
     })?;
     report.remarks().iter().for_each(|remark| output::say(format_args!("tcplab: {remark}")));
-    Ok(assess::traced(&vantages))
+    Ok(traced(&vantages, PROGRAM))
 }
 
 fn paragraph(number: usize, source: &TracedSource, said: &[String], byte: Option<u32>) -> String {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Ecn;
 use ackclock_control::quantity::exact;
+use ackclock_sim::dumbbell::shared;
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::Loss;
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span, UnitError};
@@ -13,7 +14,6 @@ use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSet
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measures;
-use crate::net::shared;
 
 /// The varied parameters, and those that all cells share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

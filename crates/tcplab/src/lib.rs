@@ -34,5 +34,4 @@
 pub mod grid;
 pub mod kit;
 pub mod measure;
-pub mod net;
 pub mod page;

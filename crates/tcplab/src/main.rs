@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod assess;
-mod capture;
 mod compare;
 mod convert;
 mod explain;
@@ -83,6 +81,9 @@ fn main() -> ExitCode {
     });
     exit.into()
 }
+
+/// What traces name as the program that made them.
+const PROGRAM: &str = concat!("tcplab ", env!("CARGO_PKG_VERSION"));
 
 /// The head of the help, with the exit codes.
 fn about() -> String {

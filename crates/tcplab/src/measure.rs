@@ -1,14 +1,13 @@
 //! Measurements of flows through one bottleneck.
 
 use ackclock_sim::Report;
+use ackclock_sim::dumbbell::BOTTLENECK;
 use ackclock_sim::report::{jain_index, power};
 use ackclock_sim::units::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::net::BOTTLENECK;
-
-/// The results of the flows through a [`shared`](crate::net::shared) bottleneck, over the whole run from its
-/// first packet on.
+/// The results of the flows through a [`shared`](ackclock_sim::dumbbell::shared) bottleneck, over the whole
+/// run from its first packet on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Payload read by the b's, in bytes a second.

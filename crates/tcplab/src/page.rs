@@ -1,8 +1,8 @@
 //! Pages: one description, shown as Markdown and as a self-contained HTML file.
 
+use ackclock_chart::Figure;
+use ackclock_chart::Html;
 use ackclock_cli::table;
-use ackclock_trace::chart::Figure;
-use ackclock_trace::report::Html;
 
 /// A page.
 #[derive(Clone, Debug, Default)]

@@ -1,14 +1,16 @@
 //! What the assessments of captures share: their files, their remarks, and their output.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ackclock_cli::{Exit, Failure, output, table};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
-use crate::assess::{Doubt, LeftOut, Side, Transfer, Unfit};
-use crate::capture::{self, Captures, FileReport};
+use ackclock_assess::capture::{self, FileReport, Vantage};
+use ackclock_assess::{Doubt, LeftOut, Side, Transfer, Unfit};
 
 /// The captures, and the form of the results.
 #[derive(Debug, clap::Args)]
@@ -18,7 +20,7 @@ pub(crate) struct Inputs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The end of the transfers at which the captures were taken
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = side(), default_value = Side::default().name())]
     pub(crate) side: Side,
     /// Show each connection (rto: also each timeout of its sender)
     #[arg(short, long)]
@@ -29,6 +31,15 @@ pub(crate) struct Inputs {
     /// Write everything to this file as JSON; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// What the captures contain.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    /// The files, in order.
+    files: Vec<FileReport>,
+    /// Their connections, once for each place where they were seen.
+    pub(crate) vantages: Vec<Vantage>,
 }
 
 /// An assessed connection.
@@ -73,7 +84,7 @@ impl Inputs {
         }
         let read = self.files.iter().map(|file| ("", Some(file.as_path())));
         output::distinct(&read.chain([("--json", self.json.as_deref())]).collect::<Vec<_>>())?;
-        capture::read(&self.files)
+        Ok(Captures::read(&self.files)?)
     }
 
     /// Prints the results for people, unless stdout is for programs.
@@ -87,16 +98,34 @@ impl Inputs {
     }
 }
 
+impl Captures {
+    /// Reads these files.
+    ///
+    /// # Errors
+    /// A file cannot be opened or is not a capture. Later damage is in its report.
+    fn read(paths: &[PathBuf]) -> Result<Self, Failure> {
+        let mut captures = Self::default();
+        for (number, path) in paths.iter().enumerate() {
+            let input = File::open(path).map_err(|error| Failure::file("open", path, &error))?;
+            let (report, vantages) = capture::read_one(number, path, input)
+                .map_err(|why| Failure::usage(format!("{} {why}", path.display())))?;
+            captures.files.push(report);
+            captures.vantages.extend(vantages);
+        }
+        Ok(captures)
+    }
+}
+
 impl Connection {
     pub(crate) fn new(transfer: &Transfer) -> Self {
         let replay = &transfer.replay;
         Self {
             from: transfer.from,
             to: transfer.to,
-            bytes: transfer.sent.bytes(),
-            mss: transfer.sent.mss,
+            bytes: transfer.bytes(),
+            mss: transfer.mss(),
             rtt_min_seconds: replay.rtt_min.map(|rtt| rtt.as_secs_f64()),
-            both_sides: transfer.received.is_some(),
+            both_sides: transfer.both_ends(),
             retransmissions: replay.retransmissions,
             unavoidable_timeouts: replay.timeouts,
             avoidable_timeouts: replay.avoidable,
@@ -132,7 +161,7 @@ impl Remarks {
         Self {
             files: captures.files.clone(),
             assessed: assessed.len(),
-            both_sides: assessed.iter().filter(|transfer| transfer.received.is_some()).count(),
+            both_sides: assessed.iter().filter(|transfer| transfer.both_ends()).count(),
             left_out: counted(left_out.iter().map(|(.., why)| *why)),
             unfit: counted(unfit.iter().copied()),
             doubts: counted(doubts),
@@ -174,6 +203,13 @@ impl Remarks {
             "no connection can be assessed; the lines above say why, or the captures hold none"
         ))
     }
+}
+
+/// A side by its name.
+fn side() -> impl TypedValueParser<Value = Side> {
+    let all = Side::ALL.map(|side| PossibleValue::new(side.name()).help(side.in_words()));
+    PossibleValuesParser::new(all)
+        .map(|name| Side::ALL.into_iter().find(|side| side.name() == name).unwrap_or_default())
 }
 
 /// A table for people, or for programs.

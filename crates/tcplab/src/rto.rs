@@ -6,8 +6,8 @@ use ackclock_control::rtt::presets::{self, Preset};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
 
-use crate::assess::{TimedClass, TimedRetransmission, Transfer, transfers};
 use crate::recorded::{self, Inputs, Remarks};
+use ackclock_assess::{TimedClass, TimedRetransmission, Transfer, transfers};
 
 /// Options of `tcplab rto`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use ackclock_cli::{Exit, Failure};
 use ackclock_control::bandwidth::SenderEstimatorKind;
 use serde::Serialize;
 
-use crate::assess::{Estimator, Regions, StartUp, Unfit, transfers};
 use crate::recorded::{self, Inputs, Remarks};
+use ackclock_assess::{Estimator, Regions, StartUp, Unfit, transfers};
 
 /// Options of `tcplab ssthresh`.
 #[derive(Debug, clap::Args)]

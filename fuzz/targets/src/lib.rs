@@ -21,7 +21,7 @@
 //! a valid input. The others begin at a corpus and change it.
 
 #![forbid(unsafe_code)]
-// The modules taken in from programs have tests that need the rest of those; they run there.
+// The module taken in from tcpcat has tests that need the rest of it; they run there.
 #![cfg(not(test))]
 
 mod files;
@@ -30,14 +30,7 @@ pub mod mutate;
 mod wire;
 mod world;
 
-// The readers of captures and of tcpcat's protocol are parts of programs, which have no library to hand them
-// out.
-#[path = "../../../crates/tcplab/src/assess/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
-mod assess;
-#[path = "../../../crates/tcplab/src/capture/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "tcplab uses the rest")]
-mod capture;
+// The reader of tcpcat's protocol is part of a program, which has no library to hand it out.
 #[path = "../../../crates/tcpcat/src/transfer/protocol.rs"]
 #[expect(dead_code, reason = "tcpcat uses the rest")]
 mod protocol;

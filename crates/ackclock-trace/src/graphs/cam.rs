@@ -6,8 +6,8 @@ use ackclock_core::trace::Entry;
 use super::timeline::{self, Timeline};
 use super::windows::{KB, corners};
 use super::{axis, noted, panel, point, series};
-use crate::chart::{Figure, Point, Style};
 use crate::file::{Source, TracedSource};
+use ackclock_chart::{Figure, Point, Style};
 
 /// What the controller compared at the end of a round trip.
 #[derive(Clone, Copy, Debug)]

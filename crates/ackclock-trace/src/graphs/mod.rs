@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 
 use ackclock_core::Instant;
 
-use crate::chart::{Axis, Figure, Panel, Point, Series, Style};
 use crate::file::{Source, Trace, TracedSource};
+use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 
 pub use cam::congestion_avoidance;
 pub use page::report;

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::explain::{self, Account};
 use crate::file::{Trace, TracedSource};
-use crate::report::Html;
+use ackclock_chart::Html;
 
 /// A page that says in sentences where the time of each connection in `shown` went, with its graphs and those
 /// of the queues. For several connections it begins with a table of all of them.

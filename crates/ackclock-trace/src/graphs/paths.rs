@@ -6,8 +6,8 @@ use ackclock_core::Instant;
 use super::timeline::{Sample, Timeline, Transmission};
 use super::windows::{KB, changes};
 use super::{axis, noted, panel, point, series};
-use crate::chart::{Figure, Style};
 use crate::file::TracedSource;
+use ackclock_chart::{Figure, Style};
 
 /// Data sent, retransmitted, declared lost and acknowledged, by its position in the stream.
 #[must_use]

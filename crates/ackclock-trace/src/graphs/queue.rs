@@ -6,8 +6,8 @@ use ackclock_core::trace::Entry;
 
 use super::timeline::seconds;
 use super::{axis, noted, panel, point, series};
-use crate::chart::{Figure, Style};
 use crate::file::{Source, TracedSource};
+use ackclock_chart::{Figure, Style};
 
 /// The length of a simulated router's queue against time, with a cross for each packet that it dropped.
 #[must_use]

@@ -4,9 +4,9 @@ use ackclock_core::Instant;
 
 use super::timeline::seconds;
 use super::{axis, noted, panel, point, series};
-use crate::chart::{Axis, Panel, Point, Series, Style};
 use crate::explain::{Waiting, Waits, account};
 use crate::file::TracedSource;
+use ackclock_chart::{Axis, Panel, Point, Series, Style};
 
 /// The most spans of a strip. A longer one is cut into this many time slices, each with the colour of its
 /// longest wait.

@@ -5,8 +5,8 @@ use ackclock_core::trace::Timer;
 
 use super::timeline::{Timeline, Transmission};
 use super::{axis, noted, panel, point, series};
-use crate::chart::{Axis, Figure, Point, Series, Style};
 use crate::file::TracedSource;
+use ackclock_chart::{Axis, Figure, Point, Series, Style};
 
 /// The number of segments over which the sending rate is taken (§II-B: "calculated from the last 12
 /// segments").

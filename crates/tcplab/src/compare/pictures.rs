@@ -1,6 +1,6 @@
 //! Pictures of a comparison: what changes with the buffer, the loss or the controller.
 
-use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
+use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 use tcplab::grid::Cell;
 use tcplab::measure::Measures;
 

@@ -1,12 +1,12 @@
 //! The fixed list of situations.
 
 use ackclock_control::congestion::Registry;
+use ackclock_sim::dumbbell::shared;
 use ackclock_sim::scenario::{Loss, PolicerConfig, Reordering};
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
 use crate::measure::Measures;
-use crate::net::shared;
 
 /// A situation that a controller has to handle.
 #[derive(Clone, Copy, Debug)]

@@ -6,16 +6,18 @@ mod tables;
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ackclock_assess::simulated::write_traces;
 use ackclock_cli::{Exit, Failure, NewFile, output};
 use ackclock_sim::observe::{Pcapng, Series, Traces};
-use ackclock_sim::queue::DropRule;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
-use ackclock_trace::file::{Origin, Writer};
+use ackclock_trace::file::Origin;
+
+use crate::PROGRAM;
 
 /// Options of `tcplab run`.
 #[derive(Debug, clap::Args)]
@@ -95,7 +97,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     if let Some(path) = &args.trace {
         let (new, file) = NewFile::create(path)?;
-        new.commit(write_traces(BufWriter::new(file), &simulation, &traces.borrow()))?;
+        let origin = Origin { program: PROGRAM.to_owned(), ..Origin::default() };
+        new.commit(write_traces(BufWriter::new(file), &origin, &simulation, &traces.borrow()))?;
     }
     if let Some(path) = &args.json {
         output::write_json(path, &report)?;
@@ -120,23 +123,6 @@ fn observe_packets(path: &Path, scenario: &Scenario, simulation: &mut Simulation
     let pcapng = Rc::new(RefCell::new(Pcapng::new(file, hosts)));
     simulation.observe(Rc::clone(&pcapng));
     Ok((new, pcapng))
-}
-
-/// Writes all records, connections first.
-pub(crate) fn write_traces(into: impl Write, simulation: &Simulation, traces: &Traces) -> io::Result<()> {
-    let origin =
-        Origin { program: concat!("tcplab ", env!("CARGO_PKG_VERSION")).to_owned(), ..Origin::default() };
-    let mut writer = Writer::new(into, &origin)?;
-    let (hosts, links) = (simulation.node_names(), simulation.link_names());
-    for (node, batch) in traces.batches() {
-        writer.batch(hosts.get(*node as usize).copied().unwrap_or_default(), batch)?;
-    }
-    let rules = DropRule::ALL.map(|rule| tables::in_words(&rule));
-    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
-    for (link, records) in traces.queues() {
-        writer.queue(links.get(link as usize).map_or("", String::as_str), &rules, records)?;
-    }
-    writer.flush()
 }
 
 /// The number of samples if the scenario does not set an interval.

@@ -1,8 +1,8 @@
 //! Pictures of a run: what flows and queues did over time.
 
+use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 use ackclock_sim::Scenario;
 use ackclock_sim::observe::{FlowPoint, LinkPoint, Series as Samples};
-use ackclock_trace::chart::{Axis, Figure, Panel, Point, Series, Style};
 
 /// The flows, and the queues in which a packet ever waited.
 pub(super) fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {

@@ -1,7 +1,7 @@
 //! The results of a run, in tables.
 
+use ackclock_assess::simulated::rule_name;
 use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
-use ackclock_sim::queue::DropRule;
 use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
 use tcplab::page::Page;
 
@@ -57,7 +57,7 @@ fn flow_row(flow: &FlowReport) -> Vec<String> {
 
 fn link_row(link: &LinkReport) -> Vec<String> {
     let drops: Vec<String> =
-        link.drops.iter().map(|(rule, count)| format!("{count} {}", in_words(rule))).collect();
+        link.drops.iter().map(|(rule, count)| format!("{count} {}", rule_name(rule))).collect();
     vec![
         link.name.clone(),
         link.sent.to_string(),
@@ -69,12 +69,6 @@ fn link_row(link: &LinkReport) -> Vec<String> {
         millis(link.queue_delay.mean),
         millis(link.queue_delay.p99),
     ]
-}
-
-/// The name of a rule, as in JSON.
-pub(super) fn in_words(rule: &DropRule) -> String {
-    let name = serde_json::to_value(rule).ok().and_then(|name| name.as_str().map(str::to_owned));
-    name.unwrap_or_else(|| format!("{rule:?}"))
 }
 
 const FLOWS: [&str; 11] = [

@@ -4,10 +4,10 @@ use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Ecn;
 use ackclock_core::Instant;
 use ackclock_sim::Simulation;
+use ackclock_sim::dumbbell::BOTTLENECK;
 use ackclock_sim::scenario::{Loss, Scripted};
 use ackclock_sim::units::{Rate, Share, Span};
 use tcplab::grid::{Buffer, Cell, QueueKind};
-use tcplab::net::BOTTLENECK;
 
 /// A bottleneck with a queue of one bandwidth-delay product and independent loss behind it.
 #[derive(Clone, Copy, Debug)]

@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::path::Path;
 
+use ackclock_assess::capture::{Vantage, read_one};
+use ackclock_assess::{Estimator, Side, StartUp, traced, transfers};
 use ackclock_control::assess::timeouts::assess;
 use ackclock_control::rtt::presets;
 
 use super::trace::use_as_trace;
-use crate::assess::{Estimator, Side, StartUp, traced, transfers};
-use crate::capture::read_one;
 
 /// Reads a capture as a file, and as two of the two ends, and assesses the connections in it.
 pub(crate) fn capture(bytes: &[u8]) -> u64 {
@@ -16,7 +16,7 @@ pub(crate) fn capture(bytes: &[u8]) -> u64 {
     black_box(report.remarks());
     assess_all(&vantages, Side::Guess);
     assess_all(&vantages, Side::Sender);
-    use_as_trace(&traced(&vantages));
+    use_as_trace(&traced(&vantages, "any"));
     if let Ok((_, others)) = read_one(1, Path::new("other.pcap"), bytes) {
         vantages.extend(others);
         assess_all(&vantages, Side::Both);
@@ -24,7 +24,7 @@ pub(crate) fn capture(bytes: &[u8]) -> u64 {
     1
 }
 
-fn assess_all(vantages: &[crate::capture::Vantage], side: Side) {
+fn assess_all(vantages: &[Vantage], side: Side) {
     let (transfers, left_out) = transfers(vantages, side);
     assert!(transfers.len() + left_out.len() <= vantages.len(), "more connections than were seen");
     for (_, _, why) in left_out {

@@ -2,9 +2,10 @@
 
 use std::hint::black_box;
 
+use ackclock_chart::svg;
 use ackclock_trace::explain::{account, byte_sentences, sentences};
 use ackclock_trace::file::Trace;
-use ackclock_trace::{chart, export, graphs};
+use ackclock_trace::{export, graphs};
 
 /// Reads a trace, explains it and converts it.
 pub(crate) fn trace(bytes: &[u8]) -> u64 {
@@ -31,7 +32,7 @@ pub(super) fn use_as_trace(trace: &Trace) {
     export::pcapng(trace, &mut into).expect("memory takes it");
     let shown = graphs::worst(trace).into_iter().take(10).collect();
     for (_, figure) in graphs::all(trace, &shown) {
-        black_box(chart::svg(&figure));
+        black_box(svg(&figure));
     }
     black_box(graphs::report(trace, "any", &shown));
 }

@@ -1,0 +1,153 @@
+//! Packet captures: files, and the TCP connections in them.
+//!
+//! | question | file |
+//! |---|---|
+//! | Which formats are read, and what of a broken file? What may precede the IP packet? | `ackclock_device::recording` |
+//! | What is kept of a packet? | `segment.rs` |
+//! | Which packets are one connection? | `connections.rs` |
+//! | Which packets of two captures are the same one? | `pair.rs` |
+
+mod connections;
+mod pair;
+mod segment;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
+use serde::Serialize;
+
+pub use self::connections::Vantage;
+pub(crate) use self::connections::{CapturePoint, Connections};
+pub(crate) use self::pair::{Delivery, NotPaired, pair};
+pub(crate) use self::segment::{NoSegment, Segment, parse};
+
+/// What a file contains, and what of it is not assessed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FileReport {
+    /// Its name.
+    pub path: PathBuf,
+    /// Why reading ended before the file's end, in a sentence.
+    pub broken: Option<String>,
+    /// Frames read.
+    pub frames: u64,
+    /// TCP segments among them.
+    pub segments: u64,
+    /// Frames without an IP packet.
+    pub not_ip: u64,
+    /// Frames of an unknown link type.
+    pub unknown_link: u64,
+    /// The last such type.
+    pub unknown_link_type: Option<u16>,
+    /// Frames on an interface that the file does not describe.
+    pub undescribed: u64,
+    /// IP packets of other protocols.
+    pub not_tcp: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Packets with too few bytes captured.
+    pub cut_off: u64,
+    /// Packets with contradictory headers.
+    pub malformed: u64,
+    /// How often the clock was set back.
+    pub clock_steps_back: u64,
+}
+
+/// Reads one file, which has the index `number`: what it contains, and its connections, once for each
+/// interface that saw them.
+///
+/// # Errors
+/// It is not a capture. Later damage is in the report.
+pub fn read_one(
+    number: usize,
+    path: &Path,
+    input: impl Read + Send,
+) -> Result<(FileReport, Vec<Vantage>), NotCapture> {
+    let mut report = FileReport { path: path.to_owned(), ..FileReport::default() };
+    let mut connections = Connections::default();
+    let (outcome, undescribed) = recording::read(input, |frame| {
+        report.frames += 1;
+        let packet = match recording::ip_packet(frame.link_type, frame.bytes) {
+            Ok(packet) => packet,
+            Err(why) => return report.count_no_ip(why),
+        };
+        let in_front = frame.bytes.len() - packet.len();
+        let len = (frame.len as usize).max(frame.bytes.len()) - in_front;
+        match parse(packet, len, frame.time_ns) {
+            Ok(parsed) => {
+                report.segments += 1;
+                connections.push(CapturePoint { file: number, interface: frame.interface }, &parsed);
+            }
+            Err(why) => report.count_no_segment(why),
+        }
+    })?;
+    report.undescribed = undescribed;
+    report.clock_steps_back = connections.clock_steps_back;
+    report.broken = in_words(&outcome);
+    Ok((report, connections.finish()))
+}
+
+impl FileReport {
+    fn count_no_ip(&mut self, why: NoIp) {
+        match why {
+            NoIp::Other => self.not_ip += 1,
+            NoIp::CutOff => self.cut_off += 1,
+            NoIp::LinkType(link_type) => {
+                self.unknown_link += 1;
+                self.unknown_link_type = Some(link_type);
+            }
+        }
+    }
+
+    fn count_no_segment(&mut self, why: NoSegment) {
+        *match why {
+            NoSegment::NotTcp => &mut self.not_tcp,
+            NoSegment::Fragment => &mut self.fragments,
+            NoSegment::CutOff => &mut self.cut_off,
+            NoSegment::Malformed => &mut self.malformed,
+        } += 1;
+    }
+
+    /// What is not assessed of the file, one line each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let link = self.unknown_link_type.map_or_else(String::new, |number| format!(" ({number})"));
+        let counts = [
+            (self.not_ip, "frames carry no IP packet".to_owned()),
+            (
+                self.unknown_link,
+                format!("frames have a link type that is not read{link}: convert with `editcap -T`"),
+            ),
+            (self.undescribed, "frames belong to no interface that the file describes".to_owned()),
+            (self.not_tcp, "packets are not TCP".to_owned()),
+            (self.fragments, "packets are fragments".to_owned()),
+            (self.cut_off, "packets were captured too short: use `tcpdump -s 128` or more".to_owned()),
+            (self.malformed, "packets have headers that contradict themselves".to_owned()),
+            (self.clock_steps_back, "times lie before the ones in front of them".to_owned()),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let path = self.path.display();
+        let counts = counts.map(|(count, what)| format!("{path}: {count} {what}"));
+        self.broken.iter().map(|broken| format!("{path}: {broken}")).chain(counts).collect()
+    }
+}
+
+/// Why a file was not read to its end.
+fn in_words(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Whole => None,
+        Outcome::CutOff { at } => {
+            Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
+        }
+        Outcome::Broken { at } => {
+            Some(format!("holds no block at byte {at}; what is before it is assessed, what follows is not"))
+        }
+        Outcome::Unreadable { at } => {
+            Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
+        }
+    }
+}

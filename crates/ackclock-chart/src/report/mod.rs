@@ -1,0 +1,198 @@
+//! Reports: one HTML file with text, tables and interactive graphs, which loads nothing from elsewhere.
+
+mod data;
+
+use std::fmt::Write;
+
+use crate::Figure;
+use crate::palette::properties;
+use crate::text::escape;
+
+/// A report under construction.
+///
+/// ```
+/// use ackclock_chart::Html;
+///
+/// let mut report = Html::new("Reno over a short queue");
+/// report.heading("What was measured").paragraph("One connection, 1 MB.");
+/// report.table("Transfer", &["bytes", "seconds"], &[vec!["1000000".to_owned(), "8.1".to_owned()]]);
+/// assert!(report.finish().starts_with("<!DOCTYPE html>"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Html {
+    title: String,
+    body: String,
+    /// The headings with their anchors, for the table of contents.
+    sections: Vec<(String, String)>,
+}
+
+impl Html {
+    /// A report that only has a title.
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), body: String::new(), sections: Vec::new() }
+    }
+
+    /// Begins a section. With three or more sections, the report begins with a table of contents.
+    pub fn heading(&mut self, text: &str) -> &mut Self {
+        self.section(&format!("s{}", self.sections.len()), text)
+    }
+
+    /// The same, with a name of letters, digits and hyphens that rows of a [`listing`](Self::listing) can
+    /// link to.
+    pub fn section(&mut self, name: &str, text: &str) -> &mut Self {
+        // Writing to a String does not fail, here and below.
+        let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(name), escape(text));
+        self.sections.push((name.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Adds a paragraph of plain text.
+    pub fn paragraph(&mut self, text: &str) -> &mut Self {
+        self.element("p", text)
+    }
+
+    /// Adds a table. Numbers are right-aligned.
+    pub fn table<S: AsRef<str>>(&mut self, caption: &str, head: &[S], rows: &[Vec<String>]) -> &mut Self {
+        self.body.push_str("<div class=\"wide\"><table>");
+        if !caption.is_empty() {
+            self.element("caption", caption);
+        }
+        self.rows(head, rows.iter().map(|row| (None, row.as_slice())));
+        self.body.push_str("</table></div>\n");
+        self
+    }
+
+    /// Adds a table that can be searched and sorted by each column. A row's first cell links to the section
+    /// named beside the row, if any.
+    pub fn listing<S: AsRef<str>>(
+        &mut self,
+        head: &[S],
+        rows: &[(Option<String>, Vec<String>)],
+    ) -> &mut Self {
+        self.body.push_str(
+            "<div class=\"listing\"><p hidden><label>Search <input type=\"search\"></label> <span \
+             role=\"status\"></span></p><div class=\"wide\"><table>",
+        );
+        self.rows(head, rows.iter().map(|(section, row)| (section.as_deref(), row.as_slice())));
+        self.body.push_str("</table></div></div>\n");
+        self
+    }
+
+    fn rows<'a, S: AsRef<str>>(
+        &mut self,
+        head: &[S],
+        rows: impl Iterator<Item = (Option<&'a str>, &'a [String])> + Clone,
+    ) {
+        self.body.push_str("<thead><tr>");
+        for (column, text) in head.iter().enumerate() {
+            let numbers =
+                rows.clone().next().and_then(|(_, row)| row.get(column)).is_some_and(|cell| is_number(cell));
+            self.cell("th", numbers, text.as_ref());
+        }
+        self.body.push_str("</tr></thead>\n<tbody>");
+        for (section, row) in rows {
+            self.body.push_str("<tr>");
+            for (column, cell) in row.iter().enumerate() {
+                match section.filter(|_| column == 0) {
+                    Some(section) => self.link(section, cell),
+                    None => self.cell("td", is_number(cell), cell),
+                }
+            }
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody>");
+    }
+
+    fn link(&mut self, section: &str, text: &str) {
+        let class = if is_number(text) { " class=\"n\"" } else { "" };
+        let _ = write!(self.body, "<td{class}><a href=\"#{}\">{}</a></td>", escape(section), escape(text));
+    }
+
+    /// Adds a graph with all its points. Dragging and the wheel zoom, pointing at a point shows its values
+    /// and note, the legend switches series on and off.
+    pub fn figure(&mut self, figure: &Figure) -> &mut Self {
+        let _ = write!(
+            self.body,
+            r#"<figure class="graph"><h3>{title}</h3><div class="legend"></div>
+<div class="stage" tabindex="0" role="img" aria-label="{title}"></div>
+<div class="tools"><button type="button" class="reset">Reset</button><span class="hint"></span></div>
+<figcaption>{caption}</figcaption>
+<script type="application/json">{data}</script></figure>
+"#,
+            title = escape(&figure.title),
+            caption = escape(&figure.caption),
+            data = data::json(figure),
+        );
+        self
+    }
+
+    /// The whole file.
+    pub fn finish(&self) -> String {
+        let title = escape(&self.title);
+        let (light, dark) = (properties(false), properties(true));
+        format!(
+            r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{title}</title>
+<style>
+:root {{ {light} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
+{STYLE}</style>
+</head>
+<body>
+<h1>{title}</h1>
+{contents}<noscript><p>The graphs of this page are drawn by scripts within it; switch JavaScript on to see them.</p></noscript>
+{body}<script>
+{scripts}</script>
+</body>
+</html>
+"#,
+            contents = self.contents(),
+            body = self.body,
+            scripts = SCRIPTS.concat(),
+        )
+    }
+
+    fn contents(&self) -> String {
+        if self.sections.len() < SECTIONS_LISTED {
+            return String::new();
+        }
+        let mut list = format!("<nav><details><summary>{} sections</summary><ol>", self.sections.len());
+        for (name, text) in &self.sections {
+            let _ = write!(list, "<li><a href=\"#{}\">{}</a></li>", escape(name), escape(text));
+        }
+        list + "</ol></details></nav>\n"
+    }
+
+    fn element(&mut self, name: &str, text: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<{name}>{}</{name}>", escape(text));
+        self
+    }
+
+    fn cell(&mut self, name: &str, number: bool, text: &str) {
+        let class = if number { " class=\"n\"" } else { "" };
+        let _ = write!(self.body, "<{name}{class}>{}</{name}>", escape(text));
+    }
+}
+
+/// Whether a cell is a number, possibly with a unit, a sign, a per cent sign or an interval: it begins with a
+/// digit, or a sign and a digit.
+fn is_number(cell: &str) -> bool {
+    cell.trim_start_matches(['-', '−', '+', '<', '>', '≤', '≥', ' '])
+        .starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// From this many sections on there is a table of contents.
+const SECTIONS_LISTED: usize = 3;
+/// Nothing may be loaded.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+const STYLE: &str = include_str!("page.css");
+const SCRIPTS: [&str; 4] =
+    [include_str!("scale.js"), include_str!("marks.js"), include_str!("page.js"), include_str!("listing.js")];
+
+#[cfg(test)]
+mod tests;

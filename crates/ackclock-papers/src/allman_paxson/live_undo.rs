@@ -1,0 +1,201 @@
+//! §2.8 in live connections: what it gains to take a timeout back, and what it costs to take back a good one.
+
+use ackclock_control::assess::timeouts::{Event, Why, assess_each};
+use ackclock_control::rtt::presets;
+
+use super::path::{Path, with_timeout};
+use super::shared::value;
+use super::trace_set::{Recorded, TraceSet, on_all_cores, record};
+use super::undo::PRESET;
+use crate::{Band, Table, Value};
+
+/// The largest number of paths, and how often each runs, with other traffic every time.
+const PATHS: usize = 40;
+const SEEDS: u64 = 5;
+/// Far apart, so that a path never gets the traffic of another.
+const SEED_STEP: u64 = 1 << 20;
+
+/// What takes timeouts back, and whether there are timestamps. A sender without undo precedes those that are
+/// compared with it.
+const SENDERS: [(&str, bool); 5] =
+    [("off", false), ("min-rtt:2", false), ("min-rtt:3", false), ("off", true), ("timestamps", true)];
+/// For each sender with undo: the sender that differs in nothing else.
+const COMPARED: [(usize, usize); 3] = [(1, 0), (2, 0), (4, 3)];
+
+/// Found in the traces of single runs, and counted in the table.
+pub(super) const NOTE: &str = "Live connections gain no time by undo, though it restores the window and goes \
+    on with new data at once. The handshake shows a round trip without a delayed acknowledgement, so a \
+    timeout without a minimum expires while the receiver delays that of the first segment. If that is taken \
+    back, ssthresh has no bound again: slow start goes on until it overflows a queue, and several times as \
+    much is sent again as without undo, where the window then grows by a segment a round trip. What later \
+    undos bring back the loaded paths do not carry for long: good timeouts are a tenth more frequent, and \
+    more. Where timestamps take back a good timeout, acknowledgements were lost and not the data, which they \
+    cannot tell (RFC 3522 §3.2); the fast retransmits answer duplicates of what a timeout before them sent \
+    again.";
+
+/// The values and the table.
+pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
+    let paths = paths_with_bad_timeouts(set)?;
+    let runs: Vec<(u64, u64)> =
+        paths.iter().flat_map(|path| (0..SEEDS).map(move |seed| (*path, seed * SEED_STEP + *path))).collect();
+    let number = runs.len();
+    let all = on_all_cores((SENDERS.len() * number) as u64, |at| {
+        let (undo, timestamps) = SENDERS[at as usize / number];
+        let (path, seed) = runs[at as usize % number];
+        let scenario = Path::draw(path).scenario().seed(seed);
+        record(&with_timeout(scenario, PRESET, undo, timestamps))
+    })?;
+    let by_sender: Vec<&[Recorded]> = all.chunks(number.max(1)).collect();
+    let (mut values, mut rows) = (Vec::new(), Vec::new());
+    for (with, without) in COMPARED {
+        let (undo, _) = SENDERS[with];
+        let pairs: Vec<Pair> =
+            by_sender[with].iter().zip(by_sender[without]).filter_map(|(a, b)| Pair::of(a, b)).collect();
+        values.push(value(
+            format!("live, {undo}: time of all runs over that without undo"),
+            "",
+            Ratio::of(pairs.iter()).mean_ln.exp(),
+            Band::NoReference,
+        ));
+        for (which, chosen) in KINDS {
+            let chosen: Vec<&Pair> = pairs.iter().filter(|pair| chosen(pair)).collect();
+            rows.push(row(undo, which, &chosen));
+        }
+    }
+    let title = "Live connections on the paths where the estimator has bad timeouts: the runs with undo, \
+                 beside the same ones without; the ratio of their times is a geometric mean ± its standard \
+                 error";
+    Ok((values, Table { title: title.to_owned(), head: HEAD.map(str::to_owned).to_vec(), rows }))
+}
+
+/// What the runs of a row have in common.
+type Kind = (&'static str, fn(&Pair) -> bool);
+
+const KINDS: [Kind; 5] = [
+    ("all", |_| true),
+    ("bad timeouts, the first thing sent again", |pair| pair.is_right() && pair.first),
+    ("bad timeouts, later ones", |pair| pair.is_right() && !pair.first),
+    ("a good timeout among them", |pair| pair.good > 0),
+    ("fast retransmits, no good timeout", |pair| pair.good == 0 && pair.fast > 0),
+];
+const HEAD: [&str; 8] = [
+    "undo",
+    "taken back",
+    "runs",
+    "timeouts taken back, bad + good",
+    "time over that without undo",
+    "sent again, with and without",
+    "good timeouts, with and without",
+    "bad timeouts, with and without",
+];
+
+fn row(undo: &str, which: &str, pairs: &[&Pair]) -> Vec<String> {
+    let sum = |of: fn(&Pair) -> u32| pairs.iter().map(|pair| of(pair)).sum::<u32>();
+    let both = |of: fn(&Counts) -> u32| {
+        let sum = |side: usize| pairs.iter().map(|pair| of(&pair.counts[side])).sum::<u32>();
+        format!("{} / {}", sum(0), sum(1))
+    };
+    vec![
+        undo.to_owned(),
+        which.to_owned(),
+        pairs.len().to_string(),
+        format!("{} + {}", sum(|pair| pair.bad), sum(|pair| pair.good)),
+        Ratio::of(pairs.iter().copied()).to_string(),
+        both(|counts| counts.sent_again),
+        both(|counts| counts.good),
+        both(|counts| counts.bad),
+    ]
+}
+
+fn paths_with_bad_timeouts(set: &TraceSet) -> anyhow::Result<Vec<u64>> {
+    let config = presets::find(PRESET)?.config;
+    let has_bad = |number: &usize| {
+        let events = set.transfers[*number].replay.events.iter().copied();
+        assess_each(events, &config, None, &mut |_| ()).bad > 0
+    };
+    Ok((0..set.transfers.len()).filter(has_bad).take(PATHS).map(|number| set.seeds[number]).collect())
+}
+
+/// A run with undo and the same one without.
+struct Pair {
+    /// The logarithm of the ratio of their times.
+    ln_ratio: f64,
+    /// Bad and good timeouts taken back, and fast retransmits.
+    bad: u32,
+    good: u32,
+    fast: u32,
+    /// Whether the first retransmission was taken back.
+    first: bool,
+    /// The counts of both.
+    counts: [Counts; 2],
+}
+
+/// A transfer's retransmissions and timeouts.
+struct Counts {
+    sent_again: u32,
+    good: u32,
+    bad: u32,
+}
+
+impl Pair {
+    /// `None`: one of them was given up.
+    fn of(with: &Recorded, without: &Recorded) -> Option<Self> {
+        let replays = [&with.transfer.as_ref().ok()?.replay, &without.transfer.as_ref().ok()?.replay];
+        let counts = replays.map(|replay| Counts {
+            sent_again: replay.retransmissions,
+            good: replay.timeouts,
+            bad: replay.avoidable,
+        });
+        let ln_ratio = (with.seconds? / without.seconds?).ln();
+        let mut pair = Self { ln_ratio, bad: 0, good: 0, fast: 0, first: false, counts };
+        for undone in &with.undone {
+            // It takes back the last retransmission before it.
+            let again: Vec<Why> = replays[0]
+                .events
+                .iter()
+                .filter_map(|event| match *event {
+                    Event::Sent { at, why, .. } if at <= *undone && why != Why::New => Some(why),
+                    Event::Sent { .. } | Event::Acked { .. } => None,
+                })
+                .collect();
+            pair.first |= again.len() == 1;
+            match again.last() {
+                Some(Why::Timeout { avoidable: true }) => pair.bad += 1,
+                Some(Why::Timeout { avoidable: false }) => pair.good += 1,
+                Some(Why::New | Why::FastRetransmit) | None => pair.fast += 1,
+            }
+        }
+        Some(pair)
+    }
+
+    fn is_right(&self) -> bool {
+        self.bad > 0 && self.good == 0 && self.fast == 0
+    }
+}
+
+/// A mean of ratios.
+struct Ratio {
+    mean_ln: f64,
+    error_ln: f64,
+    number: usize,
+}
+
+impl Ratio {
+    fn of<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Self {
+        let all: Vec<f64> = pairs.map(|pair| pair.ln_ratio).collect();
+        let number = all.len() as f64;
+        let mean_ln = all.iter().sum::<f64>() / number;
+        let squares: f64 = all.iter().map(|ln| (ln - mean_ln).powi(2)).sum();
+        Self { mean_ln, error_ln: (squares / (number - 1.0) / number).sqrt(), number: all.len() }
+    }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.number < 2 {
+            return f.write_str("-");
+        }
+        let mean = self.mean_ln.exp();
+        write!(f, "{mean:.3} ± {:.3}", mean * self.error_ln)
+    }
+}

@@ -1,0 +1,159 @@
+//! The trace set: transfers over paths of a stated distribution, recorded at both ends. It is made once, for
+//! all experiments.
+
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use ackclock_core::Instant;
+use ackclock_core::trace::Entry;
+use ackclock_sim::observe::Traces;
+use ackclock_sim::units::Span;
+use ackclock_sim::{Scenario, Simulation};
+
+use super::path::{GIVE_UP, Path};
+use ackclock_assess::simulated::Recorder;
+use ackclock_assess::{LeftOut, Side, Transfer, transfers};
+
+/// Transfers, and what happened to the others.
+#[derive(Debug)]
+pub(super) struct TraceSet {
+    pub(super) transfers: Vec<Transfer>,
+    /// The numbers of their paths.
+    pub(super) seeds: Vec<u64>,
+    /// Transfers that were simulated.
+    pub(super) simulated: usize,
+    /// Expiries counted by the simulated senders of the transfers above.
+    pub(super) expiries: u64,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A simulated transfer.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) transfer: Result<Transfer, LeftOut>,
+    /// The sender's own count of timer expiries.
+    pub(super) expiries: u64,
+    /// How long it took, in seconds; `None` if it was given up.
+    pub(super) seconds: Option<f64>,
+    /// When the sender took a reduction back, according to its trace; empty without one.
+    pub(super) undone: Vec<Instant>,
+}
+
+/// The number of paths.
+pub(super) const PATHS: u64 = 2400;
+
+/// How the set is made, for readers of the results.
+pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,400 transfers \
+    of 100 KB, each over a path of its own. Ends: two of 31 places like the paper's, half as far apart again \
+    as the crow flies, with 1 ms of jitter. Each end has a line of 64, 128, 256 kbit/s (10 % each), 512 \
+    kbit/s (15 %), 1.544 Mbit/s (25 %), 2.048, 4 or 10 Mbit/s (10 % each) with a drop-tail queue of 6 to 50 \
+    packets. On each line other TCP transfers begin at random, with sizes after Pareto (at least 2 KB, mean \
+    12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate \
+    with the data and for 0 to 80 % against it. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 ms; \
+    segments of 512, 536 and 1460 bytes, windows of 32 or 60 KB; receivers acknowledge every second segment, \
+    or at the next tick of a clock of 200 ms. Both ends are recorded and paired, and go through the same \
+    assessment as captures.";
+
+/// The set. The first caller makes it.
+///
+/// It does not run on rayon's threads: one that waited for its share would begin another experiment, which
+/// would wait for the set that the first is making.
+pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
+    static SET: OnceLock<Result<TraceSet, String>> = OnceLock::new();
+    let set = SET.get_or_init(|| {
+        let recorded = on_all_cores(PATHS, |seed| record(&Path::draw(seed).scenario()));
+        recorded.map(TraceSet::new).map_err(|error| format!("{error:#}"))
+    });
+    set.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+impl TraceSet {
+    fn new(recorded: Vec<Recorded>) -> Self {
+        let simulated = recorded.len();
+        let mut set =
+            Self { transfers: Vec::new(), seeds: Vec::new(), simulated, expiries: 0, left_out: Vec::new() };
+        for (seed, recorded) in (0..).zip(recorded) {
+            match recorded.transfer {
+                Ok(transfer) => {
+                    set.transfers.push(transfer);
+                    set.seeds.push(seed);
+                    set.expiries += recorded.expiries;
+                }
+                Err(why) => set.left_out.push(why),
+            }
+        }
+        set
+    }
+}
+
+/// Runs `one` for each number below `end`. The results are in numerical order.
+pub(super) fn on_all_cores<R: Send>(
+    end: u64,
+    one: impl Fn(u64) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                return done;
+            }
+            done.push((number, one(number)));
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    all.sort_unstable_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs a scenario whose first traffic is the transfer from `a` to `b`, until that is complete. Records both
+/// ends.
+pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
+    let mut simulation = Simulation::new(scenario)?;
+    let nodes = ["a", "b"].map(|name| simulation.node(name).map(|node| node.number));
+    let recorder = Rc::new(RefCell::new(Recorder::new(nodes.into_iter().flatten().collect())));
+    simulation.observe(recorder.clone());
+    let traces = Rc::new(RefCell::new(Traces::default()));
+    simulation.observe(traces.clone());
+    let mut until = Span(0);
+    let (expiries, completed) = loop {
+        until = Span(until.0 + STEP.0);
+        simulation.run_until(Instant::from_nanos(until.0));
+        let transfer = &simulation.report().flows[0];
+        if transfer.completed.is_some() || until >= GIVE_UP {
+            break (transfer.there.timeouts, transfer.completed);
+        }
+    };
+    let vantages = recorder.borrow_mut().take();
+    let (mut found, left_out) = transfers(&vantages, Side::Guess);
+    let why = left_out.first().map_or(LeftOut::NoData, |(.., why)| *why);
+    let began = scenario.traffic[0].start.duration().as_secs_f64();
+    let seconds = completed.map(|at| at - began);
+    simulation.request_traces();
+    let undone = undone(&traces.borrow(), nodes[0]);
+    Ok(Recorded { transfer: found.pop().ok_or(why), expiries, seconds, undone })
+}
+
+/// When the connections of a node took a reduction back.
+fn undone(traces: &Traces, node: Option<u32>) -> Vec<Instant> {
+    let batches = traces.batches().iter().filter(|(of, _)| Some(*of) == node);
+    let records = batches.flat_map(|(_, batch)| &batch.records);
+    let undone = records.filter(|record| matches!(Entry::decode(**record), Some(Entry::Undone(_))));
+    // No transfer takes the 78 hours after which record times wrap.
+    undone.map(|record| Instant::from_nanos(record.nanos())).collect()
+}
+
+/// How often to check whether the transfer is complete.
+const STEP: Span = Span::seconds(5);

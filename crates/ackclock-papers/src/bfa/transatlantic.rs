@@ -1,0 +1,368 @@
+//! BE13-26: an emulated transatlantic path at three levels of congestion.
+
+use ackclock_chart::Figure;
+use ackclock_control::congestion::{Controller, Registry, Reno, Start, factory};
+use ackclock_sim::scenario::{Arrivals, Jitter, Loss, SizeOf, TimeOf, Variation};
+use ackclock_sim::units::{Bytes, Share, Span};
+use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
+use ackclock_trace::graphs;
+
+use super::variants::{self, Variant};
+use super::{BFA, LINK, RENO};
+use crate::many::{Summary, each};
+use crate::net::Dumbbell;
+use crate::traced::{traced, windows};
+use crate::{Band, Experiment, Findings, Table, Value, segments};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "BE13-26",
+    source: "Awadallah & Rai 1998, §5, figs. 13 to 26",
+    title: "a transatlantic path at three levels of congestion: Reno and BFA",
+    set_up: "The paper measured on the Internet: 64 kbit/s, 320 ms for a segment of 536 bytes without a \
+             queue, a window of 32 KB, 20 hops. Emulated: 115 ms each way, up to 10 ms of jitter, 70 buffers \
+             (the paper's Reno is held by its window, not by losses); 5 MB, or 800 s of it. Congestion is \
+             made by transfers of 10 KB on average that begin at random and share the bottleneck; low is the \
+             paper's 'completely unloaded', without any; at medium 40 % of the rate are offered, at high 80 \
+             %, where Reno gets about what the paper's got. Ten seeds.",
+    run,
+};
+
+/// How congested the path is.
+#[derive(Clone, Copy)]
+struct Level {
+    name: &'static str,
+    /// Other traffic, in hundredths of the link.
+    load_percent: u64,
+    /// Delay variation.
+    jitter_ms: u64,
+    /// Packets lost on the way, independently of the queue.
+    lost_per_million: u32,
+    /// The paper's throughput in kbit/s and power in kbit/s², of BFA and of Reno.
+    paper: [&'static str; 2],
+}
+
+const LEVELS: [Level; 3] = [
+    Level {
+        name: "low",
+        load_percent: 0,
+        jitter_ms: 10,
+        lost_per_million: 0,
+        paper: ["56.48; 54.68", "56.64; 29.02"],
+    },
+    Level {
+        name: "medium",
+        load_percent: 40,
+        jitter_ms: 10,
+        lost_per_million: 0,
+        paper: ["37.68; 19.84", "35.28; 17.49"],
+    },
+    Level {
+        name: "high",
+        load_percent: 80,
+        jitter_ms: 10,
+        lost_per_million: 0,
+        paper: ["8.80; 6.01", "9.52; 6.03"],
+    },
+];
+
+/// The results of one run.
+struct Run {
+    kbps: f64,
+    rtt: f64,
+    timeouts: f64,
+    sent_again: f64,
+}
+
+impl Run {
+    /// In kbit/s².
+    fn power(&self) -> f64 {
+        ackclock_sim::report::power(self.kbps, self.rtt)
+    }
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let mut values = Vec::new();
+    let (mut rows, mut variant_rows) = (Vec::new(), Vec::new());
+    let mut figures = Vec::new();
+    for (number, level) in LEVELS.iter().enumerate() {
+        let (bfa, reno) = (runs(level, BFA, settings(BFA))?, runs(level, RENO, settings(RENO))?);
+        let power = |runs: &[Run]| Summary::of(runs.iter().map(Run::power));
+        let kbps = |runs: &[Run]| Summary::of(runs.iter().map(|run| run.kbps));
+        let ratios = Summary::of(bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.power() / reno.power()));
+        let (paper, band) = match number {
+            0 => ("1.88: 54.68 to 29.02", Band::printed("1.88")),
+            1 => ("1.13: 19.84 to 17.49", Band::printed("1.13")),
+            _ => ("1.00: 6.01 to 6.03", Band::printed("1.00")),
+        };
+        let limit = (number == 0).then_some(Band::AtLeast(1.5));
+        let reason = Some(if number == 0 { RENO_HALF } else { REASONS[number] });
+        values.push(Value {
+            paper,
+            band,
+            limit,
+            reason,
+            ..ratios.value(format!("{}: BFA/Reno power", level.name), "")
+        });
+        let throughput = Summary::of(bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.kbps / reno.kbps));
+        let paper = ["1.00", "1.07", "0.92"][number];
+        let name = format!("{}: BFA/Reno throughput", level.name);
+        values.push(throughput.value(name, "").printed(paper).because(REASONS[number]));
+        for (name, runs, paper) in [("BFA", &bfa, level.paper[0]), ("Reno", &reno, level.paper[1])] {
+            let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+            rows.push(vec![
+                level.name.to_owned(),
+                name.to_owned(),
+                paper.to_owned(),
+                format!("{:.2}", kbps(runs).mean),
+                format!("{:.2}", power(runs).mean),
+                mean(|run| run.rtt),
+                mean(|run| run.timeouts),
+                mean(|run| 100.0 * run.sent_again),
+            ]);
+        }
+        let variants = variants_at(level)?;
+        // Figs. 21 and 22 stand among those of medium congestion.
+        if number == 1 {
+            values.extend(gentle(&variants[0], &variants[1]));
+        }
+        variant_rows.extend(variants.iter().map(|(variant, runs)| variant_row(level, variant, runs)));
+        figures.extend(graphs(level)?);
+    }
+    let head = [
+        "congestion",
+        "sender",
+        "paper: kbit/s; kbit/s²",
+        "kbit/s",
+        "kbit/s²",
+        "round trip (s)",
+        "timeouts",
+        "sent again (%)",
+    ];
+    let title = "By congestion (means of 10 runs)".to_owned();
+    let levels = Table { title, head: head.map(str::to_owned).to_vec(), rows };
+    let head = ["congestion", "variant", "kbit/s", "kbit/s²", "round trip (s)", "timeouts"];
+    let title = "The gentler gain of figs. 21 and 22, and the variants of §6 (means of 10 runs)".to_owned();
+    let others = Table { title, head: head.map(str::to_owned).to_vec(), rows: variant_rows };
+    Ok(Findings {
+        values,
+        tables: vec![levels, noise()?, smaller_windows()?, others],
+        figures,
+        notes: NOTES.map(str::to_owned).to_vec(),
+    })
+}
+
+/// How much BFA depends on quiet round trips.
+fn noise() -> anyhow::Result<Table> {
+    let mut rows = Vec::new();
+    for (load_percent, jitter_ms) in [(0, 0), (0, 10), (0, 30), (2, 0), (2, 10), (2, 30)] {
+        let level = Level { load_percent, jitter_ms, ..LEVELS[0] };
+        for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
+            let runs = runs(&level, profile, settings(profile))?;
+            let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+            let path = [format!("{load_percent} %"), format!("{jitter_ms} ms"), name.to_owned()];
+            rows.push(
+                path.into_iter()
+                    .chain([mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt)])
+                    .collect(),
+            );
+        }
+    }
+    let head = ["offered by others", "jitter up to", "sender", "kbit/s", "kbit/s²", "round trip (s)"];
+    let title = "Low congestion, by the noise in the round trips (means of 10 runs)".to_owned();
+    Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// Low congestion with a first ssthresh, as from earlier connections to the host, and with losses not caused
+/// by a queue.
+fn smaller_windows() -> anyhow::Result<Table> {
+    let low = LEVELS[0];
+    let mut rows = Vec::new();
+    let mut row = |what: String, name: &str, runs: &[Run]| {
+        let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+        let numbers = [mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt)];
+        rows.push([what, name.to_owned()].into_iter().chain(numbers).collect());
+    };
+    for kilobytes in [4, 8, 16] {
+        let mut registry = Registry::with_experiments();
+        registry.register(factory(REMEMBERS, move |start: &Start| {
+            let mut reno = Reno::new(start);
+            reno.limit_slow_start(kilobytes << 10);
+            Box::new(reno)
+        }))?;
+        let settings = TcpSettings { congestion: Some(REMEMBERS.to_owned()), ..settings(RENO) };
+        let runs = runs_in(&registry, &low, RENO, settings)?;
+        row(format!("a first ssthresh of {kilobytes} KB"), "Reno", &runs);
+    }
+    for lost_per_million in [500, 1000, 2000, 3000] {
+        let level = Level { lost_per_million, ..low };
+        for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
+            let what = format!("{:.2} % of packets lost", f64::from(lost_per_million) / 1e4);
+            row(what, name, &runs(&level, profile, settings(profile))?);
+        }
+    }
+    Ok(Table {
+        title: "Low congestion with what may have kept windows small (means of 10 runs)".to_owned(),
+        head: ["with", "sender", "kbit/s", "kbit/s²", "round trip (s)"].map(str::to_owned).to_vec(),
+        rows,
+    })
+}
+
+fn variants_at(level: &Level) -> anyhow::Result<Vec<(&'static Variant, Vec<Run>)>> {
+    let of = |variant| Ok((variant, runs(level, BFA, Variant::over(variant, settings(BFA)))?));
+    variants::ALL.iter().map(of).collect()
+}
+
+fn variant_row(level: &Level, variant: &Variant, runs: &[Run]) -> Vec<String> {
+    let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
+    let numbers = [mean(|run| run.kbps), mean(Run::power), mean(|run| run.rtt), mean(|run| run.timeouts)];
+    [level.name, variant.name].map(str::to_owned).into_iter().chain(numbers).collect()
+}
+
+/// Figs. 21 and 22: the gain of 3/4, itself and beside that of 1/2.
+fn gentle((_, usual): &(&Variant, Vec<Run>), (_, gentle): &(&Variant, Vec<Run>)) -> Vec<Value> {
+    let over =
+        |of: fn(&Run) -> f64| Summary::of(gentle.iter().zip(usual).map(|(one, other)| of(one) / of(other)));
+    let of = |of: fn(&Run) -> f64| Summary::of(gentle.iter().map(of));
+    vec![
+        of(|run| run.kbps)
+            .value("medium, gain 3/4 (figs. 21 and 22): throughput", "kbit/s")
+            .printed("49.69")
+            .because(OTHER_TIME),
+        of(Run::power).value("medium, gain 3/4: power", "kbit/s²").printed("70.17").because(OTHER_TIME),
+        Value {
+            paper: "more: 70.17 to 19.84",
+            band: Band::Above(1.0),
+            ..over(Run::power).value("medium: power with a gain of 3/4 over that with 1/2", "")
+        },
+    ]
+}
+
+fn runs(level: &Level, profile: &str, settings: TcpSettings) -> anyhow::Result<Vec<Run>> {
+    runs_in(&Registry::with_experiments(), level, profile, settings)
+}
+
+/// The same with controllers of `registry`.
+fn runs_in(
+    registry: &Registry,
+    level: &Level,
+    profile: &str,
+    settings: TcpSettings,
+) -> anyhow::Result<Vec<Run>> {
+    each(0..RUNS, |seed| {
+        let scenario = scenario(level, profile, &settings).seed(seed);
+        let report = Simulation::with_registry(&scenario, registry)?.run();
+        let flow = &report.flows[0];
+        Ok(Run {
+            kbps: flow.goodput_bytes_per_second * 8.0 / 1000.0,
+            rtt: flow.there.rtt.mean,
+            timeouts: flow.there.timeouts as f64,
+            sent_again: segments::share(flow.there.retransmits as f64, flow.there.segments as f64),
+        })
+    })
+}
+
+/// FreeBSD 2.1.6 under this profile.
+fn settings(profile: &str) -> TcpSettings {
+    TcpSettings { mss: Some(576 - 40), ..TcpSettings::profile(profile).fixed_window(WINDOW_BYTES) }
+}
+
+fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
+    let access = Direction::new(ackclock_sim::units::Rate::mbit(10), Span::millis(1));
+    let jitter = Jitter { by: Variation::Uniform(Span::millis(level.jitter_ms)), may_reorder: false };
+    let loss =
+        (level.lost_per_million > 0).then(|| Loss::Independent(Share::per_million(level.lost_per_million)));
+    let bottleneck = Direction { jitter: Some(jitter), loss, ..Direction::new(LINK, Span::millis(115)) };
+    let network = Dumbbell { pairs: 2, access, bottleneck: bottleneck.buffers(70), back: None };
+    let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
+    peer.tcp = settings.clone();
+    peer.peer_tcp = settings.clone();
+    let scenario = network.scenario(Span::seconds(805)).tcp(self::settings(RENO)).traffic(peer);
+    match level.load_percent {
+        0 => scenario,
+        load => scenario.traffic(TrafficConfig::new("others", "a2", "b2", short_transfers(load))),
+    }
+}
+
+/// Transfers that begin at random and offer this many hundredths of the link.
+fn short_transfers(load_percent: u64) -> TrafficKind {
+    let size = Bytes(10_000);
+    let bits = 8 * (size.0 + size.0.div_ceil(536) * 40);
+    let every = TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (LINK.bits() * load_percent)));
+    TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) })
+}
+
+/// The paper's graphs, from the connections' traces: windows over time, of each sender, and round trips by
+/// cwnd.
+fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
+    let caption = format!("One run of each over the same path, {} congestion.", level.name);
+    let mut figures = Vec::new();
+    let mut by_window: Option<Figure> = None;
+    for (colour, (name, profile)) in (0..).zip([("BFA", BFA), ("Reno", RENO)]) {
+        let source = traced(scenario(level, profile, &settings(profile)), "a1")?;
+        let title = format!("Windows of {name}, {} congestion", level.name);
+        figures.push((format!("BE-{}-{}-windows", level.name, name.to_lowercase()), windows(&source, title)));
+        let mut figure = graphs::round_trips_by_window(&source);
+        for series in figure.panels.iter_mut().flat_map(|panel| &mut panel.series) {
+            (series.name, series.colour) = (name.to_owned(), colour);
+        }
+        match &mut by_window {
+            None => {
+                let title = format!("Round trips by window, {} congestion", level.name);
+                by_window = Some(Figure { title, caption: caption.clone(), ..figure });
+            }
+            Some(first) => {
+                let series = figure.panels.into_iter().flat_map(|panel| panel.series);
+                first.panels[0].series.extend(series);
+            }
+        }
+    }
+    figures.extend(by_window.map(|figure| (format!("BE-{}-rtt", level.name), figure)));
+    Ok(figures)
+}
+
+const NOTES: [&str; 2] = [
+    "At low congestion BFA's power is the paper's and Reno's half of it: Reno here fills the window of 32 KB \
+     in slow start and then has a round trip of 4.1 s on average, where the paper's mean (throughput over \
+     power) is 1.95 s and 4 s the most. Its window must have been smaller for much of the transfer. A first \
+     ssthresh remembered from earlier connections to the host is not why: even with one of 4 KB the mean is \
+     3.6 s (third table). Losses that no queue causes would do it: with 0.1 % of the packets Reno has the \
+     paper's round trip and power (third table). The paper reports such losses on the Internet, but not \
+     their number on its path; here low congestion has none.",
+    "BFA's gain lives on quiet round trips: each fall of 10 ms that is not its own lets the window grow, and \
+     nothing takes that back without a loss. With 2 % of others' traffic its power falls from 3.7 to 1.6 \
+     times Reno's, with 30 ms of jitter to 1.4 (second table); the decreasing variant of section 6 keeps it \
+     at medium congestion (last table), and loses next to nothing of the throughput beside Reno's others.",
+];
+const OTHER_TIME: &str = "not known. The paper's transfer got more of the link than its others at medium \
+    congestion, 37.68 and 35.28 kbit/s; what else was on the path is not given for any of them";
+const RENO_HALF: &str = "BFA has the paper's power and Reno half of it (first table). With 0.1 % of the \
+    packets lost the ratio comes to 1.96 (third table, first note); whether the paper's path lost any is not \
+    given";
+/// By level.
+const REASONS: [&str; 3] = [
+    "not known. Nothing is lost, and all ten seeds are alike to a part in ten thousand, so it is neither \
+     losses nor the jitter; with each gain and variant BFA has the same 58.1 kbit/s (last table)",
+    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not \
+    given; here both have the same others beside them, and BFA has no gain over noise (second note)",
+    "not known. The paper's two transfers ran on the Internet, and what else was on the path then is not \
+     given; single seeds here have 0.95 to 1.03 and do not come down to the paper's",
+];
+/// The name of the controller with a first ssthresh.
+const REMEMBERS: &str = "reno-remembers";
+const WINDOW_BYTES: u64 = 32 << 10;
+const RUNS: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_low_congestion_bfa_has_more_power() {
+        let power = |profile| {
+            let scenario = scenario(&LEVELS[0], profile, &settings(profile));
+            let flow = &crate::many::run(&scenario).unwrap().flows[0];
+            ackclock_sim::report::power(flow.goodput_bytes_per_second, flow.there.rtt.mean)
+        };
+        assert!(power(BFA) > 1.3 * power(RENO), "{} {}", power(BFA), power(RENO));
+    }
+}

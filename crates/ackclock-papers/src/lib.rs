@@ -1,0 +1,70 @@
+//! The experiments of the four papers from which ackclock's TCP comes, in virtual time: Jacobson and Karels
+//! (1988), Brakmo and Peterson (1995), Awadallah and Rai (1998), Allman and Paxson (1999). Each holds what it
+//! measures against what its paper prints.
+//!
+//! [`experiments`] lists them, [`select`] finds them by their ids, and [`run`] runs them. [`table`] and
+//! [`json`] show the outcomes, [`files`] is `RESULTS.md` with its pictures. The command is `tcplab papers`.
+//!
+//! ```no_run
+//! use ackclock_papers::{run, select, table};
+//!
+//! let chosen = select(&["VE7".to_owned()])?;
+//! assert_eq!(chosen[0].id, "VE5/7");
+//! println!("{}", table(&run(&chosen, || ())));
+//! # Ok::<(), ackclock_cli::Failure>(())
+//! ```
+//!
+//! # Features
+//!
+//! None.
+//!
+//! # Limits
+//!
+//! An experiment is a function of this code alone: its networks and seeds are fixed, and no option changes
+//! them. All of them take some minutes on two processors. What is drawn is in memory until it is written.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod allman_paxson;
+mod bfa;
+mod draw;
+mod experiment;
+mod jacobson;
+mod many;
+mod net;
+mod results;
+mod segments;
+mod select;
+mod traced;
+mod vegas;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+pub use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
+pub use self::results::{Counts, Outcome, PICTURES, files, json, table};
+pub use self::select::select;
+
+/// All experiments, in the order of the papers.
+#[must_use]
+pub fn experiments() -> Vec<&'static Experiment> {
+    let papers = [jacobson::EXPERIMENTS, vegas::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
+    papers.into_iter().flatten().collect()
+}
+
+/// Runs these experiments on all cores, and calls `done` after each. The outcomes are in the experiments'
+/// order.
+pub fn run<'a>(chosen: &[&'a Experiment], done: impl Fn() + Sync) -> Vec<Outcome<'a>> {
+    chosen
+        .par_iter()
+        .map(|&experiment| {
+            let findings = catch_unwind(AssertUnwindSafe(experiment.run))
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked; the message is on stderr")))
+                .map_err(|error| format!("{error:#}"));
+            done();
+            Outcome { experiment, findings }
+        })
+        .collect()
+}

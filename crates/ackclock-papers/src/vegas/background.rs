@@ -1,0 +1,204 @@
+//! Table IV and figs. 9 and 10: a megabyte beside tcplib's traffic.
+
+use ackclock_sim::scenario::TcplibMix;
+use ackclock_sim::units::Span;
+use ackclock_sim::{Report, Scenario, TrafficConfig, TrafficKind};
+
+use super::network::{
+    MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, fig6, flow, head, ratio, run_until_over,
+    transfer,
+};
+use crate::many::{Summary, each};
+use crate::{Band, Experiment, Findings, Table, Value};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "VT4",
+    source: "Brakmo and Peterson 1995, table IV",
+    title: "a megabyte beside tcplib's traffic",
+    set_up: "The network of fig. 6 with 10, 15 and 20 buffers; tcplib between the hosts of the first pair \
+             over Reno, and from the 20th second a megabyte between those of the second: 19 seeds for each \
+             number of buffers, 57 runs. The paper does not say how dense the traffic is; here conversations \
+             begin every 350 ms on average, with which Reno's megabyte comes to about the paper's 58 KB/s. \
+             The table shows other densities, and tcplib over Vegas.",
+    run,
+};
+
+/// The background of one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Background {
+    /// Mean time between conversations.
+    pub(super) every: Span,
+    pub(super) sender: Sender,
+    /// Whether there is as much traffic from right to left, between the hosts of the third pair.
+    pub(super) two_way: bool,
+}
+
+/// The density at which Reno reaches the paper's throughput.
+pub(super) const USUAL: Background = Background { every: Span::millis(350), sender: RENO, two_way: false };
+const DENSITY: &str = "it moves with the density of the traffic, which the paper does not give: from 250 to \
+    600 ms between conversations Vegas' throughput goes from 65 to 94 KB/s, and what it sends again from \
+    0.53 to 0.30 of Reno's, and its timeouts from 0.18 to 0.05 (second table). No single density has all of \
+    the paper's numbers";
+const DENSITY_2_4: &str = "not known. Vegas' numbers move with the density of the traffic, which the paper \
+    does not give (second table); Vegas-2,4 was not run at other densities";
+/// Runs for each number of buffers.
+const SEEDS: u64 = 19;
+/// When the megabyte begins: after the traffic has started.
+const BEGIN: Span = Span::seconds(20);
+
+impl Background {
+    /// The network with this traffic.
+    pub(super) fn scenario(self, buffers: u64) -> Scenario {
+        let tcplib = |name, from, to| {
+            let what = TrafficKind::Tcplib { every: self.every, until: None, mix: TcplibMix::default() };
+            TrafficConfig::new(name, from, to, what)
+        };
+        let scenario = fig6(200, buffers).scenario(Span::seconds(1200)).tcp(self.sender.tcp());
+        let scenario = scenario.traffic(tcplib("background", "a1", "b1"));
+        if self.two_way { scenario.traffic(tcplib("reverse", "b3", "a3")) } else { scenario }
+    }
+}
+
+/// The results of a megabyte and of the traffic beside it, over 10, 15 and 20 buffers.
+pub(super) struct Beside {
+    pub(super) transfers: Transfers,
+    /// KB/s of the background from the beginning to the megabyte's end.
+    background: Summary,
+}
+
+/// A megabyte by `sender` over 10, 15 and 20 buffers, with this many seeds each.
+pub(super) fn beside(background: Background, sender: Sender, seeds: u64) -> anyhow::Result<Beside> {
+    beside_with(background, seeds, || transfer("transfer", 2, MEGABYTE, sender))
+}
+
+pub(super) fn beside_with(
+    background: Background,
+    seeds: u64,
+    megabyte: impl Fn() -> TrafficConfig + Send + Sync,
+) -> anyhow::Result<Beside> {
+    let runs = [10, 15, 20].into_iter().flat_map(|buffers| (0..seeds).map(move |seed| (buffers, seed)));
+    let found = each(runs, |(buffers, seed)| {
+        let scenario = background.scenario(buffers).seed(seed).traffic(megabyte().start(BEGIN));
+        let report = run_until_over(&scenario, &["transfer"])?;
+        Ok((Transfer::of(&report, "transfer")?, background_rate(&report)?))
+    })?;
+    let transfers: Vec<Transfer> = found.iter().map(|(transfer, _)| *transfer).collect();
+    Ok(Beside {
+        transfers: Transfers::of(&transfers),
+        background: Summary::of(found.into_iter().map(|(_, rate)| rate)),
+    })
+}
+
+fn background_rate(report: &Report) -> anyhow::Result<f64> {
+    let background = flow(report, "background")?;
+    Ok((background.there.bytes + background.back.bytes) as f64 / 1000.0 / report.time)
+}
+
+fn run() -> anyhow::Result<Findings> {
+    let senders = [RENO, VEGAS, VEGAS_2_4];
+    let [reno, vegas, vegas_2_4] = senders.map(|sender| beside(USUAL, sender, SEEDS));
+    let (reno, vegas, vegas_2_4) = (reno?, vegas?, vegas_2_4?);
+    let over_reno = |of: fn(&Transfers) -> Summary, one: &Beside| {
+        Summary::of([ratio(of(&one.transfers).mean, of(&reno.transfers).mean)])
+    };
+    let values = vec![
+        Value {
+            paper: "58.3: the density is chosen by it",
+            ..reno.transfers.throughput.value("Reno's throughput", "KB/s")
+        },
+        vegas.transfers.throughput.value("Vegas' throughput", "KB/s").printed("89.4").because(DENSITY),
+        vegas_2_4
+            .transfers
+            .throughput
+            .value("Vegas-2,4's throughput", "KB/s")
+            .printed("91.8")
+            .because(DENSITY_2_4),
+        Value {
+            paper: "1.53",
+            band: Band::printed("1.53"),
+            limit: Some(Band::AtLeast(1.3)),
+            reason: Some(DENSITY),
+            ..over_reno(|one| one.throughput, &vegas).value("Vegas/Reno throughput", "")
+        },
+        Value {
+            paper: "1.58",
+            band: Band::printed("1.58"),
+            limit: Some(Band::AtLeast(1.3)),
+            reason: Some(DENSITY_2_4),
+            ..over_reno(|one| one.throughput, &vegas_2_4).value("Vegas-2,4/Reno throughput", "")
+        },
+        Value {
+            paper: "0.49",
+            band: Band::printed("0.49"),
+            reason: Some(DENSITY),
+            ..over_reno(|one| one.retransmitted, &vegas).value("Vegas/Reno sent again", "")
+        },
+        Value {
+            paper: "0.53",
+            band: Band::printed("0.53"),
+            reason: Some(DENSITY_2_4),
+            ..over_reno(|one| one.retransmitted, &vegas_2_4).value("Vegas-2,4/Reno sent again", "")
+        },
+        Value {
+            paper: "0.16 (0.9 of 5.6)",
+            band: Band::printed("0.16"),
+            limit: Some(Band::AtMost(0.5)),
+            reason: Some(DENSITY),
+            ..over_reno(|one| one.timeouts, &vegas).value("Vegas/Reno coarse timeouts", "")
+        },
+        Value {
+            paper: "“mostly unaffected”",
+            band: Band::UNCHANGED,
+            ..Summary::of([ratio(vegas.background.mean, reno.background.mean)])
+                .value("background beside Vegas over beside Reno, throughput", "")
+        },
+    ];
+    Ok(Findings {
+        values,
+        tables: vec![table(&[reno, vegas, vegas_2_4]), densities()?],
+        ..Findings::default()
+    })
+}
+
+fn table(found: &[Beside; 3]) -> Table {
+    let paper = [["58.3", "55.4", "5.6"], ["89.4", "27.1", "0.9"], ["91.8", "29.4", "0.9"]];
+    let rows = [RENO, VEGAS, VEGAS_2_4].into_iter().zip(found).zip(paper).map(|((sender, found), paper)| {
+        let cells = found.transfers.cells().into_iter().zip(paper);
+        let cells = cells.flat_map(|(measured, paper)| [measured, paper.to_owned()]);
+        std::iter::once(sender.name.to_owned()).chain(cells).collect()
+    });
+    let head = ["", "KB/s", "the paper's", "sent again (KB)", "the paper's", "timeouts", "the paper's"];
+    Table { title: "Table IV".to_owned(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+}
+
+/// Other densities, and Vegas for all traffic.
+fn densities() -> anyhow::Result<Table> {
+    let other = |millis| Background { every: Span::millis(millis), ..USUAL };
+    let rows = [other(250), other(300), other(450), other(600), Background { sender: VEGAS, ..USUAL }];
+    let rows = rows.into_iter().map(|background| {
+        let [reno, vegas] = [RENO, VEGAS].map(|sender| beside(background, sender, SEEDS / 3));
+        let (reno, vegas) = (reno?, vegas?);
+        let ratio = ratio(vegas.transfers.throughput.mean, reno.transfers.throughput.mean);
+        let what = format!("{} ms, {}", background.every.0 / 1_000_000, background.sender.name);
+        let rate = format!("{:.0}", reno.background.mean);
+        let (reno, vegas) = (reno.transfers.cells().to_vec(), vegas.transfers.cells().to_vec());
+        Ok([vec![what, rate], reno, vegas, vec![format!("{ratio:.2}")]].concat())
+    });
+    Ok(Table {
+        title: format!("The same with other densities, {} runs each", 3 * (SEEDS / 3)),
+        head: head(&["tcplib: every, over", "background (KB/s)"], &[RENO, VEGAS], &["Vegas/Reno"]),
+        rows: rows.collect::<anyhow::Result<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vegas_is_faster_beside_tcplib_and_times_out_less() {
+        let [reno, vegas] = [RENO, VEGAS].map(|sender| beside(USUAL, sender, 2).unwrap().transfers);
+        assert!(vegas.throughput.mean > reno.throughput.mean, "{reno:?} {vegas:?}");
+        assert!(vegas.timeouts.mean < reno.timeouts.mean, "{reno:?} {vegas:?}");
+    }
+}

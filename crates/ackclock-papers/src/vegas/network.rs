@@ -1,0 +1,185 @@
+//! What the experiments of Brakmo and Peterson share: the network of fig. 6, the senders, and the
+//! measurements of a transfer.
+//!
+//! The paper leaves five points open. They are chosen once, to agree with its results, and hold for all
+//! experiments:
+//!
+//! * The delay of 50 ms is one way (§V-B): a send buffer of 20 KB then just fills the pipe, as §IV-B3 says.
+//! * Receivers acknowledge every segment. Only then does slow start reach 400 KB/s "at around 1 s" when it
+//!   doubles every other round trip (fig. 11), and does Reno stall until "it times out at around 2 s"
+//!   (§IV-B1).
+//! * A packet holds one of the router's buffers while it is being sent. Only then does Vegas lose exactly "a
+//!   packet" of the 32 that it sends into 300 KB/s and 16 buffers (fig. 11).
+//! * `BaseRTT` is that of "the first segment sent by the connection" (§III-B), the SYN. If only data counts,
+//!   16 segments fit into the pipe of fig. 7 unnoticed, Vegas doubles to 32 and loses a dozen, where the
+//!   figure shows no loss.
+//! * A KB is 1,000 bytes and a packet of 1.4 KB an IP packet of 1,400; a megabyte is 1,024 KB, as in table
+//!   II.
+//!
+//! [`super::alone`] shows the results of other choices.
+
+use ackclock_sim::report::FlowReport;
+use ackclock_sim::units::{Bytes, Span};
+use ackclock_sim::{Report, Scenario, Simulation, TcpSettings, TrafficConfig};
+use anyhow::{Context, ensure};
+
+use crate::many::Summary;
+use crate::net::{self, Dumbbell};
+
+/// Bytes in a KB.
+pub(super) const KB: u64 = 1000;
+/// KB in a megabyte.
+pub(super) const MEGABYTE: u64 = 1024;
+/// The send buffer, and so the largest window, in KB (§IV-B3).
+pub(super) const SEND_BUFFER: u64 = 50;
+
+/// A sender of the experiments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sender {
+    /// Its name in the tables.
+    pub(super) name: &'static str,
+    profile: &'static str,
+    /// The controller; overrides the profile's.
+    congestion: Option<&'static str>,
+}
+
+pub(super) const RENO: Sender = Sender { name: "Reno", profile: "reno-1990", congestion: None };
+pub(super) const NEWRENO: Sender = Sender { name: "NewReno", profile: "newreno-1999", congestion: None };
+pub(super) const VEGAS: Sender =
+    Sender { name: "Vegas", profile: "vegas-1995", congestion: Some("vegas:base=any") };
+pub(super) const VEGAS_2_4: Sender =
+    Sender { name: "Vegas-2,4", profile: "vegas-1995", congestion: Some("vegas:alpha=2,beta=4,base=any") };
+/// Vegas whose BaseRTT only counts data segments.
+pub(super) const VEGAS_BY_DATA: Sender =
+    Sender { name: "Vegas, BaseRTT of data", profile: "vegas-1995", congestion: Some("vegas:base=data") };
+pub(super) const VEGAS_STAR: Sender =
+    Sender { name: "Vegas*", profile: "vegas-star-1995", congestion: Some("vegas-star:base=any") };
+
+impl Sender {
+    /// Its settings. The receiver's window limits the sender instead of the send buffer, which has the effect
+    /// of BSD's: the simulator's applications fill a send buffer in larger steps than BSD's did.
+    pub(super) fn tcp(self) -> TcpSettings {
+        TcpSettings {
+            congestion: self.congestion.map(str::to_owned),
+            send_buffer: Some(Bytes(1_000_000)),
+            receive_buffer: Some(Bytes(SEND_BUFFER * KB)),
+            ..TcpSettings::profile(self.profile).choose("acks", "every-second:0s")
+        }
+    }
+}
+
+/// The network of fig. 6 with `rate` in KB/s. `buffers` are the router's; the packet being sent holds one.
+pub(super) fn fig6(rate: u64, buffers: u64) -> Dumbbell {
+    net::fig6(rate * KB, buffers - 1)
+}
+
+/// A transfer of this many KB between the hosts of a pair.
+pub(super) fn transfer(name: &str, pair: usize, kilobytes: u64, sender: Sender) -> TrafficConfig {
+    let (from, to) = (format!("a{pair}"), format!("b{pair}"));
+    TrafficConfig::bulk(name, &from, &to, Some(Bytes(kilobytes * KB))).tcp(sender.tcp())
+}
+
+/// Runs until the transfers with these names are over.
+pub(super) fn run_until_over(scenario: &Scenario, names: &[&str]) -> anyhow::Result<Report> {
+    until_over(&mut Simulation::new(scenario)?, scenario, names)
+}
+
+/// The same with an observed simulation.
+pub(super) fn until_over(
+    simulation: &mut Simulation,
+    scenario: &Scenario,
+    names: &[&str],
+) -> anyhow::Result<Report> {
+    let mut now = ackclock_core::Instant::ZERO;
+    loop {
+        now += Span::seconds(2).duration();
+        simulation.run_until(now);
+        let report = simulation.report();
+        if names.iter().all(|name| report.flow(name).is_some_and(|flow| flow.completed.is_some())) {
+            return Ok(report);
+        }
+        ensure!(
+            now.as_nanos() < scenario.duration.0,
+            "with seed {}, {names:?} are not over after {} s",
+            scenario.seed,
+            report.time
+        );
+    }
+}
+
+/// The results of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Transfer {
+    /// KB/s from the start to the last byte.
+    pub(super) throughput: f64,
+    /// KB retransmitted.
+    pub(super) retransmitted: f64,
+    /// Coarse timeouts.
+    pub(super) timeouts: f64,
+}
+
+impl Transfer {
+    pub(super) fn of(report: &Report, name: &str) -> anyhow::Result<Self> {
+        Ok(flow(report, name)?.into())
+    }
+}
+
+impl From<&FlowReport> for Transfer {
+    fn from(flow: &FlowReport) -> Self {
+        Self {
+            throughput: flow.goodput_bytes_per_second / KB as f64,
+            retransmitted: flow.there.bytes_retransmitted as f64 / KB as f64,
+            timeouts: flow.there.timeouts as f64,
+        }
+    }
+}
+
+/// Several transfers, summed up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfers {
+    pub(super) throughput: Summary,
+    pub(super) retransmitted: Summary,
+    pub(super) timeouts: Summary,
+}
+
+impl Transfers {
+    pub(super) fn of(all: &[Transfer]) -> Self {
+        let over = |measure: fn(&Transfer) -> f64| Summary::of(all.iter().map(measure));
+        Self {
+            throughput: over(|one| one.throughput),
+            retransmitted: over(|one| one.retransmitted),
+            timeouts: over(|one| one.timeouts),
+        }
+    }
+
+    /// Throughput, KB retransmitted and timeouts, for a table.
+    pub(super) fn cells(&self) -> [String; 3] {
+        let Self { throughput, retransmitted, timeouts } = self;
+        [
+            format!("{:.1}", throughput.mean),
+            format!("{:.1}", retransmitted.mean),
+            format!("{:.2}", timeouts.mean),
+        ]
+    }
+}
+
+/// The head of a table with [`Transfers::cells`] of these senders between other columns; without senders, of
+/// an unnamed one.
+pub(super) fn head(first: &[&str], senders: &[Sender], last: &[&str]) -> Vec<String> {
+    let of = |throughput: String| [throughput, "sent again (KB)".to_owned(), "timeouts".to_owned()];
+    let named = senders.iter().map(|sender| of(format!("{} (KB/s)", sender.name)));
+    let unnamed = senders.is_empty().then(|| of("KB/s".to_owned()));
+    let columns = named.chain(unnamed).flatten();
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    owned(first).into_iter().chain(columns).chain(owned(last)).collect()
+}
+
+/// A traffic of a report.
+pub(super) fn flow<'a>(report: &'a Report, name: &str) -> anyhow::Result<&'a FlowReport> {
+    report.flow(name).with_context(|| format!("there is no traffic `{name}` in the report"))
+}
+
+/// One value over another.
+pub(super) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { f64::NAN } else { part / whole }
+}

@@ -1,0 +1,123 @@
+//! Fig. 11: slow start of Vegas and of Vegas*.
+
+use ackclock_chart::{Axis, Figure, Style};
+use ackclock_sim::Scenario;
+use ackclock_sim::units::Span;
+
+use super::network::{MEGABYTE, RENO, Sender, VEGAS, VEGAS_STAR, fig6, run_until_over, transfer};
+use super::watch::{watch, windows};
+use crate::draw::{axis, panel, series};
+use crate::many::{Summary, each};
+use crate::net::BOTTLENECK;
+use crate::{Band, Experiment, Findings, Table, Value};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "VE11",
+    source: "Brakmo and Peterson 1995, fig. 11",
+    title: "slow start into 300 KB/s and 16 buffers, by Vegas and by Vegas*",
+    set_up: "The network of fig. 6 with 300 KB/s and 16 buffers; a megabyte without other traffic. The table \
+             and the last picture show other numbers of buffers.",
+    run,
+};
+
+const BUFFERS: u64 = 16;
+
+fn run() -> anyhow::Result<Findings> {
+    let [vegas, star] = [VEGAS, VEGAS_STAR].map(|sender| start(sender, BUFFERS));
+    let ([vegas, vegas_queue], [star, star_queue]) = (vegas?, star?);
+    let values = vec![
+        Value {
+            paper: "“a packet is lost”",
+            band: Band::AtLeast(1.0),
+            ..Summary::of([vegas]).value("packets that Vegas loses", "")
+        },
+        Value {
+            paper: "none",
+            band: Band::AtMost(0.0),
+            ..Summary::of([star]).value("packets that Vegas* loses", "")
+        },
+        Value {
+            paper: "Vegas* needs fewer buffers",
+            band: Band::Below(vegas_queue),
+            ..Summary::of([star_queue]).value("longest queue of Vegas*", "packets")
+        },
+    ];
+    let (table, lost) = buffers()?;
+    Ok(Findings {
+        values,
+        tables: vec![table],
+        figures: vec![picture("fig11-vegas", VEGAS)?, picture("fig11-vegas-star", VEGAS_STAR)?, lost],
+        notes: Vec::new(),
+    })
+}
+
+fn scenario(sender: Sender, buffers: u64) -> Scenario {
+    let transfer = transfer("transfer", 2, MEGABYTE, sender);
+    fig6(300, buffers).scenario(Span::seconds(60)).tcp(sender.tcp()).traffic(transfer)
+}
+
+/// Packets dropped at the bottleneck, and the longest queue.
+fn start(sender: Sender, buffers: u64) -> anyhow::Result<[f64; 2]> {
+    let report = run_until_over(&scenario(sender, buffers), &["transfer"])?;
+    let link = report.link(BOTTLENECK).map(|link| [link.dropped() as f64, link.queue_peak.into()]);
+    Ok(link.unwrap_or_default())
+}
+
+/// Packets lost with other numbers of buffers.
+fn buffers() -> anyhow::Result<(Table, (String, Figure))> {
+    const SENDERS: [Sender; 3] = [RENO, VEGAS, VEGAS_STAR];
+    let found = each(4..=24, |buffers| {
+        let [reno, vegas, star] = SENDERS.map(|sender| start(sender, buffers));
+        Ok((buffers, [reno?[0], vegas?[0], star?[0]]))
+    })?;
+    let rows = found.iter().map(|(buffers, lost)| {
+        std::iter::once(buffers.to_string()).chain(lost.iter().map(|lost| format!("{lost:.0}"))).collect()
+    });
+    let head = std::iter::once("buffers").chain(SENDERS.map(|sender| sender.name));
+    let table = Table {
+        title: "Packets lost in a megabyte, by buffers".to_owned(),
+        head: head.map(str::to_owned).collect(),
+        rows: rows.collect(),
+    };
+    let series = (0..3u8).zip(SENDERS).map(|(n, sender)| {
+        let points: Vec<_> =
+            found.iter().map(|(buffers, lost)| (*buffers as f64, lost[usize::from(n)])).collect();
+        series(sender.name, Style::Line, n, points)
+    });
+    let figure = Figure {
+        title: "What slow start costs, by buffers".to_owned(),
+        caption:
+            "Packets lost of a megabyte over 300 KB/s and 50 ms, alone, with 4 to 24 buffers at the router."
+                .to_owned(),
+        x: axis("buffers"),
+        panels: vec![panel("packets lost", series.collect())],
+    };
+    Ok((table, ("fig11-buffers".to_owned(), figure)))
+}
+
+fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
+    let watched = watch(scenario(sender, BUFFERS), &["transfer"])?;
+    let figure = Figure {
+        title: format!("Slow start of {}", sender.name),
+        caption: format!(
+            "The first 2.5 s of a transfer by {} over 300 KB/s, 50 ms and 16 buffers: congestion window and \
+             bytes in transit, rate at the receiver over 100 ms, and the bottleneck's queue with what it \
+             drops.",
+            sender.name
+        ),
+        x: Axis { range: Some((0.0, 2.5)), ..axis("time (s)") },
+        panels: windows(&watched, "transfer", 2.5),
+    };
+    Ok((stem.to_owned(), figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vegas_loses_a_packet_where_vegas_star_loses_none() {
+        let ([vegas, _], [star, _]) = (start(VEGAS, BUFFERS).unwrap(), start(VEGAS_STAR, BUFFERS).unwrap());
+        assert_eq!((vegas, star), (1.0, 0.0));
+    }
+}
