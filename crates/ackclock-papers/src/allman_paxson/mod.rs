@@ -2,7 +2,7 @@
 //! its figure over a simulated trace set.
 //!
 //! The set is made and assessed as captures are: `trace_set.rs` records both ends of each transfer,
-//! `crate::assess` does the rest.
+//! `ackclock_assess` does the rest.
 
 mod live_undo;
 mod orderings;
