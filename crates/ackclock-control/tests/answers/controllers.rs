@@ -66,9 +66,10 @@ fn hostile(words: &str) -> impl Iterator<Item = Run> {
 }
 
 /// A path, the segments of the initial window, and the segments that the application has, if they are few.
-const PATHS: [(&str, Path, u32, Option<u64>); 7] = [
+const PATHS: [(&str, Path, u32, Option<u64>); 8] = [
     ("plain", Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL }, 10, None),
     ("small-queue", Path { rate: 250_000, buffer: 3000, ..Path::TYPICAL }, 4, None),
+    ("no-queue", Path { rate: 250_000, buffer: 500, ..Path::TYPICAL }, 4, None),
     ("deep-queue", Path { rate: 250_000, buffer: 200_000, ..Path::TYPICAL }, 10, None),
     (
         "marked",

@@ -70,7 +70,10 @@ fn drive_rtt(recorder: &mut Recorder, config: RtoConfig, seed: u64) {
             2 => rtt.adapt_to_spurious_expiry(ns(round_trip(&mut random)), ns(round_trip(&mut random))),
             3 => rtt.reset_backoff(),
             4 if random.one_in(10) => rtt.on_handshake_after_expiry(),
-            5 if random.one_in(10) => rtt.set_config(&random.among(&configs)),
+            5 if random.one_in(10) => {
+                (0..random.below(3)).for_each(|_| rtt.on_expiry());
+                rtt.set_config(&random.among(&configs));
+            }
             5 => (0..random.below(80)).for_each(|_| rtt.on_expiry()),
             6 => rtt.on_segment_retransmitted(),
             7 => rtt.on_sample(ns(round_trip(&mut random))),
