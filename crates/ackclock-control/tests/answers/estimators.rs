@@ -194,7 +194,7 @@ fn drive_receiver(recorder: &mut Recorder, seed: u64) {
         let each = [Combine::Min, Combine::Avg, Combine::Med, Combine::Max].map(|how| receiver.estimate(how));
         recorder.say(format!("{seed} {at:?} {bytes}: {all:?} {each:?} {}", receiver.samples()));
     }
-    if seed % 8 == 0 {
+    if seed.is_multiple_of(8) {
         // A sender that uses little of its window, up to the bound on the bursts that are remembered.
         let mut receiver = Receiver::new(8, 1 << 40, 1000);
         for count in 0..4200_u64 {

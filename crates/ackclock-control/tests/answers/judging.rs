@@ -16,7 +16,7 @@ use crate::controllers::find;
 use crate::observed::Shared;
 use crate::recorder::{Random, Recorder, Run, compare};
 
-/// A controller with a rule for each event, drawn at random. Most rules are right, or right but for a byte.
+/// A controller with a rule for each event, drawn at random. Most rules are right, or wrong by a byte.
 #[derive(Debug)]
 struct Drawn {
     name: &'static str,

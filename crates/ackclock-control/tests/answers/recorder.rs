@@ -45,7 +45,7 @@ impl Recorder {
             self.hash = fold(self.hash, number);
         }
         self.count += 1;
-        if self.count % BLOCK == 0 {
+        if self.count.is_multiple_of(BLOCK) {
             self.mark();
         }
     }

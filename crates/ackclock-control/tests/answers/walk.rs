@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     pub(crate) base_rtt: Duration,
     /// The largest number of segments in flight.
     pub(crate) segments_max: u64,
-    /// One event in so many is another than an acknowledgement.
+    /// One event in this number is not an acknowledgement.
     pub(crate) calm: u64,
 }
 
