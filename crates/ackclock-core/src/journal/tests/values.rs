@@ -90,7 +90,7 @@ fn enums(page: &mut Page) {
     page.all([TraceKeep::All, TraceKeep::Newest, TraceKeep::Changes]);
     page.all([Codepoint::NotEct, Codepoint::Ect1, Codepoint::Ect0, Codepoint::Ce]);
     let unreachable = [Unreachable::Network, Unreachable::Host, Unreachable::Prohibited];
-    page.all(unreachable.map(|why| Decision::Unreachable(why)));
+    page.all(unreachable.map(Decision::Unreachable));
     page.all([Decision::Accept, Decision::Reset, Decision::Drop]);
     page.all(IdlePolicy::ALL.map(|(_, policy)| policy));
     page.all([Arithmetic::Fine, Arithmetic::Ticks]);
@@ -323,7 +323,10 @@ fn outcomes_are_told_apart() {
         (7_usize.code(), 8_u64.code(), Bytes::from_static(b"abc").code()),
         (Some(7), Some(8), Some(3))
     );
-    assert_eq!((id.code(), (&id).code(), (id, 4_usize).code()), (of_id, of_id, of_id));
+    assert_eq!(
+        (id.code(), <&ConnectionId as Outcome>::code(&&id), (id, 4_usize).code()),
+        (of_id, of_id, of_id)
+    );
     assert_eq!((id, Some(IncomingId { index: 9, generation: 9 })).code(), of_id);
     assert_eq!(ListenerId { index: 5, generation: 3 }.code(), of_id);
     assert_eq!(IncomingId { index: 5, generation: 3 }.code(), of_id);
