@@ -50,7 +50,7 @@ LAST = WORK / "survivors.json"
 JUDGED = WORK / "judged.jsonl"
 CRATES = ("ackclock-wire", "ackclock-control", "ackclock-core")
 PACKAGES = [word for crate in CRATES for word in ("--package", crate)]
-FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch"]
+FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch,ackclock-core/serde"]
 OWN_TESTS = ["--lib", "--tests", *PACKAGES]
 # Tests of whole stacks that need neither a kernel nor a device.
 OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]

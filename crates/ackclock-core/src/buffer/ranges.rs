@@ -226,6 +226,17 @@ mod tests {
                     prop_assert!(previous.is_none_or(|p| to < p), "ranges touch");
                     previous = Some(from);
                 }
+                let ranges: Vec<_> = set.descending().collect();
+                prop_assert_eq!((set.len(), set.is_empty()), (ranges.len(), model.is_empty()));
+                prop_assert_eq!(set.first(), ranges.last().copied());
+                for (from, to) in [(start, start + len), (start, start)] {
+                    let held = (from..to).map(at).find(|p| model.contains(p));
+                    let overlap = held.map(|from| {
+                        let until = (0..300).map(|n| from + n).find(|p| !model.contains(p)).unwrap();
+                        (from, until.min(at(to)))
+                    });
+                    prop_assert_eq!(set.first_overlap(at(from), at(to)), overlap);
+                }
                 for p in (0..150).map(at) {
                     prop_assert_eq!(set.containing(p).is_some(), model.contains(&p));
                 }

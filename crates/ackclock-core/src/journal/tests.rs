@@ -1,5 +1,8 @@
 //! The format, and replays of endpoints that lose packets in virtual time.
 
+mod every_call;
+mod values;
+
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};

@@ -246,4 +246,20 @@ mod tests {
         let (records, missed) = log.take();
         assert_eq!((values(records), missed, log.due()), ((0..100).collect(), 0, None));
     }
+
+    #[test]
+    fn records_that_fill_less_than_half_of_their_memory_give_the_rest_back() {
+        for (entries, capacity) in [(0, 0), (1, 1), (31, 31), (32, 64), (63, 64)] {
+            let mut log = log(TraceKeep::All, entries);
+            assert_eq!(log.has_rest(), entries > 0);
+            let (records, _) = log.take();
+            assert_eq!((records.len(), records.capacity()), (entries as usize, capacity));
+            assert_eq!((log.has_rest(), log.missed()), (false, 0));
+            log.miss(3);
+            assert_eq!((log.has_rest(), log.missed()), (true, 3));
+        }
+        for (records, capacity) in [(0, 64), (63, 64), (65, 65), (1 << 20, 1 << 20), (1 << 21, 1 << 20)] {
+            assert_eq!(TraceConfig { records, ..TraceConfig::FULL }.capacity(), capacity);
+        }
+    }
 }
