@@ -93,7 +93,7 @@ fn a_packet_that_is_not_for_tcp_is_counted_once_under_its_reason() {
         ("dropped_martian_source", from_martian(message((8, 0)))),
         ("dropped_source_quench", message((4, 0))),
         ("dropped_icmp_unmatched", message((3, 3))),
-        ("dropped_icmp_other", message((13, 0))),
+        ("dropped_icmp_other", message((0, 0))),
         ("echoes_answered", message((8, 0))),
     ] {
         assert_eq!(added(&packet, RxMeta::default()), [(name, 2)], "{packet:02x?}");

@@ -23,6 +23,7 @@ mod shards;
 mod time_wait;
 mod traces;
 mod user_timeout;
+mod walks;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
