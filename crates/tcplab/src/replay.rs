@@ -176,6 +176,7 @@ fn report(
             "profile": args.profile.map(|profile| profile.name), "departures": departures,
             "first_departure": found.first.as_ref().map(ToString::to_string),
             "trace_hash": format!("{hash:016x}"),
+            "timers_stopped": replay.has_stopped_timers(),
             "against_hash": compared.map(|compared| format!("{compared:016x}")),
         });
         return output::print(format_args!("{object}\n"));
@@ -197,6 +198,10 @@ fn report(
             text += "what arrives after that is still what was recorded: the peers answered the recorded \
                 packets\n";
         }
+    }
+    if replay.has_stopped_timers() {
+        text += "more timers expired after that than a recording of this length allows; the rest expire only \
+            with recorded calls\n";
     }
     text += &format!("trace hash {hash:016x}\n");
     if let (Some(compared), Some(path)) = (compared, &args.against) {

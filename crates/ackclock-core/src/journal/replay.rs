@@ -26,7 +26,8 @@ pub struct Changes {
 /// Makes the calls of a recording again, each at its time, and compares what comes of it.
 ///
 /// Once it has departed from the recording, what arrives is still what was recorded: the peers answer what
-/// they were sent then. Timers then expire by the endpoint's own deadlines, and every packet leaves at once.
+/// they were sent then. Timers then expire by the endpoint's own deadlines, and every packet leaves at once,
+/// up to a number that grows with the recorded calls ([`Self::has_stopped_timers`]).
 #[derive(Debug)]
 pub struct Replay<R> {
     records: Records<R>,
@@ -37,6 +38,9 @@ pub struct Replay<R> {
     now: Instant,
     calls: u64,
     departures: u64,
+    /// Deadlines met and packets sent beyond those of the recorded calls.
+    unrecorded: u64,
+    timers_stopped: bool,
     limits: Option<Limits>,
     end: Option<JournalEnd>,
 }
@@ -105,6 +109,8 @@ impl<R: Read> Replay<R> {
             registry: registry.clone(),
             calls: 0,
             departures: 0,
+            unrecorded: 0,
+            timers_stopped: false,
             limits: None,
             end: None,
         };
@@ -143,6 +149,14 @@ impl<R: Read> Replay<R> {
     #[must_use]
     pub fn departures(&self) -> u64 {
         self.departures
+    }
+
+    /// Whether timers expire only where a recorded call says so, because since the first departure there have
+    /// been more deadlines and packets than a recording of this length accounts for: 10,000 and 100 for each
+    /// call. A recording that someone has made for it cannot keep a replay busy for longer.
+    #[must_use]
+    pub fn has_stopped_timers(&self) -> bool {
+        self.timers_stopped
     }
 
     /// Why the recording ended; `None` before its end, or if its program was killed.
@@ -277,10 +291,10 @@ impl<R: Read> Replay<R> {
     /// Does what is due before the present time, at its time.
     fn expire(&mut self, see: &mut impl FnMut(Instant, Seen<'_>)) {
         let until = self.now;
-        // Bounded, in case a deadline does not move.
-        for _ in 0..EXPIRIES_MAX {
+        while self.goes_on() {
             let Some(due) = self.endpoint.poll_timeout().filter(|&due| due < until) else { break };
             self.now = due;
+            self.unrecorded += 1;
             self.endpoint.handle_timeout(due);
             self.drain(see);
         }
@@ -290,9 +304,18 @@ impl<R: Read> Replay<R> {
     /// Has everything leave that would.
     fn drain(&mut self, see: &mut impl FnMut(Instant, Seen<'_>)) {
         let Some(limits) = self.limits else { return };
-        while let Some(packet) = self.endpoint.poll_transmit(self.now, limits) {
+        while self.goes_on() {
+            let Some(packet) = self.endpoint.poll_transmit(self.now, limits) else { break };
             see(self.now, Seen::Left(&packet));
+            self.unrecorded += 1;
         }
+    }
+
+    /// Whether one more deadline or packet is allowed that no recorded call accounts for.
+    fn goes_on(&mut self) -> bool {
+        let most = UNRECORDED_MAX.saturating_add(self.calls.saturating_mul(UNRECORDED_PER_CALL));
+        self.timers_stopped |= self.unrecorded >= most;
+        !self.timers_stopped
     }
 
     /// Makes the changes to the settings that come with a call.
@@ -397,5 +420,7 @@ fn misplaced(record: u64) -> Damage {
     DamageKind::Malformed { record, malformed: Malformed::Misplaced }.at(0)
 }
 
-/// The most deadlines that are met between two calls.
-const EXPIRIES_MAX: usize = 100_000;
+/// Of the deadlines and packets that no recorded call accounts for, a replay allows this many, and
+const UNRECORDED_MAX: u64 = 10_000;
+/// this many more for each recorded call.
+const UNRECORDED_PER_CALL: u64 = 100;

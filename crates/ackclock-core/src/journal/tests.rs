@@ -19,7 +19,8 @@ use crate::congestion::Registry;
 use crate::profile::Profile;
 use crate::trace::TraceConfig;
 use crate::{
-    ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, TcpConfig, UdpOptions,
+    ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, TcpConfig,
+    UdpOptions,
 };
 
 const LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
@@ -175,6 +176,8 @@ struct Replayed {
     end: Option<JournalEnd>,
     damage: Option<DamageKind>,
     calls: u64,
+    /// [`Replay::has_stopped_timers`].
+    stopped: bool,
 }
 
 fn replay(file: &[u8], changes: Changes) -> Replayed {
@@ -194,7 +197,8 @@ fn replay(file: &[u8], changes: Changes) -> Replayed {
             }
         }
     }
-    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls() }
+    let stopped = replay.has_stopped_timers();
+    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped }
 }
 
 #[test]
@@ -222,6 +226,45 @@ fn another_profile_departs_and_says_where() {
     assert!(matches!(first.difference, Difference::Packet { .. }), "{text}");
     assert!(text.contains("[SYN]") && text.contains("sack_permitted"), "{text}");
     assert!(text.contains("10.0.0.1:") && text.contains("> 10.0.0.22:7"), "{text}");
+    assert!(!replayed.stopped);
+}
+
+/// A recording that jumps over millions of deadlines, ten times.
+#[test]
+fn replay_that_departs_meets_as_many_deadlines_as_the_recording_accounts_for() {
+    let file = File::new();
+    let mut header = header("10.0.0.1");
+    let keepalive =
+        Keepalive { idle: Duration::from_millis(1), interval: Duration::from_millis(1), probes: u32::MAX };
+    header.config.tcp = TcpConfig { keepalive: Some(keepalive), ..TcpConfig::default() }.into();
+    let mut client = recorded(&header, &file, u64::MAX);
+    let mut server = recorded(&self::header("10.0.0.22"), &File::new(), u64::MAX);
+    let mut now = header.start;
+    server.listen(now, ListenOptions::new(ListenAddr { addr: None, port: Some(7) })).unwrap();
+    client.connect(now, SocketAddr::new("10.0.0.22".parse().unwrap(), 7), (None, 0), None).unwrap();
+    let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+    let next = |end: &mut RecordedEndpoint| {
+        let packet = end.poll_transmit(now, LIMITS)?;
+        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+    };
+    server.handle_packet(now, &next(&mut client).unwrap(), meta);
+    client.handle_packet(now, &next(&mut server).unwrap(), meta);
+    next(&mut client).unwrap();
+    for _ in 0..10 {
+        now += Duration::from_secs(2000);
+        client.handle_timeout(now);
+        assert!(client.poll_transmit(now, LIMITS).is_some());
+    }
+    drop(client);
+    let profile = Some(Profile::find("tahoe-1988").unwrap());
+    let (bytes, changes) = (file.bytes(), Changes { profile, trace: None });
+    let mut replay = Replay::open(&bytes[..], &Registry::builtin(), changes).unwrap();
+    let mut left = 0;
+    while replay.step(|_, seen| left += u64::from(matches!(seen, super::Seen::Left(_)))).unwrap().is_some() {}
+    assert!(replay.has_stopped_timers());
+    assert_eq!((replay.now(), replay.calls()), (now, 24));
+    // A deadline and its probe count one each. The calls of the jumps are made nevertheless.
+    assert!((5_000..5_500).contains(&left), "{left} packets");
 }
 
 #[test]

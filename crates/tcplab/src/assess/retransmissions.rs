@@ -91,8 +91,12 @@ impl Replay {
         let mut sender = Sender { view, delivery, response_ns: nanos(response), ..Sender::new(view) };
         for number in 0..view.entries.len() {
             match view.entries[number] {
-                Entry::Data { at, from, to, .. } => sender.data(number, at, from, to),
-                Entry::Ack { at, to, beyond, bare, closed, .. } => {
+                Entry::Data { at, from, to, timestamp, .. } => {
+                    sender.timestamp = timestamp;
+                    sender.data(number, at, from, to);
+                }
+                Entry::Ack { at, to, beyond, bare, closed, echo, .. } => {
+                    sender.echo = echo;
                     sender.ack(at, to, beyond, bare);
                     sender.closed = closed;
                 }
@@ -130,6 +134,9 @@ struct Sender<'a> {
     last_new_ack: Option<u64>,
     rtt_min: Option<u64>,
     closed: bool,
+    /// The timestamp of the segment that was sent last, and the one that was echoed last.
+    timestamp: Option<u32>,
+    echo: Option<u32>,
     replay: Replay,
 }
 
@@ -138,8 +145,9 @@ struct Outstanding {
     from: u64,
     to: u64,
     sent_at: u64,
-    /// When it was last sent.
+    /// When it was last sent, and with which timestamp.
     last_sent: u64,
+    timestamp: Option<u32>,
     /// The epoch in which it was last retransmitted.
     repaired: Option<u64>,
     /// Whether a SACK reported it.
@@ -174,6 +182,8 @@ impl<'a> Sender<'a> {
             last_new_ack: None,
             rtt_min: None,
             closed: false,
+            timestamp: None,
+            echo: None,
             replay: Replay::default(),
         }
     }
@@ -190,6 +200,7 @@ impl<'a> Sender<'a> {
                 self.outstanding.iter_mut().filter(|segment| segment.from < again_to && from < segment.to)
             {
                 (segment.last_sent, segment.repaired) = (at, Some(self.epoch));
+                segment.timestamp = self.timestamp;
             }
             self.send(at, from, again_to, why);
         }
@@ -200,6 +211,7 @@ impl<'a> Sender<'a> {
                 to,
                 sent_at: at,
                 last_sent: at,
+                timestamp: self.timestamp,
                 repaired: None,
                 sacked: false,
             });
@@ -277,7 +289,8 @@ impl<'a> Sender<'a> {
     }
 
     /// RFC 8985 §7.2 and §7.3: a probe repeats the last segment. If that is the oldest, too, it waits for two
-    /// SRTT and for a delayed acknowledgement, or a second before the first round trip.
+    /// SRTT and for a delayed acknowledgement, or a second before the first round trip. Linux's timers expire
+    /// up to an eighth late (its timer wheel).
     fn is_probe(&self, ran: u64, oldest: &Outstanding) -> bool {
         let timeout_ns = match self.rtt.srtt_nanos() {
             0 => SECOND_NS,
@@ -287,7 +300,7 @@ impl<'a> Sender<'a> {
             && self.outstanding.len() == 1
             && oldest.repaired.is_none()
             && oldest.to - oldest.from <= u64::from(self.view.mss)
-            && ran <= timeout_ns.saturating_add(self.response_ns)
+            && ran <= timeout_ns.saturating_add(timeout_ns / 8).saturating_add(self.response_ns)
     }
 
     fn was_avoidable(&self, number: usize, at: u64, from: u64) -> bool {
@@ -329,6 +342,9 @@ impl<'a> Sender<'a> {
                     let rtt = at - segment.sent_at;
                     self.rtt_min = Some(self.rtt_min.map_or(rtt, |least| least.min(rtt)));
                     sample = (!segment.sacked).then_some(rtt);
+                } else if self.echo.is_some() && segment.timestamp == self.echo {
+                    // RFC 6298 §3: with timestamps, one can be taken of a retransmission.
+                    sample = (!segment.sacked).then_some(at - segment.last_sent);
                 }
                 if !segment.sacked {
                     self.delivered(at, &segment);

@@ -107,10 +107,10 @@ fn timestamps_and_reports_of_duplicates_are_better_witnesses() {
     }
     // The answer to the original came, and then that to the copy, which the receiver had already.
     let twice =
-        [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2), Tcp::acked(331.0, 2).sack(1, 2)];
+        [Tcp::data(41.0, 1), Tcp::data(330.0, 1), Tcp::acked(360.0, 2), Tcp::acked(361.0, 2).sack(1, 2)];
     assert_eq!(why(&one(&twice)), [AVOIDABLE]);
     // All answers to the original were lost.
-    let lost_answers = [Tcp::data(41.0, 1), Tcp::data(300.0, 1), Tcp::acked(330.0, 2).sack(1, 2)];
+    let lost_answers = [Tcp::data(41.0, 1), Tcp::data(330.0, 1), Tcp::acked(360.0, 2).sack(1, 2)];
     assert_eq!(why(&one(&lost_answers)), [UNAVOIDABLE]);
 }
 
@@ -122,9 +122,10 @@ fn timed(transfer: &Transfer) -> Vec<TimedClass> {
 #[test]
 fn lone_tail_sent_again_within_a_probes_time_is_no_timeout() {
     use TimedClass::{AvoidableTimeout, FirstTimeout, RepeatedTimeout, TailLossProbe};
-    // Two round trips of 20 ms and a delayed acknowledgement of 200 ms after 41 ms, and 10 ms for the sender.
+    // After 41 ms two round trips of 20 ms and a delayed acknowledgement of 200 ms, an eighth for late timers
+    // and 10 ms for the sender.
     let again_at = |at| [Tcp::data(41.0, 1), Tcp::data(at, 1), Tcp::acked(at + 20.0, 2)];
-    for (at, class) in [(82.0, TailLossProbe), (290.9, TailLossProbe), (291.1, FirstTimeout)] {
+    for (at, class) in [(82.0, TailLossProbe), (320.9, TailLossProbe), (321.1, FirstTimeout)] {
         let transfer = selective(&again_at(at));
         assert_eq!(timed(&transfer), [class], "{at}");
         let counts = (transfer.replay.probes, transfer.replay.timeouts + transfer.replay.avoidable);
@@ -141,6 +142,23 @@ fn lone_tail_sent_again_within_a_probes_time_is_no_timeout() {
     assert_eq!(timed(&selective(&unanswered)), [TailLossProbe, RepeatedTimeout]);
     let late = [first, probe, Tcp::data(310.0, 1), Tcp::acked(312.0, 2)];
     assert_eq!(timed(&selective(&late)), [TailLossProbe, AvoidableTimeout]);
+}
+
+/// A retransmission's round trip of 100 ms is known if its timestamp is echoed. It makes SRTT 30 ms, and the
+/// next probe wait for 260 instead of 240 ms, and an eighth.
+#[test]
+fn echoed_timestamp_of_a_retransmission_gives_a_round_trip() {
+    let again = |echo, at| {
+        let stamped = |segment: Tcp| segment.timestamps(segment.at_ms as u32, 1);
+        let repaired = [Tcp::data(41.0, 1), Tcp::data(400.0, 1)].map(stamped);
+        let answer = Tcp::acked(500.0, 2).timestamps(2, echo);
+        let tail = [Tcp::data(501.0, 2), Tcp::data(at, 2), Tcp::acked(at + 20.0, 3)].map(stamped);
+        let segments = repaired.into_iter().chain([answer]).chain(tail).collect::<Vec<_>>();
+        timed(&selective(&segments)).last().copied()
+    };
+    let (probe, timeout) = (Some(TimedClass::TailLossProbe), Some(TimedClass::AvoidableTimeout));
+    assert_eq!([again(400, 803.4), again(400, 803.6)], [probe, timeout]);
+    assert_eq!([again(41, 780.9), again(41, 781.1)], [probe, timeout]);
 }
 
 #[test]

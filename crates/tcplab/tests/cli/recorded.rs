@@ -64,12 +64,10 @@ fn timeouts_inferred_of_the_kernels_packets_are_those_that_it_counted() {
             "timeouts: {inferred}, counted {timeouts}; tail probes: {inferred_probes}, counted {probes}"
         );
         assert!(timeouts >= 5 && inferred_probes >= 5, "{timeouts} timeouts, {inferred_probes} probes");
-        assert!(inferred + timeouts / 10 + 1 >= timeouts, "{inferred} inferred, {timeouts} counted");
-        // The kernel counts those, too, that send new data. What looks like a timeout and is none is a probe
-        // that waited as long as one: those of a single segment wait for a delayed acknowledgement.
-        assert!(inferred_probes <= probes, "{inferred_probes} inferred, {probes} counted");
-        let taken_for_timeouts = inferred.saturating_sub(timeouts);
-        assert!(taken_for_timeouts <= probes - inferred_probes, "{inferred} inferred, {timeouts} counted");
+        let off_by = inferred.abs_diff(timeouts);
+        assert!(off_by <= timeouts / 10 + 1, "{inferred} inferred, {timeouts} counted");
+        // The kernel counts those, too, that send new data or the last of several segments.
+        assert!(inferred_probes <= probes + 1, "{inferred_probes} inferred, {probes} counted");
     });
 }
 
