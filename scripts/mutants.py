@@ -262,12 +262,14 @@ def explanations(mutants: list[Mutant]) -> tuple[dict[int, str], list[str]]:
 
 
 def matches(entry: dict, mutant: Mutant) -> bool:
-    """`file` and `function` may have asterisks. `mutant` is exact; without it all of the function are meant. `code` is part of
-    the line, where several mutants of a function have the same words."""
+    """`file` and `function` may have asterisks. `mutant` is exact, but for an asterisk at its end; without it all of the function
+    are meant. `code` is part of the line, where several mutants of a function have the same words."""
+    text = entry.get("mutant", "*")
+    is_meant = mutant.text.startswith(text[:-1]) if text.endswith("*") else text == mutant.text
     return (
-        fnmatch.fnmatchcase(mutant.file, entry.get("file", "*"))
+        is_meant
+        and fnmatch.fnmatchcase(mutant.file, entry.get("file", "*"))
         and fnmatch.fnmatchcase(mutant.function, entry.get("function", "*"))
-        and entry.get("mutant", mutant.text) == mutant.text
         and entry.get("code", "") in mutant.code
     )
 

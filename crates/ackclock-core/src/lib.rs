@@ -67,6 +67,8 @@ mod sending;
 pub mod trace;
 mod tuple;
 mod udp;
+#[cfg(test)]
+mod walks;
 
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::{Codepoint, Experiment};

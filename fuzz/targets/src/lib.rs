@@ -11,14 +11,15 @@
 //! | `link` | frames, packets and times | the link's tables stay within their bounds, its frames are well-formed, it comes to rest |
 //! | `connection` | the life of one connection | `ackclock_tests::fuzz` |
 //! | `endpoint` | steps of two endpoints and what lies between them | invariants after each step; all of it drains |
+//! | `course` | the settings, the path and the steps of long transfers | the same |
 //! | `short_way` | the same | two pairs of endpoints, one of which predicts nothing, leave the same after each step |
 //! | `scenario` | a TOML file | what is read is written and read back; what passes the check runs |
 //! | `trace` | a trace file | all explanations and conversions come to an end |
 //! | `transfer` | one side of tcpcat's protocol | what is read is what was framed; nothing is taken for whole that is cut short |
 //! | `capture` | a packet capture | what `tcplab` makes of captures comes to an end |
 //!
-//! The inputs of `connection`, `endpoint`, `short_way`, `print` and `link` are structure-aware: any bytes are
-//! a valid input. The others begin at a corpus and change it.
+//! The inputs of `connection`, `endpoint`, `course`, `short_way`, `print` and `link` are structure-aware: any
+//! bytes are a valid input. The others begin at a corpus and change it.
 
 #![forbid(unsafe_code)]
 // The module taken in from tcpcat has tests that need the rest of it; they run there.
@@ -56,12 +57,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
     target("connection", connection, "inputs", 1500, true),
     target("endpoint", world::endpoint, "steps", 2400, true),
+    target("course", world::course, "steps", 600, true),
     target("short_way", world::short_way, "steps", 1200, true),
     target("recording", world::recording, "steps", 1200, true),
     target("scenario", files::scenario, "inputs", 3000, false),
@@ -95,6 +97,7 @@ pub fn answers(target: &Target, input: &[u8], into: &mut Answers) -> bool {
     match target.name {
         "connection" => ackclock_tests::fuzz::answers(input, into),
         "endpoint" => world::answers(input, into),
+        "course" => world::course_answers(input, into),
         _ => return false,
     }
     true

@@ -4,6 +4,10 @@
 //! A change of behaviour shows here although no other test asks for the old one. If it was meant, write the
 //! new digests with `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-fuzz --test answers`. To see what an input
 //! changes, compare the lines that `scripts/fuzz.py TARGET --file INPUT --answers` prints before and after.
+//!
+//! An input has three digests: its packets and results; its figures and traces; and every field of the
+//! connections after each step. A change that only arranges the fields in another way changes the third
+//! alone.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,30 +16,34 @@ use std::{env, fs};
 use ackclock_fuzz::{answers, find, mutate};
 use ackclock_tests::fuzz::Answers;
 
-/// Inputs drawn for each target, beside those of its corpus.
-const DRAWN: u64 = 150;
-
 #[test]
 fn a_scripted_peer_gets_the_same_answers() {
-    check("connection");
+    check("connection", 150);
 }
 
 #[test]
 fn endpoints_give_each_other_the_same_answers() {
-    check("endpoint");
+    check("endpoint", 150);
 }
 
-fn check(name: &str) {
+#[test]
+fn long_transfers_get_the_same_answers() {
+    check("course", 60);
+}
+
+/// `drawn`: inputs drawn for the target, beside those of its corpus.
+fn check(name: &str, drawn: u64) {
     let target = find(name).expect("a target");
     let kept = mutate::corpus(target).expect("it has a corpus");
     // Drawn without the corpus: a new input there changes no other.
-    let drawn = (0..DRAWN).map(|seed| (format!("seed-{seed}"), mutate::draw(target, &[], seed)));
+    let drawn = (0..drawn).map(|seed| (format!("seed-{seed}"), mutate::draw(target, &[], seed)));
     let mut found = String::new();
     for (input, bytes) in kept.into_iter().chain(drawn) {
+        println!("{name}/{input}");
         let mut kept = Answers::kept(false);
         assert!(answers(target, &bytes, &mut kept), "{name} has no endpoints");
-        let [answers, figures] = kept.digests().expect("they are kept");
-        writeln!(found, "{input} {answers} {figures}").expect("a string takes it");
+        let [answers, figures, state] = kept.digests().expect("they are kept");
+        writeln!(found, "{input} {answers} {figures} {state}").expect("a string takes it");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers").join(name).with_extension("txt");
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -43,6 +51,6 @@ fn check(name: &str) {
     }
     let expected = fs::read_to_string(&path).expect("digests are kept");
     let other: Vec<_> = found.lines().filter(|line| !expected.lines().any(|kept| kept == *line)).collect();
-    assert!(other.is_empty(), "other answers, or other figures, to these inputs: {other:#?}");
+    assert!(other.is_empty(), "other answers, figures or fields to these inputs: {other:#?}");
     assert_eq!(found.lines().count(), expected.lines().count(), "inputs without a digest");
 }

@@ -1,12 +1,12 @@
-//! What endpoints answer in a life, line by line, and its digest: equal for builds that behave alike.
+//! What endpoints answer in a life, line by line, and its digests: equal for builds that behave alike.
 
 use std::fmt::{Debug, Write as _};
 
 use ackclock_core::trace::Batch;
 use ackclock_core::{Endpoint, Instant};
 
-/// The answers of a life: its packets and what its calls returned, and the figures that applications can ask
-/// for.
+/// The answers of a life: its packets and what its calls returned, the figures that applications can ask for,
+/// and what the connections keep of it.
 #[derive(Debug, Default)]
 pub struct Answers(Option<Box<Book>>);
 
@@ -14,6 +14,7 @@ pub struct Answers(Option<Box<Book>>);
 struct Book {
     answers: blake3::Hasher,
     figures: blake3::Hasher,
+    state: blake3::Hasher,
     /// Whether each line is also printed.
     is_read: bool,
     line: String,
@@ -57,7 +58,9 @@ impl Answers {
             let (limit, delivery) = (connection.limited_by(), connection.delivery());
             let info = connection.info(now);
             book.put_figure(|line| write!(line, "{id:?} {limit:?} {delivery:?} {info:?}"));
+            book.put_state(|line| write!(line, "{id:?} {connection:?}"));
         }
+        book.put_state(|line| write!(line, "{endpoint:?}"));
     }
 
     /// What a connection wrote into its trace.
@@ -68,11 +71,12 @@ impl Answers {
         }
     }
 
-    /// The digests of the answers and of the figures.
+    /// The digests of the answers, of the figures, and of every field of the connections.
     #[must_use]
-    pub fn digests(&self) -> Option<[String; 2]> {
+    pub fn digests(&self) -> Option<[String; 3]> {
         let book = self.0.as_ref()?;
-        Some([&book.answers, &book.figures].map(|hasher| hasher.finalize().to_hex()[..12].to_owned()))
+        let hashers = [&book.answers, &book.figures, &book.state];
+        Some(hashers.map(|hasher| hasher.finalize().to_hex()[..12].to_owned()))
     }
 }
 
@@ -85,6 +89,12 @@ impl Book {
     fn put_figure(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
         self.write(write);
         self.figures.update(self.line.as_bytes());
+    }
+
+    fn put_state(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {
+        self.write(write);
+        // A field that only exists with the feature `tcp-ao`.
+        self.state.update(self.line.replace(", authenticated: false", "").as_bytes());
     }
 
     fn write(&mut self, write: impl FnOnce(&mut String) -> std::fmt::Result) {

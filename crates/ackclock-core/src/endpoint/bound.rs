@@ -167,7 +167,8 @@ impl Endpoint {
         let mut note = |tuple: &FourTuple| {
             let word = ports.get_mut(usize::from(tuple.local_port) / 64);
             if let Some(word) = word.filter(|_| overlap(addr, Some(tuple.local_addr))) {
-                *word |= 1_u64.wrapping_shl(u32::from(tuple.local_port) % 64);
+                // The shift wraps at 64.
+                *word |= 1_u64.wrapping_shl(tuple.local_port.into());
             }
         };
         match self.directory() {

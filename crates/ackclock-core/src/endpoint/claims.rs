@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_is_found_among_those_of_other_ports() {
+        let mut claims = Claims::default();
+        let ids: Vec<BoundId> =
+            [443, 80, 8080, 81].into_iter().map(|port| claims.claim(None, port, REUSE, 8).unwrap()).collect();
+        let addr = "10.0.0.1".parse().unwrap();
+        for (port, taken) in [(79, false), (80, true), (81, true), (443, true), (8080, true), (8081, false)] {
+            assert_eq!(claims.has(addr, port), taken, "{port}");
+            assert_eq!(claims.is_free(Some(addr), port, ALONE), !taken, "{port}");
+            assert!(claims.is_free(Some(addr), port, REUSE), "{port}");
+        }
+        claims.release(ids[1]);
+        assert!(!claims.has(addr, 80) && claims.has(addr, 81) && claims.has(addr, 8080));
+    }
+
+    #[test]
     fn claims_are_bounded_and_come_back() {
         let mut claims = Claims::default();
         let id = claims.claim(None, 80, ALONE, 1).unwrap();

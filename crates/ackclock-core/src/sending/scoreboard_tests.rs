@@ -1,12 +1,14 @@
 //! The scoreboard against a naive model with one entry per byte.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_wire::SeqNum;
 use proptest::prelude::*;
 
-use super::scoreboard::{AckOutcome, Scoreboard, SendMoment};
+use super::records::give_back;
+use super::scoreboard::{AckOutcome, Record, Scoreboard, SendMoment};
 use crate::position::Position;
 
 const SEGMENT: u64 = 10;
@@ -295,4 +297,30 @@ fn cost_of_a_lost_retransmission_does_not_grow_with_what_is_in_flight() {
         assert_eq!(board.last_segment(), Some((at(99_999 * SEGMENT), at(100_000 * SEGMENT))));
         assert!(board.visits() - before <= LOOKS);
     }
+}
+
+#[test]
+fn capacity_is_freed_beyond_four_times_what_is_needed() {
+    for (capacity, len, left) in [(16, 0, 16), (17, 0, 0), (16, 4, 16), (17, 4, 8), (20, 5, 20), (21, 5, 10)]
+    {
+        let mut deque = VecDeque::with_capacity(capacity);
+        deque.extend(0..len);
+        give_back(&mut deque);
+        assert_eq!(deque.capacity(), left, "{len} of {capacity}");
+    }
+}
+
+#[test]
+fn memory_of_a_flight_grows_with_its_pieces_and_goes_when_it_is_short() {
+    let mut board = sent(1000);
+    let whole = board.bytes(SEGMENT as u32);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(500 * SEGMENT), at(501 * SEGMENT), &mut outcome);
+    // Each of a thousand may then be in pieces of its own.
+    let least = whole + 2 * 1000 * size_of::<Record>();
+    assert!((least..least + 4096).contains(&board.bytes(SEGMENT as u32)), "{least}");
+    board.on_cumulative_ack(at(995 * SEGMENT), &mut outcome);
+    assert!(board.bytes(SEGMENT as u32) >= whole, "the window may soon be as large again");
+    board.on_recovery_end();
+    assert!(board.bytes(SEGMENT as u32) < whole / 8);
 }

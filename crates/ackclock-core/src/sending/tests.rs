@@ -4,6 +4,7 @@ mod corrections;
 mod mtu_probes;
 mod probes;
 mod vegas;
+mod walks;
 
 use std::time::Duration;
 

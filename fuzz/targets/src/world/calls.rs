@@ -7,9 +7,13 @@ use std::time::Duration;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_core::journal::RecordedConnection;
+use ackclock_core::rtt::RtoConfig;
+use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
-    Decision, Instant, Keepalive, ListenAddr, ListenOptions, UdpOptions, UdpTransmit, Unreachable,
+    Decision, Instant, Keepalive, LinkRoute, ListenAddr, ListenOptions, OtherPacket, SourceRoute, UdpOptions,
+    UdpTransmit, Unreachable,
 };
+use ackclock_tests::icmp::icmp_error;
 use ackclock_wire::Codepoint;
 
 use super::{Conn, World, addr_of, scene};
@@ -89,14 +93,17 @@ impl World {
     }
 
     pub(super) fn write(&mut self, side: bool, which: u8, len: u16) {
+        let (most, urgent) = (self.written_max, len % 16 == 7);
         self.call_with(side, "write", |end, now| {
             let at = nth(which, end.conns.len())?;
             let conn = &mut end.conns[at];
-            if conn.written > WRITTEN_MAX {
+            if conn.written > most {
                 return None;
             }
             let data = pattern(conn.written, usize::from(len) >> (len % 4));
-            let written = end.endpoint.update(now, conn.id, |connection, now| connection.write(now, &data));
+            let written = end.endpoint.update(now, conn.id, |connection, now| {
+                if urgent { connection.write_urgent(now, &data) } else { connection.write(now, &data) }
+            });
             if let Some(Ok(count)) = written {
                 conn.written = conn.written.wrapping_add(count as u32);
             }
@@ -160,19 +167,35 @@ impl World {
 
     pub(super) fn datagram(&mut self, side: bool, port: u8, len: u16) {
         let to = SocketAddr::new(addr_of(self.v6, if side { 1 } else { 2 }), port_of(port));
+        let own = SocketAddr::new(addr_of(self.v6, if side { 2 } else { 1 }), port_of(len as u8));
         let contents = vec![7; usize::from(len % 4000)];
+        let how = port / 16;
         self.call_with(side, "datagram", |end, now| {
-            let &id = end.udp.first()?;
+            let &id = end.udp.get(usize::from(how & 1)).or(end.udp.first())?;
             let transmit = UdpTransmit {
                 contents: &contents,
-                to: Some(to),
-                from: None,
-                segment_size: None,
-                ecn: Codepoint::NotEct,
+                to: (how != 10).then_some(to),
+                from: (how == 13).then_some(own),
+                segment_size: matches!(how, 8 | 9).then_some(100),
+                ecn: if how == 13 { Codepoint::Ect0 } else { Codepoint::NotEct },
+            };
+            let asked = (
+                end.endpoint.udp_names(id),
+                end.endpoint.udp_is_readable(id),
+                end.endpoint.udp_is_writable(id),
+                end.endpoint.udp_has_error(id),
+                end.endpoint.udp_payload_max(to.ip()),
+            );
+            let set = match how {
+                11 => end.endpoint.udp_connect(id, Some(to)),
+                12 => end.endpoint.udp_set_ttl(id, Some(len as u8)),
+                14 => end.endpoint.udp_set_traffic_class(id, len as u8),
+                15 => end.endpoint.udp_connect(id, None),
+                _ => end.endpoint.udp_peek(id, &mut [0; 50]).map(|_| ()),
             };
             let sent = end.endpoint.udp_send(now, id, &transmit);
             let received = end.endpoint.udp_receive(id, &mut [0; 500], len.is_multiple_of(2));
-            Some((sent, received, end.endpoint.udp_take_error(id)))
+            Some((asked, set, sent, received, end.endpoint.udp_take_error(id)))
         });
     }
 
@@ -180,6 +203,9 @@ impl World {
     pub(super) fn device(&mut self, side: bool, what: u8) {
         let own = addr_of(self.v6, if side { 2 } else { 1 });
         let second = addr_of(self.v6, 7);
+        if what % 4 == 3 {
+            return self.surroundings(side, what / 4);
+        }
         self.with(side, |end, now| match what % 4 {
             0 => end.endpoint.set_local_addresses(vec![own.into()], Vec::new()),
             1 => end.endpoint.set_local_addresses(vec![own.into(), second.into()], Vec::new()),
@@ -187,6 +213,42 @@ impl World {
                 end.mtu = [1280, 1500, 4000, 9000][usize::from(what / 64)];
                 end.endpoint.set_mtu(now, end.mtu);
             }
+        });
+    }
+
+    /// Routes, other packets, and what a driver asks for.
+    fn surroundings(&mut self, side: bool, what: u8) {
+        let (own, peer) = (addr_of(self.v6, 1 + u8::from(side)), addr_of(self.v6, 2 - u8::from(side)));
+        let second = addr_of(self.v6, 7);
+        let prefix_len = if self.v6 { 120 } else { 24 };
+        let link = |network, link, prefix_len| LinkRoute { network, prefix_len, link, mtu: 1280 };
+        let about = self.wire.front().map(|flying| flying.bytes().to_vec()).filter(|bytes| bytes.len() >= 40);
+        self.call_with(side, "surroundings", |end, now| {
+            match what % 8 {
+                0 => {
+                    let routes = vec![link(peer, 0, prefix_len), link(second, 1, prefix_len + 8)];
+                    end.endpoint.set_link_routes(now, routes);
+                }
+                1 => end.endpoint.set_link_routes(now, Vec::new()),
+                2 => {
+                    end.endpoint.set_local_addresses(vec![own.into(), second.into()], vec![peer]);
+                    let route = SourceRoute { network: peer, prefix_len, source: second };
+                    end.endpoint.set_source_routes(vec![route]);
+                }
+                3 => end.endpoint.request_traces(),
+                4 => end.endpoint.reset_orphans(now),
+                5 => end.endpoint.set_source_routes(Vec::new()),
+                6 => end.endpoint.close_others(),
+                _ => {}
+            }
+            let mut remotes = [second, own, peer, addr_of(false, 9), addr_of(true, 9)];
+            end.endpoint.sort_destinations(&mut remotes);
+            let other = end.endpoint.poll_other();
+            let sent = about.map(|about| {
+                let request = icmp_error(own, (if own.is_ipv4() { 8 } else { 128 }, 0), 7, &about);
+                end.endpoint.send_other(now, &OtherPacket::new(request))
+            });
+            (remotes, other, sent, end.endpoint.has_other_room(), end.endpoint.take_reached())
         });
     }
 
@@ -266,7 +328,11 @@ impl Call {
             0..3 => return Some(text(connection.shutdown(now))),
             3 => connection.abort(now),
             5 => connection.set_cork(now, on),
-            13 => return Some(text(connection.write_urgent(now, &[]))),
+            13 => {
+                let keep = [TraceKeep::All, TraceKeep::Newest, TraceKeep::Changes][usize::from(by) % 3];
+                connection.set_trace(now, on.then_some(TraceConfig { records: usize::from(by), keep }));
+                return Some(text(connection.trace_config()));
+            }
             14 => return Some(text((connection.take_error(), connection.take_soft_error()))),
             15 => connection.set_more_follows(on),
             16 => connection.await_room(),
@@ -278,6 +344,15 @@ impl Call {
                 let found = registry.find(names[usize::from(by) % names.len()]);
                 connection.set_congestion(now, found.expect("a name of the registry"));
             }
+            28 => {
+                let written = connection.written();
+                return Some(text((connection.await_delivered(written), connection.await_feedback(0))));
+            }
+            29 => {
+                let rto = RtoConfig::find(RTO[usize::from(by) % RTO.len()]).expect("its words");
+                return Some(text(connection.set_rto(now, rto)));
+            }
+            30 => connection.request_trace(),
             _ => return None,
         }
         Some(String::new())
@@ -316,8 +391,6 @@ pub(super) fn pattern(offset: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|number| (offset.wrapping_add(number) % 251) as u8).collect()
 }
 
-/// What an application writes to a connection, and one write more: segments of it are to be paid for.
-const WRITTEN_MAX: u32 = 200_000;
 const CONNS_MAX: usize = 12;
 /// Bytes that a connection with early data writes when it opens.
 const EARLY: usize = 700;
@@ -325,6 +398,13 @@ const ACKS: [AckPolicy; 3] = [
     AckPolicy::EVERY_SECOND,
     AckPolicy::BSD_4_3,
     AckPolicy::EverySecondByTick { tick: Duration::from_millis(200) },
+];
+const RTO: [&str; 5] = [
+    "rfc6298",
+    "rfc6298,min=1s,g=500ms",
+    "rfc6298,arithmetic=ticks,g=100ms",
+    "rfc6298,a1=1/2,heartbeat=on",
+    "rfc6298,sampling=flight,max=3s",
 ];
 const LISTENERS_MAX: usize = 6;
 /// Longer than any timer of a connection that is left alone.

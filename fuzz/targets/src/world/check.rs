@@ -98,6 +98,7 @@ impl End {
         for id in self.udp.drain(..) {
             self.endpoint.udp_close(id);
         }
+        self.endpoint.close_others();
     }
 }
 

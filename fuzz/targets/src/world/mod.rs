@@ -11,6 +11,7 @@
 
 mod calls;
 mod check;
+mod course;
 mod record;
 mod scene;
 mod wire;
@@ -28,6 +29,7 @@ use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
 use arbitrary::{Arbitrary, Unstructured};
 
+pub(crate) use self::course::{answers as course_answers, course};
 use self::record::Recorder;
 use self::scene::{Scene, Step, Turn};
 use self::wire::Flying;
@@ -113,6 +115,8 @@ struct World {
     now: Instant,
     v6: bool,
     wire: VecDeque<Flying>,
+    /// Bytes that a connection may write, and one write more: segments of it are to be paid for.
+    written_max: u32,
     /// An attacker who guesses numbers took part: the data read is not to be trusted.
     noisy: bool,
     answers: Answers,
@@ -136,6 +140,7 @@ impl World {
             now,
             v6: scene.v6,
             wire: VecDeque::new(),
+            written_max: WRITTEN_MAX,
             noisy: false,
             answers: Answers::default(),
             steps: 0,
@@ -232,3 +237,4 @@ fn addr_of(v6: bool, number: u8) -> IpAddr {
 }
 
 const TURNS_MAX: usize = 400;
+const WRITTEN_MAX: u32 = 200_000;

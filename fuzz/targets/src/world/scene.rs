@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_core::trace::TraceConfig;
-use ackclock_core::{EndpointConfig, ReassemblyConfig};
+use ackclock_core::trace::{TraceConfig, TraceKeep};
+use ackclock_core::{EndpointConfig, MtuProbing, ReassemblyConfig};
 use ackclock_tests::fuzz::{Input, endpoint_config};
 use ackclock_wire::Experiment;
 use arbitrary::Arbitrary;
 
 use super::addr_of;
+use super::wire::BROADCAST;
 
 /// What a world begins with.
 #[derive(Debug, Arbitrary)]
@@ -46,7 +47,55 @@ impl Scene {
         if chosen(self.settings[side][23], 4) {
             tcp.experiment = Some(Experiment { id: 0x1234, value: [number; 8] });
         }
+        self.rarer(side, &mut config);
         config
+    }
+
+    /// Settings that few lives need, each in one of four, from bytes that `endpoint_config` does not read.
+    fn rarer(&self, side: usize, config: &mut EndpointConfig) {
+        let one_in_four = |byte: usize, pair: u8| self.settings[side][byte] >> (2 * pair) & 3 == 3;
+        let second = Duration::from_secs(1);
+        if one_in_four(19, 0) {
+            config.flow_labels = false;
+            config.timer_granularity = second / 100;
+        }
+        if one_in_four(19, 1) {
+            config.ephemeral_ports = (4002, 4005);
+            config.listeners_max = 3;
+        }
+        if one_in_four(19, 2) {
+            config.broadcast = vec![addr_of(self.v6, BROADCAST)];
+            config.other_packets = 4;
+        }
+        if one_in_four(19, 3) {
+            config.echo_replies_per_second = 1;
+            config.port_unreachable = false;
+        }
+        let tcp = Arc::make_mut(&mut config.tcp);
+        if one_in_four(20, 0) {
+            tcp.mtu_probing = Some(Box::new(MtuProbing { least: 600, raise_after: 3 * second }));
+        }
+        if one_in_four(20, 1) {
+            tcp.trace = Some(TraceConfig { records: 64, keep: TraceKeep::Newest });
+        }
+        if one_in_four(21, 0) {
+            (tcp.ttl, tcp.dscp) = (9, 10);
+        }
+        if one_in_four(21, 1) {
+            tcp.pacing_rate_max = Some(100_000);
+        }
+        if one_in_four(21, 2) {
+            tcp.receive_buffer_initial = 3000;
+        }
+        if one_in_four(21, 3) {
+            tcp.choices.initial_window_segments = 2;
+        }
+        if one_in_four(22, 0) {
+            tcp.choices.rto.rto_min = second;
+        }
+        if one_in_four(22, 1) {
+            tcp.choices.receiver_bandwidth = Some(8);
+        }
     }
 
     pub(super) fn gso_max(&self, side: usize) -> usize {

@@ -1,12 +1,12 @@
 //! What lies between the ends: packets under way, and what befalls them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
 use ackclock_core::{Instant, Limits};
 use ackclock_tests::host::check_frame;
-use ackclock_tests::icmp::icmp_error;
+use ackclock_tests::icmp::{icmp_error, packet_too_big};
 use ackclock_tests::segment::{Frame, Opt, SYN, Seg, seg};
 use ackclock_wire::{ChecksumState, IpPacket, IpPayload, RxMeta, gso};
 
@@ -27,6 +27,22 @@ pub(super) struct Flying {
 impl Flying {
     fn new(to: bool, sent: Instant, bytes: Vec<u8>) -> Self {
         Self { to, sent, damaged: false, bytes }
+    }
+
+    pub(super) fn is_for_second(&self) -> bool {
+        self.to
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 }
 
@@ -77,7 +93,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, flying: &Flying) {
+    pub(super) fn deliver(&mut self, flying: &Flying) {
         if self.now.saturating_since(flying.sent) > SEGMENT_LIFETIME {
             return;
         }
@@ -162,10 +178,36 @@ impl World {
 
     /// A third host sends a segment of its own.
     pub(super) fn stranger(&mut self, side: bool, from: u8, port: u8, forged: &Forged) {
-        let src = SocketAddr::new(addr_of(self.v6, 100 + from % 8), 1000 + u16::from(from / 8));
-        let dst = SocketAddr::new(addr_of(self.v6, if side { 2 } else { 1 }), port_of(port));
+        let (mut src, mut dst) = (addr_of(self.v6, 100 + from % 8), addr_of(self.v6, 1 + u8::from(side)));
+        match from {
+            // Addresses that no host has.
+            240.. => src = self.martian(from, dst),
+            224.. => dst = self.martian(from, src),
+            _ => {}
+        }
+        // Some of these are addresses of the ends.
+        self.noisy |= from >= 224;
+        let src = SocketAddr::new(src, 1000 + u16::from(from / 8));
+        let dst = SocketAddr::new(dst, port_of(port));
         let bytes = Frame::new(src, dst, forged.segment(0, 0)).to_bytes();
         self.wire.push_back(Flying::new(side, self.now, bytes));
+    }
+
+    /// An address that cannot be a source, or a destination beside `own`.
+    fn martian(&self, number: u8, own: IpAddr) -> IpAddr {
+        match (number % 8, self.v6) {
+            (0, false) => Ipv4Addr::UNSPECIFIED.into(),
+            (1, false) => Ipv4Addr::LOCALHOST.into(),
+            (2, false) => Ipv4Addr::BROADCAST.into(),
+            (3, false) => Ipv4Addr::new(224, 0, 0, 1).into(),
+            (0, true) => Ipv6Addr::UNSPECIFIED.into(),
+            (1, true) => Ipv6Addr::LOCALHOST.into(),
+            (2, true) => Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(),
+            (3, true) => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(),
+            (4, _) => addr_of(self.v6, BROADCAST),
+            (5, _) => addr_of(self.v6, 7),
+            _ => own,
+        }
     }
 
     /// A router complains of a packet to its sender.
@@ -176,8 +218,21 @@ impl World {
         if about.bytes.len() < if v6 { 40 } else { 20 } {
             return;
         }
+        // One in sixteen comes from where it goes to, and one is damaged.
+        let from = addr_of(v6, if kind / 16 == 15 { 2 - u8::from(about.to) } else { 254 });
+        let damaged = kind / 16 == 14;
         let kind = KINDS[usize::from(kind) % KINDS.len()];
-        let bytes = icmp_error(addr_of(v6, 254), kind, mtu.into(), &about.bytes);
+        let mut bytes = icmp_error(from, kind, mtu.into(), &about.bytes);
+        if damaged && let Some(last) = bytes.last_mut() {
+            *last ^= 1;
+        }
+        self.wire.push_back(Flying::new(!about.to, self.now, bytes));
+    }
+
+    /// A router says that a packet was larger than `mtu`.
+    pub(super) fn too_big(&mut self, about: &Flying, mtu: u16) {
+        let v6 = about.bytes.first().is_some_and(|first| first >> 4 == 6);
+        let bytes = packet_too_big(addr_of(v6, 254), mtu.into(), &about.bytes);
         self.wire.push_back(Flying::new(!about.to, self.now, bytes));
     }
 
@@ -255,4 +310,24 @@ const WAKES_MAX: usize = 100;
 const SPURIOUS_MAX: usize = 1000;
 /// More than is under way at one time, with the answers to it.
 pub(super) const FLOW: usize = 2000;
-const KINDS: [(u8, u8); 8] = [(3, 4), (3, 1), (3, 3), (11, 0), (2, 0), (1, 4), (4, 0), (3, 0)];
+/// An address of one network that means all its hosts, where a scene says so.
+pub(super) const BROADCAST: u8 = 255;
+/// Errors, and requests for an echo.
+const KINDS: [(u8, u8); 16] = [
+    (3, 4),
+    (3, 1),
+    (3, 3),
+    (11, 0),
+    (2, 0),
+    (1, 4),
+    (4, 0),
+    (3, 0),
+    (8, 0),
+    (128, 0),
+    (3, 2),
+    (12, 0),
+    (4, 1),
+    (1, 1),
+    (5, 0),
+    (3, 13),
+];

@@ -10,6 +10,7 @@ mod timeout;
 mod traces;
 mod transfer;
 mod undo;
+mod walks;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -5,7 +5,7 @@ use super::*;
 const ROUTER: &str = "192.0.2.254";
 
 /// An ICMPv4 error from a router about a segment that `from` sent to `to`.
-fn error(kind: (u8, u8), rest: u32, (from, to): (SocketAddr, SocketAddr), seq: SeqNum) -> Vec<u8> {
+pub(super) fn error(kind: (u8, u8), rest: u32, (from, to): (SocketAddr, SocketAddr), seq: SeqNum) -> Vec<u8> {
     let quoted = packet(from, to, Fields { seq, ..ack(0, SeqNum::new(0)) }, &[]);
     let mut icmp = vec![kind.0, kind.1, 0, 0];
     icmp.extend_from_slice(&rest.to_be_bytes());
@@ -24,7 +24,7 @@ fn error(kind: (u8, u8), rest: u32, (from, to): (SocketAddr, SocketAddr), seq: S
 }
 
 /// Recomputes the IPv4 header's checksum.
-fn fix_checksum(packet: &mut [u8]) {
+pub(super) fn fix_checksum(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let checksum = internet_checksum(&packet[..20]);
     packet[10..12].copy_from_slice(&checksum.to_be_bytes());
@@ -32,7 +32,7 @@ fn fix_checksum(packet: &mut [u8]) {
 
 const PORT_UNREACHABLE: (u8, u8) = (3, 3);
 const HOST_UNREACHABLE: (u8, u8) = (3, 1);
-const TOO_BIG: (u8, u8) = (3, 4);
+pub(super) const TOO_BIG: (u8, u8) = (3, 4);
 const SOURCE_QUENCH: (u8, u8) = (4, 0);
 
 fn give(host: &mut Host, packet: &[u8]) {

@@ -4,6 +4,7 @@
 #[cfg(feature = "tcp-ao")]
 mod authentication;
 mod blocks;
+mod counted;
 mod datagrams;
 mod deferred;
 mod ecn;
@@ -22,6 +23,7 @@ mod shards;
 mod time_wait;
 mod traces;
 mod user_timeout;
+mod walks;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Paths that drop large packets silently (RFC 4821): a bulk transfer in virtual time.
 
+use super::icmp::{TOO_BIG, error};
 use super::*;
 use crate::profile::{Choices, Recovery};
 use crate::{ConnectionInfo, MtuProbing};
@@ -23,6 +24,10 @@ struct Path {
     client: ConnectionId,
     server: ConnectionId,
     mtu: usize,
+    /// A router says which packets were too large.
+    tells: bool,
+    /// The client writes.
+    writes: bool,
     written: u64,
     read: u64,
     /// The sizes of the packets that were too large.
@@ -40,7 +45,17 @@ impl Path {
         let client = pair.client.connect(pair.now, server(), (None, 0), Some(tcp)).unwrap();
         pair.run(SECOND / 10);
         let server = pair.server.accept(pair.now, listener).unwrap();
-        Self { pair, client, server, mtu: 1500, written: 0, read: 0, dropped: Vec::new() }
+        Self {
+            pair,
+            client,
+            server,
+            mtu: 1500,
+            tells: false,
+            writes: true,
+            written: 0,
+            read: 0,
+            dropped: Vec::new(),
+        }
     }
 
     /// Continues the transfer for `span`.
@@ -63,6 +78,11 @@ impl Path {
                     self.pair.server.handle_packet(now, &packet, RxMeta::default());
                 } else {
                     self.dropped.push(packet.len());
+                    if self.tells {
+                        let about = decode(&packet);
+                        let told = error(TOO_BIG, self.mtu as u32, (about.src, about.dst), about.seq);
+                        self.pair.client.handle_packet(now, &told, RxMeta::default());
+                    }
                 }
             }
             for packet in to_client {
@@ -74,8 +94,11 @@ impl Path {
     }
 
     fn write_and_read(&mut self) {
-        let (now, written) = (self.pair.now, &mut self.written);
+        let (now, written, writes) = (self.pair.now, &mut self.written, self.writes);
         self.pair.client.update(now, self.client, |connection, now| {
+            if !writes {
+                return;
+            }
             let data: Vec<u8> = (*written..*written + 16_384).map(|at| (at % 251) as u8).collect();
             *written += connection.write(now, &data).unwrap_or(0) as u64;
         });
@@ -166,6 +189,24 @@ fn a_path_that_grows_is_used_in_full_after_the_rest_and_not_before() {
     let (sent, timeouts) = (path.info().bytes_retransmitted, path.info().timeouts);
     path.run(REST * 3);
     assert_eq!((path.info().bytes_retransmitted, path.info().timeouts), (sent, timeouts), "it is over");
+    path.writes = false;
+    path.run(SECOND);
+    assert_eq!(path.pair.client.poll_timeout(), None, "no timer of a search that is over");
+}
+
+#[test]
+fn a_path_that_icmp_made_smaller_is_tried_again_after_the_rest_and_not_before() {
+    let mut path = Path::new(probing());
+    path.run(SECOND);
+    (path.mtu, path.tells) = (1400, true);
+    path.run(SECOND);
+    assert_eq!((path.info().pmtu, path.info().timeouts), (1400, 0));
+    path.dropped.clear();
+    path.run(REST - 2 * SECOND);
+    assert_eq!((&path.dropped[..], path.info().pmtu), (&[][..], 1400), "the search rests");
+    path.mtu = 1500;
+    path.run(6 * SECOND);
+    assert_eq!(path.info().pmtu, 1500);
 }
 
 #[test]

@@ -330,3 +330,9 @@ fn traces_number_connections_of_both_endpoints() {
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..6));
 }
+
+#[test]
+fn a_shard_shows_which_of_how_many_it_is() {
+    let shown: Vec<String> = config(SERVER).split(3).iter().map(|part| format!("{:?}", part.shard)).collect();
+    assert_eq!(shown, ["Some(Shard(0 of 3))", "Some(Shard(1 of 3))", "Some(Shard(2 of 3))"]);
+}

@@ -288,3 +288,22 @@ fn what_a_connection_has_recorded_is_copied_and_stays() {
     let (id, _) = untraced.accepted(listener, 4000);
     assert_eq!(untraced.endpoint.recorded(id), None);
 }
+
+#[test]
+fn what_is_fetched_in_whatever_way_no_longer_counts_as_waiting() {
+    let fetches: [fn(&mut Endpoint) -> Option<Batch>; 3] =
+        [Endpoint::poll_trace, |endpoint| endpoint.poll_trace_if(|_| true), Endpoint::poll_changes];
+    for (fetch, tells) in fetches.into_iter().zip([false, false, true]) {
+        let mut host = Host::with(EndpointConfig { tell_changes: tells, ..config(SERVER) });
+        let tcp = TcpConfig { trace: (!tells).then_some(ALL), ..TcpConfig::default() };
+        let options = ListenOptions { tcp: Some(tcp), ..on_port(PORT) };
+        let listener = host.endpoint.listen(host.now, options).unwrap();
+        let (id, iss) = host.accepted(listener, 4000);
+        receive(&mut host, id, 4000, iss, 0..200);
+        host.endpoint.update(host.now, id, |connection, now| connection.abort(now));
+        let holds_none = |host: &Host| format!("{:?}", host.endpoint.traces).contains("held: 0,");
+        assert!(!holds_none(&host));
+        while fetch(&mut host.endpoint).is_some() {}
+        assert!(holds_none(&host), "{:?}", host.endpoint.traces);
+    }
+}

@@ -1,0 +1,447 @@
+//! An endpoint among clients that send segments, datagrams, fragments and errors of all kinds, with numbers
+//! at and beside the edges of what is acceptable.
+
+use ackclock_control::profile::Ecn;
+use ackclock_wire::{FastOpenCookie, UdpHeader, write_udp};
+
+use super::icmp::{error, fix_checksum};
+use super::*;
+use crate::endpoint::{BoundId, Sharing};
+use crate::walks::{Walk, check};
+use crate::{
+    BindOptions, IncomingId, LinkRoute, OtherPacket, ReassemblyConfig, SourceRoute, UdpId, UdpOptions,
+    UdpTransmit,
+};
+
+const STEPS: u64 = 150;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn endpoints_go_as_before() {
+    check("endpoint/tests/walks.txt", 80, |walk| {
+        let mut town = Town::new(walk);
+        for _ in 0..STEPS {
+            town.step(walk);
+            town.see(walk);
+        }
+    });
+}
+
+/// A host, what it has, and what its clients know of it.
+struct Town {
+    host: Host,
+    listeners: Vec<ListenerId>,
+    bound: Vec<BoundId>,
+    incoming: Vec<IncomingId>,
+    conns: Vec<ConnectionId>,
+    udp: Vec<UdpId>,
+    clients: [Client; 4],
+    /// The cookie of Fast Open that a client was given last.
+    cookie: Option<FastOpenCookie>,
+}
+
+/// A client by its port: what it sends next, and what it has seen.
+#[derive(Clone, Copy)]
+struct Client {
+    seq: u32,
+    seen: SeqNum,
+    stamp: Option<u32>,
+}
+
+fn settings(walk: &mut Walk) -> EndpointConfig {
+    let mut config = config(SERVER);
+    config.addresses.push(ip("10.0.0.7"));
+    config.connections_max = walk.pick(&[1000, 1000, 3]);
+    config.listeners_max = walk.pick(&[100, 3]);
+    config.orphans_max = walk.pick(&[1000, 1]);
+    config.time_wait_max = walk.pick(&[1000, 2]);
+    config.memory_budget = walk.pick(&[1 << 30, 1 << 30, 100_000, 20_000]);
+    config.other_packets = walk.pick(&[0, 3]);
+    config.echo_replies_per_second = walk.pick(&[1000, 1, 0]);
+    config.port_unreachable = !walk.one_in(4);
+    config.ephemeral_ports = walk.pick(&[(1024, 65_535), (5000, 5002)]);
+    let bounds = ReassemblyConfig { bytes_max: 8000, packets_max: 2, ..ReassemblyConfig::default() };
+    config.reassembly = walk.pick(&[None, Some(bounds), Some(bounds)]).map(Box::new);
+    config.tcp = tcp(walk).into();
+    config
+}
+
+fn tcp(walk: &mut Walk) -> TcpConfig {
+    let mut tcp = tcp_config();
+    tcp.choices.ecn = walk.pick(&Ecn::ALL).1;
+    tcp.choices.timestamps = !walk.one_in(4);
+    tcp.choices.sack = !walk.one_in(4);
+    tcp.choices.window_scaling = !walk.one_in(4);
+    (tcp.time_wait, tcp.fin_wait_2_max) = walk.pick(&[(SECOND, SECOND), (60 * SECOND, 60 * SECOND)]);
+    tcp.receive_buffer_max = walk.pick(&[6 << 20, 65_535, 3000]);
+    tcp
+}
+
+impl Town {
+    fn new(walk: &mut Walk) -> Self {
+        let client = Client { seq: 1000, seen: SeqNum::new(0), stamp: None };
+        let mut town = Self {
+            host: Host::with(settings(walk)),
+            listeners: Vec::new(),
+            bound: Vec::new(),
+            incoming: Vec::new(),
+            conns: Vec::new(),
+            udp: Vec::new(),
+            clients: [client; 4],
+            cookie: None,
+        };
+        town.listen(walk, PORT);
+        town
+    }
+
+    fn see(&mut self, walk: &mut Walk) {
+        let now = self.host.now;
+        while let Some(packet) = self.host.endpoint.poll_transmit(now, LIMITS) {
+            let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+            walk.see(&bytes);
+            self.note(&bytes);
+        }
+        for event in self.host.events() {
+            walk.see(&event);
+            match event {
+                Event::Incoming(_, id) => self.incoming.push(id),
+                Event::IncomingGone(_, id) => self.incoming.retain(|one| *one != id),
+                _ => {}
+            }
+        }
+        let it = &self.host.endpoint;
+        walk.see(&(it.counters(), it.memory(), it.poll_timeout(), it.bound, it.reached));
+        walk.see(&(&it.time_wait, &it.orphans, &it.replies, &it.transmit, &it.ports, &it.beside));
+        for (id, connection) in it.connections() {
+            walk.see(&(id, connection));
+        }
+    }
+
+    /// A client sees what is sent to it.
+    fn note(&mut self, packet: &[u8]) {
+        let Ok(ip) = IpPacket::parse(packet) else { return };
+        let IpPayload::Tcp(bytes) = ip.payload else { return };
+        let Ok(segment) = Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Complete) else { return };
+        let Some(client) = self.clients.get_mut(usize::from(segment.dst_port.wrapping_sub(4000))) else {
+            return;
+        };
+        self.cookie = segment.options.fast_open.or(self.cookie);
+        client.seen = segment.seq + segment.seq_len();
+        client.stamp = segment.options.timestamps.map(|(value, _)| value).or(client.stamp);
+        if segment.flags.contains(Flags::ACK) {
+            client.seq = segment.ack.raw();
+        }
+    }
+
+    fn step(&mut self, walk: &mut Walk) {
+        match walk.below(24) {
+            0..=2 => self.syn(walk),
+            3..=9 => self.segment(walk),
+            10 => self.icmp(walk),
+            11 => self.datagram(walk),
+            12 => self.fragments(walk),
+            13 | 14 => {
+                let span = walk.pick(&[0, 1, 200, 1000, 1000, 3000, 64_000, 130_000]);
+                let end = self.host.now + Duration::from_millis(span);
+                while let Some(due) = self.host.endpoint.poll_timeout().filter(|due| *due <= end) {
+                    self.host.now = self.host.now.max(due);
+                    self.host.endpoint.handle_timeout(self.host.now);
+                    self.see(walk);
+                }
+                self.host.now = end;
+            }
+            15..=18 => self.application(walk),
+            19 => self.listens(walk),
+            20 => self.device(walk),
+            21 => self.sockets(walk),
+            22 => self.connect(walk),
+            _ => self.others(walk),
+        }
+    }
+
+    fn arrives(&mut self, packet: &[u8], meta: RxMeta) {
+        self.host.endpoint.handle_packet(self.host.now, packet, meta);
+    }
+
+    fn syn(&mut self, walk: &mut Walk) {
+        let number = usize::try_from(walk.below(4)).unwrap();
+        let client_now = &mut self.clients[number];
+        client_now.seq = walk.pick(&[1000, 1000, client_now.seq.wrapping_add(70_000), u32::MAX]);
+        let seq = client_now.seq;
+        let mut fields = if walk.one_in(2) { syn_with_all_options(seq, 77) } else { syn(seq) };
+        fields.flags = fields.flags | Flags::from_ace(walk.pick(&[0, 0, 0b011, 0b111, 0b001]));
+        fields.options.mss = walk.pick(&[Some(1460), Some(0), Some(88), None, Some(9000)]);
+        if walk.one_in(3) {
+            fields.options.fast_open = self.cookie.or(Some(FastOpenCookie::REQUEST));
+        }
+        let to = SocketAddr::new(ip(SERVER), walk.pick(&[PORT, PORT, PORT, PORT, 81, 82]));
+        let text = walk.pick(&[0, 0, 0, 10]);
+        let packet = packet(client(4000 + number as u16), to, fields, &vec![9; text]);
+        self.arrives(&packet, VERIFIED);
+    }
+
+    /// A segment of a client that has, or may have, a connection.
+    fn segment(&mut self, walk: &mut Walk) {
+        let number = usize::try_from(walk.below(4)).unwrap();
+        let known = self.clients[number];
+        let flags = walk.pick(&[
+            Flags::ACK,
+            Flags::ACK,
+            Flags::ACK | Flags::PSH,
+            Flags::ACK | Flags::PSH,
+            Flags::ACK,
+            Flags::ACK | Flags::FIN,
+            Flags::ACK | Flags::URG,
+            Flags::RST,
+            Flags::RST | Flags::ACK,
+            Flags::SYN,
+            Flags::SYN | Flags::ACK,
+            Flags::FIN,
+        ]);
+        let seq = known.seq.wrapping_add(walk.pick(&[0, 0, 0, 0, 0, 1, u32::MAX, 1460, 65_535, 1 << 31]));
+        let ack = known.seen + walk.pick(&[0, 0, 0, 0, 0, 1, u32::MAX, u32::MAX - 1459, 1 << 20]);
+        let mut fields = fields(flags, seq, ack);
+        fields.window = walk.pick(&[65_535, 65_535, 1460, 1, 0]);
+        fields.urgent = walk.pick(&[0, 1, 50]);
+        fields.flags = fields.flags | Flags::from_ace(walk.pick(&[0, 0, 0b010, 0b101]));
+        if let Some(stamp) = known.stamp.filter(|_| !walk.one_in(6)) {
+            fields.options.timestamps = Some((walk.pick(&[80, 80, 76, 100]), stamp));
+        }
+        let text = if flags.contains(Flags::SYN) { 0 } else { walk.pick(&[0, 0, 1, 100, 1460]) };
+        let packet = packet(client(4000 + number as u16), server(), fields, &vec![9; text]);
+        self.arrives(&packet, VERIFIED);
+    }
+
+    fn icmp(&mut self, walk: &mut Walk) {
+        let number = walk.below(4);
+        let known = self.clients[usize::try_from(number).unwrap()];
+        let kind =
+            walk.pick(&[(3, 4), (3, 4), (3, 3), (3, 1), (3, 2), (11, 0), (12, 0), (4, 0), (13, 0), (8, 0)]);
+        let seq = known.seen + walk.pick(&[0, u32::MAX, u32::MAX, 1]);
+        let names = (server(), client(4000 + number as u16));
+        let mut packet = error(kind, walk.pick(&[1000, 552, 551, 68, 0, 1500]), names, seq);
+        match walk.below(8) {
+            0 => packet[12..16].copy_from_slice(&walk.pick(&[[224, 0, 0, 1], [10, 0, 0, 1], [127, 0, 0, 1]])),
+            1 => packet[16..20].copy_from_slice(&[10, 0, 0, 7]),
+            2 => *packet.last_mut().unwrap() ^= 1,
+            _ => {}
+        }
+        fix_checksum(&mut packet);
+        self.arrives(&packet, RxMeta::default());
+    }
+
+    fn datagram(&mut self, walk: &mut Walk) {
+        let packet = datagram(walk);
+        self.arrives(&packet, RxMeta::default());
+    }
+
+    /// A datagram in two or three parts, which come in any order, twice, overlapping, or not at all.
+    fn fragments(&mut self, walk: &mut Walk) {
+        let whole = datagram(walk);
+        let (head, payload) = whole.split_at(20);
+        let cuts = walk.pick(&[[8, 16], [16, 16], [8, 24]]);
+        let identification = walk.pick(&[[0, 1], [0, 2], [0, 3]]);
+        for _ in 0..1 + walk.below(4) {
+            let (from, until) =
+                walk.pick(&[(0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], payload.len()), (0, 16)]);
+            let (from, until) = (from.min(payload.len()), until.min(payload.len()));
+            let mut part = [head, &payload[from..until.max(from)]].concat();
+            let len = u16::try_from(part.len()).unwrap();
+            let offset = (from / 8) as u16 | if until < payload.len() { 0x2000 } else { 0 };
+            part[2..4].copy_from_slice(&len.to_be_bytes());
+            part[4..6].copy_from_slice(&identification);
+            part[6..8].copy_from_slice(&offset.to_be_bytes());
+            fix_checksum(&mut part);
+            self.arrives(&part, RxMeta::default());
+        }
+    }
+
+    fn application(&mut self, walk: &mut Walk) {
+        let now = self.host.now;
+        for listener in self.listeners.clone() {
+            if let Some((id, incoming)) = self.host.endpoint.accept_decided(now, listener) {
+                walk.see(&(id, incoming));
+                self.conns.push(id);
+            }
+        }
+        if let Some(id) = self.incoming.pop() {
+            let decision = walk.pick(&[
+                Decision::Accept,
+                Decision::Accept,
+                Decision::Reset,
+                Decision::Drop,
+                Decision::Unreachable(crate::Unreachable::Prohibited),
+            ]);
+            walk.see(&self.host.endpoint.incoming(id));
+            walk.see(&self.host.endpoint.decide(now, id, decision));
+        }
+        if self.conns.is_empty() {
+            return;
+        }
+        let at = usize::try_from(walk.below(self.conns.len() as u64)).unwrap();
+        let id = self.conns[at];
+        match walk.below(8) {
+            0 => {
+                self.host.endpoint.release(now, id);
+                self.conns.swap_remove(at);
+            }
+            1 => self.host.endpoint.reset_orphans(now),
+            what => {
+                let len = walk.pick(&[1, 100, 5000]);
+                let done = self.host.endpoint.update(now, id, |connection, now| match what {
+                    2 | 3 => connection.write(now, &vec![5; len]).unwrap_or(0),
+                    4 | 5 => connection.read(now, &mut vec![0; len]).unwrap_or(0),
+                    6 => usize::from(connection.shutdown(now).is_ok()),
+                    _ => usize::from(connection.take_soft_error().is_some()),
+                });
+                walk.see(&done);
+            }
+        }
+    }
+
+    fn listen(&mut self, walk: &mut Walk, port: u16) {
+        let mut options = on_port(port);
+        options.addr.addr = walk.pick(&[None, None, Some(ip(SERVER))]);
+        options.backlog = walk.pick(&[1000, 1000, 1]);
+        options.syn_backlog = walk.pick(&[1000, 1000, 0, 1, 4]);
+        options.decisions_max = 2;
+        options.fast_open_max = walk.pick(&[0, 0, 2]);
+        options.deferred = walk.one_in(4);
+        options.reuse_port = walk.one_in(3);
+        options.reuse_address = walk.one_in(3);
+        options.tcp = walk.one_in(2).then(|| tcp(walk));
+        let made = self.host.endpoint.listen(self.host.now, options);
+        walk.see(&made);
+        self.listeners.extend(made);
+    }
+
+    fn listens(&mut self, walk: &mut Walk) {
+        let now = self.host.now;
+        match walk.below(5) {
+            0 => {
+                let port = walk.pick(&[PORT, 81, 82]);
+                self.listen(walk, port);
+            }
+            1 if !self.listeners.is_empty() => {
+                let id = self.listeners.remove(0);
+                walk.see(&self.host.endpoint.listener_addr(id));
+                self.host.endpoint.close_listener(now, id);
+            }
+            2 => {
+                let sharing = Sharing { reuse_address: walk.one_in(2), reuse_port: walk.one_in(2) };
+                let addr = walk.pick(&[None, Some(ip(SERVER)), Some(ip("10.0.0.9"))]);
+                let bound =
+                    self.host.endpoint.bind(now, BindOptions { addr, port: walk.pick(&[0, 81, 4]), sharing });
+                walk.see(&bound);
+                self.bound.extend(bound);
+            }
+            3 if !self.bound.is_empty() => {
+                let id = self.bound.remove(0);
+                walk.see(&self.host.endpoint.bound_addr(id));
+                self.host.endpoint.release_bound(id);
+            }
+            _ => {
+                if let Some(id) = self.bound.pop() {
+                    let made = self.host.endpoint.listen_bound(now, id, on_port(PORT));
+                    walk.see(&made);
+                    self.listeners.extend(made);
+                }
+            }
+        }
+    }
+
+    fn device(&mut self, walk: &mut Walk) {
+        let (now, it) = (self.host.now, &mut self.host.endpoint);
+        let link = |network, mtu| LinkRoute { network: ip(network), prefix_len: 24, link: 0, mtu };
+        match walk.below(6) {
+            0 => it.set_mtu(now, walk.pick(&[1500, 1400, 9000, 1280])),
+            1 => {
+                it.set_link_routes(now, vec![link(CLIENT, walk.pick(&[1400, 1280])), link("10.1.0.1", 1000)])
+            }
+            2 => it.set_link_routes(now, Vec::new()),
+            3 => it.set_local_addresses(vec![ip("10.0.0.7").into()], vec![ip("10.0.0.255")]),
+            4 => it.set_local_addresses(vec![ip(SERVER).into(), ip("10.0.0.7").into()], Vec::new()),
+            _ => {
+                let source = ip(walk.pick(&[SERVER, "10.0.0.7"]));
+                it.set_source_routes(vec![SourceRoute { network: ip(CLIENT), prefix_len: 24, source }]);
+            }
+        }
+    }
+
+    fn sockets(&mut self, walk: &mut Walk) {
+        let (now, it) = (self.host.now, &mut self.host.endpoint);
+        let Some(&id) = self.udp.first().filter(|_| !walk.one_in(4)) else {
+            let addr = ListenAddr { addr: walk.pick(&[None, Some(ip(SERVER))]), port: Some(53) };
+            let mut options = UdpOptions::new(addr);
+            options.receive_buffer_max = walk.pick(&[1 << 18, 100]);
+            let made = it.udp_bind(now, options);
+            walk.see(&made);
+            return self.udp.extend(made);
+        };
+        let to = SocketAddr::new(ip(walk.pick(&[CLIENT, CLIENT, SERVER, "10.0.0.7"])), 53);
+        match walk.below(8) {
+            0 => {
+                it.udp_close(id);
+                self.udp.remove(0);
+            }
+            1 => {
+                let set = it.udp_connect(id, walk.pick(&[None, Some(to)]));
+                walk.see(&set);
+            }
+            2 => {
+                let received = it.udp_receive(id, &mut [0; 40], walk.one_in(2));
+                walk.see(&received);
+            }
+            3 => walk.see(&(it.udp_take_error(id), it.udp_names(id), it.udp_payload_max(to.ip()))),
+            4 => {
+                let set = it.udp_set_traffic_class(id, walk.pick(&[0, 4, 255]));
+                walk.see(&set);
+            }
+            _ => {
+                let contents = vec![3; walk.pick(&[0, 1, 100, 1472, 1473, 3000])];
+                let mut transmit = UdpTransmit::new(&contents, Some(to).filter(|_| !walk.one_in(5)));
+                transmit.segment_size = walk.pick(&[None, None, Some(1000)]);
+                walk.see(&it.udp_send(now, id, &transmit));
+            }
+        }
+    }
+
+    /// To a client, to itself, or to a port that is taken.
+    fn connect(&mut self, walk: &mut Walk) {
+        let to = walk.pick(&[client(4000), client(4001), server(), SocketAddr::new(ip("10.0.0.7"), PORT)]);
+        let local = walk.pick(&[(None, 0), (None, 0), (None, 5000), (Some(ip("10.0.0.7")), 0), (None, PORT)]);
+        let made = if walk.one_in(3) {
+            self.host.endpoint.connect_with_data(self.host.now, to, local, None, b"early").map(|(id, _)| id)
+        } else {
+            self.host.endpoint.connect(self.host.now, to, local, None)
+        };
+        walk.see(&made);
+        self.conns.extend(made);
+    }
+
+    fn others(&mut self, walk: &mut Walk) {
+        let now = self.host.now;
+        let to = SocketAddr::new(ip(walk.pick(&["10.0.0.9", SERVER, "10.0.0.7", CLIENT])), 9);
+        let whole = packet(client(4002), to, ack(1, SeqNum::new(1)), &[]);
+        match walk.below(4) {
+            0 => self.arrives(&whole, RxMeta::default()),
+            1 => walk.see(&self.host.endpoint.send_other(now, &OtherPacket::new(whole))),
+            2 => walk.see(&(self.host.endpoint.poll_other(), self.host.endpoint.has_other_room())),
+            _ => {
+                let mut order = [CLIENT, SERVER, "192.0.2.1", "2001:db8::1", "10.0.0.7"].map(ip);
+                self.host.endpoint.sort_destinations(&mut order);
+                walk.see(&order);
+            }
+        }
+    }
+}
+
+fn datagram(walk: &mut Walk) -> Vec<u8> {
+    let flow_label = FlowLabel::NONE;
+    let to = SocketAddr::new(ip(walk.pick(&[SERVER, SERVER, "10.0.0.7", "10.0.0.9", "10.0.0.255"])), 53);
+    let src = SocketAddr::new(ip(walk.pick(&[CLIENT, CLIENT, CLIENT, "224.0.0.1", SERVER])), 53);
+    let header = UdpHeader { src, dst: to, ttl: 64, traffic_class: 0, flow_label };
+    write_udp(&header, &[3; 24][..walk.pick(&[0, 1, 20, 24])]).unwrap()
+}
+
+const VERIFIED: RxMeta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
