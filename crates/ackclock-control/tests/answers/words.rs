@@ -11,7 +11,7 @@ use ackclock_control::names::nearest;
 use ackclock_control::profile::{
     AckPolicy, CHOICES, Choice, Choices, Ecn, Overrides, Profile, Recovery, UndoChoice,
 };
-use ackclock_control::quantity::{exact, written_time};
+use ackclock_control::quantity::{Span, exact};
 use ackclock_control::rtt::{Gain, RtoConfig, presets};
 use ackclock_control::{Instant, InvalidParameter};
 
@@ -444,7 +444,7 @@ fn numbers(page: &mut Page) {
     let nanos =
         [0, 1, 999, 1000, 1001, 1_000_000, 1_500_000, 1_000_000_000, 1_500_000_000, 60_000_000_000, u64::MAX];
     for nanos in nanos {
-        page.line("time", &nanos.to_string(), written_time(Duration::from_nanos(nanos)));
+        page.line("time", &nanos.to_string(), Span(nanos));
     }
     let times = [0, 1, 2, 1_500_000, 999_999, 1_000_000, u64::MAX - 1, u64::MAX].map(Instant::from_nanos);
     for at in times {

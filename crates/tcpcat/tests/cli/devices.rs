@@ -343,7 +343,7 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         let device = device.word();
         let links = || netns.shell("ip -o link | cut -d: -f2; nft list tables 2> /dev/null; true");
         let before = links();
-        let demo = netns.start(&format!("demo --device {device} --bytes 1G --loss 0"));
+        let demo = netns.start(&format!("demo --device {device} --bytes 64G --loss 0"));
         demo.await_line("in this process's private network namespace");
         let own = demo.network_namespace();
         assert!(namespaces().contains(&own), "{device}");
