@@ -1,7 +1,9 @@
-//! `--trace` and `--flight-recorder`: writes the records of the stack's connections to a file, on a separate
+//! `--trace` and `--flight-recorder`: writes the records of the stack's connections to files, on a separate
 //! thread.
 //!
 //! A file that can no longer be written (a full disk) ends the trace, never the transfer.
+
+mod newest;
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -19,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use self::newest::Newest;
 use crate::args::ObserveArgs;
 
 /// The file for the latest records, and how many are kept of each connection.
@@ -34,14 +37,15 @@ pub(crate) struct Wanted {
     pub(crate) config: TraceConfig,
     path: PathBuf,
     file: File,
+    /// Beside a whole trace, the flight recorder's file and its number of records.
+    newest: Option<(PathBuf, File, usize)>,
 }
 
-/// A file being written, by one stack or by several whose clocks share one time zero.
+/// Files being written, by one stack or by several whose clocks share one time zero.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceFile {
     config: TraceConfig,
-    path: PathBuf,
-    written: Arc<Mutex<Written>>,
+    files: Arc<Mutex<Files>>,
 }
 
 /// A stack's trace being written.
@@ -55,9 +59,19 @@ pub(crate) struct Recorder {
     end: oneshot::Sender<()>,
 }
 
-/// The file itself, and the counts of what was written.
+#[derive(Debug)]
+struct Files {
+    trace: Written,
+    /// Beside a whole trace, each connection's newest records.
+    newest: Option<Newest>,
+}
+
+/// A file, and the counts of what was written.
 #[derive(Debug)]
 struct Written {
+    path: PathBuf,
+    /// What is in the file are the newest records.
+    is_flight: bool,
     writer: Writer<BufWriter<File>>,
     batches: u64,
     records: u64,
@@ -76,16 +90,20 @@ impl FlightRecorder {
 }
 
 impl Wanted {
-    /// Opens the trace that the flags ask for; the file is created or truncated.
+    /// Opens the files that the flags ask for; they are created or truncated.
     pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
-        let (path, config) = match (&args.trace, &args.flight_recorder) {
-            (Some(path), _) => return Self::whole(path).map(Some),
-            (None, Some(flight)) => {
-                (&flight.path, TraceConfig { records: flight.records, keep: TraceKeep::Newest })
+        let flight = args.flight_recorder.as_ref();
+        match (&args.trace, flight) {
+            (Some(path), None) => Self::whole(path).map(Some),
+            (Some(path), Some(FlightRecorder { path: newest, records })) => {
+                let newest = Some((newest.clone(), create(newest)?, *records));
+                Ok(Some(Self { newest, ..Self::whole(path)? }))
             }
-            (None, None) => return Ok(None),
-        };
-        Self::new(path, config).map(Some)
+            (None, Some(FlightRecorder { path, records })) => {
+                Self::new(path, TraceConfig { records: *records, keep: TraceKeep::Newest }).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     /// All records, to this file.
@@ -94,29 +112,24 @@ impl Wanted {
     }
 
     fn new(path: &Path, config: TraceConfig) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| Failure::file("write the trace to", path, &error))?;
-        Ok(Self { config, path: path.to_owned(), file })
+        Ok(Self { config, path: path.to_owned(), file: create(path)?, newest: None })
     }
 
-    /// Writes the beginning of the file, and then all records of `stack` until it is down. Must be called
+    /// Writes the beginnings of the files, and then all records of `stack` until it is down. Must be called
     /// within a tokio runtime.
     pub(crate) fn start(self, stack: &Stack) -> Result<Recorder, Failure> {
         self.begin(stack.now())?.record("", stack)
     }
 
-    /// Writes the beginning of the file; the clocks of its stacks show `now`.
+    /// Writes the beginnings of the files; the clocks of their stacks show `now`.
     pub(crate) fn begin(self, now: Instant) -> Result<TraceFile, Failure> {
-        let Self { config, path, file } = self;
-        let origin = Origin {
-            program: concat!("tcpcat ", env!("CARGO_PKG_VERSION")).to_owned(),
-            epoch_unix_nanos: epoch(now),
-        };
-        let begun = Writer::new(BufWriter::with_capacity(BUFFER, file), &origin).and_then(|mut writer| {
-            writer.flush()?;
-            Ok(writer)
+        let Self { config, path, file, newest } = self;
+        let trace = Written::begin(path, file, now, config.keep == TraceKeep::Newest)?;
+        let newest = newest.map(|(path, file, records)| {
+            Ok::<_, Failure>(Newest::new(Written::begin(path, file, now, true)?, records))
         });
-        let writer = begun.map_err(|error| Failure::file("write the trace to", &path, &error))?;
-        Ok(TraceFile { config, path, written: Arc::new(Mutex::new(Written::new(writer))) })
+        let files = Files { trace, newest: newest.transpose()? };
+        Ok(TraceFile { config, files: Arc::new(Mutex::new(files)) })
     }
 }
 
@@ -132,10 +145,10 @@ impl TraceFile {
         let mut requests = signal(SignalKind::user_defined1())
             .map_err(|error| Failure::new(Exit::Failed, format!("SIGUSR1 cannot be taken: {error}")))?;
         let (source, asked) = (stack.clone(), stack.clone());
-        let (runtime, host, written) = (Handle::current(), host.to_owned(), Arc::clone(&self.written));
+        let (runtime, host, files) = (Handle::current(), host.to_owned(), Arc::clone(&self.files));
         let (end, ended) = oneshot::channel();
         let writing = tokio::task::spawn_blocking(move || {
-            runtime.block_on(write_all(&host, &written, source, ended));
+            runtime.block_on(write_all(&host, &files, source, ended));
         });
         let requests = tokio::spawn(async move {
             while requests.recv().await.is_some() {
@@ -145,32 +158,18 @@ impl TraceFile {
         Ok(Recorder { stack: stack.clone(), file: self.clone(), writing, requests, end })
     }
 
-    /// Reports what is in the file and what is missing.
+    /// Reports what is in the files and what is missing.
     pub(crate) fn tell(&self, verbose: bool) {
-        let path = self.path.display();
-        let flight = self.config.keep == TraceKeep::Newest;
-        let written = lock(&self.written);
-        let Written { batches, records, missing, stopped, incomplete, .. } = &*written;
-        match stopped {
-            _ if *incomplete => say!("tcpcat: the trace in {path} is incomplete: its writer failed"),
-            Some(why) => say!(
-                "tcpcat: the trace in {path} ends after {records} records, {missing} are missing: {why}\n  \
-                 to fix it: free space (df -h {path}) and run it again"
-            ),
-            None if *missing > 0 && !flight => {
-                say!("tcpcat: the trace in {path} lacks {missing} records: writing it was too slow")
-            }
-            None if flight && *batches > 0 => {
-                say!("tcpcat: the newest {records} records of the connections are in {path}")
-            }
-            None if verbose => say!("tcpcat: {records} records are in {path}"),
-            None => {}
+        let files = lock(&self.files);
+        files.trace.tell(verbose);
+        if let Some(newest) = &files.newest {
+            newest.written().tell(verbose);
         }
     }
 }
 
 impl Recorder {
-    /// Waits until all present records are written, and reports what is in the file and what is missing.
+    /// Waits until all present records are written, and reports what is in the files and what is missing.
     pub(crate) async fn finish(self, verbose: bool) {
         let file = self.file.clone();
         self.end().await;
@@ -181,21 +180,46 @@ impl Recorder {
     pub(crate) async fn end(self) {
         self.requests.abort();
         if self.file.config.keep == TraceKeep::All {
+            if let Some(newest) = &mut lock(&self.file.files).newest {
+                newest.ignore_requests();
+            }
             // The records of connections that have not finished in time.
             self.stack.request_traces();
         }
         // The writer has ended by itself if the stack is down.
         let _ = self.end.send(());
         let failed = self.writing.await.is_err();
-        let mut written = lock(&self.file.written);
-        written.incomplete |= failed;
-        written.missing += self.stack.counters().trace_records_dropped;
+        let Files { trace, newest } = &mut *lock(&self.file.files);
+        trace.incomplete |= failed;
+        trace.missing += self.stack.counters().trace_records_dropped;
+        if let Some(newest) = newest {
+            newest.written_mut().incomplete |= failed;
+        }
     }
 }
 
 impl Written {
-    fn new(writer: Writer<BufWriter<File>>) -> Self {
-        Self { writer, batches: 0, records: 0, missing: 0, stopped: None, incomplete: false }
+    /// Writes the beginning of a file for records of stacks whose clocks show `now`.
+    fn begin(path: PathBuf, file: File, now: Instant, is_flight: bool) -> Result<Self, Failure> {
+        let origin = Origin {
+            program: concat!("tcpcat ", env!("CARGO_PKG_VERSION")).to_owned(),
+            epoch_unix_nanos: epoch(now),
+        };
+        let begun = Writer::new(BufWriter::with_capacity(BUFFER, file), &origin).and_then(|mut writer| {
+            writer.flush()?;
+            Ok(writer)
+        });
+        let writer = begun.map_err(|error| Failure::file("write the trace to", &path, &error))?;
+        Ok(Self {
+            path,
+            is_flight,
+            writer,
+            batches: 0,
+            records: 0,
+            missing: 0,
+            stopped: None,
+            incomplete: false,
+        })
     }
 
     /// Writes a batch through to the file, so that a killed program leaves everything. Counts what cannot be
@@ -212,10 +236,45 @@ impl Written {
             self.records += records;
         }
     }
+
+    /// Reports what is in the file and what is missing.
+    fn tell(&self, verbose: bool) {
+        let Self { batches, records, missing, stopped, .. } = self;
+        let path = self.path.display();
+        match stopped {
+            _ if self.incomplete => say!("tcpcat: the trace in {path} is incomplete: its writer failed"),
+            Some(why) => say!(
+                "tcpcat: the trace in {path} ends after {records} records, {missing} are missing: {why}\n  \
+                 to fix it: free space (df -h {path}) and run it again"
+            ),
+            None if *missing > 0 && !self.is_flight => {
+                say!("tcpcat: the trace in {path} lacks {missing} records: writing it was too slow")
+            }
+            None if self.is_flight && *batches > 0 => {
+                say!("tcpcat: the newest {records} records of the connections are in {path}")
+            }
+            None if verbose => say!("tcpcat: {records} records are in {path}"),
+            None => {}
+        }
+    }
+}
+
+impl Files {
+    fn add(&mut self, host: &str, batch: &Batch) {
+        self.trace.add(host, batch);
+        if let Some(newest) = &mut self.newest {
+            newest.add(host, batch);
+        }
+    }
+}
+
+/// Creates or truncates a file for a trace.
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| Failure::file("write the trace to", path, &error))
 }
 
 /// Writes until the stack is down, or until `ended` and no records are left.
-async fn write_all(host: &str, written: &Mutex<Written>, stack: Stack, mut ended: oneshot::Receiver<()>) {
+async fn write_all(host: &str, files: &Mutex<Files>, stack: Stack, mut ended: oneshot::Receiver<()>) {
     let mut next = async || {
         tokio::select! {
             biased;
@@ -224,12 +283,12 @@ async fn write_all(host: &str, written: &Mutex<Written>, stack: Stack, mut ended
         }
     };
     while let Some(batch) = next().await {
-        lock(written).add(host, &batch);
+        lock(files).add(host, &batch);
     }
 }
 
-fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
-    written.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Nanoseconds from 1970 to time zero of a clock that shows `now`.

@@ -131,7 +131,8 @@ impl Log {
         if self.records.len() < self.capacity {
             self.records.push(record);
             if self.keep == TraceKeep::All {
-                self.due = Some(BatchCause::Full);
+                // A cause that is known already says more.
+                self.due = self.due.or(Some(BatchCause::Full));
             }
             return;
         }

@@ -68,7 +68,7 @@ pub(crate) struct ObserveArgs {
     pub(crate) pcap: Option<PathBuf>,
     /// Write a trace file: what each connection does and why; segments, losses, timers, changes of the
     /// windows
-    #[arg(long, value_name = "FILE", conflicts_with = "flight_recorder")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]

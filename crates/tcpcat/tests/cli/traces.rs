@@ -154,6 +154,50 @@ fn a_flight_recorder_is_written_on_request() {
 }
 
 #[test]
+fn flight_recorder_beside_a_whole_trace_has_the_newest_of_its_records() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (whole, flight) = (scratch.path("trace"), scratch.path("flight"));
+    let files = format!("--trace {} --flight-recorder {},64", whole.display(), flight.display());
+    let mut listener = netns.listen(&format!("-l 7000 -v {files} {HOST1}"));
+    let _stdin = listener.stdin();
+    let nc = Process::start(
+        netns.command("sh").args(["-c", "{ head -c 1000000 /dev/zero; sleep 60; } | nc 10.9.1.2 7000"]),
+    );
+    listener.await_line("connection from");
+    netns.shell("for i in $(seq 500); do ss -tnH dport = :7000 | grep -q '^ESTAB 0 *0 ' && exit 0; sleep 0.02; done; exit 1");
+    listener.signal("USR1");
+    let newest = only(&await_trace(&flight)).clone();
+    assert_eq!((newest.cause, newest.entries.len()), (Some(BatchCause::Requested), 64));
+    listener.signal("INT");
+    nc.finish();
+    said(&listener.finish(), 0);
+    assert_eq!(only(&read(&flight)), &newest, "it ended well");
+    let whole = read(&whole);
+    let all = &only(&whole).entries;
+    let begin = usize::try_from(newest.missed).unwrap();
+    assert_eq!(all[begin..begin + 64], newest.entries);
+    assert!(begin > 100 && all.len() > begin + 64, "{begin} records before them, of {}", all.len());
+}
+
+#[test]
+fn flight_recorder_beside_a_whole_trace_tells_of_a_reset() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (whole, flight) = (scratch.path("trace"), scratch.path("flight"));
+    let server = netns.resetting_server();
+    let files = format!("--trace {} --flight-recorder {}", whole.display(), flight.display());
+    let mut client = netns.start(&format!("10.9.1.1 7001 {files} {HOST1}"));
+    client.stdin().write_all(b"x").unwrap();
+    let words = said(&client.finish(), 1);
+    assert!(words.contains("records of the connections are in"), "{words}");
+    server.finish();
+    let [whole, flight] = [whole, flight].map(|path| only(&read(&path)).clone());
+    assert_eq!((flight.cause, flight.missed), (Some(BatchCause::Failed), 0));
+    assert_eq!(flight.entries, whole.entries);
+}
+
+#[test]
 fn a_full_disk_ends_the_trace_and_not_the_transfer() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
