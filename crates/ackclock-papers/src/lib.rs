@@ -11,7 +11,7 @@
 //! let chosen = select(&["VE7".to_owned()])?;
 //! assert_eq!(chosen[0].id, "VE5/7");
 //! println!("{}", table(&run(&chosen, || ())));
-//! # Ok::<(), ackclock_cli::Failure>(())
+//! # Ok::<(), ackclock_papers::UnknownExperiment>(())
 //! ```
 //!
 //! # Features
@@ -45,7 +45,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 pub use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
 pub use self::results::{Counts, Outcome, PICTURES, files, json, table};
-pub use self::select::select;
+pub use self::select::{UnknownExperiment, select};
 
 /// All experiments, in the order of the papers.
 #[must_use]

@@ -1,23 +1,29 @@
 //! Experiments by their ids.
 
-use ackclock_cli::Failure;
-
 use crate::{Experiment, experiments};
+
+/// A word names no experiment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no experiment is called `{word}`; choose of: {}", .ids.join(", "))]
+pub struct UnknownExperiment {
+    /// The word.
+    pub word: String,
+    /// The ids of all experiments.
+    pub ids: Vec<&'static str>,
+}
 
 /// The experiments named by one of `words`, in the order of the papers; all of them without words. A word is
 /// an id, a number of one, or the letters of several: `VE5/7`, `VE7`, `VE`.
 ///
 /// # Errors
-/// A word names none.
-pub fn select(words: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+/// [`UnknownExperiment`]; its message lists the ids.
+pub fn select(words: &[String]) -> Result<Vec<&'static Experiment>, UnknownExperiment> {
     select_from(&experiments(), words)
 }
 
-fn select_from<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec<&'a Experiment>, Failure> {
+fn select_from<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec<&'a Experiment>, UnknownExperiment> {
     if let Some(wrong) = words.iter().find(|word| !all.iter().any(|one| matches(one.id, word))) {
-        let ids: Vec<&str> = all.iter().map(|one| one.id).collect();
-        return Err(Failure::usage(format!("no experiment is called `{wrong}`"))
-            .remedy(format!("choose of: {}; `tcplab papers --list` says what they are", ids.join(", "))));
+        return Err(UnknownExperiment { word: wrong.clone(), ids: all.iter().map(|one| one.id).collect() });
     }
     let chosen = |one: &&Experiment| words.is_empty() || words.iter().any(|word| matches(one.id, word));
     Ok(all.iter().copied().filter(chosen).collect())

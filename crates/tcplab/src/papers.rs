@@ -23,7 +23,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let chosen = select(&args.ids)?;
+    let chosen = select(&args.ids).map_err(|unknown| {
+        Failure::usage(unknown.to_string()).remedy("`tcplab papers --list` says what each of them is")
+    })?;
     if args.list {
         let rows: Vec<Vec<String>> =
             chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
