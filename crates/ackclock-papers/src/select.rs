@@ -21,7 +21,10 @@ pub fn select(words: &[String]) -> Result<Vec<&'static Experiment>, UnknownExper
     select_from(&experiments(), words)
 }
 
-fn select_from<'a>(all: &[&'a Experiment], words: &[String]) -> Result<Vec<&'a Experiment>, UnknownExperiment> {
+fn select_from<'a>(
+    all: &[&'a Experiment],
+    words: &[String],
+) -> Result<Vec<&'a Experiment>, UnknownExperiment> {
     if let Some(wrong) = words.iter().find(|word| !all.iter().any(|one| matches(one.id, word))) {
         return Err(UnknownExperiment { word: wrong.clone(), ids: all.iter().map(|one| one.id).collect() });
     }
