@@ -423,7 +423,19 @@ def blame(errors: list[dict], places: dict[int, int]) -> tuple[set[int], set[str
             if kind:
                 mutants |= {number} if kind == "m" else at_place[number]
                 break
+        else:
+            # A match that lacks an arm: the compiler would have one added after the last, which may be the deleted one.
+            for span in (span for child in error["children"] for span in child["spans"]):
+                mutants |= at_place[last_before(span)]
     return mutants, constant
+
+
+def last_before(span: dict) -> int | None:
+    """The last place that ends before a span."""
+    path = TREE / span["file_name"]
+    before = path.read_bytes()[: span["byte_start"]] if path.is_file() else b""
+    ended = re.findall(rb"/\*p(\d+)\.\*/", before)
+    return int(ended[-1]) if ended else None
 
 
 def innermost(span: dict):
