@@ -7,6 +7,7 @@ mod kit;
 mod papers;
 mod recorded;
 mod refusals;
+mod replays;
 mod scenarios;
 mod traces;
 
