@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use ackclock_core::TcpConfig;
-use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{ControllerFactory, Registry, Signal, UnknownController};
 use ackclock_core::profile::{AckPolicy, Profile};
 use ackclock_core::rtt::RtoConfig;
@@ -150,13 +149,6 @@ where
     let acks: AckPolicy = choice(acks)?;
     acks.check().map_err(invalid)?;
     tcp.choices.acks = acks;
-    Ok(())
-}
-
-/// The estimator that ends the first slow start, by name; `"off"`: none.
-pub(crate) fn start_up(tcp: &mut TcpConfig, estimator: &str) -> io::Result<()> {
-    tcp.choices.start_up =
-        if estimator == "off" { None } else { Some(SenderEstimatorKind::find(estimator).map_err(invalid)?) };
     Ok(())
 }
 

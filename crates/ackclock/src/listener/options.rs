@@ -134,7 +134,7 @@ impl ListenerBuilder {
     /// # Errors
     /// No estimator has the name.
     pub fn start_up(self, estimator: &str) -> io::Result<Self> {
-        self.try_with(|tcp| choices::start_up(tcp, estimator))
+        self.try_with(|tcp| choices::choose(tcp, "start-up", estimator))
     }
 
     /// Makes the receiver estimate the bandwidth from up to this many samples (`receiver-bandwidth`): see

@@ -122,7 +122,7 @@ impl TcpSocket {
     /// # Errors
     /// No estimator has the name.
     pub fn set_start_up(&self, estimator: &str) -> io::Result<()> {
-        choices::start_up(&mut self.settings().tcp, estimator)
+        self.choose("start-up", estimator)
     }
 
     /// Makes the receiver estimate the bandwidth from up to this many samples (50 in the paper, at most 256)
