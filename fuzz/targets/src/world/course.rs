@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ackclock_tests::fuzz::Answers;
 use ackclock_tests::rng::Rng;
-use ackclock_wire::checksum;
+use ackclock_wire::ecn;
 use arbitrary::{Arbitrary, Unstructured};
 
 use super::World;
@@ -187,27 +187,13 @@ impl Course {
                 continue;
             }
             if *taken > self.mark_above && !flying.is_damaged() {
-                mark(flying.bytes_mut());
+                ecn::mark(flying.bytes_mut());
             }
             if self.doubles && at % 11 == 5 {
                 world.deliver(&flying);
             }
             world.deliver(&flying);
         }
-    }
-}
-
-/// Congestion Experienced, if the packet says that its ends understand it (RFC 3168 §5).
-fn mark(bytes: &mut [u8]) {
-    match bytes {
-        [0x45, tos, ..] if *tos & 3 != 0 => {
-            *tos |= 3;
-            bytes[10..12].fill(0);
-            let sum = checksum::sum(&bytes[..20]).checksum();
-            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-        }
-        [first, second, ..] if *first >> 4 == 6 && *second & 0x30 != 0 => *second |= 0x30,
-        _ => {}
     }
 }
 
