@@ -12,9 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Uses none of our crates, and the tests of each may use it.
+FOR_TESTS = "ackclock-test-support"
 # The crates of ours that each may use, and further ones that its tests may. A crate with `others` is sans-IO: it may use no other
 # crates than those, and those of `asked for` only behind a feature that is off by default.
 FLOORS = {
+    FOR_TESTS: {"uses": set()},
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},
     "ackclock-core": {
@@ -108,7 +111,8 @@ def check_dependencies(folder, name, manifest):
                 if not (isinstance(how, dict) and how.get("optional")) or manifest["features"].get("default"):
                     yield f"{where}: `{name}` must not use `{dependency}` unless a feature is asked for"
                 continue
-            tried = table == "dev-dependencies" and dependency.removeprefix("ackclock-") in floor.get("tests", ())
+            tests = {FOR_TESTS.removeprefix("ackclock-"), *floor.get("tests", ())}
+            tried = table == "dev-dependencies" and dependency.removeprefix("ackclock-") in tests
             if dependency in ours and dependency not in below and not tried:
                 yield f"{where}: `{name}` must not use `{dependency}`: imports point down only"
             sans_io = "others" in floor and table != "dev-dependencies"

@@ -30,9 +30,10 @@ pub mod model;
 pub mod netns;
 pub mod oracle;
 pub mod pair;
-pub mod rng;
 pub mod script;
 pub mod segment;
 pub mod states;
 pub mod swarm;
 pub mod virtual_time;
+
+pub use ackclock_test_support::rng;

@@ -15,6 +15,7 @@ use ackclock_control::congestion::{
 use ackclock_control::kit::{Flow, Path};
 use ackclock_control::profile::{CHOICES, Choice, Named, Profile};
 use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
+use ackclock_test_support::snapshot;
 
 /// 2 Mbit/s, 100 ms, segments of 1000 bytes: 25 segments fill the path, 20 more its queue.
 const PATH: Path = Path { rate: 250_000, buffer: 20_000, ..Path::TYPICAL };
@@ -357,17 +358,9 @@ fn profiles() -> String {
     table
 }
 
-/// Compares with the file of this name in the crate, line by line; writes it when asked to.
+/// Compares with the file of this name in the crate.
 fn compare(file: &str, table: &str) {
-    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, table).unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap();
-    for (ours, theirs) in table.lines().zip(recorded.lines()) {
-        assert_eq!(ours, theirs, "{file}: if this is meant, run with UPDATE_SNAPSHOTS=1");
-    }
-    assert_eq!(table.lines().count(), recorded.lines().count(), "{file}");
+    snapshot::compare(FilePath::new(env!("CARGO_MANIFEST_DIR")).join(file), table);
 }
 
 #[test]

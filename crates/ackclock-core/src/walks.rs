@@ -8,37 +8,34 @@
 use std::fmt::{Debug, Write as _};
 use std::hash::Hasher as _;
 use std::path::Path;
-use std::{env, fs};
 
+use ackclock_test_support::rng::Rng;
+use ackclock_test_support::snapshot;
 use siphasher::sip::SipHasher13;
 
 /// One walk: its choices, and the digest of what was seen.
 pub(crate) struct Walk {
-    seed: u64,
-    choices: u64,
+    choices: Rng,
     seen: SipHasher13,
     line: String,
 }
 
 impl Walk {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, choices: 0, seen: SipHasher13::new(), line: String::new() }
+        Self { choices: Rng::new(seed), seen: SipHasher13::new(), line: String::new() }
     }
 
     /// A number below `bound`, each equally likely.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.choices += 1;
-        let mut hasher = SipHasher13::new_with_keys(self.seed, 14);
-        hasher.write_u64(self.choices);
-        hasher.finish() % bound.max(1)
+        self.choices.below(bound)
     }
 
     pub(crate) fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
+        self.choices.one_in(many)
     }
 
     pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
-        values[usize::try_from(self.below(values.len() as u64)).unwrap()]
+        self.choices.pick(values)
     }
 
     /// Adds all fields to the digest.
@@ -47,7 +44,7 @@ impl Walk {
         writeln!(self.line, "{what:?}").unwrap();
         // A field that only exists with the feature `tcp-ao`.
         self.seen.write(self.line.replace(", authenticated: false", "").as_bytes());
-        if env::var_os("SHOW_WALKS").is_some() {
+        if std::env::var_os("SHOW_WALKS").is_some() {
             print!("{}", self.line);
         }
     }
@@ -65,12 +62,5 @@ pub(crate) fn check(file: &str, walks: u64, go: impl Fn(&mut Walk)) {
         go(&mut walk);
         writeln!(found, "{seed} {:016x}", walk.digest()).unwrap();
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
-    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::write(&path, &found).unwrap();
-    }
-    let kept = fs::read_to_string(&path).unwrap();
-    let other: Vec<_> = found.lines().filter(|line| !kept.lines().any(|kept| kept == *line)).collect();
-    assert_eq!(other, [""; 0], "{file}: other walks; see src/walks.rs");
-    assert_eq!(found.lines().count(), kept.lines().count(), "{file}: other walks");
+    snapshot::compare(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file), &found);
 }

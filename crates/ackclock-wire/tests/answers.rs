@@ -9,6 +9,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::time::Duration;
 
+use ackclock_test_support::snapshot::{self, fingerprint};
 use ackclock_wire::fragment::Fragment;
 use ackclock_wire::icmp_out::{IcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error};
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
@@ -32,9 +33,7 @@ impl Page {
         write!(self.rows, "{name}: ").unwrap();
         for (at, answer) in answers.into_iter().enumerate() {
             let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
-            let hash = answer.bytes().fold(7_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
-            });
+            let hash = fingerprint(&answer);
             self.rows.push(char::from(letters[(hash >> 58) as usize]));
             self.rows.push(char::from(letters[(hash >> 20 & 63) as usize]));
             self.answers.push((format!("{name} {at}"), answer));
@@ -45,10 +44,7 @@ impl Page {
     /// Compares with the file, and shows the first answer that differs.
     fn compare(&self) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers.txt");
-        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            std::fs::write(&path, &self.rows).unwrap();
-        }
-        let recorded = std::fs::read_to_string(&path).unwrap();
+        let recorded = snapshot::kept(&path, &self.rows);
         for (ours, theirs) in self.rows.lines().zip(recorded.lines()) {
             if ours == theirs {
                 continue;

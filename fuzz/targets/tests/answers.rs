@@ -11,9 +11,9 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::{env, fs};
 
 use ackclock_fuzz::{answers, find, mutate};
+use ackclock_test_support::snapshot;
 use ackclock_tests::fuzz::Answers;
 
 #[test]
@@ -46,11 +46,5 @@ fn check(name: &str, drawn: u64) {
         writeln!(found, "{input} {answers} {figures} {state}").expect("a string takes it");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers").join(name).with_extension("txt");
-    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::write(&path, &found).expect("the digests can be written");
-    }
-    let expected = fs::read_to_string(&path).expect("digests are kept");
-    let other: Vec<_> = found.lines().filter(|line| !expected.lines().any(|kept| kept == *line)).collect();
-    assert!(other.is_empty(), "other answers, figures or fields to these inputs: {other:#?}");
-    assert_eq!(found.lines().count(), expected.lines().count(), "inputs without a digest");
+    snapshot::compare(path, &found);
 }

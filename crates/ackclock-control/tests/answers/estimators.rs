@@ -14,10 +14,11 @@ use ackclock_control::congestion::{
 use ackclock_control::rate::DatagramRate;
 use ackclock_control::rtt::{RtoConfig, RttEstimator, TickEstimator, presets};
 use ackclock_control::time::nanos;
+use ackclock_test_support::rng::Rng;
 
 use crate::controllers::{all, find};
 use crate::observed::Shared;
-use crate::recorder::{Random, Recorder, Run, compare};
+use crate::recorder::{Recorder, Run, compare};
 use crate::walk::{KINDS, Walk};
 
 const MS: u64 = 1_000_000;
@@ -47,13 +48,13 @@ fn shown(rtt: &RttEstimator, now: Instant) -> [u64; 14] {
     ]
 }
 
-fn round_trip(random: &mut Random) -> u64 {
-    let base = random.among(&[0, 1, 200, 30_000, MS, 40 * MS, 100 * MS, 500 * MS, 3000 * MS, u64::MAX / 3]);
+fn round_trip(random: &mut Rng) -> u64 {
+    let base = random.pick(&[0, 1, 200, 30_000, MS, 40 * MS, 100 * MS, 500 * MS, 3000 * MS, u64::MAX / 3]);
     base + random.below(1 + base / 3)
 }
 
 fn drive_rtt(recorder: &mut Recorder, config: RtoConfig, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let mut rtt = RttEstimator::new(&config);
     let configs: Vec<RtoConfig> = presets::all().map(|preset| preset.config).collect();
     let (mut now, mut usual) = (Instant::from_millis(777), 80 * MS);
@@ -72,7 +73,7 @@ fn drive_rtt(recorder: &mut Recorder, config: RtoConfig, seed: u64) {
             4 if random.one_in(10) => rtt.on_handshake_after_expiry(),
             5 if random.one_in(10) => {
                 (0..random.below(3)).for_each(|_| rtt.on_expiry());
-                rtt.set_config(&random.among(&configs));
+                rtt.set_config(&random.pick(&configs));
             }
             5 => (0..random.below(80)).for_each(|_| rtt.on_expiry()),
             6 => rtt.on_segment_retransmitted(),
@@ -117,16 +118,16 @@ fn every_timeout_estimator_answers_as_recorded() {
 }
 
 /// Acknowledgements of flights that a bottleneck spaced, some late, some doubled; times and bytes.
-fn spaced(random: &mut Random, count: usize) -> Vec<(Instant, u64)> {
+fn spaced(random: &mut Rng, count: usize) -> Vec<(Instant, u64)> {
     let (mut at, mut gap) = (Instant::from_millis(100), 3 * MS);
     (0..count)
         .map(|_| {
             if random.one_in(12) {
-                gap = random.among(&[0, 1, 11_000, MS, 4 * MS, 8 * MS, 9 * MS, 10 * MS, 12 * MS, 90 * MS]);
+                gap = random.pick(&[0, 1, 11_000, MS, 4 * MS, 8 * MS, 9 * MS, 10 * MS, 12 * MS, 90 * MS]);
             }
             let noise = if random.one_in(2) { 0 } else { random.below(1 + gap / 8) };
             at += ns(gap + noise);
-            (at, random.among(&[0, 1000, 1000, 1000, 2000, 2000, 3000]))
+            (at, random.pick(&[0, 1000, 1000, 1000, 2000, 2000, 3000]))
         })
         .collect()
 }
@@ -152,8 +153,8 @@ fn every_bandwidth_estimator_answers_as_recorded() {
         .map(|(name, kind)| {
             Run::new(name, move |mut recorder| {
                 for seed in 1..=60 {
-                    let mut random = Random::new(seed);
-                    let (rtt, initial) = (ns(random.among(&[10, 40, 100, 400]) * MS), random.below(9) * 1000);
+                    let mut random = Rng::new(seed);
+                    let (rtt, initial) = (ns(random.pick(&[10, 40, 100, 400]) * MS), random.below(9) * 1000);
                     let mut estimator = kind.create(rtt, initial, 1000);
                     for (at, bytes) in spaced(&mut random, 40) {
                         estimator.on_ack(at, bytes);
@@ -179,9 +180,9 @@ fn every_bandwidth_estimator_answers_as_recorded() {
 }
 
 fn drive_receiver(recorder: &mut Recorder, seed: u64) {
-    let mut random = Random::new(seed);
-    let samples_max = random.among(&[0, 1, 2, 5, 12, 1000]);
-    let mut receiver = Receiver::new(samples_max, random.among(&[1000, 2000, 4000]), 1000);
+    let mut random = Rng::new(seed);
+    let samples_max = random.pick(&[0, 1, 2, 5, 12, 1000]);
+    let mut receiver = Receiver::new(samples_max, random.pick(&[1000, 2000, 4000]), 1000);
     for (at, bytes) in spaced(&mut random, 150) {
         receiver.on_data(at, bytes);
         if random.one_in(2) {
@@ -206,7 +207,7 @@ fn drive_receiver(recorder: &mut Recorder, seed: u64) {
 }
 
 fn drive_pbm(recorder: &mut Recorder, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let count = random.below(40) as usize;
     let arrivals = spaced(&mut random, count);
     let with_losses: Vec<_> = arrivals.iter().map(|&(at, bytes)| (at, bytes, random.one_in(30))).collect();
@@ -301,12 +302,12 @@ fn what_stands_before_a_controller_answers_as_recorded() {
 
 /// A window after every kind of call, from states on both sides of each bound.
 fn drive_window(recorder: &mut Recorder, seed: u64) {
-    let mut random = Random::new(seed);
-    let smss = random.among(&[1, 536, 1000, 1448, 65_535]);
+    let mut random = Rng::new(seed);
+    let smss = random.pick(&[1, 536, 1000, 1448, 65_535]);
     let start = Start { smss, initial_window: 10 * u64::from(smss), now: Instant::ZERO };
     let (mut window, smss) = (Window::new(&start), u64::from(smss));
     for _ in 0..200 {
-        let size = |random: &mut Random| match random.below(12) {
+        let size = |random: &mut Rng| match random.below(12) {
             0 => 0,
             1 => u64::MAX,
             2 => 1 << 32,
@@ -318,11 +319,11 @@ fn drive_window(recorder: &mut Recorder, seed: u64) {
         let (call, bytes) = (random.below(13), size(&mut random));
         let answer = match call {
             0 => {
-                window.grow(bytes, random.among(&[Counting::Acks, Counting::Bytes]));
+                window.grow(bytes, random.pick(&[Counting::Acks, Counting::Bytes]));
                 0
             }
             1 => window.slow_start(bytes, SlowStart::Unlimited),
-            2 => window.slow_start(bytes, random.among(&[SlowStart::PerAck, SlowStart::Counted])),
+            2 => window.slow_start(bytes, random.pick(&[SlowStart::PerAck, SlowStart::Counted])),
             3 | 4 => {
                 window.reno_step(bytes);
                 0
@@ -354,7 +355,7 @@ fn drive_window(recorder: &mut Recorder, seed: u64) {
             }
             _ => {
                 window.set_ssthresh(bytes);
-                window.set_smss(random.among(&[smss as u32, smss as u32 + 1]));
+                window.set_smss(random.pick(&[smss as u32, smss as u32 + 1]));
                 0
             }
         };
@@ -413,15 +414,15 @@ fn arithmetic_of_windows_answers_as_recorded() {
         many("window", 60, drive_window),
         many("hystart", 8, drive_hystart),
         many("ticks", 20, |recorder, seed| {
-            let mut random = Random::new(seed);
-            let ticks = |random: &mut Random| random.among(&[0, 1, 2, 3, 5, 8, 30, 31, 1 << 20, u32::MAX]);
+            let mut random = Rng::new(seed);
+            let ticks = |random: &mut Rng| random.pick(&[0, 1, 2, 3, 5, 8, 30, 31, 1 << 20, u32::MAX]);
             let mut estimator = TickEstimator::first(ticks(&mut random));
             for _ in 0..60 {
                 estimator.update(ticks(&mut random));
                 if random.one_in(30) {
                     let (mean, deviation) = (round_trip(&mut random), round_trip(&mut random));
                     estimator =
-                        TickEstimator::from_averages(mean, deviation, random.among(&[1, 10 * MS, 500 * MS]));
+                        TickEstimator::from_averages(mean, deviation, random.pick(&[1, 10 * MS, 500 * MS]));
                 }
                 let rto = [0, 1, 2, 4, 255].map(|k| estimator.rto_ticks(k));
                 let (mean, deviation) = (estimator.mean_eighths(), estimator.deviation_quarters());
@@ -429,10 +430,9 @@ fn arithmetic_of_windows_answers_as_recorded() {
             }
         }),
         many("datagrams", 20, |recorder, seed| {
-            let mut random = Random::new(seed);
-            let time = |random: &mut Random| {
-                ns(random.among(&[0, 999, 1000, MS, 40 * MS, 3_600_000 * MS, u64::MAX]))
-            };
+            let mut random = Rng::new(seed);
+            let time =
+                |random: &mut Rng| ns(random.pick(&[0, 999, 1000, MS, 40 * MS, 3_600_000 * MS, u64::MAX]));
             let mut rate = DatagramRate::new(time(&mut random), time(&mut random));
             for _ in 0..60 {
                 if random.one_in(3) {
@@ -444,8 +444,8 @@ fn arithmetic_of_windows_answers_as_recorded() {
             }
         }),
         many("sums", 200, |recorder, seed| {
-            let mut random = Random::new(seed);
-            let mut size = || random.next() >> random.below(64);
+            let mut random = Rng::new(seed);
+            let mut size = || random.next_u64() >> random.below(64);
             let (cwnd, initial, smss, idle) = (size(), size(), size(), size());
             let slow = [true, false].map(|slow| window_rate(cwnd, idle, slow));
             let idle = [ns(idle), Duration::from_secs(300), Duration::from_secs(300) + ns(1)];

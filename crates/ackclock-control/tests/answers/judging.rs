@@ -11,10 +11,11 @@ use ackclock_control::congestion::{
 };
 use ackclock_control::kit::examine;
 use ackclock_control::rtt::presets;
+use ackclock_test_support::rng::Rng;
 
 use crate::controllers::find;
 use crate::observed::Shared;
-use crate::recorder::{Random, Recorder, Run, compare};
+use crate::recorder::{Recorder, Run, compare};
 
 /// A controller with a rule for each event, drawn at random. Most rules are right, or wrong by a byte.
 #[derive(Debug)]
@@ -50,9 +51,9 @@ struct Rules {
 }
 
 impl Rules {
-    fn drawn(random: &mut Random) -> Self {
+    fn drawn(random: &mut Rng) -> Self {
         let mut rare =
-            |usual: u64, others: &[u64]| if random.one_in(3) { random.among(others) } else { usual };
+            |usual: u64, others: &[u64]| if random.one_in(3) { random.pick(others) } else { usual };
         Self {
             most: rare(1 << 32, &[10_000, 11_000, 12_000, 20_000, 21_000, 90_000, 105_000, 200_000, 1 << 33]),
             most_after_timeout: rare(1 << 32, &[1000, 3000, 3999, 4000]),
@@ -170,7 +171,7 @@ impl Controller for Drawn {
 fn the_kit_judges_as_recorded() {
     let drawn = (1..=DRAWN).map(|seed| {
         Run::new(format!("drawn-{seed}"), move |mut recorder: Recorder| {
-            let rules = Rules::drawn(&mut Random::new(seed));
+            let rules = Rules::drawn(&mut Rng::new(seed));
             let name = if seed % 20 == 0 { "another" } else { "drawn" };
             let report =
                 examine(factory("drawn", move |start| Box::new(Drawn::new(name, rules, start))).as_ref());
@@ -195,15 +196,15 @@ fn the_kit_judges_as_recorded() {
 const DRAWN: u64 = 40;
 
 /// A connection that loses, repeats and acknowledges at random.
-fn connection(random: &mut Random) -> Vec<Event> {
+fn connection(random: &mut Rng) -> Vec<Event> {
     let mut events = Vec::new();
     let (mut at, mut sent, mut acked) = (Instant::from_millis(10), 0, 0);
-    let mut rtt_ms = random.among(&[20, 100, 700]);
+    let mut rtt_ms = random.pick(&[20, 100, 700]);
     for _ in 0..200 {
         at += Duration::from_micros(random.below(rtt_ms * 700));
         match random.below(10) {
             0..=3 => {
-                let to = sent + random.among(&[1000, 1000, 1, 500]);
+                let to = sent + random.pick(&[1000, 1000, 1, 500]);
                 events.push(Event::Sent { at, from: sent, to, why: Why::New });
                 sent = to;
             }
@@ -214,8 +215,8 @@ fn connection(random: &mut Random) -> Vec<Event> {
                 let to = (acked + 1000).min(sent);
                 events.push(Event::Sent { at, from: acked, to, why });
             }
-            5 if random.one_in(6) => at += Duration::from_millis(random.among(&[300, 900, 5000, 90_000])),
-            6 if random.one_in(8) => rtt_ms = random.among(&[20, 100, 700]),
+            5 if random.one_in(6) => at += Duration::from_millis(random.pick(&[300, 900, 5000, 90_000])),
+            6 if random.one_in(8) => rtt_ms = random.pick(&[20, 100, 700]),
             _ => {
                 let to = acked + random.below(1 + sent - acked);
                 events.push(Event::Acked { at, to });
@@ -227,11 +228,11 @@ fn connection(random: &mut Random) -> Vec<Event> {
 }
 
 fn assess_timeouts(recorder: &mut Recorder, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let configs: Vec<_> = presets::all().map(|preset| preset.config).collect();
     let mut all = Vec::new();
     for _ in 0..5 {
-        let (config, undo) = (random.among(&configs), random.among(&[None, Some(1), Some(2), Some(3)]));
+        let (config, undo) = (random.pick(&configs), random.pick(&[None, Some(1), Some(2), Some(3)]));
         let mut told = |expiry: &_| recorder.say(format!("{expiry:?}"));
         let timeouts = assess_each(connection(&mut random), &config, undo, &mut told);
         recorder.say(format!("{undo:?} {timeouts:?} {:.9}", timeouts.bad_share()));
@@ -241,22 +242,22 @@ fn assess_timeouts(recorder: &mut Recorder, seed: u64) {
 }
 
 fn assess_ssthresh(recorder: &mut Recorder, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let connections: Vec<(Path, u64, Option<u64>)> = (0..random.below(7))
         .map(|_| {
             let path = Path {
-                bottleneck: random.among(&[0, 50_000, 100_000, u64::MAX]),
-                rtt: Duration::from_millis(random.among(&[0, 40, 100])),
-                segment: random.among(&[0, 1, 1000, 1448]),
-                segments_per_ack: random.among(&[0, 1, 2, 3]),
+                bottleneck: random.pick(&[0, 50_000, 100_000, u64::MAX]),
+                rtt: Duration::from_millis(random.pick(&[0, 40, 100])),
+                segment: random.pick(&[0, 1, 1000, 1448]),
+                segments_per_ack: random.pick(&[0, 1, 2, 3]),
             };
-            let point = random.among(&[0, 1, 60_000, 100_000, 300_000, u64::MAX]);
+            let point = random.pick(&[0, 1, 60_000, 100_000, 300_000, u64::MAX]);
             let parts = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 1000];
-            let near = (point / 4).saturating_mul(random.among(&parts)).saturating_add(random.below(3));
+            let near = (point / 4).saturating_mul(random.pick(&parts)).saturating_add(random.below(3));
             let below =
-                path.bottleneck.saturating_sub(random.among(&[0, 10_000, 10_001, 14_480, 25_000, 25_001]));
+                path.bottleneck.saturating_sub(random.pick(&[0, 10_000, 10_001, 14_480, 25_000, 25_001]));
             let estimates = [None, Some(near), Some(near.saturating_sub(2)), Some(below), Some(below / 2)];
-            (path, point, random.among(&estimates))
+            (path, point, random.pick(&estimates))
         })
         .collect();
     for &(path, point, estimate) in &connections {

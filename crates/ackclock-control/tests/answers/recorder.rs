@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ackclock_test_support::snapshot::{self, fold};
+
 /// A run: its name, and what notes its answers. The same name always means the same run.
 pub(crate) struct Run {
     name: String,
@@ -72,10 +74,7 @@ impl Recorder {
 pub(crate) fn compare(file: &str, runs: &[Run]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers").join(file);
     let rows: Vec<String> = runs.iter().map(Run::row).collect();
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, rows.join("\n") + "\n").unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap();
+    let recorded = snapshot::kept(&path, &(rows.join("\n") + "\n"));
     let mut expected = recorded.lines();
     for (run, row) in runs.iter().zip(&rows) {
         let was = expected.next().unwrap_or_default();
@@ -98,42 +97,4 @@ fn difference(file: &str, run: &Run, row: &str, was: &str) -> String {
     text
 }
 
-pub(crate) fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0, |hash, byte| fold(hash, u64::from(byte)))
-}
-
-fn fold(hash: u64, number: u64) -> u64 {
-    let mixed = (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
-}
-
 const BLOCK: usize = 32;
-
-/// Numbers from a seed (splitmix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let a = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let b = (a ^ a >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        b ^ b >> 31
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn among<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len() as u64) as usize]
-    }
-}

@@ -7,8 +7,7 @@ use ackclock_control::Instant;
 use ackclock_control::congestion::{
     Ack, Controller, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
-
-use crate::recorder::Random;
+use ackclock_test_support::rng::Rng;
 
 /// What kind of connection a walk is.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +71,7 @@ enum Weather {
 #[derive(Debug)]
 pub(crate) struct Walk {
     kind: Kind,
-    random: Random,
+    random: Rng,
     weather: Weather,
     now: Instant,
     smss: u64,
@@ -92,7 +91,7 @@ impl Walk {
         let base_ns = kind.base_rtt.as_nanos() as u64;
         Self {
             kind,
-            random: Random::new(seed),
+            random: Rng::new(seed),
             weather: Weather::Steady,
             now: kind.start().now,
             smss: u64::from(kind.smss),
@@ -112,7 +111,7 @@ impl Walk {
         use Weather::{Divided, Draining, Filling, Jittery, Lossy, Marking, Steady, Unused};
         if self.random.one_in(48) {
             let weathers = [Steady, Filling, Filling, Draining, Jittery, Marking, Unused, Lossy, Divided];
-            self.weather = self.random.among(&weathers);
+            self.weather = self.random.pick(&weathers);
         }
         if self.random.one_in(self.kind.calm) {
             return self.disturb(controller);
@@ -128,7 +127,7 @@ impl Walk {
 
     /// The next acknowledgement; its segment was sent a window ago.
     fn next_ack(&mut self, cwnd: u64) -> Ack {
-        let segments = self.random.among(&[1, 1, 1, 2, 2, 3, 8]);
+        let segments = self.random.pick(&[1, 1, 1, 2, 2, 3, 8]);
         let bytes_acked = match self.weather {
             Weather::Divided => self.random.below(self.smss + 1),
             _ => segments * self.smss,
@@ -164,7 +163,7 @@ impl Walk {
             in_flight: self.in_flight,
             cwnd_limited: self.weather != Weather::Unused,
             in_recovery: self.in_recovery,
-            ecn_marked: if is_marked { self.random.among(&[self.smss, bytes_acked]) } else { 0 },
+            ecn_marked: if is_marked { self.random.pick(&[self.smss, bytes_acked]) } else { 0 },
         }
     }
 
@@ -173,7 +172,7 @@ impl Walk {
             Weather::Filling => self.queue_ns = (self.queue_ns + self.base_ns / 100).min(2 * self.base_ns),
             Weather::Draining => self.queue_ns -= self.queue_ns / 16,
             Weather::Steady if self.random.one_in(300) => {
-                self.base_ns = self.base_ns * self.random.among(&[1, 3, 5]) / 2 + 1000;
+                self.base_ns = self.base_ns * self.random.pick(&[1, 3, 5]) / 2 + 1000;
             }
             _ => {}
         }
@@ -209,11 +208,11 @@ impl Walk {
             10 | 11 => controller.on_undo(&Undo { now }),
             12 => controller.limit_slow_start(self.smss * self.random.below(64)),
             _ if self.random.one_in(2) => {
-                let smss = self.random.among(&[self.kind.smss, self.kind.smss / 2 + 1]);
+                let smss = self.random.pick(&[self.kind.smss, self.kind.smss / 2 + 1]);
                 self.smss = u64::from(smss);
                 controller.on_mss_change(smss);
             }
-            _ => self.base_ns = self.base_ns * self.random.among(&[2, 3]) / 3 + 1000,
+            _ => self.base_ns = self.base_ns * self.random.pick(&[2, 3]) / 3 + 1000,
         }
     }
 
@@ -239,11 +238,11 @@ impl Walk {
     }
 
     fn idle(&mut self, controller: &mut dyn Controller) {
-        let idle = Duration::from_millis(self.random.among(&[300, 1500, 12_000, 400_000]));
+        let idle = Duration::from_millis(self.random.pick(&[300, 1500, 12_000, 400_000]));
         self.now += idle;
         let (now, rto) = (self.now, Duration::from_nanos(self.srtt_ns + 200_000_000));
         let window = self.smss * self.kind.initial_segments;
-        let restart_window = self.random.among(&[window, self.smss, controller.cwnd()]);
+        let restart_window = self.random.pick(&[window, self.smss, controller.cwnd()]);
         controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
         self.in_flight = 0;
     }

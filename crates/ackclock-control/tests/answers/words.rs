@@ -14,8 +14,7 @@ use ackclock_control::profile::{
 use ackclock_control::quantity::{Span, exact};
 use ackclock_control::rtt::{Gain, RtoConfig, presets};
 use ackclock_control::{Instant, InvalidParameter};
-
-use crate::recorder::fingerprint;
+use ackclock_test_support::snapshot::{self, fingerprint};
 
 struct Page(String);
 
@@ -479,14 +478,7 @@ fn every_grammar_reads_as_recorded() {
         part(&mut page);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answers/words.txt");
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, &page.0).unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap();
-    for (ours, theirs) in page.0.lines().zip(recorded.lines()) {
-        assert_eq!(ours, theirs, "words.txt: if this is meant, run with UPDATE_SNAPSHOTS=1");
-    }
-    assert_eq!(page.0.lines().count(), recorded.lines().count(), "words.txt");
+    snapshot::compare(path, &page.0);
 }
 
 #[cfg(feature = "serde")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ackclock::{MetricKind, Metrics};
+use ackclock_test_support::snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{SERVER, accepted, addr, hosts};
@@ -30,11 +31,7 @@ async fn every_name_is_unique_well_formed_and_documented() {
         assert!(metric.help.ends_with('.') && !metric.help.contains(['\\', '\n', '"', '|']), "{metric:?}");
     }
     let (page, path) = (page(&metrics), concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics.md"));
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(path, &page).unwrap();
-    }
-    let kept = std::fs::read_to_string(path).unwrap();
-    assert_eq!(kept, page, "run again with UPDATE_SNAPSHOTS=1");
+    snapshot::compare(path, &page);
 }
 
 #[tokio::test]

@@ -292,14 +292,7 @@ fn values_are_written_as_version_1_says() {
         part(&mut page);
     }
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/journal/tests/values.txt");
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, &page.0).unwrap();
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap();
-    for (ours, theirs) in page.0.lines().zip(recorded.lines()) {
-        assert_eq!(ours, theirs, "values.txt: if this is meant, run with UPDATE_SNAPSHOTS=1");
-    }
-    assert_eq!(page.0.lines().count(), recorded.lines().count());
+    ackclock_test_support::snapshot::compare(path, &page.0);
 }
 
 #[test]

@@ -39,6 +39,11 @@ impl Rng {
         self.below(1_000_000) < u64::from(parts_per_million)
     }
 
+    /// True once in `many` times.
+    pub fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+
     /// One of the values.
     pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.below(values.len() as u64) as usize]
@@ -62,7 +67,9 @@ pub fn fill_stream(stream: u64, offset: u64, bytes: &mut [u8]) {
     }
 }
 
-fn mix(mut z: u64) -> u64 {
+/// Mixes all bits: the same number gives the same number.
+#[must_use]
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
