@@ -1,6 +1,7 @@
 //! V. Jacobson and M. Karels, "Congestion Avoidance and Control", SIGCOMM 1988.
 
 mod conversations;
+mod datagrams;
 mod slow_start;
 mod timers;
 
@@ -12,7 +13,7 @@ use super::Experiment;
 use super::net::Dumbbell;
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[slow_start::EXPERIMENT, timers::EXPERIMENT, conversations::EXPERIMENT];
+    &[slow_start::EXPERIMENT, timers::EXPERIMENT, conversations::EXPERIMENT, datagrams::EXPERIMENT];
 
 /// Data bytes of a segment, and bytes of its packet without options of later years.
 const SEGMENT_BYTES: u64 = 512;
