@@ -16,7 +16,7 @@ pub(crate) fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
 /// removes the check. A wrong offset would write nothing, and the tests against etherparse would fail.
 #[inline]
 pub(crate) fn put<const N: usize>(out: &mut [u8], at: usize, value: [u8; N]) {
-    debug_assert!(at + N <= out.len(), "{N} bytes at {at} of {}", out.len());
+    debug_assert!(at.saturating_add(N) <= out.len(), "{N} bytes at {at} of {}", out.len());
     if let Some(field) = out.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *field = value;
     }

@@ -3,8 +3,6 @@
 //! A [`Sum`] is kept in the machine's byte order and is wider than its words. Bytes are added as they lie in
 //! memory, 32 bits at a time, and carries are folded once at the end (RFC 1071 §2 (B) and (C)).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 /// A ones-complement sum that has not been folded to 16 bits yet.

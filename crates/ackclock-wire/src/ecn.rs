@@ -3,7 +3,7 @@
 
 use crate::bytes::put;
 use crate::checksum::sum;
-use crate::options::{NOP, OPTIONS_MAX};
+use crate::options::{NOP, Writer};
 
 /// The ECN field of an IP header, the lower two bits of the traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -144,35 +144,35 @@ impl AccEcn {
         let (whole, _) = data.as_chunks::<3>();
         for (slot, [a, b, c]) in option.counters.iter_mut().zip(whole) {
             *slot = u32::from_be_bytes([0, *a, *b, *c]);
-            option.len += 1;
+            option.len = option.len.saturating_add(1);
         }
         option
     }
 
     /// The length in bytes, padding included.
     pub(crate) fn written_len(&self) -> usize {
-        (2 + 3 * usize::from(self.len)).next_multiple_of(4)
+        usize::from(self.len_field()).next_multiple_of(4)
     }
 
-    /// Writes the option at `at`, with padding in front. Returns [`Self::written_len`].
-    pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
-        let padded = self.written_len();
-        let len = 2 + 3 * self.len;
-        let mut place = at;
-        for _ in usize::from(len)..padded {
-            put(out, place, [NOP]);
-            place += 1;
+    /// The length as the option itself says it: kind, length and three bytes for each counter.
+    fn len_field(&self) -> u8 {
+        self.len.saturating_mul(3).saturating_add(2)
+    }
+
+    /// Writes the option, with padding in front.
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        for _ in usize::from(self.len_field())..self.written_len() {
+            out.append([NOP]);
         }
         let kind = match self.order {
             AccEcnOrder::Ect0First => KIND_ECT0_FIRST,
             AccEcnOrder::Ect1First => KIND_ECT1_FIRST,
         };
-        put(out, place, [kind, len]);
-        for (index, counter) in self.counters.iter().take(self.len.into()).enumerate() {
+        out.append([kind, self.len_field()]);
+        for counter in self.counters.iter().take(self.len.into()) {
             let [_, a, b, c] = counter.to_be_bytes();
-            put(out, place + 2 + 3 * index, [a, b, c]);
+            out.append([a, b, c]);
         }
-        padded
     }
 }
 

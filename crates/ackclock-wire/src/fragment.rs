@@ -3,8 +3,6 @@
 //!
 //! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 use etherparse::{Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, ip_number};

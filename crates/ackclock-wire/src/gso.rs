@@ -47,7 +47,7 @@ fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     let ChecksumState::Partial(at) = packet.checksum else { return emit(packet) };
     let mut header = packet.header.to_vec();
     let start = usize::from(at.start);
-    let (Some(summed), true) = (packet.header.get(start..), at.field() + 2 <= header.len()) else {
+    let (Some(summed), Some(_)) = (packet.header.get(start..), read_u16(packet.header, at.field())) else {
         return emit(packet);
     };
     let [first, second] = packet.payload;
@@ -55,7 +55,7 @@ fn finish(packet: &TxPacket<'_>, mut emit: impl FnMut(&TxPacket<'_>)) {
     let behind = Sum::ZERO.plus_parts([summed, first]);
     // A zero byte puts what follows an odd length at an odd offset.
     let odd = [0; 1];
-    let shift = odd.get(..(summed.len() + first.len()) % 2).unwrap_or_default();
+    let shift = odd.get(..(summed.len() ^ first.len()) & 1).unwrap_or_default();
     let checksum = on_wire(at, behind.plus(Sum::ZERO.plus_parts([shift, second])));
     put(&mut header, at.field(), checksum.to_be_bytes());
     emit(&TxPacket { header: &header, checksum: ChecksumState::Complete, segment_size: None, ..*packet });
@@ -87,7 +87,7 @@ pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) 
         return emit(&whole);
     };
     let size = meta.segment_size.map_or(payload.len(), |size| size.get().into());
-    let mut segment = Vec::with_capacity(header_len + size.min(payload.len()));
+    let mut segment = Vec::with_capacity(header_len.saturating_add(size.min(payload.len())));
     cutter.cut([payload, &[]], size, |header, [payload, _]| {
         segment.clear();
         segment.extend_from_slice(header);
@@ -100,7 +100,7 @@ pub fn cut_contiguous(packet: &[u8], meta: RxMeta, mut emit: impl FnMut(&[u8])) 
 /// becomes [`ChecksumState::Complete`]. A packet too short for the field stays as it is.
 pub fn finish_checksum(packet: &mut [u8], at: ChecksumAt) {
     if let Some(summed) = packet.get(at.start.into()..)
-        && at.field() + 2 <= packet.len()
+        && read_u16(packet, at.field()).is_some()
     {
         let checksum = on_wire(at, sum(summed));
         put(packet, at.field(), checksum.to_be_bytes());
@@ -129,7 +129,7 @@ fn split(packet: &[u8], meta: RxMeta) -> Option<(&[u8], usize, &[u8], Transport)
             let right =
                 || pseudo_header(ip.src, ip.dst, UDP, datagram.len()).plus_bytes(datagram).checksum() == 0;
             (!unverified || right()).then_some(())?;
-            Some((packet.get(..start + UDP_LEN)?, start, payload, Transport::Udp))
+            Some((packet.get(..start.checked_add(UDP_LEN)?)?, start, payload, Transport::Udp))
         }
         _ => None,
     }
@@ -220,10 +220,10 @@ impl Cutter {
         let total: usize = payload.iter().map(|part| part.len()).sum();
         let size = size.max(1);
         let mut start = 0usize;
-        loop {
+        for index in 0.. {
             let end = start.saturating_add(size).min(total);
             let part = range(payload, start, end);
-            emit(self.segment(start, start / size, end == total, part), part);
+            emit(self.segment(start, index, end == total, part), part);
             if end == total {
                 return;
             }
@@ -233,11 +233,12 @@ impl Cutter {
 
     /// The header of the segment whose payload starts `start` bytes after that of the first.
     fn segment(&mut self, start: usize, index: usize, last: bool, payload: [&[u8]; 2]) -> &[u8] {
-        let len = self.len - self.transport + payload.iter().map(|part| part.len()).sum::<usize>();
+        let payload_len = payload.iter().map(|part| part.len()).sum();
+        let len = self.transport_header().len().saturating_add(payload_len);
         match self.kind {
             // Offsets within a packet are below 2^32, its segments fewer.
             Transport::Tcp => self.patch_tcp(u32::try_from(start).unwrap_or(u32::MAX), last),
-            Transport::Udp => put(&mut self.header, self.transport + 4, length(len)),
+            Transport::Udp => put(self.transport_header(), 4, length(len)),
         }
         self.patch_ip(len, index);
         let at = match self.kind {
@@ -269,17 +270,25 @@ impl Cutter {
             flags = flags.without(Flags::URG);
         }
         let [_, flags] = flags.bits().to_be_bytes();
-        put(&mut self.header, self.transport + 4, (self.seq + start).raw().to_be_bytes());
-        put(&mut self.header, self.transport + 13, [flags]);
-        put(&mut self.header, self.transport + 18, urgent.unwrap_or(0).to_be_bytes());
+        let seq = self.seq + start;
+        let header = self.transport_header();
+        put(header, 4, seq.raw().to_be_bytes());
+        put(header, 13, [flags]);
+        put(header, 18, urgent.unwrap_or(0).to_be_bytes());
+    }
+
+    fn transport_header(&mut self) -> &mut [u8] {
+        self.header.get_mut(self.transport..self.len).unwrap_or_default()
     }
 
     fn patch_ip(&mut self, transport_len: usize, index: usize) {
         if self.is_v6 {
-            put(&mut self.header, 4, length(self.transport - V6_LEN + transport_len));
+            // The length of IPv6 does not count its own header.
+            let len = self.transport.saturating_sub(V6_LEN).saturating_add(transport_len);
+            put(&mut self.header, 4, length(len));
             return;
         }
-        put(&mut self.header, 2, length(self.transport + transport_len));
+        put(&mut self.header, 2, length(self.transport.saturating_add(transport_len)));
         if let Some(first) = self.identification {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             put(&mut self.header, 4, first.wrapping_add(index).to_be_bytes());

@@ -3,8 +3,6 @@
 //! A report says what a message claims and about which segment. The connection decides whether to believe it
 //! (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use etherparse::icmpv4::DestUnreachableHeader as V4Unreachable;

@@ -54,7 +54,7 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
     let identification = if may_fragment { crate::bytes::read_u16(request, 4) } else { None };
     let (rest, body) = (message.get(2..ICMP_LEN)?, message.get(ICMP_LEN..)?);
     let ip_len = if ip.dst.is_ipv4() { V4_LEN } else { V6_LEN };
-    let room = packet_max.checked_sub(ip_len + ICMP_LEN)?;
+    let room = packet_max.checked_sub(ip_len)?.checked_sub(ICMP_LEN)?;
     let body = body.get(..body.len().min(room)).filter(|cut| cut.len() == body.len() || ip.dst.is_ipv4())?;
     write_message(ip.dst, ip.src, ttl, identification, [kind, 0], rest, body)
 }
@@ -65,7 +65,8 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
 /// (c)). The caller must check whether an error may be sent at all (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
 #[must_use]
 pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl: u8) -> Option<Vec<u8>> {
-    let packet_max = if from.is_ipv4() { V4_ERROR_MAX - V4_LEN } else { V6_ERROR_MAX - V6_LEN };
+    let quote_max =
+        if from.is_ipv4() { V4_ERROR_MAX - V4_LEN - ICMP_LEN } else { V6_ERROR_MAX - V6_LEN - ICMP_LEN };
     let kind = match (from.is_ipv4(), error) {
         (true, IcmpError::NetworkUnreachable) => [3, 0],
         (true, IcmpError::HostUnreachable) => [3, 1],
@@ -78,7 +79,7 @@ pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl
         (false, IcmpError::PortUnreachable) => [1, 4],
         (false, IcmpError::ReassemblyTime) => [3, 1],
     };
-    let quote = about.get(..about.len().min(packet_max - ICMP_LEN))?;
+    let quote = about.get(..about.len().min(quote_max))?;
     write_message(from, to, ttl, None, kind, &[0; 6], quote)
 }
 
@@ -103,11 +104,11 @@ fn write_message(
     rest: &[u8],
     body: &[u8],
 ) -> Option<Vec<u8>> {
-    let len = ICMP_LEN + body.len();
+    let len = body.len().saturating_add(ICMP_LEN);
     let protocol = if src.is_ipv4() { ip_number::ICMP.0 } else { ip_number::IPV6_ICMP.0 };
     let header =
         IpHeader { src, dst, protocol, ttl, traffic_class: 0, flow_label: FlowLabel::NONE, identification };
-    let mut packet = Vec::with_capacity(V6_LEN + len);
+    let mut packet = Vec::with_capacity(len.saturating_add(V6_LEN));
     let start = write_ip(&mut packet, &header, len)?;
     packet.extend_from_slice(&kind);
     packet.extend_from_slice(rest);

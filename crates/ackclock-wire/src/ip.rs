@@ -4,8 +4,6 @@
 //! because this stack sends with DF set and its peers learn the MSS, and source routes (RFC 7126 §4.3 and
 //! §4.4, RFC 5095). It skips other IPv4 options. IPv6 options themselves say whether they may be skipped.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 use etherparse::err::{ipv4, ipv6};

@@ -7,9 +7,10 @@
 
 mod rare;
 
+use std::mem;
+
 use self::rare::{FAST_OPEN, USER_TIMEOUT};
 pub use self::rare::{FastOpenCookie, UserTimeout};
-use crate::bytes::put;
 use crate::ecn::{AccEcn, KIND_ECT0_FIRST, KIND_ECT1_FIRST};
 use crate::{SeqNum, TcpError};
 
@@ -136,53 +137,46 @@ impl TcpOptions {
     /// Writes the options over zeros. Returns their length.
     pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
         // RFC 9293 MUST-69: padding is zero; none is needed, because NOPs in front align each group.
-        let mut at = 0;
+        let mut out = Writer { rest: out };
         if let Some(mss) = self.mss {
             let [high, low] = mss.to_be_bytes();
-            put(out, at, [MSS, 4, high, low]);
-            at += 4;
+            out.append([MSS, 4, high, low]);
         }
         match self.timestamps {
             Some((value, echo)) => {
-                put(out, at, if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] });
-                put(out, at + 2, [TIMESTAMPS, 10]);
-                put(out, at + 4, value.to_be_bytes());
-                put(out, at + 8, echo.to_be_bytes());
-                at += 12;
+                out.append(if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] });
+                out.append([TIMESTAMPS, 10]);
+                out.append(value.to_be_bytes());
+                out.append(echo.to_be_bytes());
             }
-            None if self.sack_permitted => {
-                put(out, at, [NOP, NOP, SACK_PERMITTED, 2]);
-                at += 4;
-            }
+            None if self.sack_permitted => out.append([NOP, NOP, SACK_PERMITTED, 2]),
             None => {}
         }
         if let Some(shift) = self.window_scale {
-            put(out, at, [NOP, WINDOW_SCALE, 3, shift]);
-            at += 4;
+            out.append([NOP, WINDOW_SCALE, 3, shift]);
         }
         if let Some(accecn) = self.accecn {
-            at += accecn.write(out, at);
+            accecn.write(&mut out);
         }
-        at += self.write_rare(out, at);
-        at + self.sack.write(out, at)
+        self.write_rare(&mut out);
+        self.sack.write(&mut out);
+        out.used()
     }
 }
 
 impl TcpOptions {
     /// The length of the experiment after `used` bytes of other options; 0 if it does not fit.
     fn experiment_len(&self, used: usize) -> usize {
-        let fits = self.experiment.is_some() && used + EXPERIMENT_LEN <= OPTIONS_MAX;
-        if fits { EXPERIMENT_LEN } else { 0 }
+        if self.experiment.is_some() && EXPERIMENT_LEN <= left(used) { EXPERIMENT_LEN } else { 0 }
     }
 
-    fn write_experiment(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
-        let len = self.experiment_len(at);
+    fn write_experiment(&self, out: &mut Writer<'_>) {
+        let len = self.experiment_len(out.used());
         if let Some(experiment) = self.experiment.filter(|_| len > 0) {
-            put(out, at, [NOP, NOP, EXPERIMENT, 14]);
-            put(out, at + 4, experiment.id.to_be_bytes());
-            put(out, at + 8, experiment.value);
+            out.append([NOP, NOP, EXPERIMENT, 14]);
+            out.append(experiment.id.to_be_bytes());
+            out.append(experiment.value);
         }
-        len
     }
 }
 
@@ -194,7 +188,7 @@ impl SackBlocks {
     pub fn push(&mut self, left: SeqNum, right: SeqNum) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
             *slot = (left, right);
-            self.len += 1;
+            self.len = self.len.saturating_add(1);
         }
     }
 
@@ -226,24 +220,55 @@ impl SackBlocks {
 
     /// How many blocks fit after `used` bytes of other options (RFC 2018 §3).
     fn fitting(&self, used: usize) -> usize {
-        let room = OPTIONS_MAX.saturating_sub(used + 4) / 8;
+        let room = left(used).saturating_sub(4) / 8;
         room.min(self.len.into())
     }
 
-    fn write(&self, out: &mut [u8; OPTIONS_MAX], at: usize) -> usize {
-        let count = self.fitting(at);
-        if count == 0 {
-            return 0;
-        }
-        // At most four blocks: 34 bytes.
-        let len = u8::try_from(2 + 8 * count).unwrap_or(2);
-        put(out, at, [NOP, NOP, SACK, len]);
-        for (index, (left, right)) in self.as_slice().iter().take(count).enumerate() {
-            put(out, at + 4 + 8 * index, left.raw().to_be_bytes());
-            put(out, at + 8 + 8 * index, right.raw().to_be_bytes());
-        }
-        4 + 8 * count
+    /// The length of the option with its NOPs, if this many blocks are in it.
+    fn written_len(count: usize) -> usize {
+        if count == 0 { 0 } else { count.saturating_mul(8).saturating_add(4) }
     }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        let count = self.fitting(out.used());
+        if count == 0 {
+            return;
+        }
+        // At most four blocks: 34 bytes without the NOPs.
+        let len = u8::try_from(Self::written_len(count)).unwrap_or(4).saturating_sub(2);
+        out.append([NOP, NOP, SACK, len]);
+        for (left, right) in self.as_slice().iter().take(count) {
+            out.append(left.raw().to_be_bytes());
+            out.append(right.raw().to_be_bytes());
+        }
+    }
+}
+
+/// The options of a segment, written one behind the other into zeros.
+pub(crate) struct Writer<'a> {
+    /// What is not written yet.
+    rest: &'a mut [u8],
+}
+
+impl Writer<'_> {
+    /// Writes the next bytes. Each option asks whether it fits, so these do.
+    pub(crate) fn append<const N: usize>(&mut self, bytes: [u8; N]) {
+        debug_assert!(N <= self.rest.len(), "{N} bytes behind {} of options", self.used());
+        if let Some((place, rest)) = mem::take(&mut self.rest).split_first_chunk_mut() {
+            *place = bytes;
+            self.rest = rest;
+        }
+    }
+
+    /// Bytes written.
+    fn used(&self) -> usize {
+        OPTIONS_MAX.saturating_sub(self.rest.len())
+    }
+}
+
+/// The room for options that `used` bytes of them leave.
+fn left(used: usize) -> usize {
+    OPTIONS_MAX.saturating_sub(used)
 }
 
 /// The length of the options as written, a multiple of 4, without the rare options and SACK blocks that do
@@ -257,17 +282,13 @@ pub fn options_len(options: &TcpOptions) -> usize {
     }
     // SACK-permitted replaces the two NOPs in front of the timestamps.
     let permitted = if options.sack_permitted && timestamps == 0 { 4 } else { 0 };
-    let fixed = timestamps
-        + permitted
-        + if options.mss.is_some() { 4 } else { 0 }
-        + if options.window_scale.is_some() { 4 } else { 0 };
+    let mss = if options.mss.is_some() { 4 } else { 0 };
+    let window_scale = if options.window_scale.is_some() { 4 } else { 0 };
     // Without SACK blocks the other options take at most 20 bytes, so this one always fits.
-    let fixed = fixed + options.accecn.map_or(0, |accecn| accecn.written_len());
-    let fixed = fixed + options.rare_len(fixed);
-    match options.sack.fitting(fixed) {
-        0 => fixed,
-        count => fixed + 4 + 8 * count,
-    }
+    let accecn = options.accecn.map_or(0, |accecn| accecn.written_len());
+    let fixed = [timestamps, permitted, mss, window_scale, accecn].into_iter().sum();
+    let used = options.with_rare(fixed);
+    used.saturating_add(SackBlocks::written_len(options.sack.fitting(used)))
 }
 
 /// Room for options in a TCP header, in bytes: a data offset of 15 words minus the fixed 20 bytes.

@@ -69,7 +69,7 @@ impl ChecksumAt {
     #[must_use]
     #[inline]
     pub fn field(self) -> usize {
-        usize::from(self.start) + usize::from(self.offset)
+        usize::from(self.start).saturating_add(self.offset.into())
     }
 }
 
@@ -95,7 +95,7 @@ impl TxPacket<'_> {
     /// The length of the whole packet in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.header.len() + self.payload_len()
+        self.header.len().saturating_add(self.payload_len())
     }
 
     /// Whether the length is zero.

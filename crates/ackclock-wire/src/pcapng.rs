@@ -3,6 +3,8 @@
 //! Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format" §3.1, §4.1-4.3. Blocks
 //! are appended to a buffer, which the caller writes to a file.
 
+use crate::bytes::put;
+
 /// The direction of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -98,10 +100,9 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(kind.to_le_bytes());
     out.extend([0; 4]);
     fill(out);
-    let len = u32_from(out.len() - start + 4).to_le_bytes();
-    if let Some(place) = out.get_mut(start + 4..start + 8) {
-        place.copy_from_slice(&len);
-    }
+    let block = out.get_mut(start..).unwrap_or_default();
+    let len = u32_from(block.len().saturating_add(4)).to_le_bytes();
+    put(block, 4, len);
     out.extend(len);
 }
 
@@ -115,7 +116,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
 
 /// Pads to a multiple of four bytes.
 fn pad(body: &mut Vec<u8>, len: usize) {
-    body.extend(std::iter::repeat_n(0, len.next_multiple_of(4) - len));
+    body.extend(std::iter::repeat_n(0, len.next_multiple_of(4).saturating_sub(len)));
 }
 
 /// The lower and the upper half.

@@ -12,8 +12,6 @@
 //!
 //! [`Segment::parse`](crate::Segment::parse) gives the same result for such a packet, and handles all others.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use crate::options::{NOP, TIMESTAMPS};
 use crate::tcp::{self, PROTOCOL};
 use crate::template::{V6_LEN, Version};

@@ -1,7 +1,5 @@
 //! Sequence numbers: points on a circle of 2^32 (RFC 9293 §3.4).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 

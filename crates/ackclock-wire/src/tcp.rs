@@ -1,7 +1,5 @@
 //! TCP segments: flags and the parsed view (RFC 9293 §3.1).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 use etherparse::TcpSlice;

@@ -204,26 +204,27 @@ impl HeaderTemplate {
                 out[..V4_LEN].copy_from_slice(&self.ip[..V4_LEN]);
                 let options = options(out, V4_LEN + TCP_LEN);
                 let (header_len, tcp_len) = self.write_tcp(out, V4_LEN, fixed, options, payload, checksum);
-                let total_len = length_field(V4_LEN + tcp_len);
+                let total_len = tcp_len.saturating_add(self.transport_offset());
+                debug_assert!(total_len > tcp_len, "{tcp_len} bytes behind an IPv4 header");
                 put(out, 2, total_len.to_be_bytes());
                 out[1] |= fixed.ecn.bits();
                 let ip_sum = self.ip_sum.plus_u16(total_len).plus_u16(fixed.ecn.bits().into());
                 put(out, 10, ip_sum.checksum().to_be_bytes());
-                V4_LEN + header_len
+                header_len.saturating_add(V4_LEN)
             }
             Version::V6 => {
                 out[..V6_LEN].copy_from_slice(&self.ip);
                 let options = options(out, V6_LEN + TCP_LEN);
                 let (header_len, tcp_len) = self.write_tcp(out, V6_LEN, fixed, options, payload, checksum);
-                put(out, 4, length_field(tcp_len).to_be_bytes());
+                put(out, 4, tcp_len.to_be_bytes());
                 out[1] |= fixed.ecn.bits() << 4;
-                V6_LEN + header_len
+                header_len.saturating_add(V6_LEN)
             }
         }
     }
 
-    /// Writes the TCP header at `at`, in front of options already written. Returns its length without and
-    /// with the payload.
+    /// Writes the TCP header at `at`, in front of options already written. Returns its length, and the length
+    /// with the payload in the form of a 16-bit field.
     #[inline(always)]
     fn write_tcp<'a>(
         &self,
@@ -233,18 +234,19 @@ impl HeaderTemplate {
         (options_len, options_sum): (usize, Sum),
         (payload_len, payload): (usize, impl FnOnce() -> [&'a [u8]; 2]),
         checksum: TxChecksum,
-    ) -> (usize, usize) {
-        let header_len = TCP_LEN + options_len;
-        let tcp_len = header_len + payload_len;
+    ) -> (usize, u16) {
+        let header_len = options_len.saturating_add(TCP_LEN);
+        let tcp_len = length_field(header_len.saturating_add(payload_len));
         // At most 15 words: 4 bits.
         let offset = u32::try_from(header_len / 4).unwrap_or(0) << 28;
         let control = offset | u32::from(fields.flags.bits()) << 16 | u32::from(fields.window);
-        put(out, at, self.ports.to_be_bytes());
-        put(out, at + 4, fields.seq.raw().to_be_bytes());
-        put(out, at + 8, fields.ack.raw().to_be_bytes());
-        put(out, at + 12, control.to_be_bytes());
-        put(out, at + 18, fields.urgent.to_be_bytes());
-        let pseudo = self.pseudo_sum.plus_u16(length_field(tcp_len));
+        let header = out.get_mut(at..).unwrap_or_default();
+        put(header, 0, self.ports.to_be_bytes());
+        put(header, 4, fields.seq.raw().to_be_bytes());
+        put(header, 8, fields.ack.raw().to_be_bytes());
+        put(header, 12, control.to_be_bytes());
+        put(header, 18, fields.urgent.to_be_bytes());
+        let pseudo = self.pseudo_sum.plus_u16(tcp_len);
         let field = match checksum {
             TxChecksum::Partial => pseudo.fold(),
             // RFC 9293 MUST-2: the checksum is always generated.
@@ -258,7 +260,7 @@ impl HeaderTemplate {
                 .plus_parts(payload())
                 .checksum(),
         };
-        put(out, at + 16, field.to_be_bytes());
+        put(header, 16, field.to_be_bytes());
         (header_len, tcp_len)
     }
 
@@ -302,9 +304,10 @@ fn write_timestamps(out: &mut [u8; HEADER_MAX], at: usize, timestamps: Option<(u
     let Some((value, echo)) = timestamps else { return (0, Sum::ZERO) };
     // RFC 7323 appendix A: two NOPs align the two numbers.
     let kind = u32::from_be_bytes([NOP, NOP, TIMESTAMPS, 10]);
-    put(out, at, kind.to_be_bytes());
-    put(out, at + 4, value.to_be_bytes());
-    put(out, at + 8, echo.to_be_bytes());
+    let option = out.get_mut(at..).unwrap_or_default();
+    put(option, 0, kind.to_be_bytes());
+    put(option, 4, value.to_be_bytes());
+    put(option, 8, echo.to_be_bytes());
     (12, Sum::ZERO.plus_u32(kind).plus_u32(value).plus_u32(echo))
 }
 

@@ -1,7 +1,5 @@
 //! UDP (RFC 768; over IPv6, RFC 8200 §8.1): a view of a datagram, and the writer of a whole packet.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::{IpAddr, SocketAddr};
 
 use crate::bytes::{put, read_u16};

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use super::{NOP, OPTIONS_MAX, TcpOptions};
-use crate::bytes::put;
+use super::{NOP, TcpOptions, Writer, left};
 
 /// A user timeout in the option's form: whole seconds up to 32,767 of them, whole minutes beyond.
 // RFC 5482 §3.4: one bit for the unit, 1 for minutes, and 15 bits of value; 0 is reserved. (Read in excerpts
@@ -78,48 +77,50 @@ impl FastOpenCookie {
 
     /// Bytes with kind, length and the NOPs in front.
     fn written_len(&self) -> usize {
-        (2 + usize::from(self.len)).next_multiple_of(4)
+        usize::from(self.len_field()).next_multiple_of(4)
+    }
+
+    /// The length as the option itself says it: kind, length and cookie.
+    fn len_field(&self) -> u8 {
+        self.len.saturating_add(2)
     }
 }
 
 impl TcpOptions {
-    /// The length of the rare options that fit after `used` bytes of others.
-    pub(super) fn rare_len(&self, used: usize) -> usize {
-        let mut at = used;
-        at += self.fast_open_len(at);
-        at += self.user_timeout_len(at);
-        at + self.experiment_len(at) - used
+    /// The length of all options so far: `used` bytes of others, and the rare ones that fit behind them.
+    pub(super) fn with_rare(&self, used: usize) -> usize {
+        let used = used.saturating_add(self.fast_open_len(used));
+        let used = used.saturating_add(self.user_timeout_len(used));
+        used.saturating_add(self.experiment_len(used))
     }
 
-    /// Writes the rare options that fit. Returns their length.
-    pub(super) fn write_rare(&self, out: &mut [u8; OPTIONS_MAX], from: usize) -> usize {
-        let mut at = from;
-        let len = self.fast_open_len(at);
+    /// Writes the rare options that fit.
+    pub(super) fn write_rare(&self, out: &mut Writer<'_>) {
+        let len = self.fast_open_len(out.used());
         if let Some(cookie) = self.fast_open.filter(|_| len > 0) {
             // NOPs in front keep what follows aligned.
-            let start = at + len - 2 - usize::from(cookie.len);
-            put(out, at, [NOP, NOP]);
-            put(out, start, [FAST_OPEN, cookie.len + 2]);
-            for (to, from) in out.iter_mut().skip(start + 2).zip(cookie.as_slice()) {
-                *to = *from;
+            for _ in usize::from(cookie.len_field())..len {
+                out.append([NOP]);
+            }
+            out.append([FAST_OPEN, cookie.len_field()]);
+            for byte in cookie.as_slice() {
+                out.append([*byte]);
             }
         }
-        at += len;
-        let len = self.user_timeout_len(at);
+        let len = self.user_timeout_len(out.used());
         if let Some(timeout) = self.user_timeout.filter(|_| len > 0) {
             let [high, low] = timeout.0.to_be_bytes();
-            put(out, at, [USER_TIMEOUT, 4, high, low]);
+            out.append([USER_TIMEOUT, 4, high, low]);
         }
-        at += len;
-        at + self.write_experiment(out, at) - from
+        self.write_experiment(out);
     }
 
     fn fast_open_len(&self, used: usize) -> usize {
-        self.fast_open.map(|cookie| cookie.written_len()).filter(|len| used + len <= OPTIONS_MAX).unwrap_or(0)
+        self.fast_open.map(|cookie| cookie.written_len()).filter(|len| *len <= left(used)).unwrap_or(0)
     }
 
     fn user_timeout_len(&self, used: usize) -> usize {
-        if self.user_timeout.is_some() && used + 4 <= OPTIONS_MAX { 4 } else { 0 }
+        if self.user_timeout.is_some() && 4 <= left(used) { 4 } else { 0 }
     }
 }
 
