@@ -36,10 +36,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing)]
+// Each operation says whether it is checked or saturates (docs/security.md, "Arithmetic").
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod assess;
 pub mod bandwidth;
 pub mod congestion;
+mod divide;
 pub mod kit;
 pub mod names;
 mod parameter;

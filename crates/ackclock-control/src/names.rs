@@ -16,13 +16,13 @@ pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
-        let (mut diagonal, mut left) = (i, i + 1);
+        let (mut diagonal, mut left) = (i, i.saturating_add(1));
         for (j, y) in b.chars().enumerate() {
             let Some([current, above]) = row.get_mut(j..).and_then(<[usize]>::first_chunk_mut) else { break };
-            let replaced = diagonal + usize::from(x != y);
+            let replaced = diagonal.saturating_add(usize::from(x != y));
             diagonal = *above;
             *current = left;
-            left = replaced.min(diagonal + 1).min(left + 1);
+            left = replaced.min(diagonal.saturating_add(1)).min(left.saturating_add(1));
         }
         if let Some(last) = row.last_mut() {
             *last = left;

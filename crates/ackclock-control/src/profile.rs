@@ -13,6 +13,7 @@ use std::time::Duration;
 pub use self::choices::{CHOICES, Choice, Choices, InvalidChoice, Named};
 pub use self::overrides::Overrides;
 use crate::Instant;
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 /// A named set of choices.
@@ -175,8 +176,8 @@ impl AckPolicy {
     pub fn deadline(self, now: Instant) -> Instant {
         match self {
             Self::EverySecondByTick { tick } => {
-                let tick = nanos(tick).max(1);
-                Instant::from_nanos((now.as_nanos() / tick).saturating_add(1).saturating_mul(tick))
+                let tick = at_least_one(nanos(tick));
+                Instant::from_nanos((now.as_nanos() / tick).saturating_add(1).saturating_mul(tick.get()))
             }
             Self::EverySecondSegment { delay_max } | Self::WindowShare { delay_max, .. } => now + delay_max,
         }

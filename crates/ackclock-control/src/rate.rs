@@ -18,8 +18,10 @@
 //! assert!(rate.interval() < Duration::from_millis(200));
 //! ```
 
+use std::num::NonZeroU128;
 use std::time::Duration;
 
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 /// The interval between datagrams of one sender.
@@ -42,9 +44,10 @@ impl DatagramRate {
     /// A datagram was answered.
     pub fn on_success(&mut self) {
         // Footnote 13: I <- αI / (α + I).
-        let product = u128::from(self.alpha) * u128::from(self.interval);
-        let interval = product / (u128::from(self.alpha) + u128::from(self.interval));
-        self.interval = u64::try_from(interval).unwrap_or(INTERVAL_MAX).clamp(INTERVAL_MIN, INTERVAL_MAX);
+        let (alpha, interval) = (u128::from(self.alpha), u128::from(self.interval));
+        let shorter = alpha.saturating_mul(interval).checked_div(alpha.saturating_add(interval));
+        let shorter = shorter.and_then(|interval| u64::try_from(interval).ok()).unwrap_or(INTERVAL_MAX);
+        self.interval = shorter.clamp(INTERVAL_MIN, INTERVAL_MAX);
     }
 
     /// A datagram was lost.
@@ -63,7 +66,7 @@ impl DatagramRate {
     #[must_use]
     pub fn per_hour(&self) -> u64 {
         let hour = 3_600_000_000_000_u128 << FRACTION_BITS;
-        u64::try_from(hour / u128::from(self.interval)).unwrap_or(u64::MAX)
+        u64::try_from(hour / NonZeroU128::from(at_least_one(self.interval))).unwrap_or(u64::MAX)
     }
 }
 

@@ -15,8 +15,11 @@
 //! assert_eq!(path.with_loss(loss_point, Some(200_000)), LossRegion::SteadyState);
 //! ```
 
+use std::num::NonZeroU128;
 use std::time::Duration;
 
+use crate::divide::{SECOND, at_least_one, times};
+use crate::tally::Tally;
 use crate::time::nanos;
 
 /// What is known about a connection's path.
@@ -77,11 +80,11 @@ impl Path {
         let Some(estimate) = estimate else { return LossRegion::NoEstimate };
         let (e, l) = (u128::from(estimate), u128::from(loss_point));
         let k = u128::from(self.segments_per_ack.max(1));
-        if e * k >= l * (k + 1) {
+        if e.saturating_mul(k) >= l.saturating_mul(k.saturating_add(1)) {
             LossRegion::NoImpact
         } else if e >= l {
             LossRegion::SomeLossPrevention
-        } else if 2 * e >= l {
+        } else if e.saturating_mul(2) >= l {
             LossRegion::SteadyState
         } else if self.reaches_bottleneck(e) {
             LossRegion::Optimal
@@ -108,18 +111,17 @@ impl Path {
     /// prevents, in whole segments.
     #[must_use]
     pub fn drops_prevented(&self, loss_point: u64, estimate: u64) -> u64 {
-        let k = u128::from(self.segments_per_ack.max(1));
-        let excess = (u128::from(loss_point) * (k + 1) / k).saturating_sub(estimate.into());
-        let segments =
-            excess.saturating_mul(nanos(self.rtt).into()) / NANOS / u128::from(self.segment.max(1));
+        let k = NonZeroU128::from(at_least_one(self.segments_per_ack.into()));
+        let grown = u128::from(loss_point).saturating_mul(k.get().saturating_add(1)) / k;
+        let bytes = grown.saturating_sub(estimate.into()).saturating_mul(nanos(self.rtt).into()) / NANOS;
+        let segments = bytes / NonZeroU128::from(at_least_one(self.segment.into()));
         u64::try_from(segments).unwrap_or(u64::MAX)
     }
 
     /// (L - E)·RTT: the bytes by which an estimate in [`LossRegion::Optimal`] shortens the first queue.
     #[must_use]
     pub fn queue_spared(&self, loss_point: u64, estimate: u64) -> u64 {
-        let bytes = u128::from(loss_point.saturating_sub(estimate)) * u128::from(nanos(self.rtt)) / NANOS;
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        times(loss_point.saturating_sub(estimate), nanos(self.rtt), SECOND).unwrap_or(u64::MAX)
     }
 
     /// Whether an estimate that reduces performance is below half of `bound`, which is min(L/2, B), or
@@ -152,7 +154,7 @@ impl LossRow {
         for (path, loss_point, estimate) in connections {
             let region = path.with_loss(loss_point, estimate);
             let [none, impact, prevention, steady, optimal, reduced] = &mut row.connections;
-            let count = match region {
+            let connections = match region {
                 LossRegion::NoEstimate => none,
                 LossRegion::NoImpact => impact,
                 LossRegion::SomeLossPrevention => prevention,
@@ -160,9 +162,9 @@ impl LossRow {
                 LossRegion::Optimal => optimal,
                 LossRegion::ReducedPerformance => reduced,
             };
-            *count += 1;
+            connections.count();
             let far = region == LossRegion::ReducedPerformance && path.is_far_below(loss_point / 2, estimate);
-            row.far_below += u32::from(far);
+            row.far_below.grow(u32::from(far));
         }
         row
     }
@@ -171,14 +173,14 @@ impl LossRow {
     #[must_use]
     pub fn helped(&self) -> u32 {
         let [_, _, prevention, steady, optimal, _] = self.connections;
-        prevention + steady + optimal
+        prevention.saturating_add(steady).saturating_add(optimal)
     }
 
     /// "*": whether at least half of the connections with reduced performance are far below.
     #[must_use]
     pub fn is_especially_bad(&self) -> bool {
         let [.., reduced] = self.connections;
-        reduced > 0 && 2 * self.far_below >= reduced
+        reduced > 0 && self.far_below.saturating_mul(2) >= reduced
     }
 }
 
@@ -199,15 +201,15 @@ impl LosslessRow {
         for (path, largest, estimate) in connections {
             let region = path.without_loss(largest, estimate);
             let [none, unknown, optimal, reduced] = &mut row.connections;
-            let count = match region {
+            let connections = match region {
                 LosslessRegion::NoEstimate => none,
                 LosslessRegion::UnknownEffect => unknown,
                 LosslessRegion::Optimal => optimal,
                 LosslessRegion::ReducedPerformance => reduced,
             };
-            *count += 1;
+            connections.count();
             let far = region == LosslessRegion::ReducedPerformance && path.is_far_below(largest, estimate);
-            row.far_below += u32::from(far);
+            row.far_below.grow(u32::from(far));
         }
         row
     }
@@ -216,7 +218,7 @@ impl LosslessRow {
     #[must_use]
     pub fn is_especially_bad(&self) -> bool {
         let [.., reduced] = self.connections;
-        reduced > 0 && 2 * self.far_below >= reduced
+        reduced > 0 && self.far_below.saturating_mul(2) >= reduced
     }
 }
 

@@ -311,7 +311,7 @@ impl<'a> Replay<'a> {
     /// Returns how many expiries before this acknowledgement were in vain.
     fn count_bad(&mut self, at: Instant) -> u32 {
         let mut timer = self.rtt.clone();
-        let mut count = 0;
+        let mut count = 0_u32;
         while let Some(expired) = self.expires.filter(|&expires| expires < at && count < EXPIRIES_MAX) {
             if self.is_undone(at.saturating_since(expired)) {
                 self.timeouts.undone = self.timeouts.undone.saturating_add(1);
@@ -320,7 +320,7 @@ impl<'a> Replay<'a> {
             }
             let expiry = self.expiry(false, count > 0, timer.rto());
             (self.told)(&Expiry { until_ack: at.saturating_since(expired), ..expiry });
-            count += 1;
+            count = count.saturating_add(1);
             timer.on_spurious_expiry();
             timer.on_expiry();
             self.expires = Some(timer.expires_at(expired));
@@ -343,7 +343,7 @@ impl<'a> Replay<'a> {
     /// §2.8: ΔT is less than f of the smallest round trip.
     fn is_undone(&self, after_expiry: Duration) -> bool {
         self.undo_quarters.is_some_and(|quarters| {
-            let bound = u128::from(nanos(self.smallest)) * u128::from(quarters) / 4;
+            let bound = u128::from(nanos(self.smallest)).saturating_mul(quarters.into()) / 4;
             self.smallest != Duration::MAX && after_expiry.as_nanos() < bound
         })
     }

@@ -39,7 +39,7 @@ impl Csa {
             self.begin(at);
             return None;
         }
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         self.last = at;
         self.bytes = self.bytes.saturating_add(bytes);
         if self.count < self.n {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Csa, PacketPair, SenderEstimator, Tcsa, TcsaPrime, Tssf};
 use crate::InvalidParameter;
 use crate::quantity::exact;
+use crate::time::nanos;
 
 /// An estimator at the sender, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl CsaConfig {
 
     /// The longest time between two acknowledgements of a group.
     pub(super) fn gap_max(self, rtt: Duration) -> Duration {
-        rtt.saturating_mul(u32::from(self.nu_e4)) / E4
+        Duration::from_nanos(nanos(rtt).saturating_mul(self.nu_e4.into()) / E4)
     }
 }
 
@@ -201,4 +202,4 @@ pub enum InvalidEstimator {
     },
 }
 
-const E4: u32 = 10_000;
+const E4: u64 = 10_000;

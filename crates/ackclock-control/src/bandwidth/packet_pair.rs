@@ -35,7 +35,8 @@ impl SenderEstimator for PacketPair {
             return;
         };
         if sample > 0 {
-            self.time_per_byte = Some(self.time_per_byte.map_or(sample, |mean| mean - mean / 8 + sample / 8));
+            let moved = |mean: u64| mean.saturating_sub(mean / 8).saturating_add(sample / 8);
+            self.time_per_byte = Some(self.time_per_byte.map_or(sample, moved));
         }
     }
 

@@ -69,12 +69,9 @@ fn bunches(packets: &[Passage], size: usize) -> impl Iterator<Item = u64> + '_ {
 /// least two.
 fn densest(sorted: &[u64]) -> Option<&[u64]> {
     let mut best: &[u64] = &[];
-    let mut end = 0;
     for (start, &low) in sorted.iter().enumerate() {
         let high = low.saturating_add(low / 5);
-        while sorted.get(end).is_some_and(|&estimate| estimate <= high) {
-            end += 1;
-        }
+        let end = sorted.partition_point(|&estimate| estimate <= high);
         let run = sorted.get(start..end)?;
         if run.len() > best.len() {
             best = run;

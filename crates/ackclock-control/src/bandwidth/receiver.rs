@@ -105,7 +105,7 @@ impl Receiver {
 
     /// An acknowledgement of everything received was sent.
     pub fn on_ack_sent(&mut self) {
-        let newly_acked = self.received - self.acked;
+        let newly_acked = self.received.saturating_sub(self.acked);
         if self.ended || newly_acked == 0 {
             return;
         }

@@ -4,6 +4,7 @@
 
 use super::{SenderEstimator, bytes_per_second};
 use crate::Instant;
+use crate::divide::at_least_one;
 
 /// TSSF: the first n acknowledgements of one flight of slow start.
 #[derive(Clone, Debug)]
@@ -72,15 +73,15 @@ impl SenderEstimator for Tssf {
             self.next_flight();
             // Flights without an acknowledgement all have the same size. Skip them in one step: the peer
             // chooses how far an acknowledgement advances.
-            let ahead = self.acked.saturating_sub(self.start).saturating_sub(1) / self.size;
+            let ahead = self.acked.saturating_sub(self.start).saturating_sub(1) / at_least_one(self.size);
             self.start = self.start.saturating_add(ahead.saturating_mul(self.size));
         }
-        self.flight_acks += 1;
+        self.flight_acks = self.flight_acks.saturating_add(1);
         if self.looked_at == 0 {
             (self.looked_at, self.first, self.bytes) = (1, at, 0);
         } else if bytes > self.smss {
             // Acknowledgements of a single segment are ignored: they were presumably delayed.
-            self.looked_at += 1;
+            self.looked_at = self.looked_at.saturating_add(1);
             self.bytes = self.bytes.saturating_add(bytes);
             if self.looked_at == self.n {
                 self.outcome =

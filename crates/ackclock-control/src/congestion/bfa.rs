@@ -10,15 +10,18 @@
 //! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest one
 //! counts. §6 only names the variants; [`BfaConfig`] documents what is chosen for them.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::round::RoundTimes;
+use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
     Undo, Values,
 };
 use crate::InvalidParameter;
+use crate::divide::{at_least_one, nearest_multiple};
 use crate::time::nanos;
 
 /// The controller of §3.
@@ -192,10 +195,12 @@ impl Bfa {
             return;
         };
         // §3.2: δ = measured RTT - smoothed RTT; srv <- α_srv * srv + (1 - α_srv) * δ.
-        let error = rtt - srtt;
+        let error = rtt.saturating_sub(srtt);
         let memory = i64::from(self.config.memory_quarters);
-        self.srv = (memory * self.srv + (4 - memory) * error) / 4;
-        self.srtt = Some(srtt + error / 8);
+        let past = memory.saturating_mul(self.srv);
+        let present = 4_i64.saturating_sub(memory).saturating_mul(error);
+        self.srv = past.saturating_add(present) / 4;
+        self.srtt = Some(srtt.saturating_add(error / 8));
         let (on, off) = self.thresholds();
         // §3.3, with hysteresis.
         self.avoiding = if self.avoiding { self.srv > off } else { self.srv > on };
@@ -204,28 +209,28 @@ impl Bfa {
     /// σ_on and σ_off in nanoseconds.
     fn thresholds(&self) -> (i64, i64) {
         match self.config.thresholds {
-            BfaThresholds::Fixed { on_ms, off_ms } => (i64::from(on_ms) * MS, -i64::from(off_ms) * MS),
+            BfaThresholds::Fixed { on_ms, off_ms } => {
+                (i64::from(on_ms).saturating_mul(MS), i64::from(off_ms).saturating_mul(-MS))
+            }
             BfaThresholds::Path => {
-                let sigma = (self.base_rtt / 16).max(self.tick());
-                (sigma, -sigma)
+                let sigma = (self.base_rtt / 16).max(signed(self.tick().get()));
+                (sigma, sigma.saturating_neg())
             }
         }
     }
 
-    fn tick(&self) -> i64 {
-        i64::try_from(nanos(self.config.tick)).unwrap_or(RTT_MAX).clamp(1, RTT_MAX)
+    fn tick(&self) -> NonZeroU64 {
+        at_least_one(nanos(self.config.tick).min(RTT_MAX))
     }
 
     fn in_ticks(&self, rtt: Duration) -> i64 {
-        let rtt = i64::try_from(nanos(rtt)).unwrap_or(RTT_MAX).min(RTT_MAX);
-        (rtt + self.tick() / 2) / self.tick() * self.tick()
+        signed(nearest_multiple(nanos(rtt).min(RTT_MAX), self.tick()))
     }
 
     fn shrink(&mut self) {
         let (on, _) = self.thresholds();
-        if self.srv > 3 * on {
-            let cwnd = self.window.cwnd();
-            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+        if self.srv > on.saturating_mul(3) {
+            self.window.ease_by_an_eighth();
         }
     }
 }
@@ -287,7 +292,7 @@ impl Controller for Bfa {
 
 const MS: i64 = 1_000_000;
 /// Longer round trips count as this value: 78 hours.
-const RTT_MAX: i64 = 1 << 48;
+const RTT_MAX: u64 = 1 << 48;
 
 #[cfg(test)]
 mod tests {

@@ -46,9 +46,9 @@ impl Card {
         let Some((old_cwnd, old_rtt)) = self.old.replace((cwnd, rtt)) else { return };
         let positive = (cwnd > old_cwnd && rtt > old_rtt) || (cwnd < old_cwnd && rtt < old_rtt);
         if positive {
-            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+            self.window.ease_by_an_eighth();
         } else if !self.window.in_slow_start() {
-            self.window.set_cwnd(cwnd + self.window.smss());
+            self.window.grow_by(self.window.smss());
         }
     }
 }

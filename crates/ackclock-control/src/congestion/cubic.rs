@@ -10,6 +10,8 @@
 //! acknowledgements grow the window as prompt ones do, and divided ones gain nothing. In slow start an
 //! acknowledgement adds everything that it acknowledges (RFC 9406 §4.3 with L infinite).
 
+use std::num::NonZeroU128;
+
 use super::hystart::HyStart;
 use super::snapshot::signed;
 use super::window::{CWND_MAX, SlowStart, Window};
@@ -18,6 +20,7 @@ use super::{
     Undo,
 };
 use crate::Instant;
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 /// The controller of RFC 9438.
@@ -87,10 +90,11 @@ impl Cubic {
         }
         // §4.2: target = W_cubic(t + RTT), not below cwnd and not above 1.5*cwnd.
         let ahead = t.saturating_add(curve_time(nanos(ack.srtt)));
-        let target = curve.window_at(ahead, smss).clamp(cwnd, cwnd + cwnd / 2);
+        let target = curve.window_at(ahead, smss).clamp(cwnd, cwnd.saturating_add(cwnd / 2));
         // §4.4, §4.5: cwnd grows by (target - cwnd)/cwnd for each segment acknowledged.
-        let growth = curve.cubic_growth.divide((target - cwnd).saturating_mul(bytes_acked), cwnd);
-        self.window.set_cwnd(cwnd + growth);
+        let gap = target.saturating_sub(cwnd);
+        let growth = curve.cubic_growth.divide(gap.saturating_mul(bytes_acked), cwnd);
+        self.window.grow_by(growth);
     }
 
     fn note_reduction(&mut self) {
@@ -98,14 +102,14 @@ impl Cubic {
         let Curves { present, prior } = &mut **self.curves.get_or_insert_default();
         *prior = *present;
         // §4.7: fast convergence: a window that did not reach W_max again gives up more, for new flows.
-        let w_max = if cwnd < present.w_max { cwnd * 17 / 20 } else { cwnd };
+        let w_max = if cwnd < present.w_max { cwnd.saturating_mul(17) / 20 } else { cwnd };
         *present = Curve { w_max, cwnd_prior: cwnd, ..Curve::default() };
     }
 
     /// §4.6: ssthresh = flight_size * β_cubic. The caller ensures at least two segments. Data outstanding
     /// beyond the window does not count (see [`Window::half_of`]).
     fn reduced(&self, flight_size: u64) -> u64 {
-        flight_size.min(self.window.cwnd()) * BETA_NUMERATOR / BETA_DENOMINATOR
+        flight_size.min(self.window.cwnd()).saturating_mul(BETA_NUMERATOR) / BETA_DENOMINATOR
     }
 }
 
@@ -137,7 +141,7 @@ impl Controller for Cubic {
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
         let reduced = self.reduced(loss.flight_size);
         self.note_reduction();
-        self.window.reduce(reduced.max(2 * self.window.smss()));
+        self.window.reduce(reduced.max(self.window.segments(2)));
         if loss.cause == LossCause::EcnEcho {
             // §4.6: on a mark cwnd may fall to one segment; ssthresh may not.
             self.window.set_cwnd(self.window.cwnd().min(reduced));
@@ -145,7 +149,7 @@ impl Controller for Cubic {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        let ssthresh = self.reduced(timeout.flight_size).max(2 * self.window.smss());
+        let ssthresh = self.reduced(timeout.flight_size).max(self.window.segments(2));
         if timeout.expiries <= 1 {
             self.note_reduction();
         }
@@ -198,7 +202,7 @@ impl Controller for Cubic {
         Snapshot::default()
             .with("w_max", signed(curve.w_max))
             .with("w_est", signed(curve.w_est))
-            .with("k_ms", signed((curve.k * 1000) >> TIME_BITS))
+            .with("k_ms", signed(curve.k.saturating_mul(1000) >> TIME_BITS))
             .with("css", self.hystart.as_ref().is_some_and(HyStart::is_conservative).into())
     }
 }
@@ -237,7 +241,7 @@ impl Curve {
         // §4.2, §4.10: without a larger window to return to, W_max is the window at the start and K is zero.
         self.w_max = self.w_max.max(cwnd);
         // §4.2: K = cubic root of ((W_max - cwnd_epoch) / C).
-        self.k = time_to_grow(self.w_max - cwnd, smss);
+        self.k = time_to_grow(self.w_max.saturating_sub(cwnd), smss);
         self.w_est = cwnd;
         now
     }
@@ -276,7 +280,7 @@ struct Remainder(u64);
 impl Remainder {
     /// The whole bytes of `numerator / denominator` and what was left before.
     fn divide(&mut self, numerator: u64, denominator: u64) -> u64 {
-        let (denominator, total) = (denominator.max(1), self.0.saturating_add(numerator));
+        let (denominator, total) = (at_least_one(denominator), self.0.saturating_add(numerator));
         self.0 = total % denominator;
         total / denominator
     }
@@ -289,20 +293,21 @@ fn curve_time(ns: u64) -> u64 {
 
 /// C * t^3 segments in bytes, with C = 0.4.
 fn cubic_growth_bytes(t: u64, smss: u64) -> u64 {
-    let t = u128::from(t.min(TIME_MAX));
+    let t = t.min(TIME_MAX);
     // Cubic seconds with 30 fractional bits: below 2^66 as t is below 2^32.
-    let cube = (t * t * t) >> (3 * TIME_BITS - 30);
-    let bytes = (cube * u128::from(2 * smss)) >> 30;
+    let cube = u128::from(t.saturating_mul(t)).saturating_mul(t.into()) >> (3 * TIME_BITS - 30);
+    let bytes = cube.saturating_mul(smss.saturating_mul(2).into()) >> 30;
     u64::try_from(bytes).unwrap_or(u64::MAX) / 5
 }
 
 /// The time in which C * t^3 segments become `bytes`: the cubic root, rounded down.
 fn time_to_grow(bytes: u64, smss: u64) -> u64 {
-    let cube = (u128::from(bytes.min(CWND_MAX)) << (3 * TIME_BITS)) * 5 / u128::from(2 * smss);
+    let fixed = u128::from(bytes.min(CWND_MAX)) << (3 * TIME_BITS);
+    let cube = fixed.saturating_mul(5) / NonZeroU128::from(at_least_one(smss.saturating_mul(2)));
     let mut root = 0_u64;
     for bit in (0..32).rev() {
         let candidate = u128::from(root | 1 << bit);
-        if candidate * candidate * candidate <= cube {
+        if candidate.saturating_pow(3) <= cube {
             root |= 1 << bit;
         }
     }

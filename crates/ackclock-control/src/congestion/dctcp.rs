@@ -19,6 +19,7 @@ use super::window::{SlowStart, Window, window_methods};
 use super::{
     About, Ack, Controller, Ect, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
 };
+use crate::divide::{at_least_one, times};
 use crate::time::nanos;
 
 /// The controller of RFC 8257.
@@ -102,9 +103,9 @@ impl Dctcp {
         // RFC 8257 §3.3 (6)-(7): M = bytes marked / bytes acknowledged; alpha = alpha * (1 - g) + g * M, g =
         // 1/16.
         let marked = self.bytes_marked.min(self.bytes_acked);
-        let fraction = u128::from(marked) * u128::from(ONE) / u128::from(self.bytes_acked);
-        let fraction = u64::try_from(fraction).unwrap_or(ONE);
-        self.alpha = self.alpha - (self.alpha >> GAIN_SHIFT) + (fraction >> GAIN_SHIFT);
+        let fraction = times(ONE, marked, at_least_one(self.bytes_acked)).unwrap_or(ONE);
+        let kept = self.alpha.saturating_sub(self.alpha >> GAIN_SHIFT);
+        self.alpha = kept.saturating_add(fraction >> GAIN_SHIFT);
         (self.bytes_acked, self.bytes_marked) = (0, 0);
     }
 
@@ -117,7 +118,10 @@ impl Dctcp {
         // One segment per (virtual) round trip in rate terms: the time and the window are both smaller by the
         // ratio.
         let ratio = (self.srtt << 16) / VIRTUAL_RTT;
-        let scaled = bytes.min(1 << 32).saturating_mul((ratio * ratio) >> 16).saturating_add(self.uncounted);
+        let scaled = bytes
+            .min(1 << 32)
+            .saturating_mul(ratio.saturating_mul(ratio) >> 16)
+            .saturating_add(self.uncounted);
         self.uncounted = scaled & 0xffff;
         scaled >> 16
     }
@@ -153,8 +157,8 @@ impl Controller for Dctcp {
         let ssthresh = if loss.cause == LossCause::EcnEcho {
             // RFC 8257 §3.3 (9): cwnd = cwnd * (1 - alpha / 2).
             let cwnd = self.window.cwnd();
-            let cut = u128::from(cwnd) * u128::from(self.alpha) / u128::from(2 * ONE);
-            (cwnd - u64::try_from(cut).unwrap_or(cwnd)).max(2 * self.window.smss())
+            let cut = times(cwnd, self.alpha, at_least_one(2 * ONE)).unwrap_or(cwnd);
+            cwnd.saturating_sub(cut).max(self.window.segments(2))
         } else {
             // RFC 8257 §3.5: on packet loss it MUST react as a conventional TCP does.
             self.window.half_of(loss.flight_size)
@@ -181,7 +185,8 @@ impl Controller for Dctcp {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::default().with("alpha_ppm", i64::try_from((self.alpha * 1_000_000) >> 20).unwrap_or(0))
+        Snapshot::default()
+            .with("alpha_ppm", i64::try_from(self.alpha.saturating_mul(1_000_000) >> 20).unwrap_or(0))
     }
 
     window_methods!();

@@ -61,10 +61,9 @@ impl Dual {
 
     /// Every two round trips: is the delay above the average of the smallest and the largest?
     fn decide(&mut self, rtt: u64) {
-        let middle = self.rtt_min / 2 + self.rtt_max / 2;
+        let middle = (self.rtt_min / 2).saturating_add(self.rtt_max / 2);
         if rtt > middle {
-            let cwnd = self.window.cwnd();
-            self.window.ease((cwnd - cwnd / 8).max(2 * self.window.smss()));
+            self.window.ease_by_an_eighth();
         }
     }
 }

@@ -26,6 +26,7 @@
 use super::Ack;
 use super::round::Rounds;
 use super::window::{SlowStart, Window};
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 /// The state of HyStart++. Round-trip times are in nanoseconds.
@@ -65,7 +66,7 @@ impl HyStart {
             self.begin_round();
         }
         if let Some(rtt) = ack.rtt {
-            self.take_sample(nanos(rtt), ack.bytes_acked / (2 * window.smss()));
+            self.take_sample(nanos(rtt), ack.bytes_acked / at_least_one(window.segments(2)));
         }
         let Some(rounds) = self.css_rounds else {
             let left = window.slow_start(ack.bytes_acked, SlowStart::Unlimited);

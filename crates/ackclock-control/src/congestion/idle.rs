@@ -153,7 +153,7 @@ impl Validation {
     fn measure(&mut self, ack: &Ack) {
         if self.rounds.on_ack(ack) && self.rounds.count() > 1 {
             // RFC 7661 §4.2: the sampling period is max(3*RTT, 1 second).
-            let period = (3 * nanos(ack.srtt).min(1 << 60)).max(1_000_000_000);
+            let period = nanos(ack.srtt).saturating_mul(3).max(1_000_000_000);
             let [current, _] = self.pipe_ack;
             if nanos(ack.now.saturating_since(self.period_start)) >= period {
                 self.pipe_ack = [None, current];

@@ -4,19 +4,20 @@
 //! window is spread over its round trip. The factors, 2 in slow start and 1.2 afterwards, leave room to grow;
 //! they are the ones in common use.
 
+use std::num::NonZeroU64;
+
+use crate::divide::times;
+
 /// The pacing rate for `cwnd` bytes over a round trip of `srtt_ns` nanoseconds, in bytes a second: twice
 /// cwnd/SRTT in slow start, 1.2 times afterwards. `None` without a round trip, otherwise at least 1.
 #[must_use]
 #[inline]
 pub fn window_rate(cwnd: u64, srtt_ns: u64, in_slow_start: bool) -> Option<u64> {
     const PERCENT_OF_SECOND_NS: u64 = 10_000_000;
-    let factor = PERCENT_OF_SECOND_NS * if in_slow_start { 200 } else { 120 };
+    let factor = if in_slow_start { 200 * PERCENT_OF_SECOND_NS } else { 120 * PERCENT_OF_SECOND_NS };
     let rate = match cwnd.checked_mul(factor) {
         Some(scaled) => scaled.checked_div(srtt_ns)?,
-        None => {
-            let wide = (u128::from(cwnd) * u128::from(factor)).checked_div(u128::from(srtt_ns))?;
-            u64::try_from(wide).unwrap_or(u64::MAX)
-        }
+        None => times(cwnd, factor, NonZeroU64::new(srtt_ns)?).unwrap_or(u64::MAX),
     };
     Some(rate.max(1))
 }

@@ -36,7 +36,9 @@ impl Values {
                 let (sign, time) = text.strip_prefix('-').map_or((1, text), |time| (-1, time));
                 let Span(nanos) = time.parse().ok()?;
                 let millis = i64::try_from(nanos / MILLI.0).ok()?;
-                (nanos % MILLI.0 == 0).then_some(sign * millis).filter(|millis| (min..=max).contains(millis))
+                (nanos % MILLI.0 == 0)
+                    .then_some(millis.saturating_mul(sign))
+                    .filter(|millis| (min..=max).contains(millis))
             }
             Self::Words(words) => {
                 let place = words.iter().position(|&word| word == text)?;

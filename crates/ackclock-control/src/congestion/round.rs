@@ -1,6 +1,7 @@
 //! Round trips, counted by delivered bytes.
 
 use super::Ack;
+use crate::divide::{SECOND, at_least_one, times};
 use crate::time::nanos;
 
 /// Finds where round trips end. A round is over when a segment sent after its start is acknowledged (N.
@@ -80,9 +81,9 @@ impl Default for RoundTimes {
 
 /// Bytes over a time, in bytes a second; zero if no time passed.
 pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
-    match bytes.checked_mul(1_000_000_000) {
+    match bytes.checked_mul(SECOND.get()) {
         Some(product) => product.checked_div(ns).unwrap_or(0),
-        None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(ns.max(1))).unwrap_or(u64::MAX),
+        None => times(bytes, SECOND.get(), at_least_one(ns)).unwrap_or(u64::MAX),
     }
 }
 

@@ -21,7 +21,7 @@ impl Snapshot {
     pub fn with(mut self, name: &'static str, value: i64) -> Self {
         if let Some(slot) = self.values.get_mut(self.len) {
             *slot = (name, value);
-            self.len += 1;
+            self.len = self.len.saturating_add(1);
         }
         self
     }

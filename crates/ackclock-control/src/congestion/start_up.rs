@@ -7,6 +7,7 @@
 
 use super::{Ack, Controller, Start};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
+use crate::divide::{SECOND, times};
 use crate::time::nanos;
 
 /// Estimates the bandwidth of one connection: it sees the acknowledgements of the first slow start and limits
@@ -88,8 +89,8 @@ impl StartUp {
             self.phase = Phase::Over;
         }
         let bandwidth = bandwidth?;
-        let window = u128::from(bandwidth) * u128::from(nanos(ack.rtt_min)) / 1_000_000_000;
-        Some((bandwidth, u64::try_from(window).unwrap_or(u64::MAX).max(2 * self.smss)))
+        let window = times(bandwidth, nanos(ack.rtt_min), SECOND).unwrap_or(u64::MAX);
+        Some((bandwidth, window.max(self.smss.saturating_mul(2))))
     }
 }
 

@@ -12,6 +12,7 @@ use super::round::{Rounds, per_second};
 use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 /// Slow Start and Search.
@@ -60,12 +61,12 @@ impl TriS {
         };
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         let one_segment = per_second(smss, self.rtt_min);
-        let added_segments = (outstanding.saturating_sub(old_outstanding) / smss).max(1);
-        let gain = throughput.saturating_sub(old_throughput) / added_segments;
+        let added_segments = outstanding.saturating_sub(old_outstanding) / at_least_one(smss);
+        let gain = throughput.saturating_sub(old_throughput) / at_least_one(added_segments);
         if outstanding > old_outstanding && gain < one_segment / 2 {
-            self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
+            self.window.ease(cwnd.saturating_sub(smss).max(self.window.segments(2)));
         } else if !self.window.in_slow_start() {
-            self.window.set_cwnd(cwnd + smss);
+            self.window.grow_by(smss);
         }
     }
 }

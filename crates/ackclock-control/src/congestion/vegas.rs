@@ -35,6 +35,7 @@ use super::{
     Timeout, Undo, Values,
 };
 use crate::InvalidParameter;
+use crate::divide::{at_least_one, times};
 use crate::time::nanos;
 
 /// The controller of §III-B and §III-C.
@@ -223,10 +224,10 @@ impl Vegas {
         }
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         if extra < u64::from(alpha) * 100 {
-            self.window.set_cwnd(cwnd + smss);
+            self.window.grow_by(smss);
         } else if extra > u64::from(beta) * 100 {
             // Two segments stay, so that each round trip has something to measure.
-            self.window.ease(cwnd.saturating_sub(smss).max(2 * smss));
+            self.window.ease(cwnd.saturating_sub(smss).max(self.window.segments(2)));
         }
     }
 
@@ -237,7 +238,7 @@ impl Vegas {
         }
         let (cwnd, smss) = (self.window.cwnd(), self.window.smss());
         let queued = extra.saturating_mul(smss) / 100;
-        self.window.ease(cwnd.saturating_sub(queued).saturating_add(smss).max(2 * smss));
+        self.window.ease(cwnd.saturating_sub(queued).saturating_add(smss).max(self.window.segments(2)));
         self.overshoot = Overshoot::Shed;
     }
 
@@ -249,14 +250,14 @@ impl Vegas {
         let sent = self.sent_in_round.max(in_transit);
         // §III-B: Expected = WindowSize / BaseRTT; Actual = bytes sent while the distinguished segment was on
         // its way, divided by its round trip.
-        let (cwnd, smss) = (self.window.cwnd(), u128::from(self.window.smss()));
-        let moved = u128::from(sent) * u128::from(self.base_rtt) / u128::from(rtt);
-        let extra = u128::from(cwnd).saturating_sub(moved) * 100 / smss;
+        let (cwnd, smss) = (self.window.cwnd(), at_least_one(self.window.smss()));
+        let moved = times(sent, self.base_rtt, at_least_one(rtt)).unwrap_or(u64::MAX);
+        let extra = times(cwnd.saturating_sub(moved), 100, smss)?;
         Some(Comparison {
             expected: per_second(cwnd, self.base_rtt),
             actual: per_second(sent, rtt),
-            extra: u64::try_from(extra).ok()?,
-            number: self.compared.number + 1,
+            extra,
+            number: self.compared.number.saturating_add(1),
         })
     }
 }

@@ -21,6 +21,7 @@ use super::{
     Undo,
 };
 use crate::Instant;
+use crate::divide::{SECOND, times};
 use crate::time::nanos;
 
 /// Vegas with the experimental slow start.
@@ -81,7 +82,7 @@ impl VegasStar {
         if self.train_acks == 0 || self.train_acks >= TRAIN {
             return;
         }
-        self.train_acks += 1;
+        self.train_acks = self.train_acks.saturating_add(1);
         self.train_bytes = self.train_bytes.saturating_add(ack.bytes_acked);
         if self.train_acks == TRAIN {
             let estimate = bytes_per_second(self.train_bytes, ack.now.saturating_since(self.train_start));
@@ -91,8 +92,8 @@ impl VegasStar {
 
     /// The threshold window is the available bandwidth times BaseRTT.
     fn set_threshold(&mut self, rtt_min: Duration) {
-        let window = u128::from(self.bandwidth) * u128::from(nanos(rtt_min)) / 1_000_000_000;
-        if let (Ok(window), true) = (u64::try_from(window), self.bandwidth > 0) {
+        let window = times(self.bandwidth, nanos(rtt_min), SECOND);
+        if let (Some(window), true) = (window, self.bandwidth > 0) {
             self.vegas.set_threshold_window(window);
         }
     }

@@ -4,6 +4,7 @@
 
 use super::{Ack, IdleRestart, Parameter, Settings, Start, Timeout, Values};
 use crate::InvalidParameter;
+use crate::divide::at_least_one;
 
 /// A congestion window with its threshold, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,12 @@ impl Window {
         u64::from(self.smss)
     }
 
+    /// This many segments, in bytes.
+    #[inline]
+    pub(super) fn segments(&self, number: u64) -> u64 {
+        self.smss().saturating_mul(number)
+    }
+
     /// Whether the window grows exponentially.
     #[must_use]
     #[inline]
@@ -119,8 +126,9 @@ impl Window {
             // 4.3BSD's tcp_input: one segment for each acknowledgement, or its share of the window at once.
             Counting::Acks if self.in_slow_start() => _ = self.slow_start(bytes_acked, SlowStart::PerAck),
             Counting::Acks => {
-                let share = self.smss() * bytes_acked.min(self.smss()) / self.cwnd;
-                self.set_cwnd(self.cwnd + share.max(u64::from(bytes_acked > 0)));
+                let counted = bytes_acked.min(self.smss());
+                let share = self.smss().saturating_mul(counted) / at_least_one(self.cwnd);
+                self.grow_by(share.max(u64::from(bytes_acked > 0)));
             }
             Counting::Bytes => {
                 let mut bytes = bytes_acked;
@@ -145,17 +153,17 @@ impl Window {
             SlowStart::PerAck => smss,
             // RFC 3465 §2.3: L is at most 2*SMSS, and 1*SMSS in slow start after a retransmission timeout.
             SlowStart::Counted if self.after_timeout => smss,
-            SlowStart::Counted => 2 * smss,
+            SlowStart::Counted => self.segments(2),
             SlowStart::Unlimited => u64::MAX,
         };
         let room = self.ssthresh.saturating_sub(self.cwnd);
         let growth = bytes_acked.min(most).min(room);
-        self.set_cwnd(self.cwnd.saturating_add(growth));
+        self.grow_by(growth);
         if self.in_slow_start() {
             return 0;
         }
         self.after_timeout = false;
-        bytes_acked - growth
+        bytes_acked.saturating_sub(growth)
     }
 
     /// Congestion avoidance: grows by one segment once a whole window has been acknowledged.
@@ -165,8 +173,8 @@ impl Window {
         // is one SMSS a round trip (RFC 5681 §3.1 (3)); any excess is dropped.
         self.bytes_acked = self.bytes_acked.saturating_add(bytes_acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
-            self.bytes_acked -= self.cwnd;
-            self.set_cwnd(self.cwnd + self.smss());
+            self.bytes_acked = self.bytes_acked.saturating_sub(self.cwnd);
+            self.grow_by(self.smss());
         }
     }
 
@@ -178,7 +186,7 @@ impl Window {
     #[must_use]
     pub fn half_of(&self, flight_size: u64) -> u64 {
         // RFC 5681 §3.1 (4): ssthresh = max (FlightSize / 2, 2*SMSS).
-        (flight_size.min(self.cwnd) / 2).max(2 * self.smss())
+        (flight_size.min(self.cwnd) / 2).max(self.segments(2))
     }
 
     /// A loss episode begins: sets ssthresh, and lowers the window to it.
@@ -231,10 +239,21 @@ impl Window {
         self.cwnd = cwnd;
     }
 
+    /// Raises the window by this many bytes, within its bounds.
+    #[inline]
+    pub(super) fn grow_by(&mut self, bytes: u64) {
+        self.set_cwnd(self.cwnd.saturating_add(bytes));
+    }
+
     /// A decrease without a loss. The threshold follows, or slow start would undo the decrease.
     pub fn ease(&mut self, cwnd: u64) {
         self.set_cwnd(cwnd.min(self.cwnd));
         self.ssthresh = self.ssthresh.min(self.cwnd);
+    }
+
+    /// A decrease by an eighth without a loss. Two segments stay.
+    pub(super) fn ease_by_an_eighth(&mut self) {
+        self.ease(self.cwnd.saturating_sub(self.cwnd / 8).max(self.segments(2)));
     }
 
     /// Ends slow start at this window, or here if the window is past it; never raises the threshold.

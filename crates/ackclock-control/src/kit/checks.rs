@@ -9,6 +9,7 @@ use crate::congestion::{
     Ack, Controller, ControllerFactory, IdleRestart, LossCause, LossEpisode, RecoveryEnd, Start, Timeout,
     Undo,
 };
+use crate::tally::Tally;
 
 /// A check: its name and its function.
 pub(super) type Check = (&'static str, fn(&dyn ControllerFactory) -> Result<(), String>);
@@ -82,12 +83,12 @@ fn ack(now_ms: u64, bytes: u64, delivered: u64, prior_delivered: u64) -> Ack {
 
 /// Acknowledges a few windows, a segment at a time, each acknowledgement modified by `change`.
 fn acknowledge(controller: &mut dyn Controller, rounds: u64, change: impl Fn(&mut Ack)) {
-    let mut delivered = 0;
+    let mut delivered = 0_u64;
     for round in 1..=rounds {
         let prior_delivered = delivered;
         for _ in 0..controller.cwnd() / SEGMENT {
-            delivered += SEGMENT;
-            let mut ack = ack(round * 100, SEGMENT, delivered, prior_delivered);
+            delivered.grow(SEGMENT);
+            let mut ack = ack(round.saturating_mul(100), SEGMENT, delivered, prior_delivered);
             change(&mut ack);
             controller.on_ack(&ack);
         }
@@ -127,10 +128,10 @@ fn grows_in_slow_start(factory: &dyn ControllerFactory) -> Result<(), String> {
 
 fn at_most_doubles_in_a_round(factory: &dyn ControllerFactory) -> Result<(), String> {
     let windows = Flow::new(factory, LONG).rounds(8);
-    let mut before = 10;
+    let mut before = 10_u64;
     for &window in &windows {
         // BBR's start-up gain is 2.77; nothing may exceed three.
-        expect(window <= 3 * before, || format!("windows by round: {windows:?}"))?;
+        expect(window <= before.saturating_mul(3), || format!("windows by round: {windows:?}"))?;
         before = window;
     }
     Ok(())
@@ -142,7 +143,7 @@ fn reduces_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     let before = controller.cwnd();
     lose(controller.as_mut(), LossCause::DuplicateAcks);
     let after = controller.cwnd();
-    expect(after <= before - before / 8, || format!("from {before} to {after} bytes"))
+    expect(after <= before.saturating_sub(before / 8), || format!("from {before} to {after} bytes"))
 }
 
 /// Halves, as in RFC 5681. A controller that keeps more says why.
@@ -152,7 +153,7 @@ fn halves_on_loss(factory: &dyn ControllerFactory) -> Result<(), String> {
     let before = controller.cwnd();
     lose(controller.as_mut(), LossCause::DuplicateAcks);
     let after = controller.cwnd();
-    expect(after <= before / 2 + SEGMENT, || format!("from {before} to {after} bytes"))
+    expect(after <= (before / 2).saturating_add(SEGMENT), || format!("from {before} to {after} bytes"))
 }
 
 /// With selective acknowledgements much more than a window may be outstanding; the peer holds most of it
@@ -161,7 +162,7 @@ fn reduces_whatever_is_outstanding(factory: &dyn ControllerFactory) -> Result<()
     let mut controller = create(factory);
     acknowledge(controller.as_mut(), 4, |_| ());
     let (before, now, cause) = (controller.cwnd(), Instant::from_millis(1000), LossCause::Reordering);
-    let flight_size = 4 * before;
+    let flight_size = before.saturating_mul(4);
     controller.on_loss_episode(&LossEpisode {
         now,
         cause,
@@ -181,7 +182,7 @@ fn reduces_on_a_mark(factory: &dyn ControllerFactory) -> Result<(), String> {
     let before = controller.cwnd();
     lose(controller.as_mut(), LossCause::EcnEcho);
     let after = controller.cwnd();
-    expect(after <= before - before / 8, || format!("from {before} to {after} bytes"))
+    expect(after <= before.saturating_sub(before / 8), || format!("from {before} to {after} bytes"))
 }
 
 fn restarts_from_one_segment(factory: &dyn ControllerFactory) -> Result<(), String> {
@@ -270,8 +271,8 @@ fn divided_acks_buy_nothing(factory: &dyn ControllerFactory) -> Result<(), Strin
     for byte in 1..=SEGMENT {
         controller.on_ack(&ack(100, 1, byte, 0));
     }
-    let after = controller.cwnd();
-    expect(after <= before + SEGMENT, || format!("{SEGMENT} one-byte ACKs bought {} bytes", after - before))
+    let bought = controller.cwnd().saturating_sub(before);
+    expect(bought <= SEGMENT, || format!("{SEGMENT} one-byte ACKs bought {bought} bytes"))
 }
 
 fn restarts_small_after_idleness(factory: &dyn ControllerFactory) -> Result<(), String> {
@@ -288,7 +289,8 @@ fn uses_the_path(factory: &dyn ControllerFactory) -> Result<(), String> {
     flow.run(Duration::from_secs(30));
     let before = flow.totals().delivered;
     flow.run(Duration::from_secs(30));
-    let percent = (flow.totals().delivered - before) * 100 / (30 * Path::TYPICAL.rate);
+    let delivered = flow.totals().delivered.saturating_sub(before);
+    let percent = delivered.saturating_mul(100) / (30 * Path::TYPICAL.rate);
     expect(percent >= 70, || format!("{percent} % of the rate in the second half minute"))
 }
 
@@ -296,7 +298,7 @@ fn survives_a_small_queue(factory: &dyn ControllerFactory) -> Result<(), String>
     let mut flow = Flow::new(factory, Path { buffer: 3 * SEGMENT, ..Path::TYPICAL });
     flow.run(Duration::from_secs(60));
     let (sent, dropped) = (flow.totals().sent, flow.totals().dropped);
-    expect(dropped * 5 < sent, || format!("{dropped} of {sent} bytes dropped"))
+    expect(dropped.saturating_mul(5) < sent, || format!("{dropped} of {sent} bytes dropped"))
 }
 
 fn survives_no_rtt(factory: &dyn ControllerFactory) -> Result<(), String> {
@@ -322,10 +324,10 @@ fn survives_nothing_in_flight(factory: &dyn ControllerFactory) -> Result<(), Str
 
 fn survives_wrap(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
-    let start = (1 << 32) - 5 * SEGMENT;
-    for segment in 1..=100 {
-        let delivered = start + segment * SEGMENT;
-        controller.on_ack(&ack(100 + segment * 10, SEGMENT, delivered, delivered - 10 * SEGMENT));
+    let mut delivered = (1 << 32) - 5 * SEGMENT;
+    for now_ms in (110..=1100).step_by(10) {
+        delivered.grow(SEGMENT);
+        controller.on_ack(&ack(now_ms, SEGMENT, delivered, delivered.saturating_sub(10 * SEGMENT)));
     }
     let cwnd = controller.cwnd();
     expect(cwnd >= INITIAL, || format!("{cwnd} bytes"))
@@ -334,20 +336,21 @@ fn survives_wrap(factory: &dyn ControllerFactory) -> Result<(), String> {
 /// Twenty thousand acknowledgements at once. Most of them acknowledge nothing.
 fn survives_a_storm(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
-    let (before, mut delivered) = (controller.cwnd(), 0);
+    let (before, mut delivered) = (controller.cwnd(), 0_u64);
     for number in 0..20_000_u64 {
         let bytes = u64::from(number.is_multiple_of(100));
-        delivered += bytes;
+        delivered.grow(bytes);
         controller.on_ack(&ack(100, bytes, delivered, 0));
     }
-    let (cwnd, most) = (controller.cwnd(), before + 2 * SEGMENT);
+    let (cwnd, most) = (controller.cwnd(), before.saturating_add(2 * SEGMENT));
     expect((SEGMENT..=most).contains(&cwnd), || format!("{cwnd} bytes for {delivered} acknowledged"))
 }
 
 fn survives_clock_steps(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
-    for (step, now) in [0, u64::MAX, 5, 1 << 60, 1, 0].into_iter().enumerate() {
-        let delivered = (step as u64 + 1) * SEGMENT;
+    let mut delivered = 0_u64;
+    for now in [0, u64::MAX, 5, 1 << 60, 1, 0] {
+        delivered.grow(SEGMENT);
         controller.on_ack(&Ack { now: Instant::from_nanos(now), ..ack(0, SEGMENT, delivered, 0) });
         lose(controller.as_mut(), LossCause::DuplicateAcks);
     }
@@ -357,11 +360,12 @@ fn survives_clock_steps(factory: &dyn ControllerFactory) -> Result<(), String> {
 
 fn survives_reordering(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
-    for segment in 0..200_u64 {
+    let mut delivered = 0_u64;
+    for (segment, now_ms) in (0_u64..200).zip((100..).step_by(10)) {
         // Pairs arrive swapped, so `prior_delivered` goes back and forth.
-        let delivered = (segment + 1) * SEGMENT;
-        let prior = ((segment ^ 1) * SEGMENT).saturating_sub(10 * SEGMENT);
-        controller.on_ack(&ack(100 + segment * 10, SEGMENT, delivered, prior));
+        delivered.grow(SEGMENT);
+        let prior = (segment ^ 1).saturating_sub(10).saturating_mul(SEGMENT);
+        controller.on_ack(&ack(now_ms, SEGMENT, delivered, prior));
     }
     let cwnd = controller.cwnd();
     expect(cwnd >= INITIAL / 2, || format!("{cwnd} bytes without a loss"))

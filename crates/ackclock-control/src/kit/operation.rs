@@ -140,7 +140,7 @@ fn hostile_ack(now: Instant, bytes: u64, rtt_ns: u64, delivered: u64, in_flight:
         bytes_cumulative: if flag(0) { bytes } else { 0 },
         rtt: flag(1).then_some(rtt),
         srtt: rtt,
-        rtt_min: if flag(2) { rtt } else { rtt / 2 },
+        rtt_min: if flag(2) { rtt } else { Duration::from_nanos(rtt_ns / 2) },
         delivered,
         prior_delivered: if flag(3) { delivered.saturating_sub(in_flight) } else { in_flight },
         sent_at: now - rtt,

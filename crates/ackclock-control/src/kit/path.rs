@@ -12,7 +12,9 @@ use crate::Instant;
 use crate::congestion::{
     Ack, Controller, ControllerFactory, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout,
 };
+use crate::divide::{SECOND, at_least_one, times};
 use crate::rtt::{RtoConfig, RttEstimator};
+use crate::tally::Tally;
 use crate::time::nanos;
 
 /// A bottleneck. Everything arrives in order, after the queue and the propagation delay.
@@ -46,8 +48,7 @@ impl Path {
     /// Bytes in flight that fill the path without a queue.
     #[must_use]
     pub fn bandwidth_delay_product(&self) -> u64 {
-        let product = u128::from(self.rate) * self.base_rtt.as_nanos() / 1_000_000_000;
-        u64::try_from(product).unwrap_or(u64::MAX)
+        times(self.rate, nanos(self.base_rtt), SECOND).unwrap_or(u64::MAX)
     }
 
     /// The receiver's window: large enough not to limit a controller that answers losses.
@@ -56,8 +57,13 @@ impl Path {
     }
 
     fn transmission(&self, bytes: u64) -> Duration {
-        Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / self.rate.max(1))
+        time_at(self.rate, bytes)
     }
+}
+
+/// The time in which `bytes` leave at `rate` bytes a second.
+fn time_at(rate: u64, bytes: u64) -> Duration {
+    Duration::from_nanos(bytes.saturating_mul(SECOND.get()) / at_least_one(rate))
 }
 
 /// A sender with a controller on a [`Path`]. It always has data to send, unless its application is limited.
@@ -122,7 +128,7 @@ impl Flow {
     #[must_use]
     pub fn with_initial_window(factory: &dyn ControllerFactory, path: Path, segments: u32) -> Self {
         let now = Instant::from_millis(1);
-        let initial_window = u64::from(segments) * u64::from(path.smss);
+        let initial_window = u64::from(segments).saturating_mul(path.smss.into());
         Self {
             path,
             controller: factory.create(&Start { smss: path.smss, initial_window, now }),
@@ -193,14 +199,14 @@ impl Flow {
     /// The window in whole segments.
     #[must_use]
     pub fn segments(&self) -> u64 {
-        self.controller.cwnd() / u64::from(self.path.smss)
+        self.controller.cwnd() / at_least_one(self.path.smss.into())
     }
 
     /// Bytes queued at the bottleneck.
     #[must_use]
     pub fn queue(&self) -> u64 {
         let waiting = nanos(self.bottleneck_free_at.saturating_since(self.now));
-        u64::try_from(u128::from(waiting) * u128::from(self.path.rate) / 1_000_000_000).unwrap_or(u64::MAX)
+        times(waiting, self.path.rate, SECOND).unwrap_or(u64::MAX)
     }
 
     /// The totals so far.
@@ -230,7 +236,7 @@ impl Flow {
     }
 
     fn may_send(&self) -> bool {
-        let after = self.bytes_in_flight + u64::from(self.path.smss);
+        let after = self.bytes_in_flight.saturating_add(self.path.smss.into());
         after <= self.application_limit && (after <= self.controller.cwnd() || self.bytes_in_flight == 0)
     }
 
@@ -242,7 +248,7 @@ impl Flow {
             return;
         }
         let smss = u64::from(self.path.smss);
-        self.cwnd_limited = self.bytes_in_flight + smss <= self.application_limit;
+        self.cwnd_limited = self.bytes_in_flight.saturating_add(smss) <= self.application_limit;
     }
 
     fn transmit(&mut self) {
@@ -251,13 +257,13 @@ impl Flow {
             (self.first_sent_at, self.delivered_at) = (self.now, self.now);
         }
         let queue = self.queue();
-        let dropped = queue > 0 && queue + bytes > self.path.buffer;
+        let dropped = queue > 0 && queue.saturating_add(bytes) > self.path.buffer;
         if !dropped {
             let starts = self.bottleneck_free_at.max(self.now);
             self.bottleneck_free_at = starts + self.path.transmission(bytes);
             self.totals.queue_max = self.totals.queue_max.max(queue);
         }
-        self.bytes_in_flight += bytes;
+        self.bytes_in_flight.grow(bytes);
         self.in_flight.push_back(Segment {
             number: self.next_number,
             bytes,
@@ -272,9 +278,9 @@ impl Flow {
             in_flight: self.bytes_in_flight,
             lost: self.lost,
         });
-        self.next_number += 1;
-        self.totals.sent += bytes;
-        self.totals.dropped += if dropped { bytes } else { 0 };
+        self.next_number.count();
+        self.totals.sent.grow(bytes);
+        self.totals.dropped.grow(if dropped { bytes } else { 0 });
         self.controller.on_sent(&Sent {
             now: self.now,
             bytes,
@@ -282,8 +288,7 @@ impl Flow {
             retransmission: false,
         });
         if let Some(rate) = self.controller.pacing_rate() {
-            let gap = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
-            self.paced_until = self.now.max(self.paced_until) + gap;
+            self.paced_until = self.now.max(self.paced_until) + time_at(rate, bytes);
         }
     }
 
@@ -292,17 +297,17 @@ impl Flow {
         self.now = self.now.max(at);
         let prior_in_flight = self.bytes_in_flight;
         let mut newest: Option<Segment> = None;
-        let (mut bytes, mut marked) = (0, 0);
+        let (mut bytes, mut marked) = (0_u64, 0_u64);
         for _ in 0..self.path.segments_per_ack.max(1) {
             let Some(segment) = self.take_next_arrival() else { break };
             self.now = self.now.max(segment.acked_at);
-            bytes += segment.bytes;
-            marked += if segment.marked { segment.bytes } else { 0 };
+            bytes.grow(segment.bytes);
+            marked.grow(if segment.marked { segment.bytes } else { 0 });
             newest = Some(segment);
         }
         let Some(newest) = newest else { return };
-        self.delivered += bytes;
-        self.totals.delivered += bytes;
+        self.delivered.grow(bytes);
+        self.totals.delivered.grow(bytes);
         let interval = self.delivery_interval(&newest);
         (self.delivered_at, self.first_sent_at) = (self.now, newest.sent_at);
         let rtt = self.now.saturating_since(newest.sent_at);
@@ -318,7 +323,7 @@ impl Flow {
                 prior_delivered: newest_lost.prior_delivered,
                 app_limited: newest_lost.app_limited,
                 tx_in_flight: newest_lost.in_flight,
-                lost: self.lost - newest_lost.lost,
+                lost: self.lost.saturating_sub(newest_lost.lost),
             });
         }
         if lost.newest.is_some_and(|newest_lost| newest_lost.number >= self.episode_from) {
@@ -339,7 +344,7 @@ impl Flow {
             delivery_interval: interval,
             app_limited: newest.app_limited,
             tx_in_flight: newest.in_flight,
-            lost: self.lost - newest.lost,
+            lost: self.lost.saturating_sub(newest.lost),
             prior_in_flight,
             in_flight: self.bytes_in_flight,
             cwnd_limited: self.cwnd_limited,
@@ -351,7 +356,7 @@ impl Flow {
     fn take_next_arrival(&mut self) -> Option<Segment> {
         let position = self.in_flight.iter().position(|segment| !segment.dropped)?;
         let segment = self.in_flight.remove(position)?;
-        self.bytes_in_flight -= segment.bytes;
+        self.bytes_in_flight.shrink(segment.bytes);
         Some(segment)
     }
 
@@ -365,14 +370,14 @@ impl Flow {
     fn declare_lost(&mut self, newest: u64) -> DeclaredLost {
         let mut lost = DeclaredLost::default();
         while let Some(front) = self.in_flight.front() {
-            if !front.dropped || front.number + 3 > newest {
+            if !front.dropped || front.number.saturating_add(3) > newest {
                 break;
             }
-            lost.bytes += front.bytes;
+            lost.bytes.grow(front.bytes);
             lost.newest = self.in_flight.pop_front();
         }
-        self.bytes_in_flight -= lost.bytes;
-        self.lost += lost.bytes;
+        self.bytes_in_flight.shrink(lost.bytes);
+        self.lost.grow(lost.bytes);
         lost
     }
 
@@ -391,7 +396,7 @@ impl Flow {
         }
         self.recover = Some(self.next_number);
         self.episode_from = self.next_number;
-        self.totals.episodes += 1;
+        self.totals.episodes.count();
         let (now, delivered) = (self.now, self.delivered);
         self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
     }
@@ -403,8 +408,8 @@ impl Flow {
             return;
         }
         self.rtt.on_expiry();
-        self.expiries += 1;
-        self.totals.timeouts += 1;
+        self.expiries.count();
+        self.totals.timeouts.count();
         let (now, flight_size, delivered) = (self.now, self.bytes_in_flight, self.delivered);
         self.controller.on_timeout(&Timeout { now, flight_size, expiries: self.expiries, delivered });
         self.in_flight.clear();

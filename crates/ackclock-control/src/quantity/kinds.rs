@@ -91,13 +91,13 @@ impl Span {
     /// This many milliseconds.
     #[must_use]
     pub const fn millis(millis: u64) -> Self {
-        Self(millis * 1_000_000)
+        Self(millis.saturating_mul(1_000_000))
     }
 
     /// This many seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
-        Self(seconds * 1_000_000_000)
+        Self(seconds.saturating_mul(1_000_000_000))
     }
 
     /// The same as a [`Duration`].
@@ -117,13 +117,13 @@ impl Share {
     /// This many millionths, at most all of them.
     #[must_use]
     pub const fn per_million(parts: u32) -> Self {
-        if parts > 1_000_000 { Self::ONE } else { Self(parts * 1000) }
+        if parts > 1_000_000 { Self::ONE } else { Self(parts.saturating_mul(1000)) }
     }
 
     /// This many hundredths, at most all of them.
     #[must_use]
     pub const fn percent(parts: u32) -> Self {
-        if parts > 100 { Self::ONE } else { Self(parts * 10_000_000) }
+        if parts > 100 { Self::ONE } else { Self(parts.saturating_mul(10_000_000)) }
     }
 
     /// Parts of 10⁹.
@@ -136,7 +136,7 @@ impl Share {
     #[must_use]
     #[inline]
     pub fn holds(self, draw: u64) -> bool {
-        (u128::from(draw) * u128::from(Self::SCALE)) >> 64 < u128::from(self.0)
+        u128::from(draw).saturating_mul(Self::SCALE.into()) >> 64 < u128::from(self.0)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::UnitError;
+use crate::divide::at_least_one;
 
 /// The units of a kind of quantity, and what its errors say.
 pub(super) struct Kind {
@@ -66,7 +67,7 @@ impl Kind {
         let fits = |unit: &&Unit| value != 0 && value.is_multiple_of(unit.scale);
         let unit = self.written.iter().rev().find(fits).or(self.written.first());
         let (name, scale) = unit.map_or(("", 1), |unit| (unit.name(), unit.scale));
-        write!(f, "{}{name}", value / scale)
+        write!(f, "{}{name}", value / at_least_one(scale))
     }
 
     pub(super) fn out_of_range(&self, found: &str) -> UnitError {
@@ -100,7 +101,7 @@ pub(super) fn scaled(number: &str, unit: u64) -> Result<u64, Unscalable> {
     if !scaled.is_multiple_of(divisor) {
         return Err(Unscalable::NotWhole);
     }
-    u64::try_from(scaled / divisor).map_err(|_| Unscalable::TooLarge)
+    scaled.checked_div(divisor).and_then(|value| u64::try_from(value).ok()).ok_or(Unscalable::TooLarge)
 }
 
 /// `b` is a bit, `B` a byte.

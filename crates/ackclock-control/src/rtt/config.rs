@@ -1,6 +1,6 @@
 //! The parameters of the retransmission timeout.
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::time::Duration;
 
 /// The parameters of an [`RttEstimator`](super::RttEstimator): the family that Allman and Paxson measure ("On
@@ -102,13 +102,10 @@ impl Gain {
     #[inline]
     pub(super) fn average(self, mean: u64, sample: u64) -> u64 {
         let Some(n) = self.0 else { return mean };
-        let n = u64::from(n.get());
-        let step = |distance: u64| distance.saturating_add(n / 2) / n;
-        if sample >= mean {
-            mean.saturating_add(step(sample - mean).min(sample - mean))
-        } else {
-            mean - step(mean - sample).min(mean - sample)
-        }
+        let n = NonZeroU64::from(n);
+        let distance = mean.abs_diff(sample);
+        let step = (distance.saturating_add(n.get() / 2) / n).min(distance);
+        if sample >= mean { mean.saturating_add(step) } else { mean.saturating_sub(step) }
     }
 }
 

@@ -27,6 +27,7 @@ pub mod presets;
 mod tests;
 mod ticks;
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 pub use choice::InvalidRto;
@@ -34,6 +35,7 @@ pub use config::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling}
 pub use ticks::TickEstimator;
 
 use crate::Instant;
+use crate::divide::nearest_multiple;
 use crate::time::nanos;
 
 /// Smoothed round-trip time, its mean deviation, and the timeout.
@@ -49,7 +51,7 @@ pub struct RttEstimator {
     initial_ns: u64,
     rto_min_ns: u64,
     rto_max_ns: u64,
-    granularity_ns: u32,
+    granularity_ns: NonZeroU32,
     srtt_gain: Gain,
     rttvar_gain: Gain,
     formula: Formula,
@@ -64,6 +66,7 @@ impl RttEstimator {
     pub fn new(config: &RtoConfig) -> Self {
         // A timeout of zero would expire before a segment could arrive.
         let rto_min_ns = nanos(config.rto_min).clamp(1, DURATION_NS_MAX);
+        let granularity = NonZeroU32::new(u32::try_from(nanos(config.granularity)).unwrap_or(u32::MAX));
         Self {
             averages: Averages::None,
             srv_ns: 0,
@@ -73,7 +76,7 @@ impl RttEstimator {
             initial_ns: nanos(config.initial).min(DURATION_NS_MAX),
             rto_min_ns,
             rto_max_ns: nanos(config.rto_max).clamp(rto_min_ns, DURATION_NS_MAX),
-            granularity_ns: u32::try_from(nanos(config.granularity)).unwrap_or(u32::MAX).max(1),
+            granularity_ns: granularity.unwrap_or(NonZeroU32::MIN),
             srtt_gain: config.srtt_gain,
             rttvar_gain: config.rttvar_gain,
             formula: config.formula,
@@ -92,7 +95,7 @@ impl RttEstimator {
         *self = Self { timed, backoff, srv_ns, latest_ns, rtt_min_ns, ..Self::new(config) };
         if measured {
             self.averages = if self.flags.has(Flags::TICKS) {
-                Averages::Ticks(TickEstimator::from_averages(srtt, rttvar, self.tick_ns()))
+                Averages::Ticks(TickEstimator::from_averages(srtt, rttvar, self.tick_ns().get()))
             } else {
                 Averages::Fine { srtt: srtt << FRACTION_BITS, rttvar: rttvar << FRACTION_BITS }
             };
@@ -147,10 +150,10 @@ impl RttEstimator {
     #[inline]
     fn shown_between(&self, from: Instant, to: Instant) -> u64 {
         let tick = self.tick_ns();
-        let shown = if tick == 1 {
+        let shown = if tick == NonZeroU64::MIN {
             to.nanos_since(from)
         } else {
-            (to.as_nanos() / tick).saturating_sub(from.as_nanos() / tick).saturating_mul(tick)
+            (to.as_nanos() / tick).saturating_sub(from.as_nanos() / tick).saturating_mul(tick.get())
         };
         shown.min(SAMPLE_NS_MAX)
     }
@@ -188,7 +191,8 @@ impl RttEstimator {
         if let Averages::Fine { .. } = self.averages {
             // Step 0: SRTT_prev <- SRTT + 2*G. Step 11: SRTT <- max(SRTT_prev, RTT-SAMPLE),
             // RTTVAR <- max(RTTVAR_prev, RTT-SAMPLE/2).
-            let srtt_ns = nanos(srtt).saturating_add(2 * self.tick_ns()).min(SAMPLE_NS_MAX);
+            let srtt_ns =
+                nanos(srtt).saturating_add(self.tick_ns().get().saturating_mul(2)).min(SAMPLE_NS_MAX);
             let rttvar_ns = nanos(rttvar).min(SAMPLE_NS_MAX);
             let sample = self.latest_ns << FRACTION_BITS;
             self.averages = Averages::Fine {
@@ -225,7 +229,7 @@ impl RttEstimator {
         match self.averages {
             Averages::None => 0,
             Averages::Fine { srtt, .. } => whole_nanos(srtt),
-            Averages::Ticks(ticks) => ticks.mean_eighths().saturating_mul(self.tick_ns()) / 8,
+            Averages::Ticks(ticks) => ticks.mean_eighths().saturating_mul(self.tick_ns().get()) / 8,
         }
     }
 
@@ -235,7 +239,7 @@ impl RttEstimator {
         Duration::from_nanos(match self.averages {
             Averages::None => 0,
             Averages::Fine { rttvar, .. } => whole_nanos(rttvar),
-            Averages::Ticks(ticks) => ticks.deviation_quarters().saturating_mul(self.tick_ns()) / 4,
+            Averages::Ticks(ticks) => ticks.deviation_quarters().saturating_mul(self.tick_ns().get()) / 4,
         })
     }
 
@@ -324,9 +328,9 @@ impl RttEstimator {
             return now.plus_nanos(time_ns);
         }
         let tick = self.tick_ns();
-        let last_tick = now.as_nanos() - now.as_nanos() % tick;
+        let last_tick = now.as_nanos().saturating_sub(now.as_nanos() % tick);
         // Bounds need not be whole ticks, but the clock counts only whole ones.
-        let ticks = time_ns.div_ceil(tick).saturating_mul(tick);
+        let ticks = time_ns.div_ceil(tick.get()).saturating_mul(tick.get());
         Instant::from_nanos(last_tick.saturating_add(ticks))
     }
 
@@ -362,8 +366,8 @@ impl RttEstimator {
                 // RFC 6298 §2 (2.3): RTTVAR is updated with SRTT's value from before this sample.
                 *rttvar = self.rttvar_gain.average(*rttvar, srtt.abs_diff(sample));
                 // Awadallah and Rai 1998 §3.2: srv <- srv/2 + (measured RTT - smoothed RTT)/2.
-                let error_ns = signed(rtt_ns) - signed(whole_nanos(*srtt));
-                self.srv_ns = (self.srv_ns + error_ns) / 2;
+                let error_ns = signed(rtt_ns).saturating_sub(signed(whole_nanos(*srtt)));
+                self.srv_ns = self.srv_ns.saturating_add(error_ns) / 2;
                 *srtt = self.srtt_gain.average(*srtt, sample);
             }
         }
@@ -376,7 +380,7 @@ impl RttEstimator {
             (
                 Formula::MeanDeviation { k, .. } | Formula::SignedDeviation { k, .. },
                 Averages::Ticks(ticks),
-            ) => ticks.rto_ticks(k).saturating_mul(self.tick_ns()),
+            ) => ticks.rto_ticks(k).saturating_mul(self.tick_ns().get()),
             (Formula::MeanDeviation { k, .. }, Averages::Fine { srtt, rttvar }) => {
                 self.mean_deviation_ns(srtt, rttvar, k)
             }
@@ -388,7 +392,7 @@ impl RttEstimator {
     }
 
     fn mean_deviation_ns(&self, srtt: u64, rttvar: u64, k: u8) -> u64 {
-        let tick = self.tick_ns();
+        let tick = self.tick_ns().get();
         let term = match self.deviation_floor {
             // RFC 6298 §2 (2.3): RTO <- SRTT + max (G, K*RTTVAR).
             DeviationFloor::Term => whole_nanos(rttvar.saturating_mul(u64::from(k))).max(tick),
@@ -402,7 +406,7 @@ impl RttEstimator {
     /// What a clock of granularity G shows for a round trip, ignoring phase: the nearest number of ticks.
     fn ticks_of(&self, rtt_ns: u64) -> u64 {
         let tick = self.tick_ns();
-        if tick == 1 { rtt_ns } else { (rtt_ns + tick / 2) / tick * tick }
+        if tick == NonZeroU64::MIN { rtt_ns } else { nearest_multiple(rtt_ns, tick) }
     }
 
     fn in_ticks(&self, rtt_ns: u64) -> u32 {
@@ -410,13 +414,13 @@ impl RttEstimator {
     }
 
     fn up_to_tick(&self, timeout_ns: u64) -> u64 {
-        let tick = self.tick_ns();
+        let tick = self.tick_ns().get();
         if tick == 1 { timeout_ns } else { timeout_ns.div_ceil(tick).saturating_mul(tick) }
     }
 
     #[inline]
-    fn tick_ns(&self) -> u64 {
-        u64::from(self.granularity_ns)
+    fn tick_ns(&self) -> NonZeroU64 {
+        self.granularity_ns.into()
     }
 }
 

@@ -7,6 +7,8 @@
 //! Deviation: the first sample sets the mean to itself and the deviation to half of it, as RFC 6298 (2.2) and
 //! 4.4BSD do. The paper leaves the start open.
 
+use crate::divide::at_least_one;
+
 /// Mean and mean deviation, scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickEstimator {
@@ -28,9 +30,9 @@ impl TickEstimator {
     /// rounded to nearest.
     #[must_use]
     pub fn from_averages(mean: u64, deviation: u64, tick: u64) -> Self {
-        let tick = tick.max(1);
+        let tick = at_least_one(tick);
         let scaled = |average: u64, by: u64| {
-            let units = average.saturating_mul(by).saturating_add(tick / 2) / tick;
+            let units = average.saturating_mul(by).saturating_add(tick.get() / 2) / tick;
             i64::try_from(units).unwrap_or(i64::MAX).min(1 << 48)
         };
         Self { sa: scaled(mean, 8), sv: scaled(deviation, 4) }
@@ -39,16 +41,16 @@ impl TickEstimator {
     /// Takes a round trip of `ticks`.
     pub fn update(&mut self, ticks: u32) {
         // The error of the prediction moves the mean by an eighth. Since sa = 8a, all of it is added.
-        let err = i64::from(ticks) - (self.sa >> 3);
-        self.sa += err;
-        self.sv += err.abs() - (self.sv >> 2);
+        let err = i64::from(ticks).saturating_sub(self.sa >> 3);
+        self.sa = self.sa.saturating_add(err);
+        self.sv = self.sv.saturating_add(err.saturating_abs()).saturating_sub(self.sv >> 2);
     }
 
     /// The timeout in ticks: a + 2v in 1988 (`k` = 2), a + 4v in the revision. The truncated quarters of 4v
     /// carry the half tick of rounding and the tick of phase (Appendix A.2).
     #[must_use]
     pub fn rto_ticks(&self, k: u8) -> u64 {
-        let rto = (self.sa >> 3) + ((self.sv * i64::from(k)) >> 2);
+        let rto = (self.sa >> 3).saturating_add(self.sv.saturating_mul(k.into()) >> 2);
         rto.max(0).unsigned_abs()
     }
 

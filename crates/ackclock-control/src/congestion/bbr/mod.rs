@@ -22,6 +22,7 @@ use super::{
     Sent, Signal, Snapshot, Start, Timeout, Undo, Values,
 };
 use crate::Instant;
+use crate::tally::Tally;
 use crate::time::nanos;
 use model::{INFINITY, Model, RateSample, inflight_at_loss, is_inflight_too_high, scale};
 use state::{AckPhase, State, UndoState};
@@ -220,7 +221,7 @@ impl Bbr {
         self.round_start = rs.prior_delivered >= self.next_round_delivered;
         if self.round_start {
             self.next_round_delivered = rs.total_delivered;
-            self.round_count += 1;
+            self.round_count.count();
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
         }
     }
@@ -295,14 +296,18 @@ impl Bbr {
 
     /// QuantizationBudget(), UpdateOffloadBudget(), SetSendQuantum().
     fn quantization_budget(&self, inflight: u64) -> u64 {
-        let send_quantum = (self.pacing_rate / 1000).min(SEND_QUANTUM_MAX).max(2 * self.smss);
-        let inflight = inflight.max(3 * send_quantum).max(self.min_pipe_cwnd());
-        let probing = if self.state == State::ProbeBwUp { 2 * self.smss } else { 0 };
+        let send_quantum = (self.pacing_rate / 1000).min(SEND_QUANTUM_MAX).max(self.segments(2));
+        let inflight = inflight.max(send_quantum.saturating_mul(3)).max(self.min_pipe_cwnd());
+        let probing = if self.state == State::ProbeBwUp { self.segments(2) } else { 0 };
         inflight.saturating_add(probing)
     }
 
     fn min_pipe_cwnd(&self) -> u64 {
-        4 * self.smss
+        self.segments(4)
+    }
+
+    fn segments(&self, number: u64) -> u64 {
+        self.smss.saturating_mul(number)
     }
 
     /// ProbeRTTCwnd().

@@ -232,8 +232,8 @@ impl Model {
 pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64, rule: BbrLoss, smss: u64) -> bool {
     let allowed = scale(tx_in_flight, LOSS_THRESH_PERCENT);
     // Chance explains twice the square root of the allowed number of losses.
-    let chance = || CHANCE_DEVIATIONS * allowed.saturating_mul(smss).isqrt();
-    lost > allowed && (rule == BbrLoss::Draft || lost - allowed > chance())
+    let chance = || allowed.saturating_mul(smss).isqrt().saturating_mul(CHANCE_DEVIATIONS);
+    lost > allowed && (rule == BbrLoss::Draft || lost.saturating_sub(allowed) > chance())
 }
 
 /// InflightAtLoss(): what was in flight when losses crossed the threshold.
@@ -258,7 +258,7 @@ fn fixed_seconds(ns: u64) -> u64 {
 
 /// Bytes a second in a time of 2^-30 s.
 fn times(bytes_per_second: u64, fixed: u64) -> u64 {
-    u64::try_from((u128::from(bytes_per_second) * u128::from(fixed)) >> 30).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(bytes_per_second).saturating_mul(fixed.into()) >> 30).unwrap_or(u64::MAX)
 }
 
 pub(super) const INFINITY: u64 = u64::MAX;

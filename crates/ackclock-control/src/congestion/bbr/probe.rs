@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::model::{BETA, INFINITY, RateSample, scale};
 use super::{AckPhase, Bbr, BbrLoss, State};
 use crate::Instant;
+use crate::divide::at_least_one;
 use crate::time::nanos;
 
 impl Bbr {
@@ -22,7 +23,7 @@ impl Bbr {
             self.reset_full_bw(rs.delivery_rate);
             return;
         }
-        self.full_bw_count += 1;
+        self.full_bw_count = self.full_bw_count.saturating_add(1);
         self.full_bw_now = self.full_bw_count >= 3;
         self.full_bw_reached |= self.full_bw_now;
     }
@@ -41,7 +42,8 @@ impl Bbr {
                 self.drain_start_round = self.round_count;
             }
         }
-        let drained = rs.in_flight <= self.inflight(100) || self.round_count > self.drain_start_round + 3;
+        let drained =
+            rs.in_flight <= self.inflight(100) || self.round_count > self.drain_start_round.saturating_add(3);
         if self.state == State::Drain && drained {
             self.start_probe_bw_down(rs.now, rs.total_delivered);
         }
@@ -150,7 +152,7 @@ impl Bbr {
             return;
         }
         self.bw_probe_up_acked = self.bw_probe_up_acked.saturating_add(rs.newly_acked);
-        let per_increment = self.probe_up_acked_per_inc.max(1);
+        let per_increment = at_least_one(self.probe_up_acked_per_inc);
         let increments = self.bw_probe_up_acked / per_increment;
         self.bw_probe_up_acked %= per_increment;
         let growth = increments.saturating_mul(self.smss);
@@ -162,16 +164,16 @@ impl Bbr {
 
     /// RaiseInflightLongtermSlope(): one segment in the first round trip, two in the second, four …
     fn raise_inflight_longterm_slope(&mut self) {
-        let growth_this_round = 1 << self.bw_probe_up_rounds;
-        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(30);
-        self.probe_up_acked_per_inc = (self.cwnd / growth_this_round).max(self.smss);
+        // cwnd / growth_this_round, which is 1 << bw_probe_up_rounds.
+        self.probe_up_acked_per_inc = (self.cwnd >> self.bw_probe_up_rounds).max(self.smss);
+        self.bw_probe_up_rounds = self.bw_probe_up_rounds.saturating_add(1).min(30);
     }
 
     /// IsTimeToProbeBW().
     fn is_time_to_probe_bw(&mut self, rs: &RateSample) -> bool {
         let elapsed = rs.now > self.cycle_stamp + self.bw_probe_wait;
         // IsRenoCoexistenceProbeTime(): as often as a Reno flow with this window would see a loss.
-        let reno_rounds = (self.target_inflight() / self.smss).min(63);
+        let reno_rounds = (self.target_inflight() / at_least_one(self.smss)).min(63);
         if elapsed || self.rounds_since_probe_up >= reno_rounds {
             self.start_probe_bw_refill(rs.total_delivered);
             return true;
@@ -185,7 +187,7 @@ impl Bbr {
         // flows share both.
         let mixed = (now.as_nanos() ^ self.model.min_rtt ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.rounds_since_probe_up = mixed >> 63;
-        self.bw_probe_wait = Duration::from_millis(2000 + (mixed >> 32) % 1000);
+        self.bw_probe_wait = Duration::from_millis(((mixed >> 32) % 1000).saturating_add(2000));
     }
 
     /// IsTimeToCruise().
