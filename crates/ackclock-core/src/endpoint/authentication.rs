@@ -18,6 +18,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::checksum::{pseudo_header, sum};
 use ackclock_wire::{ChecksumState, ControlSegment, Flags, HEADER_MAX, Segment};
 
@@ -230,13 +231,13 @@ impl Endpoint {
 
     fn refuse_unauthentic(&mut self, tuple: &FourTuple, refusal: Refusal) {
         let counters = self.rare_counters();
-        counters.dropped_unauthenticated += 1;
-        let (count, what, key_id) = match refusal {
+        counters.dropped_unauthenticated.count();
+        let (counter, what, key_id) = match refusal {
             Refusal::Unsigned => (&mut counters.dropped_unsigned, Extension::RefusedUnsigned, 0),
             Refusal::UnknownKey(id) => (&mut counters.dropped_unknown_key, Extension::RefusedKey, id),
             Refusal::WrongMac(id) => (&mut counters.dropped_wrong_mac, Extension::RefusedMac, id),
         };
-        *count += 1;
+        counter.count();
         self.note_key(tuple, what, key_id);
     }
 
@@ -268,7 +269,7 @@ impl Endpoint {
 
     /// Makes room for another session.
     fn sweep(&self, authentication: &mut Authentication) {
-        if authentication.sessions.len() > 2 * self.demux.len() + SESSIONS_MIN {
+        if authentication.sessions.len() > self.demux.len().saturating_mul(2).saturating_add(SESSIONS_MIN) {
             authentication.sessions.retain(|tuple, _| self.find(tuple).is_some());
         }
     }
@@ -302,7 +303,7 @@ impl Authentication {
     ) -> Option<Signed<'_>> {
         let chain = self.chains.get(&tuple.remote_addr)?;
         let signed = prepare(&mut self.sessions, chain, header, (offset, len), tuple, payload);
-        self.unsigned += u64::from(signed.is_none());
+        self.unsigned.grow(u64::from(signed.is_none()));
         signed
     }
 }
@@ -406,8 +407,10 @@ fn prepare<'a>(
     tuple: &FourTuple,
     payload: [&[u8]; 2],
 ) -> Option<Signed<'a>> {
-    let seq = u32::from_be_bytes(*header.get(offset + 4..)?.first_chunk()?);
-    let flags = Flags::from_bits((*header.get(offset + 13)?).into());
+    let tcp = header.get(offset..len)?;
+    let seq = u32::from_be_bytes(*tcp.get(4..)?.first_chunk()?);
+    let flags = Flags::from_bits((*tcp.get(13)?).into());
+    let option_at = tcp.len();
     let (syn, ack) = (flags.contains(Flags::SYN), flags.contains(Flags::ACK));
     if syn && !ack && sessions.get(tuple).is_none_or(|session| session.local_isn != Some(seq)) {
         sessions.insert(*tuple, Session::active(seq));
@@ -423,14 +426,16 @@ fn prepare<'a>(
     let sne = session.sent.sne(seq);
     session.sent.note(seq);
 
-    let end = len + OPTION_LEN;
-    if end - offset > TCP_HEADER_MAX {
+    if option_at > TCP_HEADER_MAX - OPTION_LEN {
         return None;
     }
+    let end = len.checked_add(OPTION_LEN)?;
     let option = header.get_mut(len..end)?;
     option.fill(0);
     option.iter_mut().zip([KIND, 16, key.send_id, next.receive_id]).for_each(|(to, from)| *to = from);
-    *header.get_mut(offset + 12)? += 0x40;
+    // Four words more, in the upper half of the byte.
+    let data_offset = header.get_mut(offset..)?.get_mut(12)?;
+    *data_offset = data_offset.checked_add(0x40)?;
     let local = SocketAddr::new(tuple.local_addr, tuple.local_port);
     let remote = SocketAddr::new(tuple.remote_addr, tuple.remote_port);
     let traffic_key = session.sending.get(index, isns, || TrafficKey::derive(key, local, remote, isns));
@@ -439,11 +444,11 @@ fn prepare<'a>(
         dst: remote.ip(),
         sne,
         header: header.get(offset..end)?,
-        option_at: len - offset,
+        option_at,
         payload,
     };
     let mac = traffic_key.mac(&covered, key.covers_options);
-    header.get_mut(len + 4..end)?.copy_from_slice(&mac);
+    header.get_mut(len..end)?.get_mut(4..)?.copy_from_slice(&mac);
     write_lengths(header, (offset, end), tuple, payload)?;
     Some(Signed { session, end, ids: (key.send_id, next.receive_id) })
 }
@@ -455,18 +460,20 @@ fn write_lengths(
     tuple: &FourTuple,
     payload: [&[u8]; 2],
 ) -> Option<()> {
-    let tcp_len = end - offset + payload.iter().map(|part| part.len()).sum::<usize>();
-    let length = if tuple.local_addr.is_ipv4() { offset + tcp_len } else { tcp_len };
+    let payload_len = payload.iter().map(|part| part.len()).sum();
+    let tcp_len = header.get(offset..end)?.len().checked_add(payload_len)?;
+    let length = if tuple.local_addr.is_ipv4() { tcp_len.checked_add(offset)? } else { tcp_len };
     let length_at = if tuple.local_addr.is_ipv4() { 2 } else { 4 };
     *header.get_mut(length_at..)?.first_chunk_mut()? = u16::try_from(length).ok()?.to_be_bytes();
     if tuple.local_addr.is_ipv4() {
         header.get_mut(10..12)?.fill(0);
         *header.get_mut(10..)?.first_chunk_mut()? = sum(header.get(..offset)?).checksum().to_be_bytes();
     }
-    header.get_mut(offset + 16..offset + 18)?.fill(0);
+    let tcp = header.get_mut(offset..end)?;
+    tcp.get_mut(16..18)?.fill(0);
     let pseudo = pseudo_header(tuple.local_addr, tuple.remote_addr, 6, tcp_len);
-    let checksum = pseudo.plus_bytes(header.get(offset..end)?).plus_parts(payload).checksum();
-    *header.get_mut(offset + 16..)?.first_chunk_mut()? = checksum.to_be_bytes();
+    let checksum = pseudo.plus_bytes(tcp).plus_parts(payload).checksum();
+    *tcp.get_mut(16..)?.first_chunk_mut()? = checksum.to_be_bytes();
     Some(())
 }
 
@@ -476,13 +483,13 @@ fn find_option(header: &[u8]) -> Option<Found> {
     loop {
         let option = header.get(at..)?;
         match option {
-            [1, ..] => at += 1,
+            [1, ..] => at = at.checked_add(1)?,
             [KIND, 16, key_id, next_key_id, rest @ ..] => {
                 let mac = *rest.first_chunk()?;
                 return Some(Found { at, key_id: *key_id, next_key_id: *next_key_id, mac });
             }
             [0 | KIND, ..] => return None,
-            [_, len, ..] => at += usize::from(*len).max(2),
+            [_, len, ..] => at = at.checked_add(usize::from(*len).max(2))?,
             _ => return None,
         }
     }

@@ -1,7 +1,5 @@
 //! Passive opening, and binding: a socket is bound to an address and a port, and may then listen or connect.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -8,8 +8,6 @@
 //!
 //! Listeners on every port (`ListenAddr::port` is `None`) take none of them.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::IpAddr;
 
 use crate::ListenError;

@@ -19,8 +19,6 @@
 //! arrives at another endpoint than its SYN is checked there
 //! ([`CookieWatch`](super::directory::CookieWatch)).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::time::Duration;
 
 use ackclock_wire::SeqNum;

@@ -4,6 +4,7 @@
 //! itself: either the SYN becomes a connection ([`Endpoint::accept_decided`] names the SYN), or
 //! [`Event::IncomingGone`](crate::Event::IncomingGone) says that it will not. The application needs no timer.
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Flags, SeqNum};
 
 use super::Endpoint;
@@ -100,7 +101,7 @@ impl Endpoint {
 
     fn reset_half_open(&mut self, index: u32, record: &HalfOpen) {
         self.remove_half_open(index);
-        self.counters.resets_sent += 1;
+        self.counters.resets_sent.count();
         let reset = bare(SeqNum::default(), record.peer.irs + 1, Flags::RST | Flags::ACK);
         self.reply(&record.tuple, self.config.tcp.ttl, reset);
     }

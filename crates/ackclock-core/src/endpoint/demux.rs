@@ -4,8 +4,6 @@
 //! of the hash and a target, and the caller compares the target's name. The key keeps an outsider from
 //! choosing names that collide (CVE-2023-1206; docs/security.md, B2).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
 use ackclock_control::tally::Tally;

@@ -26,11 +26,11 @@ impl Endpoint {
 }
 
 /// How well a destination fits, rule by rule.
-type Rank = (bool, bool, bool, bool, u8, i8, u32);
+type Rank = (bool, bool, bool, bool, u8, Reverse<i8>, u32);
 
 fn rank(addresses: &Addresses, remote: IpAddr) -> Rank {
     let Some(source) = addresses.source_for(remote).and_then(|source| addresses.own(source)) else {
-        return (false, false, false, false, precedence(remote), -scope(remote), 0);
+        return (false, false, false, false, precedence(remote), Reverse(scope(remote)), 0);
     };
     let common = match remote {
         IpAddr::V6(_) => common_prefix(source.addr, remote).unwrap_or(0).min(source.prefix_len.into()),
@@ -38,7 +38,7 @@ fn rank(addresses: &Addresses, remote: IpAddr) -> Rank {
     };
     let same_scope = scope(source.addr) == scope(remote);
     let same_label = label(source.addr) == label(remote);
-    (true, same_scope, !source.deprecated, same_label, precedence(remote), -scope(remote), common)
+    (true, same_scope, !source.deprecated, same_label, precedence(remote), Reverse(scope(remote)), common)
 }
 
 /// RFC 6724 §2.1: the precedence of the default policy table.

@@ -11,8 +11,6 @@
 //! queue than its SYN, at an endpoint that has sent no cookie. One shared number, [`CookieWatch`], says
 //! whether any endpoint has.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{FastOpenCookie, SeqNum};
 
 use super::Endpoint;
@@ -77,7 +78,7 @@ impl Secrets {
             Worth::None
         } else if *cookie == self.cookie_of(period, tuple) {
             Worth::Good
-        } else if period > 0 && *cookie == self.cookie_of(period - 1, tuple) {
+        } else if period.checked_sub(1).is_some_and(|before| *cookie == self.cookie_of(before, tuple)) {
             Worth::Old
         } else {
             Worth::None
@@ -122,7 +123,7 @@ impl ServerCache {
         let server = self.server(now, remote);
         match outcome {
             FastOpenOutcome::FellBack => {
-                server.retry_at = now + RETRY_MIN * (1 << server.failures.min(5));
+                server.retry_at = now + RETRY_MIN.saturating_mul(1 << server.failures.min(5));
                 server.failures = server.failures.saturating_add(1);
             }
             FastOpenOutcome::Answered { sent, acked } => {
@@ -156,7 +157,7 @@ impl Endpoint {
         let tuple = self.name_for(remote, local)?;
         let beside = self.beside();
         let offer = beside.servers.offer(now, remote.ip(), default_mss(&tuple));
-        beside.counters.fast_open_suspended += u64::from(offer.is_none());
+        beside.counters.fast_open_suspended.grow(u64::from(offer.is_none()));
         let mut taken = 0;
         let id = self.open(now, tuple, tcp, |now, tcp, environment| {
             let (connection, len) = Connection::active_with_data(now, tuple, tcp, environment, offer, data);
@@ -190,11 +191,11 @@ impl Endpoint {
         let worth = self.fast_open_secrets().worth(now, &arrival.tuple, &cookie);
         peer.wants_cookie = worth != Worth::Good;
         if worth == Worth::None {
-            self.rare_counters().fast_open_refused += u64::from(!cookie.is_request());
+            self.rare_counters().fast_open_refused.grow(u64::from(!cookie.is_request()));
             return false;
         }
         if !self.has_fast_open_room(id) {
-            self.rare_counters().fast_open_over_bound += 1;
+            self.rare_counters().fast_open_over_bound.count();
             return false;
         }
         let waits = self.listeners.get(id).is_some_and(Listener::has_room);
@@ -257,8 +258,8 @@ impl Endpoint {
             }
         }
         self.events.acceptable.push(id.index);
-        self.counters.opened_passively += 1;
-        self.rare_counters().fast_open_accepted += 1;
+        self.counters.opened_passively.count();
+        self.rare_counters().fast_open_accepted.count();
         self.touch(connection.index);
     }
 
@@ -270,15 +271,15 @@ impl Endpoint {
         let given = options.fast_open.filter(|cookie| !cookie.is_request());
         let mss = options.mss.unwrap_or_else(|| default_mss(&arrival.tuple));
         let beside = self.beside();
-        beside.counters.fast_open_fell_back += u64::from(outcome == FastOpenOutcome::FellBack);
+        beside.counters.fast_open_fell_back.grow(u64::from(outcome == FastOpenOutcome::FellBack));
         beside.servers.learn(now, arrival.tuple.remote_addr, outcome, given, mss);
     }
 }
 
 /// The cookie period of a time.
 fn period(now: Instant) -> u32 {
-    let seconds = now.saturating_since(Instant::ZERO).as_secs();
-    u32::try_from(seconds / COOKIE_PERIOD.as_secs()).unwrap_or(u32::MAX)
+    const SECONDS: u64 = COOKIE_PERIOD.as_secs();
+    u32::try_from(now.saturating_since(Instant::ZERO).as_secs() / SECONDS).unwrap_or(u32::MAX)
 }
 
 /// How long the server issues the same cookie, which stays valid for that long again. The period is this

@@ -1,7 +1,5 @@
 //! Fragments at an endpoint, and their reassembly.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use ackclock_wire::fragment::Fragment;
 use ackclock_wire::icmp_out::IcmpError;

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{IcmpKind, IcmpParseError, IcmpReport, IpPacket, parse_icmp4, parse_icmp6};
 
 use super::Endpoint;
@@ -33,14 +34,14 @@ impl Endpoint {
         let report = match parsed {
             Ok(Some(report)) => report,
             Ok(None) => return self.handle_icmp_other(now, ip, frame),
-            Err(_) => return self.counters.dropped_malformed_icmp += 1,
+            Err(_) => return self.counters.dropped_malformed_icmp.count(),
         };
         if !frame.looped && !self.addresses.valid_source(ip.src) {
-            return self.counters.dropped_martian_source += 1;
+            return self.counters.dropped_martian_source.count();
         }
         // RFC 9293 MUST-55: Source Quench is silently discarded (RFC 6633).
         if report.kind == IcmpKind::SourceQuench {
-            return self.counters.dropped_source_quench += 1;
+            return self.counters.dropped_source_quench.count();
         }
         // RFC 9293 MUST-54: an error is handed to the connection whose segment it quotes.
         let tuple = FourTuple::new(report.src, report.dst);
@@ -51,22 +52,22 @@ impl Endpoint {
             Some(Target::TimeWait(_)) | None => false,
         };
         if delivered {
-            self.counters.icmp_delivered += 1;
+            self.counters.icmp_delivered.count();
         } else if !(target.is_none() && self.is_error_elsewhere(&tuple, frame) || self.divert(frame)) {
-            self.counters.dropped_icmp_unmatched += 1;
+            self.counters.dropped_icmp_unmatched.count();
         }
     }
 
     /// A message with a right checksum that is not an error about TCP.
     fn handle_icmp_other(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) {
         if !frame.looped && !self.addresses.valid_source(ip.src) {
-            return self.counters.dropped_martian_source += 1;
+            return self.counters.dropped_martian_source.count();
         }
         if self.goes_to_first(frame) {
             return;
         }
         if !self.answer_echo(now, ip, frame) && !self.handle_udp_error(ip) && !self.divert(frame) {
-            self.counters.dropped_icmp_other += 1;
+            self.counters.dropped_icmp_other.count();
         }
     }
 
@@ -87,7 +88,7 @@ impl Endpoint {
             IcmpKind::PacketTooBig { mtu } => record.limit_mss(mtu),
             // RFC 9293 SHLD-26: hard errors abort; here that loses nothing.
             IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable => {
-                self.counters.half_open_ended += 1;
+                self.counters.half_open_ended.count();
                 self.forget_half_open(index);
             }
             // RFC 9293 MUST-56: soft errors do not.

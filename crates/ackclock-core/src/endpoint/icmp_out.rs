@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::icmp_out::{IcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error};
 use ackclock_wire::{Flags, FlowLabel, HEADER_MAX, IpPacket, SeqNum, write_control};
 
@@ -24,10 +25,10 @@ impl Endpoint {
             return false;
         }
         if !self.beside().echoes.allows(now, per_second) {
-            self.rare_counters().dropped_icmp_limited += 1;
+            self.rare_counters().dropped_icmp_limited.count();
         } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
             let sent = self.send_icmp(reply);
-            self.rare_counters().echoes_answered += u64::from(sent);
+            self.rare_counters().echoes_answered.grow(u64::from(sent));
         }
         true
     }
@@ -40,12 +41,12 @@ impl Endpoint {
             return;
         }
         if !self.beside().errors.allows(now, src) {
-            self.rare_counters().dropped_icmp_limited += 1;
+            self.rare_counters().dropped_icmp_limited.count();
             return;
         }
         if let Some(packet) = self.error_packet(error, about, dst, src) {
             let sent = self.send_icmp(packet);
-            self.rare_counters().icmp_errors_sent += u64::from(sent);
+            self.rare_counters().icmp_errors_sent.grow(u64::from(sent));
         }
     }
 
@@ -63,13 +64,12 @@ impl Endpoint {
     ) -> bool {
         let (client, dialled) = (tuple.remote().ip(), tuple.local().ip());
         if !self.beside().errors.allows(now, client) {
-            self.rare_counters().dropped_icmp_limited += 1;
+            self.rare_counters().dropped_icmp_limited.count();
             return false;
         }
         let clients = FourTuple::new(tuple.remote(), tuple.local());
         let syn = bare(irs, SeqNum::default(), Flags::SYN);
         let mut quoted = [0; HEADER_MAX];
-        let ip_len = if client.is_ipv4() { 20 } else { 40 };
         write_control(&mut quoted, &control(&clients, self.config.tcp.ttl, FlowLabel::NONE, syn));
         let error = match why {
             Unreachable::Network => IcmpError::NetworkUnreachable,
@@ -79,9 +79,10 @@ impl Endpoint {
         // From an address of ours, as a router would; a stack without addresses uses the destination's.
         let from = self.addresses.source_for(client).unwrap_or(dialled);
         // RFC 1122 §3.2.2: the IP header and at least the first 8 octets of what follows.
-        let packet = quoted.get(..ip_len + 8).and_then(|syn| self.error_packet(error, syn, from, client));
+        let quoted_len = if client.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let packet = quoted.get(..quoted_len).and_then(|syn| self.error_packet(error, syn, from, client));
         let sent = packet.is_some_and(|packet| self.send_icmp(packet));
-        self.rare_counters().icmp_errors_sent += u64::from(sent);
+        self.rare_counters().icmp_errors_sent.grow(u64::from(sent));
         sent
     }
 
@@ -93,7 +94,7 @@ impl Endpoint {
         let budget = self.budget.clone();
         let room = self.beside().outbox.push(&budget, Origin::Icmp, packet);
         if !room {
-            self.counters.dropped_replies += 1;
+            self.counters.dropped_replies.count();
         }
         room
     }

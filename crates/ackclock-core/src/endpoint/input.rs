@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Codepoint, Flags, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError};
 use bytes::Bytes;
 
@@ -64,7 +65,7 @@ impl Endpoint {
     #[inline]
     fn handle_frame(&mut self, now: Instant, frame: Frame<'_>) {
         let now = self.advance(now);
-        self.counters.packets_received += 1;
+        self.counters.packets_received.count();
         self.receive(now, frame);
         self.check_invariants();
     }
@@ -87,7 +88,7 @@ impl Endpoint {
                 IpPayload::Udp(bytes) => self.handle_udp(now, &ip, bytes, &frame),
                 IpPayload::Other(_) => {
                     if !self.divert(&frame) {
-                        self.counters.dropped_other_protocol += 1;
+                        self.counters.dropped_other_protocol.count();
                     }
                 }
             },
@@ -100,8 +101,8 @@ impl Endpoint {
         // RFC 9293 MUST-3: the checksum is always verified, here unless the device has done it.
         let segment = match Segment::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
             Ok(segment) => segment,
-            Err(TcpError::Checksum) => return self.counters.dropped_tcp_checksum += 1,
-            Err(_) => return self.counters.dropped_malformed_tcp += 1,
+            Err(TcpError::Checksum) => return self.counters.dropped_tcp_checksum.count(),
+            Err(_) => return self.counters.dropped_malformed_tcp.count(),
         };
         let tuple = FourTuple {
             local_addr: ip.dst,
@@ -126,7 +127,7 @@ impl Endpoint {
         }
         match self.find(&arrival.tuple) {
             Some(Target::Connection(index)) => self.for_connection(now, index, arrival),
-            Some(_) if !self.may_be_from(arrival) => self.counters.dropped_martian_source += 1,
+            Some(_) if !self.may_be_from(arrival) => self.counters.dropped_martian_source.count(),
             Some(Target::HalfOpen(index)) => self.for_half_open(now, index, arrival),
             Some(Target::TimeWait(index)) => self.for_time_wait(now, index, arrival),
             None => self.for_nobody(now, arrival),
@@ -161,12 +162,12 @@ impl Endpoint {
         let Some(live) = self.connections.at_mut(index) else { return };
         if live.looped != arrival.frame.looped {
             // An address of ours, from outside; or one that was ours when this connection was opened.
-            return self.counters.dropped_martian_source += 1;
+            return self.counters.dropped_martian_source.count();
         }
         let Frame { meta, block, .. } = arrival.frame;
         live.connection.handle_segment(now, arrival.segment, meta, arrival.codepoint, block);
         self.last_connection = index;
-        self.counters.segments_delivered += 1;
+        self.counters.segments_delivered.count();
         self.touch(index);
     }
 
@@ -187,14 +188,14 @@ impl Endpoint {
             return true;
         }
         self.unbind(index);
-        self.counters.time_wait_reopened += 1;
+        self.counters.time_wait_reopened.count();
         self.reopen(now, arrival, last.snd_nxt);
         true
     }
 
     fn for_time_wait(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
         match self.time_wait.judge(now, index, arrival.segment) {
-            time_wait::TimeWaitAction::Drop => self.counters.dropped_in_time_wait += 1,
+            time_wait::TimeWaitAction::Drop => self.counters.dropped_in_time_wait.count(),
             time_wait::TimeWaitAction::Acknowledge => self.acknowledge_time_wait(now, index),
             // TIME-WAIT gives way to a new connection only (RFC 9293 MAY-2).
             time_wait::TimeWaitAction::Reopen { .. } if self.listeners.find(&arrival.tuple).is_none() => {
@@ -202,7 +203,7 @@ impl Endpoint {
             }
             time_wait::TimeWaitAction::Reopen { snd_nxt } => {
                 self.remove_time_wait(index);
-                self.counters.time_wait_reopened += 1;
+                self.counters.time_wait_reopened.count();
                 self.reopen(now, arrival, snd_nxt);
             }
         }
@@ -212,22 +213,22 @@ impl Endpoint {
     fn for_nobody(&mut self, now: Instant, arrival: &Arrival<'_>) {
         let FourTuple { local_addr, local_port, remote_addr, remote_port } = arrival.tuple;
         if !self.may_be_from(arrival) || remote_port == 0 {
-            return self.counters.dropped_martian_source += 1;
+            return self.counters.dropped_martian_source.count();
         }
         if !self.addresses.valid_destination(local_addr) || local_port == 0 {
-            return self.counters.dropped_martian_destination += 1;
+            return self.counters.dropped_martian_destination.count();
         }
         if (local_addr, local_port) == (remote_addr, remote_port) {
-            return self.counters.dropped_land += 1;
+            return self.counters.dropped_land.count();
         }
         match self.listeners.find(&arrival.tuple) {
             Some(listener) if self.is_heard(listener, local_addr) => {
                 self.for_listener(now, listener, arrival, None);
             }
-            Some(_) => self.counters.dropped_not_local += 1,
+            Some(_) => self.counters.dropped_not_local.count(),
             None if self.addresses.is_own(local_addr) => self.refuse(arrival),
             None if self.divert(&arrival.frame) => {}
-            None => self.counters.dropped_not_local += 1,
+            None => self.counters.dropped_not_local.count(),
         }
     }
 
@@ -241,10 +242,10 @@ impl Endpoint {
     pub(super) fn refuse(&mut self, arrival: &Arrival<'_>) {
         match reset_for(arrival.segment) {
             Some(reset) => {
-                self.counters.resets_sent += 1;
+                self.counters.resets_sent.count();
                 self.reply(&arrival.tuple, self.config.tcp.ttl, reset);
             }
-            None => self.counters.dropped_stray_reset += 1,
+            None => self.counters.dropped_stray_reset.count(),
         }
     }
 
@@ -255,6 +256,6 @@ impl Endpoint {
             IpError::HeaderChecksum => &mut self.counters.dropped_ip_checksum,
             _ => &mut self.counters.dropped_malformed_ip,
         };
-        *counter += 1;
+        counter.count();
     }
 }

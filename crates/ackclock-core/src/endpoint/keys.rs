@@ -67,7 +67,7 @@ impl Key {
     pub(super) fn hash24_tuple(&self, tuple: &FourTuple, words: [u32; 2]) -> u64 {
         let TupleBytes { mut bytes, len } = TupleBytes::new(tuple);
         let tail = u64::from(words[1]) << 32 | u64::from(words[0]);
-        let end = len + size_of::<u64>();
+        let end = len.saturating_add(size_of::<u64>());
         if let Some(room) = bytes.get_mut(len..end) {
             room.copy_from_slice(&tail.to_le_bytes());
         }

@@ -1,7 +1,5 @@
 //! A connection in its slot: its owner, its timer, its events, and its end.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::fmt;
 

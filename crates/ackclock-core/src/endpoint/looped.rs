@@ -4,8 +4,6 @@
 //! call returns. The queue keeps calls from nesting. One call handles a bounded number; the rest is due at
 //! once ([`Endpoint::poll_timeout`]), so that the driver gets its turn.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 

@@ -101,6 +101,8 @@ mod warm;
 #[cfg(test)]
 mod tests;
 
+use ackclock_control::tally::Tally;
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -349,7 +351,7 @@ impl Endpoint {
         let connection = make(now, tcp, &self.environment(&tuple, self.isn.iss(now, &tuple)));
         let id = self.add_connection(connection, Owner::Application);
         self.let_go(&tuple);
-        self.counters.opened_actively += 1;
+        self.counters.opened_actively.count();
         self.touch(id.index);
         self.check_invariants();
         id
@@ -531,7 +533,7 @@ impl Endpoint {
     fn check_invariants(&self) {
         debug_assert_eq!(
             self.demux.len(),
-            self.bound + self.half_open.named() + self.time_wait.len(),
+            [self.bound, self.half_open.named(), self.time_wait.len()].into_iter().sum(),
             "every name belongs to exactly one connection or record"
         );
         debug_assert!(self.bound <= self.connections.len(), "a bound connection has a slot");

@@ -5,8 +5,6 @@
 //! the newest. But honest peers' orphans are gone after some round trips, so those that fill the table are
 //! the ones that hang, and the newest is the most likely to have something to deliver.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::RxMeta;
 use ackclock_wire::gso::cut_contiguous;
 
@@ -135,13 +136,13 @@ impl Endpoint {
         }
         let budget = self.budget.clone();
         let beside = self.beside();
-        let (all, mut sent) = (whole.len(), 0);
+        let (all, mut sent) = (whole.len(), 0_usize);
         for packet in whole {
-            sent += usize::from(beside.outbox.push(&budget, Origin::Other, packet));
+            sent.grow(usize::from(beside.outbox.push(&budget, Origin::Other, packet)));
         }
-        beside.others.leaving += sent;
-        beside.counters.others_sent += sent as u64;
-        beside.counters.dropped_other_full += (all - sent) as u64;
+        beside.others.leaving.grow(sent);
+        beside.counters.others_sent.grow(sent as u64);
+        beside.counters.dropped_other_full.grow(all.saturating_sub(sent) as u64);
         if sent == 0 { Err(OtherError::NoMemory) } else { Ok(()) }
     }
 
@@ -172,9 +173,9 @@ impl Endpoint {
                 let packet = OtherPacket { bytes: frame.packet.to_vec(), meta: frame.meta };
                 others.arrived.push_back((packet, lease));
                 others.readable = true;
-                self.rare_counters().others_received += 1;
+                self.rare_counters().others_received.count();
             }
-            None => self.rare_counters().dropped_other_full += 1,
+            None => self.rare_counters().dropped_other_full.count(),
         }
         true
     }

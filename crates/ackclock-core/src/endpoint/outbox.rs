@@ -3,8 +3,6 @@
 //! Each packet's bytes come from the endpoint's budget. The producers limit how many of a kind wait: ICMP
 //! here ([`ICMP_MAX`]), a socket by its send buffer, a program by its channel.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
 
 use super::Endpoint;
@@ -66,7 +67,7 @@ impl Endpoint {
                 #[cfg(feature = "tcp-ao")]
                 let outgoing = self.signed(index, outgoing);
                 if !looped {
-                    self.counters.packets_sent += 1;
+                    self.counters.packets_sent.count();
                     return self.segment_packet(index, &outgoing);
                 }
                 Some((Leaving::Segment(index, outgoing), true))
@@ -77,7 +78,7 @@ impl Endpoint {
             };
             match leaving {
                 Some((leaving, false)) => {
-                    self.counters.packets_sent += 1;
+                    self.counters.packets_sent.count();
                     return self.tx_packet(&leaving);
                 }
                 // What is for the endpoint itself comes back on the way.
@@ -303,7 +304,7 @@ impl Endpoint {
     /// Queues a reply with this flow label.
     pub(super) fn reply_labelled(&mut self, tuple: &FourTuple, ttl: u8, label: FlowLabel, fields: Fields) {
         if !self.replies.push(control(tuple, ttl, label, fields)) {
-            self.counters.dropped_replies += 1;
+            self.counters.dropped_replies.count();
         }
     }
 

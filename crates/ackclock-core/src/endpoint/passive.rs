@@ -1,6 +1,7 @@
 //! From LISTEN to ESTABLISHED: SYNs, half-open records, cookies, and the accept queue
 //! (RFC 9293 §3.10.7.2 and, for connections that come from LISTEN, §3.10.7.4 in SYN-RECEIVED).
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Fields, Flags, SeqNum, TcpOptions};
 
 use super::Endpoint;
@@ -30,7 +31,7 @@ impl Endpoint {
         let flags = arrival.segment.flags;
         // First, RST: it is ignored.
         if flags.contains(Flags::RST) {
-            return self.counters.dropped_stray_reset += 1;
+            return self.counters.dropped_stray_reset.count();
         }
         // Second, ACK: a reset, unless it carries a cookie.
         if flags.contains(Flags::ACK) {
@@ -42,9 +43,9 @@ impl Endpoint {
         // Third, SYN. Fourth, anything else is dropped.
         // Deviation from RFC 9293 §3.10.7.2: a SYN with FIN is dropped too; no honest sender makes one.
         if !is_plain_syn(arrival.segment) {
-            return self.counters.dropped_in_listen += 1;
+            return self.counters.dropped_in_listen.count();
         }
-        self.counters.syns_received += 1;
+        self.counters.syns_received.count();
         self.take_syn(now, id, arrival, old_snd_nxt);
     }
 
@@ -63,7 +64,7 @@ impl Endpoint {
         let room = listener.has_room_for_syn()
             && self.half_open.has_room(id, tuple.remote_addr, listener.per_source_max());
         if !room && listener.deferred {
-            return self.counters.dropped_syn_backlog += 1;
+            return self.counters.dropped_syn_backlog.count();
         }
         if !room {
             listener.overflowed = Some(now);
@@ -75,8 +76,8 @@ impl Endpoint {
             return;
         }
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.half_open += 1;
-        listener.undecided += usize::from(deferred);
+        listener.half_open.count();
+        listener.undecided.grow(usize::from(deferred));
         let window = initial_receive_window(&listener.tcp);
         let phase = if deferred { Phase::Undecided } else { Phase::Answered { retransmits: 0, window } };
         let experiment = listener.tcp.shared_experiment(&arrival.segment.options);
@@ -103,13 +104,13 @@ impl Endpoint {
         }
         let record = *record;
         match action {
-            HalfOpenAction::Drop => self.counters.dropped_in_syn_received += 1,
+            HalfOpenAction::Drop => self.counters.dropped_in_syn_received.count(),
             HalfOpenAction::Forget => {
-                self.counters.half_open_ended += 1;
+                self.counters.half_open_ended.count();
                 self.forget_half_open(index);
             }
             HalfOpenAction::Repeat => {
-                self.counters.syn_acks_repeated += 1;
+                self.counters.syn_acks_repeated.count();
                 self.send_syn_ack(now, index);
             }
             HalfOpenAction::Acknowledge => self.acknowledge_half_open(now, &record),
@@ -133,7 +134,7 @@ impl Endpoint {
             self.listeners.get(record.listener).map_or(self.config.tcp.ttl, |listener| listener.tcp.ttl);
         let mut ack = Fields { window, ..bare(record.iss + 1, record.peer.irs + 1, Flags::ACK) };
         ack.options.timestamps = self.timestamps(now, &record.tuple, record.peer.timestamps);
-        self.counters.challenges_sent += 1;
+        self.counters.challenges_sent.count();
         let label = self.flow_labels.of(&record.tuple).after(record.phase.repetitions()).current();
         self.reply_labelled(&record.tuple, ttl, label, ack);
     }
@@ -198,11 +199,11 @@ impl Endpoint {
     /// Whether there is room for another connection. Counts the dropped segment if not.
     pub(super) fn may_establish(&mut self, id: ListenerId) -> bool {
         if !self.listeners.get(id).is_some_and(Listener::has_room) {
-            self.counters.dropped_accept_queue += 1;
+            self.counters.dropped_accept_queue.count();
             return false;
         }
         let room = self.connections.len() < self.config.connections_max;
-        self.counters.dropped_connections_max += u64::from(!room);
+        self.counters.dropped_connections_max.grow(u64::from(!room));
         room
     }
 
@@ -227,7 +228,7 @@ impl Endpoint {
             listener.accept_queue.push_back((connection, incoming));
         }
         self.events.acceptable.push(id.index);
-        self.counters.opened_passively += 1;
+        self.counters.opened_passively.count();
         self.deliver(now, connection.index, arrival);
     }
 
@@ -269,14 +270,14 @@ impl Endpoint {
         while let Some(expiry) = self.half_open.pop_expired(now) {
             match expiry {
                 Expiry::Repeat(index) => {
-                    self.counters.syn_acks_repeated += 1;
+                    self.counters.syn_acks_repeated.count();
                     self.send_syn_ack(now, index);
                 }
                 Expiry::GiveUp(index) => {
                     let undecided =
                         self.half_open.at(index).is_some_and(|record| record.phase == Phase::Undecided);
-                    self.counters.syns_undecided_expired += u64::from(undecided);
-                    self.counters.half_open_expired += u64::from(!undecided);
+                    self.counters.syns_undecided_expired.grow(u64::from(undecided));
+                    self.counters.half_open_expired.grow(u64::from(!undecided));
                     self.forget_half_open(index);
                 }
             }

@@ -1,7 +1,5 @@
 //! Ephemeral ports (RFC 6056).
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 

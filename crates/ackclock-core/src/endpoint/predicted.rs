@@ -1,6 +1,8 @@
 //! The fast path of a packet: to the connection of the last segment, if it is what that connection expects
 //! next.
 
+use ackclock_control::tally::Tally;
+
 use super::Endpoint;
 use super::input::Frame;
 use crate::Instant;
@@ -26,8 +28,8 @@ impl Endpoint {
         if !live.connection.take_predicted(now, frame.packet, frame.meta, frame.block) {
             return false;
         }
-        self.counters.segments_delivered += 1;
-        self.counters.segments_predicted += 1;
+        self.counters.segments_delivered.count();
+        self.counters.segments_predicted.count();
         // As `touch` does: the connection is still established, and has no trace.
         live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
         true

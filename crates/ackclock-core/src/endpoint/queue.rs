@@ -1,8 +1,6 @@
 //! A queue of small numbers that holds each at most once, so its length is bounded by the table that they
 //! index.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::collections::VecDeque;
 
 /// First in, first out. An index that waits already is not added again.

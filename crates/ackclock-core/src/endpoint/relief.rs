@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
+
 use super::Endpoint;
 use crate::Instant;
 
@@ -41,7 +43,7 @@ impl Endpoint {
             }
             let Some(live) = self.connections.at_mut(index) else { continue };
             live.connection.give_way(now);
-            self.beside().counters.memory_resets += 1;
+            self.beside().counters.memory_resets.count();
             self.touch(index);
         }
     }

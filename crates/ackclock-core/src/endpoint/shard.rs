@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Flags, IpError, IpPacket, IpPayload, RxMeta};
 
 use super::Endpoint;
@@ -101,7 +102,7 @@ impl Endpoint {
     /// A packet for this endpoint arrived at another one.
     pub fn handle_stray(&mut self, now: Instant, stray: &Stray) {
         let now = self.advance(now);
-        self.rare_counters().strays_taken += 1;
+        self.rare_counters().strays_taken.count();
         self.receive(now, Frame { stray: true, ..Frame::arrived(&stray.bytes, stray.meta) });
         self.check_invariants();
     }
@@ -164,7 +165,8 @@ impl Endpoint {
         let once = !frame.stray && !frame.looped;
         let taken = once && self.sharded.as_mut().is_some_and(|sharded| sharded.push(frame, to));
         let counters = self.rare_counters();
-        *(if taken { &mut counters.strays_handed_over } else { &mut counters.dropped_strays }) += 1;
+        let counter = if taken { &mut counters.strays_handed_over } else { &mut counters.dropped_strays };
+        counter.count();
     }
 
     /// Holds a name. The error is the endpoint that has it.
@@ -206,7 +208,9 @@ impl Endpoint {
     pub(super) fn next_number(&mut self) -> u64 {
         let number = self.traces.number();
         let shard = self.sharded.as_ref().map(|sharded| &sharded.shard);
-        shard.map_or(number, |shard| number * shard.count as u64 + shard.index as u64)
+        shard.map_or(number, |shard| {
+            number.saturating_mul(shard.count as u64).saturating_add(shard.index as u64)
+        })
     }
 }
 

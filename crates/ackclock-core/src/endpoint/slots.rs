@@ -1,7 +1,5 @@
 //! A slab: values under small, reused indices, with generations that distinguish the users.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 /// Values of one kind.
 #[derive(Debug)]
 pub(super) struct Slots<T> {

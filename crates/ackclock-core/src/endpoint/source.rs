@@ -80,7 +80,7 @@ type ScopeRank = (bool, i8);
 
 fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
     let (own, wanted) = (scope(address.addr), scope(remote));
-    let scope_rank = if own >= wanted { (true, -own) } else { (false, own) };
+    let scope_rank = if own >= wanted { (true, own.saturating_neg()) } else { (false, own) };
     let common = common_prefix(address.addr, remote).unwrap_or(0).min(address.prefix_len.into());
     let label_matches = label(address.addr) == label(remote);
     (address.addr == remote, scope_rank, !address.deprecated, is_outgoing, label_matches, common)

@@ -1,6 +1,7 @@
 //! Handshakes by cookie: the SYN-ACK that carries one, and the ACK that returns it.
 
 use ackclock_control::profile::Ecn;
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Codepoint, Flags};
 
 use super::Endpoint;
@@ -33,7 +34,7 @@ impl Endpoint {
             (cookie_timestamp(clock, extras), recent)
         });
         let ttl = listener.tcp.ttl;
-        self.counters.cookies_sent += 1;
+        self.counters.cookies_sent.count();
         if let Some(directory) = self.directory() {
             directory.cookies.sent(self.driver_time(now));
         }
@@ -53,7 +54,7 @@ impl Endpoint {
             segment.options.timestamps.map(|(_, echo)| echo).filter(|_| listener.tcp.choices.timestamps);
         let (irs, iss) = (segment.seq - 1, segment.ack - 1);
         let Some(cookie) = self.cookies.check(self.driver_time(now), tuple, irs, iss, echo) else {
-            self.counters.cookies_refused += 1;
+            self.counters.cookies_refused.count();
             return false;
         };
         let extras = cookie.with_timestamps;
@@ -75,7 +76,7 @@ impl Endpoint {
             experiment: None,
         };
         if self.may_establish(id) {
-            self.counters.cookies_accepted += 1;
+            self.counters.cookies_accepted.count();
             self.establish(now, id, iss, handshake, arrival, None);
         }
         true

@@ -3,8 +3,6 @@
 //! Only such a record is kept for a peer that has not completed a handshake. Their number is bounded for each
 //! listener and, within it, for each source network. SYNs beyond that are answered by cookies.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -12,8 +12,6 @@
 //! the earliest timer of a slot was disarmed; then it may be early, but never late. A timer fires only at its
 //! exact deadline.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use crate::Instant;
 
 /// The wheel. Indices should be dense: it keeps 24 bytes for each up to the largest.

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use ackclock_control::tally::Tally;
+
 use super::Endpoint;
 use super::live::Live;
 use crate::ConnectionId;
-use crate::trace::{Batch, BatchCause, Reader};
+use crate::trace::{Batch, BatchCause, Reader, Record};
 
 /// Batches that wait to be fetched.
 #[derive(Debug, Default)]
@@ -29,8 +31,9 @@ struct Waiting {
 impl Traces {
     /// The number of the next connection.
     pub(super) fn number(&mut self) -> u64 {
-        self.connections += 1;
-        self.connections - 1
+        let number = self.connections;
+        self.connections.count();
+        number
     }
 
     /// Collects a connection's records, if they are due.
@@ -54,13 +57,13 @@ impl Traces {
     fn take(&mut self, live: &mut Live, reader: Reader, cause: BatchCause) {
         let (profile, congestion) = live.connection.trace_choices();
         let (names, records, missed) = live.connection.take_trace(reader);
-        let cost = records.len() + BATCH_COST;
-        if self.held + cost > HELD_MAX {
+        let cost = cost_of(&records);
+        if self.held.saturating_add(cost) > HELD_MAX {
             // They are not fetched often enough. The next batch says how many are missing.
-            self.dropped += records.len() as u64;
-            return live.connection.miss_trace(reader, missed + records.len() as u64);
+            self.dropped.grow(records.len() as u64);
+            return live.connection.miss_trace(reader, missed.saturating_add(records.len() as u64));
         }
-        self.held += cost;
+        self.held.grow(cost);
         let (connection, tuple) = (live.number, *live.name());
         let waiting = self.waiting.get_or_insert_default();
         let queue = match reader {
@@ -78,7 +81,7 @@ impl Endpoint {
     /// [`Counters::trace_records_dropped`](super::Counters::trace_records_dropped).
     pub fn poll_trace(&mut self) -> Option<Batch> {
         let batch = self.traces.waiting.as_mut()?.traces.pop_front()?;
-        self.traces.held -= batch.records.len() + BATCH_COST;
+        self.traces.held.shrink(cost_of(&batch.records));
         Some(batch)
     }
 
@@ -87,7 +90,7 @@ impl Endpoint {
         let traces = &mut self.traces.waiting.as_mut()?.traces;
         let place = traces.iter().position(wanted)?;
         let batch = traces.remove(place)?;
-        self.traces.held -= batch.records.len() + BATCH_COST;
+        self.traces.held.shrink(cost_of(&batch.records));
         Some(batch)
     }
 
@@ -130,7 +133,7 @@ impl Endpoint {
     /// together.
     pub fn poll_changes(&mut self) -> Option<Batch> {
         let batch = self.traces.waiting.as_mut()?.changes.pop_front()?;
-        self.traces.held -= batch.records.len() + BATCH_COST;
+        self.traces.held.shrink(cost_of(&batch.records));
         Some(batch)
     }
 
@@ -178,5 +181,10 @@ impl Endpoint {
 /// The most records that wait: 64 MiB.
 const HELD_MAX: usize = 4 << 20;
 
+/// What a batch of these records counts.
+fn cost_of(records: &[Record]) -> usize {
+    records.len().saturating_add(BATCH_COST)
+}
+
 /// The cost of a batch besides its records, in records.
-const BATCH_COST: usize = size_of::<Batch>().div_ceil(crate::trace::Record::LEN) + 16;
+const BATCH_COST: usize = size_of::<Batch>().div_ceil(Record::LEN) + 16;

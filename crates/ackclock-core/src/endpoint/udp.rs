@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::icmp_out::IcmpError;
 use ackclock_wire::{
     IcmpKind, IpPacket, IpPayload, UdpDatagram, UdpError, UdpHeader, UdpReport, parse_udp_error4,
@@ -101,7 +102,7 @@ impl Endpoint {
         for (index, segment) in transmit.contents.chunks(size).enumerate() {
             match self.udp_queue(id, &header, segment) {
                 // The first ones are on their way; the rest are lost as on a full interface.
-                Err(UdpSocketError::NoMemory) if index > 0 => self.rare_counters().dropped_udp_full += 1,
+                Err(UdpSocketError::NoMemory) if index > 0 => self.rare_counters().dropped_udp_full.count(),
                 queued => queued?,
             }
         }
@@ -193,8 +194,8 @@ impl Endpoint {
     /// so.
     #[must_use]
     pub fn udp_payload_max(&self, remote: IpAddr) -> usize {
-        let ip = if remote.is_ipv4() { 20 } else { 40 };
-        self.udp_path_mtu(remote).min(65_535).saturating_sub(ip + UDP_LEN)
+        let headers = if remote.is_ipv4() { 20 + UDP_LEN } else { 40 + UDP_LEN };
+        self.udp_path_mtu(remote).min(65_535).saturating_sub(headers)
     }
 
     fn udp_path_mtu(&self, remote: IpAddr) -> usize {
@@ -215,12 +216,12 @@ impl Endpoint {
         // No known device delivers a coalesced datagram; its checksum would be that of the whole.
         let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
             Ok(datagram) => datagram,
-            Err(UdpError::Checksum) => return self.rare_counters().dropped_udp_checksum += 1,
-            Err(_) => return self.rare_counters().dropped_malformed_udp += 1,
+            Err(UdpError::Checksum) => return self.rare_counters().dropped_udp_checksum.count(),
+            Err(_) => return self.rare_counters().dropped_malformed_udp.count(),
         };
         // RFC 1122 §4.1.3.6: an invalid source is discarded, by UDP or by IP.
         if !frame.looped && !self.addresses.valid_source(ip.src) {
-            return self.counters.dropped_martian_source += 1;
+            return self.counters.dropped_martian_source.count();
         }
         let from = SocketAddr::new(ip.src, datagram.src_port);
         let to = SocketAddr::new(ip.dst, datagram.dst_port);
@@ -228,9 +229,9 @@ impl Endpoint {
         match bound.filter(|&id| self.is_heard_by(id, ip.dst)) {
             Some(id) => self.deliver_datagram(id, from, to, ip, datagram.payload),
             None if self.divert(frame) => {}
-            None if !self.addresses.is_own(ip.dst) => self.counters.dropped_not_local += 1,
+            None if !self.addresses.is_own(ip.dst) => self.counters.dropped_not_local.count(),
             None => {
-                self.rare_counters().dropped_udp_unbound += 1;
+                self.rare_counters().dropped_udp_unbound.count();
                 // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port
                 // unreachable.
                 if self.config.port_unreachable {
@@ -248,14 +249,15 @@ impl Endpoint {
         ip: &IpPacket<'_>,
         payload: &[u8],
     ) {
-        let lease = self.budget.try_lease(payload.len() + UdpOptions::DATAGRAM_OVERHEAD);
+        let lease = self.budget.try_lease(UdpOptions::held_by(payload.len()));
         let ecn = ip.ecn();
         let taken = lease.is_some_and(|lease| {
             let datagram = Datagram { from, to, ecn, payload: payload.to_vec(), lease };
             self.udp_update(id, |socket| socket.receive(datagram)) == Ok(true)
         });
         let counters = self.rare_counters();
-        *(if taken { &mut counters.udp_received } else { &mut counters.dropped_udp_full }) += 1;
+        let counter = if taken { &mut counters.udp_received } else { &mut counters.dropped_udp_full };
+        counter.count();
     }
 
     /// An ICMP error about a datagram of ours. Returns `false` if it is not about one.
@@ -274,7 +276,7 @@ impl Endpoint {
         let Some(id) = self.beside.as_ref().and_then(|beside| beside.udp.find(src, dst)) else {
             return false;
         };
-        self.counters.icmp_delivered += 1;
+        self.counters.icmp_delivered.count();
         // Soft errors end nothing, and an unconnected socket could not tell which of its peers is meant.
         let connected = self.udp_socket(id).is_ok_and(|socket| socket.remote() == Some(dst));
         match kind {
@@ -310,7 +312,7 @@ impl Endpoint {
 
     /// A datagram has left the outbox.
     pub(super) fn on_datagram_left(&mut self, id: UdpId, bytes: usize) {
-        self.rare_counters().udp_sent += 1;
+        self.rare_counters().udp_sent.count();
         self.udp_update(id, |socket| socket.on_left(bytes)).ok();
     }
 

@@ -13,6 +13,8 @@ mod socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock_control::tally::Tally;
+
 pub use self::error::UdpSocketError;
 pub(crate) use self::paths::PathMtus;
 pub(crate) use self::socket::{Datagram, Socket};
@@ -44,7 +46,7 @@ impl Sockets {
         if self.sockets.len() >= SOCKETS_MAX {
             return Err(UdpSocketError::TooManySockets(SOCKETS_MAX));
         }
-        self.made += 1;
+        self.made.count();
         let id = UdpId { number: self.made };
         self.by_addr.insert(socket.addr(), id);
         self.sockets.insert(id, socket);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::Codepoint;
 
 use super::UdpSocketError;
@@ -29,6 +30,11 @@ pub struct UdpOptions {
 impl UdpOptions {
     /// Bytes that count for each datagram besides its payload.
     pub const DATAGRAM_OVERHEAD: usize = 128;
+
+    /// Bytes that a datagram with this payload counts.
+    pub(crate) const fn held_by(payload_len: usize) -> usize {
+        payload_len.saturating_add(Self::DATAGRAM_OVERHEAD)
+    }
 
     /// The defaults, 256 KiB each way, for this address.
     #[must_use]
@@ -194,11 +200,11 @@ impl Socket {
 
     /// Adds a datagram. Returns `false` if there is no room.
     pub(crate) fn receive(&mut self, datagram: Datagram) -> bool {
-        let bytes = datagram.payload.len() + UdpOptions::DATAGRAM_OVERHEAD;
-        if self.received_bytes + bytes > self.options.receive_buffer_max {
+        let bytes = UdpOptions::held_by(datagram.payload.len());
+        if self.received_bytes.saturating_add(bytes) > self.options.receive_buffer_max {
             return false;
         }
-        self.received_bytes += bytes;
+        self.received_bytes.grow(bytes);
         self.received.push_back(datagram);
         self.readiness.readable = true;
         true
@@ -218,11 +224,11 @@ impl Socket {
             && (next.from, next.to, next.ecn) == (first.from, first.to, first.ecn)
             && meta.len.is_multiple_of(meta.stride.max(1))
             && (1..=meta.stride).contains(&next.payload.len())
-            && let Some(room) = buf.get_mut(meta.len..meta.len + next.payload.len())
+            && let Some(room) = buf.get_mut(meta.len..).and_then(|rest| rest.get_mut(..next.payload.len()))
             && let Some(next) = self.pop()
         {
             room.copy_from_slice(&next.payload);
-            meta.len += next.payload.len();
+            meta.len.grow(next.payload.len());
         }
         Ok(meta)
     }
@@ -251,12 +257,12 @@ impl Socket {
 
     /// A packet of this many bytes waits to be sent.
     pub(crate) fn on_queued(&mut self, bytes: usize) {
-        self.sending_bytes += bytes + UdpOptions::DATAGRAM_OVERHEAD;
+        self.sending_bytes.grow(UdpOptions::held_by(bytes));
     }
 
     /// It has left.
     pub(crate) fn on_left(&mut self, bytes: usize) {
-        self.sending_bytes = self.sending_bytes.saturating_sub(bytes + UdpOptions::DATAGRAM_OVERHEAD);
+        self.sending_bytes = self.sending_bytes.saturating_sub(UdpOptions::held_by(bytes));
         if self.refused && self.sending_bytes < self.options.send_buffer_max.max(1) {
             self.refused = false;
             self.readiness.writable = true;
@@ -284,7 +290,7 @@ impl Socket {
 
     fn pop(&mut self) -> Option<Datagram> {
         let datagram = self.received.pop_front()?;
-        self.received_bytes -= datagram.payload.len() + UdpOptions::DATAGRAM_OVERHEAD;
+        self.received_bytes.shrink(UdpOptions::held_by(datagram.payload.len()));
         Some(datagram)
     }
 }
