@@ -17,8 +17,6 @@
 //! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
 //! most recently freed first. They do not count in the budget; any more go back to the allocator.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,7 +1,5 @@
 //! Positions: sequence numbers that do not wrap.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign};

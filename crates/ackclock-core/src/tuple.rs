@@ -1,7 +1,5 @@
 //! The names of connections and listeners.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 

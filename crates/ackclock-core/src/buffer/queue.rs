@@ -23,6 +23,7 @@
 
 use std::fmt;
 
+use ackclock_control::tally::Tally;
 use bytes::Bytes;
 
 use super::block::{Block, Lent, Storage};
@@ -74,7 +75,7 @@ impl Queue {
     pub(crate) fn keep_beside(&mut self, bytes: usize) -> bool {
         let free = self.capacity().max(BLOCK_MIN) / 8;
         let charge = bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP);
-        charge == self.beside() || self.lease.resize(self.capacity() + charge)
+        charge == self.beside() || self.lease.resize(self.capacity().saturating_add(charge))
     }
 
     // ----- writing -----
@@ -90,7 +91,7 @@ impl Queue {
             && let Some(room) = room.get_mut(..data.len())
         {
             room.copy_from_slice(data);
-            self.len += data.len();
+            self.len.grow(data.len());
             return true;
         }
         self.append_across(data)
@@ -100,7 +101,7 @@ impl Queue {
     fn append_across(&mut self, data: &[u8]) -> bool {
         let written = self.write_at(self.len, data);
         if written {
-            self.len += data.len();
+            self.len.grow(data.len());
         }
         written
     }
@@ -121,7 +122,7 @@ impl Queue {
     /// Counts `bytes` more, written ahead with `write_at`.
     #[inline]
     pub(crate) fn extend(&mut self, bytes: usize) {
-        self.len += bytes;
+        self.len.grow(bytes);
     }
 
     /// Appends a slice without copying it; it keeps `pinned` bytes from being freed. Returns `false`, and
@@ -138,7 +139,7 @@ impl Queue {
         let store = self.store();
         let start = store.head.wrapping_add(queued);
         store.push(Block { storage: Storage::Shared(bytes, pinned), start, len });
-        self.len += len;
+        self.len.grow(len);
         true
     }
 
@@ -188,7 +189,7 @@ impl Queue {
         }
         let before = self.store().blocks.len();
         while self.room() < total {
-            let missing = total - self.room();
+            let missing = total.saturating_sub(self.room());
             let grown = match self.store().blocks.back() {
                 Some(last) if last.is_owned() && last.pinned() < BLOCK => self.grow_last(total),
                 Some(last) if last.is_owned() => self.push_owned(BLOCK),
@@ -216,8 +217,8 @@ impl Queue {
         let needed = total.saturating_sub(start.wrapping_sub(head));
         // A block is moved within itself only if that frees half of it, so each byte is moved at most once on
         // average.
-        let size = if needed <= old / 2 { old } else { block_size(needed.max(old + 1)) };
-        if !self.resize(capacity - old + size) {
+        let size = if needed <= old / 2 { old } else { block_size(needed.max(old.saturating_add(1))) };
+        if !self.resize(capacity.saturating_sub(old).saturating_add(size)) {
             return false;
         }
         let Some(last) = self.store().blocks.back_mut() else { return false };
@@ -237,7 +238,7 @@ impl Queue {
     }
 
     fn push_owned(&mut self, size: usize) -> bool {
-        if !self.resize(self.capacity() + size) {
+        if !self.resize(self.capacity().saturating_add(size)) {
             return false;
         }
         let storage = Storage::Owned(self.lease.budget().take_block(size));
@@ -249,7 +250,7 @@ impl Queue {
 
     /// Makes the lease cover this capacity, and what is kept beside it.
     fn resize(&mut self, capacity: usize) -> bool {
-        let resized = self.lease.resize(capacity + self.beside());
+        let resized = self.lease.resize(capacity.saturating_add(self.beside()));
         if resized {
             self.store().capacity = capacity;
         }
@@ -300,22 +301,22 @@ impl Queue {
         if first.len() == len {
             return [first, &[]];
         }
-        let rest = store.blocks.get(at + 1);
-        [first, rest.map_or(&[], |next| next.slice(next.start, len - first.len()))]
+        let rest = store.blocks.get(at.saturating_add(1));
+        [first, rest.map_or(&[], |next| next.slice(next.start, len.saturating_sub(first.len())))]
     }
 
     /// All bytes in order, slice by slice.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let left = self.len - at;
+            let left = self.len.saturating_sub(at);
             let store = self.store.as_ref().filter(|_| left > 0)?;
             let place = store.head.wrapping_add(at);
             let slice = match store.blocks.get(store.index_of(place)) {
                 Some(block) => block.slice(place, left),
                 None => ZEROS.get(..left).unwrap_or(&ZEROS),
             };
-            at += slice.len();
+            at = at.saturating_add(slice.len());
             Some(slice)
         })
     }
@@ -378,10 +379,9 @@ impl Queue {
             first.len = written;
         }
         let (at, len) = (first.index(place), held.min(max));
+        let end = at.saturating_add(len);
         let taken = match &first.storage {
-            Storage::Shared(bytes, _) if at <= bytes.len() && len <= bytes.len() - at => {
-                bytes.slice(at..at + len)
-            }
+            Storage::Shared(bytes, _) if end <= bytes.len() => bytes.slice(at..end),
             _ => Bytes::copy_from_slice(first.slice(place, len)),
         };
         self.advance(taken.len());
@@ -394,7 +394,7 @@ impl Queue {
         let bytes = bytes.min(self.len);
         let Some(store) = &mut self.store else { return };
         store.head = store.head.wrapping_add(bytes);
-        self.len -= bytes;
+        self.len.shrink(bytes);
         while self.store.as_ref().is_some_and(|store| store.is_done_with_first()) {
             self.pop_first();
         }

@@ -1,7 +1,5 @@
 //! A set of byte ranges: data that arrived out of order, or data that the peer holds beyond a gap.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::collections::BTreeMap;
 
 use crate::position::Position;

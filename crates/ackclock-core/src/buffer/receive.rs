@@ -5,8 +5,6 @@
 //! is free, so a transfer with some losses never touches the budget. The rest is leased in steps. A segment
 //! that would begin a range without a lease is dropped as if lost.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
 

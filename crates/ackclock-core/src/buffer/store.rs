@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use ackclock_control::tally::Tally;
+
 use super::block::{Block, Storage};
 use crate::budget::BLOCK;
 
@@ -77,7 +79,7 @@ impl Store {
     /// Moves the content of an oversized block to a smaller one. Returns how much less that pins.
     pub(super) fn shrink(&mut self, queued: usize) -> usize {
         let (head, end) = (self.head, self.head.wrapping_add(queued));
-        let mut freed = 0;
+        let mut freed = 0_usize;
         for block in &mut self.blocks {
             let from = if block.index(head) < block.len { head } else { block.start };
             let held = block.slice(from, end.wrapping_sub(from));
@@ -88,7 +90,7 @@ impl Store {
                     room.copy_from_slice(held);
                 }
                 *block = Block { start: from, len: held.len(), storage: Storage::Owned(smaller) };
-                freed += old - size;
+                freed.grow(old.saturating_sub(size));
             }
         }
         if let Some(Block { storage: Storage::Owned(bytes), len, .. }) = self.blocks.back_mut() {

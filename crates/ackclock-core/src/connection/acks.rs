@@ -190,8 +190,8 @@ impl Connection {
             ..TcpOptions::default()
         };
         if reports {
-            let room =
-                OPTIONS_MAX.saturating_sub(options_len(&options) + 4 + self.option_reserve() as usize) / 8;
+            let left = OPTIONS_MAX.saturating_sub(options_len(&options));
+            let room = left.saturating_sub(4).saturating_sub(self.option_reserve() as usize) / 8;
             options.sack = self.blocks(report, room);
         }
         options

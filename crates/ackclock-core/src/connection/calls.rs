@@ -1,5 +1,7 @@
 //! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
 
+use std::num::NonZeroU64;
+
 use bytes::Bytes;
 
 use super::sender::{Awaited, Sender};
@@ -114,9 +116,10 @@ impl Connection {
     fn supply(&self, cwnd: u64) -> u64 {
         const TO_WAKE_NS: u64 = 1_000_000;
         const CACHED: u64 = 1 << 20;
-        let srtt_ns = self.flight.rtt().srtt_nanos();
-        match srtt_ns {
-            1..TO_WAKE_NS => (cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns).min(cwnd.max(CACHED)),
+        match NonZeroU64::new(self.flight.rtt().srtt_nanos()) {
+            Some(srtt_ns) if srtt_ns.get() < TO_WAKE_NS => {
+                (cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns).min(cwnd.max(CACHED))
+            }
             _ => cwnd,
         }
     }

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{FastOpenCookie, options_len};
 
 use super::ecn::negotiation::Offer;
@@ -98,7 +99,7 @@ impl Connection {
         let text = text.get(..most).unwrap_or(text);
         let received = self.rcv.buffer.insert(self.rcv.nxt, text, None);
         self.rcv.nxt += received.advanced;
-        self.counts.bytes_received += received.advanced;
+        self.counts.bytes_received.grow(received.advanced);
         self.readiness.readable = received.advanced > 0;
         self.readiness.writable = true;
         self.trace_extension(now, Extension::FastOpenTaken, received.advanced);
@@ -152,10 +153,10 @@ impl Connection {
         if offer.cookie.is_request() {
             return 0;
         }
-        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len + reserve);
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len).saturating_sub(reserve);
         let len = queued.min(most);
         *sent = u32::try_from(len).unwrap_or(u32::MAX);
-        self.counts.bytes_sent += len as u64;
+        self.counts.bytes_sent.grow(len as u64);
         self.trace_extension(now, Extension::FastOpenSent, len as u64);
         len
     }
@@ -174,7 +175,7 @@ impl Connection {
         if let Some(FastOpening::Client { acked, .. }) = self.opening_mut() {
             *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.snd.acknowledge(ack);
-            self.counts.bytes_acked += bytes;
+            self.counts.bytes_acked.grow(bytes);
             self.trace_extension(now, Extension::FastOpenAcked, bytes);
         }
     }

@@ -4,6 +4,8 @@
 //! A connection whose application does not ask pays nothing for it on the fast paths: [`Awaited`] is in a
 //! byte that an acknowledgement reads anyway, and the rest is kept in [`Rare`](super::rare::Rare).
 
+use ackclock_control::tally::Tally;
+
 use super::Connection;
 use super::sender::Awaited;
 use crate::{DeliveryInfo, Instant};
@@ -116,8 +118,8 @@ impl Connection {
     pub(super) fn write_limit(&self) -> usize {
         let limit = self.send_limit();
         let Some(lowat) = self.lowat_bytes() else { return limit };
-        let sent = self.snd.queued() as u64 - self.unsent();
-        limit.min(usize::try_from(sent + lowat).unwrap_or(usize::MAX))
+        let sent = (self.snd.queued() as u64).saturating_sub(self.unsent());
+        limit.min(usize::try_from(sent.saturating_add(lowat)).unwrap_or(usize::MAX))
     }
 
     /// Whether little enough is unsent to wake a writer that waits for room.
@@ -153,7 +155,7 @@ impl Connection {
     fn tell_feedback(&mut self, advanced: bool) {
         let (acked, heard_at) = (self.acked(), self.give_up.heard_at);
         let feedback = self.rare.feedback_mut();
-        feedback.changes += 1;
+        feedback.changes.count();
         if advanced {
             feedback.acked_at = Some(heard_at);
         }

@@ -28,9 +28,8 @@ impl FlowLabels {
     /// The labels from a keyed hash of the connection's name, which only this endpoint can compute.
     // RFC 6437 §3: uniformly distributed, and hard to guess.
     pub(crate) fn from_hash(hash: u64) -> Self {
-        let below = |bits: u64, bound: u32| u32::try_from(bits % u64::from(bound)).unwrap_or(0);
-        let first = FlowLabel::new(1 + below(hash & 0xffff_ffff, FlowLabel::MAX));
-        Self { first, step: 1 + below(hash >> 32, FlowLabel::MAX - 1), changes: 0 }
+        let step = u32::try_from((hash >> 32) % (LABELS - 1)).unwrap_or(0).saturating_add(1);
+        Self { first: label(hash & 0xffff_ffff), step, changes: 0 }
     }
 
     /// The present label.
@@ -38,9 +37,8 @@ impl FlowLabels {
         if self.step == 0 {
             return FlowLabel::NONE;
         }
-        let ahead = u64::from(self.step) * u64::from(self.changes);
-        let place = (u64::from(self.first.bits()) - 1 + ahead) % u64::from(FlowLabel::MAX);
-        FlowLabel::new(1 + u32::try_from(place).unwrap_or(0))
+        let ahead = u64::from(self.step).saturating_mul(self.changes.into());
+        label(u64::from(self.first.bits()).saturating_sub(1).saturating_add(ahead))
     }
 
     /// The same after this many more changes.
@@ -48,6 +46,14 @@ impl FlowLabels {
         Self { changes: self.changes.wrapping_add(changes), ..self }
     }
 }
+
+/// The label at this place of the circle.
+fn label(place: u64) -> FlowLabel {
+    FlowLabel::new(u32::try_from(place % LABELS).unwrap_or(0).saturating_add(1))
+}
+
+/// The labels on the circle: all except 0.
+const LABELS: u64 = FlowLabel::MAX as u64;
 
 /// The header of a connection's segments, with its present label.
 #[derive(Debug)]

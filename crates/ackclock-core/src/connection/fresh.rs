@@ -22,13 +22,14 @@
 //! A test runs two endpoints through the same events, one of them always on the slow path, and compares
 //! everything that they send and all fields of their connections.
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::Flags;
 
 use super::header::Segment;
 use super::sender::BETWEEN_MIN;
 use super::timers::Timers;
 use super::{Connection, State, lend};
-use crate::sending::Chosen;
+use crate::sending::{Chosen, whole_segments};
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
 
@@ -47,7 +48,7 @@ impl Connection {
         let Chosen { start, end, reason } = self.flight.pace(now, &self.tcp, chosen)?;
         let payload_len = end.index_from(start);
         self.pending.override_sws = false;
-        self.counts.bytes_sent += payload_len as u64;
+        self.counts.bytes_sent.grow(payload_len as u64);
         let drained = payload_len as u64 == unsent;
         self.flight.on_next_sent(now, end, drained);
         let flags = if drained { Flags::ACK | Flags::PSH } else { Self::ACK };
@@ -98,9 +99,9 @@ impl Connection {
     fn full_segments(&mut self, unsent: u64, usable: u64, burst_max: u64) -> Option<u64> {
         let smss = u64::from(self.smss());
         let most = unsent.min(usable).min(self.gathered_max(self.flight.nxt(), unsent, burst_max));
-        let full = if most < 2 * smss { most.min(smss) } else { most - most % smss };
+        let full = if most < smss.saturating_mul(2) { most.min(smss) } else { whole_segments(most, smss) };
         // The rest leaves by itself, or it might have gone with these.
-        let remains = unsent - full;
+        let remains = unsent.saturating_sub(full);
         let follows = if burst_max == smss { remains > 0 } else { remains >= smss };
         (full >= smss && follows).then_some(full)
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::packet::{ChecksumAt, ChecksumState};
 use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
 use ackclock_wire::{Flags, TcpOptions};
@@ -76,7 +77,7 @@ impl Connection {
             Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
             None => 1,
         };
-        self.counts.segments_sent += segments;
+        self.counts.segments_sent.grow(segments);
         Outgoing {
             header_len,
             transport_offset: self.template.transport_offset(),

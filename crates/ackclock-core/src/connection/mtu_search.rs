@@ -22,6 +22,7 @@
 
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::Flags;
 
 use super::header::Segment;
@@ -76,7 +77,7 @@ impl MtuSearch {
         } else if self.too_large > self.most {
             self.most
         } else {
-            known + (self.too_large - known) / 2
+            known.midpoint(self.too_large)
         }
     }
 }
@@ -144,7 +145,7 @@ impl Connection {
         }
         self.pending.probe = true;
         // If the probe cannot leave now, try ever more rarely: an idle connection has nothing to probe with.
-        let wait = PAUSE * (1 << search.waits.min(9));
+        let wait = PAUSE.saturating_mul(1 << search.waits.min(9));
         search.waits = search.waits.saturating_add(1);
         self.search_again(search, now + wait)
     }
@@ -157,7 +158,7 @@ impl Connection {
             self.trace_extension(now, Extension::MtuRaised, u64::from(size));
             search.losses = 0;
         } else {
-            search.losses += 1;
+            search.losses = search.losses.saturating_add(1);
             if search.losses < LOSSES {
                 return;
             }
@@ -191,17 +192,17 @@ impl Connection {
     fn choose_mtu_probe(&mut self, now: Instant) -> Option<Segment> {
         let mut search = self.search().filter(MtuSearch::is_due)?;
         let headers = u32::from(self.template.transport_offset()) + 20;
-        let options_len = self.data_options_len(now) + self.option_reserve();
+        let options_len = self.data_options_len(now).saturating_add(self.option_reserve());
         let payload = search.size.checked_sub(headers)?.checked_sub(options_len)?;
         let smss = u64::from(self.smss());
         let start = self.flight.nxt();
         let end = start + u64::from(payload);
         // RFC 4821 §7.4: enough must follow to reveal the loss.
-        let follows = u64::from(payload) + FOLLOWERS * smss;
+        let follows = u64::from(payload).saturating_add(FOLLOWERS * smss);
         let calm = self.flight.may_probe_mtu(u64::from(payload));
         // What is in flight opens the peer's window for the segments that follow.
         let right_edge = self.right_edge();
-        let window = right_edge.since(end) + self.flight.flight_size();
+        let window = right_edge.since(end).saturating_add(self.flight.flight_size());
         let gathered = self.snd.gather(start, u64::from(payload), smss) == u64::from(payload);
         if !gathered || !calm || self.unsent() < follows || right_edge < end || window < FOLLOWERS * smss {
             return None;
@@ -210,7 +211,7 @@ impl Connection {
         search.waits = 0;
         self.keep_search(search);
         self.time_search(now + self.flight.rtt().rto().max(PAUSE));
-        self.counts.bytes_sent += u64::from(payload);
+        self.counts.bytes_sent.grow(u64::from(payload));
         self.flight.send_mtu_probe(lend!(self, now), start, end);
         self.update_send_timer(now);
         self.flight.arm_tail_probe(now);

@@ -1,7 +1,5 @@
 //! Options that the application sets on a connection.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
 //! State that most connections never need: counts of problems, and the limits of answers to unacceptable
 //! segments.
 
+use ackclock_control::tally::Tally;
+
 use super::feedback::Feedback;
 use super::limiter::{Limiter, Provocation};
 use crate::Instant;
@@ -34,21 +36,21 @@ impl Rare {
     #[cold]
     pub(super) fn count_retransmission(&mut self, bytes: u64, segments: u64) {
         let counts = &mut self.state().counts;
-        counts.bytes_retransmitted += bytes;
-        counts.retransmits += segments;
+        counts.bytes_retransmitted.grow(bytes);
+        counts.retransmits.grow(segments);
     }
 
     /// Counts bytes that arrived twice.
     #[inline]
     pub(super) fn count_duplicate(&mut self, bytes: u64) {
         if bytes > 0 {
-            self.state().counts.bytes_duplicate += bytes;
+            self.state().counts.bytes_duplicate.grow(bytes);
         }
     }
 
     /// Text arrived beyond a gap.
     pub(super) fn count_out_of_order(&mut self) {
-        self.state().counts.out_of_order += 1;
+        self.state().counts.out_of_order.count();
     }
 
     /// Whether an unacceptable segment may be answered now. If so, it is counted.

@@ -1,6 +1,7 @@
 //! The receive sequence space (RFC 9293 §3.3.1), the window that it offers, and its growth.
 
 use ackclock_control::bandwidth;
+use ackclock_control::tally::Tally;
 use ackclock_wire::Experiment;
 
 use super::fast_open::FastOpening;
@@ -136,8 +137,8 @@ impl Receiver {
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
         // Rounded up, or the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
-        let rounds_up = (1 << self.scale) - 1;
-        let units = ((edge.since(ack) + rounds_up) >> self.scale).min(u64::from(u16::MAX));
+        let rounds_up = !(u64::MAX << self.scale);
+        let units = (edge.since(ack).saturating_add(rounds_up) >> self.scale).min(u64::from(u16::MAX));
         self.edge = self.edge.max(ack + (units << self.scale));
         u16::try_from(units).unwrap_or(u16::MAX)
     }
@@ -178,7 +179,7 @@ impl Receiver {
     /// The application took `bytes`. A window of twice what it takes in a round trip keeps the sender busy.
     pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
-        self.tuning_taken += bytes;
+        self.tuning_taken.grow(bytes);
         if now.nanos_since(self.tuning_started) < rtt_min_ns.max(Self::TUNING_PERIOD_MIN_NS) {
             return;
         }

@@ -21,7 +21,7 @@ impl Connection {
     pub(super) fn payload_max(&self, options_len: u32) -> u32 {
         let ip_and_tcp = u32::from(self.template.transport_offset()) + 20;
         let fits = self.snd.pmtu.saturating_sub(ip_and_tcp).min(self.snd.peer_mss);
-        fits.saturating_sub(options_len + self.option_reserve()).max(1)
+        fits.saturating_sub(options_len).saturating_sub(self.option_reserve()).max(1)
     }
 
     /// Bytes of options that a signature takes after the others.

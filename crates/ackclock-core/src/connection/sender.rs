@@ -135,7 +135,7 @@ impl Sender {
     pub(crate) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
         let len = limit.saturating_sub(self.buffer.len()).min(data.len());
         let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
-        if len < SLICE_MIN || len - short < BETWEEN_MIN {
+        if len < SLICE_MIN || len.saturating_sub(short) < BETWEEN_MIN {
             return self.append(data, limit);
         }
         let (copied, kept) = (data.slice(..short), data.slice(short..len));
@@ -196,7 +196,7 @@ impl Sender {
 
     /// Bytes that the buffer holds of the budget.
     pub(crate) fn held(&self) -> usize {
-        self.buffer.capacity() + self.buffer.beside()
+        self.buffer.capacity().saturating_add(self.buffer.beside())
     }
 
     pub(crate) fn release_if_empty(&mut self) {

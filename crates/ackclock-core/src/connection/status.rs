@@ -64,7 +64,7 @@ impl Connection {
     /// Bytes allocated for the buffers.
     #[must_use]
     pub fn buffer_capacity(&self) -> usize {
-        self.snd.capacity() + self.rcv.buffer.capacity()
+        self.snd.capacity().saturating_add(self.rcv.buffer.capacity())
     }
 
     /// Everything known about the connection. `now` is the time of its endpoint's clock

@@ -1,7 +1,5 @@
 //! USER TIMEOUT, RETRANSMISSION TIMEOUT, TIME-WAIT TIMEOUT (RFC 9293 §3.10.8) and the other deadlines.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::time::Duration;
 
 use super::sender::Awaited;

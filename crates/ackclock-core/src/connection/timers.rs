@@ -1,7 +1,5 @@
 //! The deadlines of a connection. An unset one is in the far future, so the next deadline is a plain minimum.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::time::Duration;
 
 use crate::Instant;

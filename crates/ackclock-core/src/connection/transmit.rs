@@ -1,6 +1,7 @@
 //! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this
 //! order.
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::Flags;
 use ackclock_wire::template::HEADER_MAX;
 
@@ -188,8 +189,8 @@ impl Connection {
         if waits_for_more {
             return None;
         }
-        let rest = unsent - full;
-        let tail = rest < smss && rest <= window - full && full + rest <= burst_max.max(smss);
+        let rest = unsent.saturating_sub(full);
+        let tail = rest < smss && unsent <= window && unsent <= burst_max.max(smss);
         let end = if tail && rest > 0 && self.may_send_tail(full) {
             start + unsent
         } else if full > 0 {
@@ -285,7 +286,7 @@ impl Connection {
         let data_end = self.snd.data_end();
         let text = self.snd.gather(start, end.min(data_end).since(start), u64::from(self.smss()));
         let segments = text.div_ceil(u64::from(self.smss()));
-        let text_end = start + text.min(segments * u64::from(segment_max));
+        let text_end = start + text.min(segments.saturating_mul(segment_max.into()));
         let fin = end > data_end && text_end >= data_end;
         self.note_sent(now, start, text_end + u64::from(fin), reason);
         let payload_len = text_end.index_from(start);
@@ -310,7 +311,7 @@ impl Connection {
         } else {
             self.pending.override_sws = false;
         }
-        self.counts.bytes_sent += payload;
+        self.counts.bytes_sent.grow(payload);
         let drained = end.max(self.flight.nxt()) >= data_end;
         self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, drained });
         if drained {

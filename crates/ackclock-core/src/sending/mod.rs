@@ -20,8 +20,6 @@
 //!
 //! A policy returns the loss that it found. Only the flight tells congestion control, undo and the trace.
 
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 mod acked;
 mod advanced;
 mod control;

@@ -8,6 +8,7 @@
 //! changed (§3.2.3.3 has them there too, at the expense of payload). A path that drops segments because of
 //! the options (§3.2.3.2.2) is only detected by the repeated SYN,ACK, which has none.
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{AccEcn, AccEcnOrder, Codepoint};
 
 /// The receiver's counters.
@@ -54,7 +55,7 @@ impl Receiver {
 
     /// The SYN,ACK arrived with this codepoint.
     pub(super) fn on_syn_ack(&mut self, codepoint: Codepoint) {
-        self.packets += u64::from(codepoint == Codepoint::Ce);
+        self.packets.grow(u64::from(codepoint == Codepoint::Ce));
     }
 
     /// An acceptable segment arrived that represents `segments` on the wire. Returns whether to acknowledge
@@ -193,7 +194,7 @@ impl Sender {
         // RFC 9768 §A.1: the difference, modulo 8.
         let delta = u64::from(ace).wrapping_sub(self.packets) & 7;
         let packets = self.unwrap(delta, covered, told, smss);
-        self.usual = self.usual - self.usual / 16 + covered;
+        self.usual = self.usual.saturating_sub(self.usual / 16).saturating_add(covered);
         self.packets = self.packets.wrapping_add(packets);
         let bytes = match told {
             Some(told) => told,
@@ -213,7 +214,7 @@ impl Sender {
         if let Some(told) = told {
             // The option counts bytes and does not cycle.
             let least = told.div_ceil(smss.max(1));
-            return delta + least.saturating_sub(delta).next_multiple_of(8);
+            return delta.saturating_add(least.saturating_sub(delta).next_multiple_of(8));
         }
         // The peer answers about every second mark: more than seven at once means lost acknowledgements,
         // unless one always covers that many, or nothing was ever marked.
@@ -222,7 +223,7 @@ impl Sender {
         if covered <= 7 || usual || never {
             return delta;
         }
-        covered - (covered.wrapping_sub(delta) & 7)
+        covered.saturating_sub(covered.wrapping_sub(delta) & 7)
     }
 
     /// Takes an option's counters. Returns the bytes newly marked, if it has that counter.
@@ -250,8 +251,8 @@ impl Sender {
         if self.trial.0 >= TRIAL_PACKETS || self.sent == (false, false) {
             return changed;
         }
-        self.trial.0 += covered;
-        self.trial.1 += marked.min(covered);
+        self.trial.0.grow(covered);
+        self.trial.1.grow(marked.min(covered));
         let over = self.trial.0 >= TRIAL_PACKETS;
         let all_marked = self.trial.1 >= self.trial.0;
         let bleached =

@@ -16,6 +16,8 @@ mod accurate;
 mod classic;
 pub(crate) mod negotiation;
 
+use ackclock_control::tally::Tally;
+
 use ackclock_control::congestion::Ect;
 use ackclock_control::profile::Ecn;
 use ackclock_wire::{AccEcn, Codepoint, Flags};
@@ -226,8 +228,8 @@ impl Connection {
         let Some(ecn) = &mut self.ecn else { return };
         let payload = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
         if codepoint == Codepoint::Ce {
-            ecn.totals.packets_marked += u64::from(segments);
-            ecn.totals.bytes_marked += u64::from(payload);
+            ecn.totals.packets_marked.grow(u64::from(segments));
+            ecn.totals.bytes_marked.grow(u64::from(payload));
         }
         match &mut ecn.feedback {
             // RFC 3168 §6.1.4: a mark on an acknowledgement is not answered.
@@ -306,20 +308,20 @@ impl Connection {
             // RFC 3168 §6.1.2; data that was not ECN-capable causes no echo.
             Feedback::Classic(_) if !ecn.capable || !segment.flags.contains(Flags::ECE) => return 0,
             Feedback::Classic(_) => {
-                ecn.totals.marks_reported += 1;
+                ecn.totals.marks_reported.count();
                 newly_acked
             }
             Feedback::Accurate(accurate) => {
                 let (ace, option) = (segment.flags.ace(), segment.options.accecn);
                 let marks = accurate.sender.on_feedback(ace, option, newly_acked, smss);
-                ecn.totals.marks_reported += marks.packets;
+                ecn.totals.marks_reported.grow(marks.packets);
                 ecn.capable &= !marks.mangled;
                 marks.bytes
             }
         };
         if bytes > 0 && self.flight.on_marked(lend!(self, now), news) {
             if let Some(ecn) = &mut self.ecn {
-                ecn.totals.reductions += 1;
+                ecn.totals.reductions.count();
             }
             self.note_reduction();
         }
