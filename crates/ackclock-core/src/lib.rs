@@ -49,6 +49,8 @@
 #![warn(missing_docs)]
 // Tests index and cast freely: there a panic fails the test.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing))]
+// Each operation says whether it is checked, saturates or wraps (docs/security.md, "Arithmetic").
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 #[cfg(feature = "tcp-ao")]
 mod authentication;

@@ -36,12 +36,12 @@ impl TrafficKey {
     /// The key for what `src` sends to `dst`. The ISN of a peer that is not known yet, in a SYN, is 0.
     pub(crate) fn derive(master: &MasterKey, src: SocketAddr, dst: SocketAddr, isns: (u32, u32)) -> Self {
         let mut context = [0; CONTEXT_MAX];
-        let mut len = 0;
+        let mut len = 0_usize;
         let mut push = |part: &[u8]| {
             for (to, from) in context.iter_mut().skip(len).zip(part) {
                 *to = *from;
             }
-            len += part.len();
+            len = len.saturating_add(part.len());
         };
         // RFC 5926 §3.1.1: a counter, the label, the context of RFC 5925 §5.2, and the length of the key in
         // bits.
@@ -73,8 +73,8 @@ impl TrafficKey {
             *to = *from;
         }
         // Checksum and MAC count as zero.
-        let option_end = segment.option_at + OPTION_LEN;
-        for zeroed in [16..18, segment.option_at + 4..option_end] {
+        let option_end = segment.option_at.saturating_add(OPTION_LEN);
+        for zeroed in [16..18, segment.option_at.saturating_add(4)..option_end] {
             header.get_mut(zeroed).unwrap_or_default().fill(0);
         }
         let whole = header.get(..segment.header.len()).unwrap_or(&header);
@@ -147,7 +147,7 @@ impl Short {
 
     fn push(&mut self, part: &[u8]) {
         self.bytes.iter_mut().skip(self.len).zip(part).for_each(|(to, from)| *to = *from);
-        self.len += part.len();
+        self.len = self.len.saturating_add(part.len());
     }
 }
 
@@ -163,7 +163,7 @@ fn octets(addr: &IpAddr) -> Short {
 /// RFC 9293 §3.1, RFC 8200 §8.1.
 fn pseudo_header(segment: &Covered<'_>) -> Short {
     let payload: usize = segment.payload.iter().map(|part| part.len()).sum();
-    let len = u32::try_from(segment.header.len() + payload).unwrap_or(u32::MAX).to_be_bytes();
+    let len = u32::try_from(segment.header.len().saturating_add(payload)).unwrap_or(u32::MAX).to_be_bytes();
     let mut pseudo = octets(&segment.src);
     pseudo.push(octets(&segment.dst).as_slice());
     let [_, _, high, low] = len;

@@ -64,8 +64,10 @@ impl KeyChain {
         if keys.is_empty() || keys.len() > KEYS_MAX {
             return Err(KeyChainError::Count);
         }
-        for (index, key) in keys.iter().enumerate() {
-            for other in keys.iter().skip(index + 1) {
+        let mut rest = keys.as_slice();
+        while let [key, others @ ..] = rest {
+            rest = others;
+            for other in others {
                 if key.send_id == other.send_id {
                     return Err(KeyChainError::DuplicateId(key.send_id));
                 }

@@ -10,6 +10,7 @@ use super::{Damage, DamageKind};
 
 /// The first bytes of a file; the last but one is the version.
 pub(super) const MAGIC: &[u8; 16] = b"ackclock calls\x01\n";
+const VERSION_AT: usize = MAGIC.len() - 2;
 
 /// Bytes of a block before its records: the length of those, the block's number, and the checksum of both.
 pub(super) const HEAD: usize = 16;
@@ -43,7 +44,7 @@ impl<R: Read> Blocks<R> {
         let read = fill(&mut input, &mut magic).map_err(|error| DamageKind::Read(error).at(0))?;
         let same = MAGIC.iter().zip(&magic).take_while(|(known, found)| known == found).count();
         if read < magic.len() || same < MAGIC.len() {
-            let kind = if same == MAGIC.len() - 2 { DamageKind::Version } else { DamageKind::NoJournal };
+            let kind = if same == VERSION_AT { DamageKind::Version } else { DamageKind::NoJournal };
             return Err(kind.at(0));
         }
         Ok(Self { input, offset: MAGIC.len() as u64, number: 0 })
@@ -74,7 +75,7 @@ impl<R: Read> Blocks<R> {
         if checksum(number, content) != sum {
             return Err(DamageKind::Checksum.at(at));
         }
-        self.offset = at + (HEAD + read) as u64;
+        self.offset = at.saturating_add(HEAD as u64).saturating_add(read as u64);
         self.number = self.number.wrapping_add(1);
         Ok(true)
     }
@@ -89,12 +90,12 @@ fn checksum(number: u32, content: &[u8]) -> u64 {
 
 /// Reads until the buffer is full or the file is over.
 fn fill(input: &mut impl Read, mut into: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
+    let mut filled = 0_usize;
     while !into.is_empty() {
         match input.read(into) {
             Ok(0) => break,
             Ok(read) => {
-                filled += read;
+                filled = filled.saturating_add(read);
                 into = into.get_mut(read..).unwrap_or_default();
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -159,7 +159,7 @@ pub(super) struct Received {
 impl Received {
     pub(super) fn new(packet: &[u8], meta: RxMeta, in_block: bool) -> Self {
         let payload = payload_of(packet, meta);
-        let (head, _) = packet.split_at_checked(packet.len() - payload).unwrap_or((packet, &[]));
+        let head = packet.len().checked_sub(payload).and_then(|len| packet.get(..len)).unwrap_or(packet);
         Self { head: head.to_vec(), payload_len: u32::try_from(payload).unwrap_or(u32::MAX), meta, in_block }
     }
 
@@ -167,7 +167,7 @@ impl Received {
     pub(super) fn packet(&self) -> (Vec<u8>, RxMeta) {
         let mut packet = self.head.clone();
         // `take` bounds it.
-        packet.resize(packet.len() + self.payload_len as usize, 0);
+        packet.resize(packet.len().saturating_add(self.payload_len as usize), 0);
         let mut meta = self.meta;
         if self.payload_len > 0 && meta.checksum == ChecksumState::Complete {
             // It was found correct when the packet was recorded.

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use ackclock_control::tally::Tally;
+
 use super::block::Blocks;
 use super::calls::{Call, ConnectionCall};
 use super::sent::SentPacket;
@@ -117,7 +119,7 @@ impl<R: Read> Records<R> {
     /// The next record; `None` at the end of what can be read.
     pub(super) fn next(&mut self) -> Option<Record> {
         self.peek()?;
-        self.number += 1;
+        self.number.count();
         self.next.take()
     }
 
@@ -149,7 +151,7 @@ impl<R: Read> Records<R> {
         let mut input = Input::new(rest, &self.registry);
         let len = usize::take(&mut input).map_err(malformed)?;
         let record = input.bytes(len).map_err(malformed)?;
-        self.at = self.content.len() - input.len();
+        self.at = self.content.len().saturating_sub(input.len());
         let mut input = Input::new(record, &self.registry);
         let record = Record::take(&mut input).map_err(malformed)?;
         if input.len() > 0 {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Read;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::TxPacket;
 
 use super::calls::{Call, ConnectionCall};
@@ -188,9 +189,9 @@ impl<R: Read> Replay<R> {
                     return Ok(None);
                 }
                 Record::Call(call) => {
-                    self.calls += 1;
+                    self.calls.count();
                     let departure = self.make(*call, &mut see)?;
-                    self.departures += u64::from(departure.is_some());
+                    self.departures.grow(u64::from(departure.is_some()));
                     if self.departures > 0 {
                         self.drain(&mut see);
                     }
@@ -294,7 +295,7 @@ impl<R: Read> Replay<R> {
         while self.goes_on() {
             let Some(due) = self.endpoint.poll_timeout().filter(|&due| due < until) else { break };
             self.now = due;
-            self.unrecorded += 1;
+            self.unrecorded.count();
             self.endpoint.handle_timeout(due);
             self.drain(see);
         }
@@ -307,7 +308,7 @@ impl<R: Read> Replay<R> {
         while self.goes_on() {
             let Some(packet) = self.endpoint.poll_transmit(self.now, limits) else { break };
             see(self.now, Seen::Left(&packet));
-            self.unrecorded += 1;
+            self.unrecorded.count();
         }
     }
 

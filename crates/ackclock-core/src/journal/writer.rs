@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use ackclock_control::tally::Tally;
+
 use super::block::{self, HEAD, MAGIC};
 use super::calls::{Call, ConnectionCall};
 use super::record::{self, END, HEADER, OUTCOME, SENT, TIME, UPDATE_ENDS};
@@ -113,7 +115,7 @@ impl Journal {
                 record::put_step(before, now_ns, record);
             });
         }
-        self.calls += u64::from(self.end.is_none());
+        self.calls.grow(u64::from(self.end.is_none()));
         self.record(|record| call.put(record));
     }
 

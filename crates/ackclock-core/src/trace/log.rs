@@ -1,5 +1,7 @@
 //! Storing and delivering a connection's records.
 
+use ackclock_control::tally::Tally;
+
 use super::{Entry, Record};
 use crate::{FourTuple, Instant};
 
@@ -111,7 +113,7 @@ impl Log {
     #[inline]
     pub(crate) fn push(&mut self, at: Instant, entry: Entry) {
         let record = entry.encode(at);
-        if self.records.len() + 1 < self.capacity {
+        if self.records.len() < self.capacity.saturating_sub(1) {
             self.records.push(record);
         } else {
             self.push_last(entry, record);
@@ -144,8 +146,8 @@ impl Log {
         if let Some(oldest) = self.records.get_mut(self.next) {
             *oldest = record;
         }
-        self.next = (self.next + 1) % self.records.len().max(1);
-        self.missed += 1;
+        self.next = self.next.saturating_add(1).checked_rem(self.records.len()).unwrap_or(0);
+        self.missed.count();
     }
 
     /// Marks a flight recorder, or the rest of a log, for delivery.
@@ -190,7 +192,7 @@ impl Log {
 
     /// Counts records that will not be delivered.
     pub(crate) fn miss(&mut self, records: u64) {
-        self.missed += records;
+        self.missed.grow(records);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + '_ {

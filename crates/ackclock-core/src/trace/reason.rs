@@ -1,5 +1,7 @@
 //! What the entries of a trace can name: reasons, rules, causes.
 
+use ackclock_control::tally::Tally;
+
 use crate::ConnectionError;
 
 coded! {
@@ -233,7 +235,7 @@ impl LossCounts {
 
     pub(crate) fn add(&mut self, rule: LossRule, bytes: u64) {
         if let Some(count) = self.0.get_mut(usize::from(rule.code())) {
-            *count += bytes;
+            count.grow(bytes);
         }
     }
 }

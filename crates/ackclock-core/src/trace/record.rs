@@ -66,9 +66,9 @@ impl TraceClock {
     /// When `record` was written, if less than 78 hours after the previous record.
     pub fn time(&mut self, record: Record) -> Instant {
         const TURN: u64 = 1 << 48;
-        let mut nanos = self.newest - self.newest % TURN + record.nanos();
+        let mut nanos = (self.newest & !(TURN - 1)).saturating_add(record.nanos());
         if nanos < self.newest {
-            nanos += TURN;
+            nanos = nanos.saturating_add(TURN);
         }
         self.newest = nanos;
         Instant::from_nanos(nanos)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Controller;
 use ackclock_control::rtt::RttEstimator;
+use ackclock_control::time::nanos;
 use ackclock_wire::SeqNum;
 
 use super::{BatchCause, Entry, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
@@ -55,9 +56,9 @@ struct Traced {
 }
 
 /// How often in a round trip acknowledgements sample the controller's own numbers.
-const NUMBERS_PER_ROUND: u32 = 8;
+const NUMBERS_PER_ROUND: u64 = 8;
 /// The shortest time between two samples.
-const NUMBERS_EVERY_MIN: Duration = Duration::from_micros(100);
+const NUMBERS_EVERY_NS_MIN: u64 = 100_000;
 const UNSET: Instant = Instant::FAR_FUTURE;
 
 impl Trace {
@@ -320,7 +321,7 @@ impl Traced {
             _ => true,
         };
         if due {
-            self.numbers_due = now + (round / NUMBERS_PER_ROUND).max(NUMBERS_EVERY_MIN);
+            self.numbers_due = now.plus_nanos((nanos(round) / NUMBERS_PER_ROUND).max(NUMBERS_EVERY_NS_MIN));
             self.see_numbers(now, controller);
         }
     }
@@ -347,10 +348,11 @@ impl Traced {
         if let Some(index) = self.names.iter().position(|&known| known == name) {
             return index;
         }
+        let index = self.names.len();
         self.names.push(name);
         // A value that controllers never have, so that the first is recorded.
         self.values.push(i64::MIN);
-        self.names.len() - 1
+        index
     }
 
     #[cold]
