@@ -6,6 +6,10 @@ mod queue;
 mod ranges;
 mod receive;
 mod store;
+#[cfg(test)]
+mod tests {
+    mod walks;
+}
 
 pub(crate) use queue::Queue;
 pub(crate) use ranges::RangeSet;
