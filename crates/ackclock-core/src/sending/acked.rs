@@ -188,7 +188,8 @@ impl Flight {
         outcome.duplicate_reported = seen.reported().is_some();
         for &(left, right) in seen.sack {
             let (left, right) = (self.una.near(left), self.una.near(right));
-            if self.una < right && left < right && right <= self.nxt && left > self.una {
+            // A block that ends before it begins holds nothing.
+            if self.una < left && right <= self.nxt {
                 self.scoreboard.on_sack(left, right, outcome);
             }
         }

@@ -231,3 +231,34 @@ fn a_peer_without_keys_is_served_as_ever() {
     let ends = open(&mut pair, listener);
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
 }
+
+// RFC 5925 §5.2: the traffic keys of a connection derive from its ISNs.
+#[test]
+fn a_name_is_used_again_with_keys_of_the_new_sequence_numbers() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    for _ in 0..2 {
+        let client = pair.client.connect(pair.now, server(), (None, 5000), None).unwrap();
+        pair.run(SECOND);
+        let accepted = pair.server.accept(pair.now, listener).expect("the handshake is authentic");
+        assert_eq!(transfer(&mut pair, (client, accepted), 1000), 1000);
+        for (endpoint, id) in [(&mut pair.client, client), (&mut pair.server, accepted)] {
+            endpoint.update(pair.now, id, |connection, now| connection.abort(now));
+            endpoint.release(pair.now, id);
+        }
+        pair.run(SECOND);
+    }
+    assert_eq!(unauthenticated(&pair), [0; 4]);
+}
+
+#[test]
+fn a_handshake_by_cookie_finds_its_keys_after_64_others() {
+    let (mut pair, _) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    let listener = pair.server.listen(pair.now, ListenOptions { syn_backlog: 0, ..on_port(81) }).unwrap();
+    let to = SocketAddr::new(ip(SERVER), 81);
+    let clients: Vec<_> =
+        (0..65).map(|_| pair.client.connect(pair.now, to, (None, 0), None).unwrap()).collect();
+    pair.run(Pair::DELAY * 5);
+    assert_eq!(pair.server.counters().dropped_unauthenticated, 0);
+    let accepted = std::iter::from_fn(|| pair.server.accept(pair.now, listener)).count();
+    assert_eq!(accepted, clients.len());
+}

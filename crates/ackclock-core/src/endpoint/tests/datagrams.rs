@@ -339,3 +339,23 @@ fn a_smaller_path_mtu_is_believed_within_bounds_and_told_once() {
         assert_eq!((host.endpoint.udp_take_error(id), host.endpoint.udp_take_error(id)), (error, Ok(())));
     }
 }
+
+// Two sockets of one host can talk without end: the driver must get its turn.
+#[test]
+fn one_call_handles_256_datagrams_to_oneself_and_the_rest_is_due_at_once() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    for _ in 0..300 {
+        assert_eq!(send_to(&mut host, id, "10.0.0.1:53"), Ok(1));
+    }
+    assert_eq!(leaving(&mut host), Vec::<Vec<u8>>::new());
+    let received = |host: &mut Host| {
+        std::iter::from_fn(|| host.endpoint.udp_receive(id, &mut [0; 9], false).ok()).count()
+    };
+    assert_eq!((received(&mut host), host.endpoint.has_looped()), (256, true));
+    assert_eq!(host.endpoint.poll_timeout(), Some(host.now));
+    host.endpoint.handle_timeout(host.now);
+    assert_eq!(leaving(&mut host), Vec::<Vec<u8>>::new());
+    assert_eq!((received(&mut host), host.endpoint.has_looped()), (44, false));
+    assert_eq!((host.endpoint.poll_timeout(), host.endpoint.packets_looped()), (None, 300));
+}

@@ -328,3 +328,18 @@ fn what_a_listener_ignores_is_counted_and_not_answered() {
     let counters = host.endpoint.counters();
     assert_eq!((counters.dropped_stray_reset, counters.dropped_in_listen, counters.syns_received), (2, 2, 0));
 }
+
+#[test]
+fn the_settings_of_a_listener_are_those_of_its_next_connections() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let other = host.endpoint.listen(host.now, on_port(81)).unwrap();
+    assert!(host.endpoint.update_listener(listener, |tcp| tcp.receive_buffer_max = 5000));
+    let buffer = |host: &Host, id| host.endpoint.listener_tcp(id).map(|tcp| tcp.receive_buffer_max);
+    assert_eq!(buffer(&host, listener), Some(5000));
+    assert_eq!(buffer(&host, other), Some(tcp_config().receive_buffer_max));
+    let syn_ack = host.from(4000, syn(1000));
+    assert_eq!(syn_ack[0].window, 5000);
+    host.endpoint.close_listener(host.now, listener);
+    assert_eq!(buffer(&host, listener), None);
+    assert!(!host.endpoint.update_listener(listener, |_| {}));
+}

@@ -282,6 +282,23 @@ fn orphans_that_finish_make_room() {
 }
 
 #[test]
+fn finished_orphans_leave_the_queue_when_it_is_more_than_twice_the_bound() {
+    let mut host = Host::with(EndpointConfig { orphans_max: 2, ..config(SERVER) });
+    let listener = host.endpoint.listen(host.now, on_port(PORT)).unwrap();
+    let mut release = |port| {
+        let (id, iss) = host.accepted(listener, port);
+        host.endpoint.release(host.now, id);
+        host.sent();
+        if port > 4000 {
+            host.from(port, fields(Flags::RST, 1001, iss + 2));
+        }
+        host.endpoint.orphans.queued()
+    };
+    // The first stays, and all others finish at once.
+    assert_eq!([4000, 4001, 4002, 4003, 4004, 4005, 4006].map(&mut release), [1, 2, 3, 4, 5, 2, 3]);
+}
+
+#[test]
 fn data_beyond_a_gap_is_not_readable_yet() {
     let (mut host, listener) = Host::listening(on_port(PORT));
     let (_, iss) = host.accepted(listener, 4000);

@@ -161,9 +161,7 @@ pub(super) trait Policy {
     }
 
     /// Such an acknowledgement, of everything before `una`, whose newest data left at `sent_at`.
-    fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
-        let _ = (now, sent_at, una);
-    }
+    fn on_advance(&mut self, _now: Instant, _sent_at: Instant, _una: Position) {}
 
     /// Judges because its deadline has passed.
     fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
@@ -193,9 +191,7 @@ pub(super) trait Policy {
     fn stop_timer(&mut self) {}
 
     /// During fast recovery, after congestion control has learned of the loss.
-    fn regulate(&mut self, scoreboard: &Scoreboard, progress: &Progress) {
-        let _ = (scoreboard, progress);
-    }
+    fn regulate(&mut self, _scoreboard: &Scoreboard, _progress: &Progress) {}
 
     /// How many bytes may be sent now; `None`: the congestion window decides.
     fn allowance(&self, episode: &Episode) -> Option<u64> {
@@ -204,9 +200,7 @@ pub(super) trait Policy {
     }
 
     /// During an episode, `bytes` up to `end` left, as a retransmission or otherwise.
-    fn on_sent(&mut self, end: Position, bytes: u64, retransmission: bool) {
-        let _ = (end, bytes, retransmission);
-    }
+    fn on_sent(&mut self, _end: Position, _bytes: u64, _retransmission: bool) {}
 
     /// What to send when nothing is known to be lost and no new data may leave.
     fn next_rescue(
@@ -223,9 +217,7 @@ pub(super) trait Policy {
     fn on_episode_end(&mut self) {}
 
     /// The last episode was a mistake.
-    fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
-        let _ = (una, nxt, by_timer);
-    }
+    fn on_undo(&mut self, _una: Position, _nxt: Position, _by_timer: bool) {}
 }
 
 /// The policy of a connection.
