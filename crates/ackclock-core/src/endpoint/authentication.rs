@@ -260,6 +260,12 @@ impl Endpoint {
         signed
     }
 
+    /// The number of sessions.
+    #[cfg(test)]
+    pub(super) fn sessions(&self) -> usize {
+        self.authentication.as_ref().map_or(0, |authentication| authentication.sessions.len())
+    }
+
     fn is_open(&self, tuple: &FourTuple) -> bool {
         let Some(Target::Connection(index)) = self.find(tuple) else { return false };
         let state = self.connections.at(index).map(|live| live.connection.state());

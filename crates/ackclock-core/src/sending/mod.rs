@@ -375,7 +375,7 @@ impl Flight {
 
     /// `marked` was found to be lost by `rule`: tells the trace and congestion control.
     fn declare_lost(&mut self, call: &mut Call<'_>, rule: LossRule, marked: Marked) {
-        let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
+        let Some(newest) = marked.newest else { return };
         self.note_loss(call, rule, &marked);
         self.control.on_lost(&self.delivery.on_lost(call.now, marked.bytes, newest));
         self.trace_window(call, WindowCause::Lost);

@@ -33,6 +33,9 @@ fn endpoints_go_as_before() {
                 town.step(walk);
             }
             town.see(walk);
+            if at_edges {
+                walk.see(&town.host.endpoint.traces);
+            }
         }
     });
 }
@@ -65,6 +68,7 @@ fn settings(walk: &mut Walk) -> EndpointConfig {
     config.addresses.push(ip("10.0.0.7"));
     if walk.number() >= COMMON {
         config.addresses.push(ip(edges::SERVER_V6));
+        config.tell_changes = walk.one_in(2);
     }
     config.connections_max = walk.pick(&[1000, 1000, 3]);
     config.listeners_max = walk.pick(&[100, 3]);
@@ -89,6 +93,9 @@ fn tcp(walk: &mut Walk) -> TcpConfig {
     tcp.choices.window_scaling = !walk.one_in(4);
     (tcp.time_wait, tcp.fin_wait_2_max) = walk.pick(&[(SECOND, SECOND), (60 * SECOND, 60 * SECOND)]);
     tcp.receive_buffer_max = walk.pick(&[6 << 20, 65_535, 3000]);
+    if walk.number() >= COMMON {
+        tcp.trace = edges::trace(walk);
+    }
     tcp
 }
 

@@ -25,6 +25,22 @@ fn probe_without_answer_is_followed_by_another_after_twice_the_time() {
 }
 
 #[test]
+fn second_probe_is_left_out_where_it_would_leave_with_the_timeout() {
+    for (round_trip_ms, earlier) in [(45, false), (44, true)] {
+        let mut sender = Sender::new(reno());
+        sender.flight.rto = crate::sending::Rto::new(&sender.tcp.choices.rto);
+        sender.flight.on_handshake_sample(Duration::from_millis(round_trip_ms));
+        // Twice the time of the first: 2 * (2 * 45 + 10) ms are the timeout.
+        sender.send(4).expire();
+        assert_eq!(sender.resend(1), [(3, SendReason::TailProbe)]);
+        let due = sender.flight.expiries();
+        assert_eq!(due.retransmission, sender.now + RTO);
+        assert_eq!(due.tail_probe < due.retransmission, earlier);
+        assert_eq!(due.tail_probe == Instant::FAR_FUTURE, !earlier);
+    }
+}
+
+#[test]
 fn answer_to_the_second_probe_finds_the_loss_without_a_timeout() {
     let mut sender = Sender::new(reno());
     sender.send(4).expire().resend(1);

@@ -3,12 +3,19 @@
 use ackclock_wire::checksum::pseudo_header;
 
 use super::*;
+use crate::trace::{TraceConfig, TraceKeep};
 
 pub(super) const SERVER_V6: &str = "fd00::1";
 pub(super) const CLIENT_V6: &str = "fd00::2";
 
+/// A short trace of a connection, or none.
+pub(super) fn trace(walk: &mut Walk) -> Option<TraceConfig> {
+    let keep = walk.pick(&[TraceKeep::All, TraceKeep::Newest, TraceKeep::Changes]);
+    walk.one_in(2).then_some(TraceConfig { records: 64, keep })
+}
+
 pub(super) fn step(town: &mut Town, walk: &mut Walk) {
-    match walk.below(12) {
+    match walk.below(14) {
         0 => town.syn(walk),
         1..=3 => town.segment(walk),
         4 | 5 => damaged(town, walk),
@@ -16,6 +23,7 @@ pub(super) fn step(town: &mut Town, walk: &mut Walk) {
         8 => icmp6(town, walk),
         9 => to_itself(town, walk),
         10 => echo(town, walk),
+        11 | 12 => traces(town, walk),
         _ => connect(town, walk),
     }
 }
@@ -187,4 +195,22 @@ fn connect(town: &mut Town, walk: &mut Walk) {
     answer.ack = seen + walk.pick(&[0, 0, 0, 1, u32::MAX]);
     let back = packet(to, SocketAddr::new(tuple.local_addr, tuple.local_port), answer, &[]);
     town.arrives(&back, VERIFIED);
+}
+
+fn traces(town: &mut Town, walk: &mut Walk) {
+    let it = &mut town.host.endpoint;
+    walk.see(&(it.has_traces(), it.has_changes()));
+    match walk.below(6) {
+        0 => walk.see(&it.poll_trace()),
+        1 => walk.see(&it.poll_trace_if(|batch| batch.records.len() > 60)),
+        2 => walk.see(&it.poll_changes()),
+        3 => it.request_traces(),
+        4 => it.end_traces(),
+        _ => {
+            if let Some(&id) = town.conns.first() {
+                let number = it.number(id);
+                walk.see(&(it.recorded(id), number, number.and_then(|number| it.numbered(number))));
+            }
+        }
+    }
 }
