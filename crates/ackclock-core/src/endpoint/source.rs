@@ -256,6 +256,25 @@ mod tests {
     }
 
     #[test]
+    fn without_a_route_to_the_peer_or_to_an_address_links_do_not_decide() {
+        let link = |network: &str| {
+            let LocalAddress { addr, prefix_len, .. } = own(network);
+            LinkRoute { network: addr, prefix_len, link: 2, mtu: 1500 }
+        };
+        let source = |own: [LocalAddress; 2], links: &[LinkRoute], remote: &str| {
+            source_for(&own, &[], links, remote.parse().unwrap()).unwrap().to_string()
+        };
+        // The peer is at a link, and the nearer address at none.
+        let links = [link("10.9.9.9/32"), link("192.0.2.0/24")];
+        assert_eq!(source([own("192.0.2.1/24"), own("10.9.9.1/24")], &links, "10.9.9.9"), "10.9.9.1");
+        // No link leads to the peer, and one to the nearer address.
+        assert_eq!(
+            source([own("11.0.0.1/8"), own("10.0.0.1/8")], &[link("10.0.0.1/32")], "10.9.9.9"),
+            "10.0.0.1"
+        );
+    }
+
+    #[test]
     fn there_is_none_without_an_address_of_the_family() {
         assert_eq!(source_for(&[own("10.0.0.1/24")], &[], &[], "fd00::2".parse().unwrap()), None);
     }

@@ -245,7 +245,7 @@ impl Flight {
         } else if let Some(sent_at) = outcome.newest_once {
             // Timing one segment at a time depends on cumulative acknowledgements: a selective one does not
             // say whether it was that segment.
-            let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
+            let counts = !rtt.times_one_segment() || outcome.newly_sacked == 0;
             if counts && rtt.on_segment_acked(sent_at, now) {
                 let undo = self.history.as_mut().map(|history| &mut history.undo);
                 if let Some(before) = undo.and_then(|undo| undo.take_adaptation(sent_at)) {

@@ -343,3 +343,44 @@ fn the_settings_of_a_listener_are_those_of_its_next_connections() {
     assert_eq!(buffer(&host, listener), None);
     assert!(!host.endpoint.update_listener(listener, |_| {}));
 }
+
+// RFC 6994 §3: an experimental option is told apart by its ExID.
+#[test]
+fn what_a_syn_sent_in_the_listeners_experiment_is_shown_at_the_connection() {
+    let experiment = |id| ackclock_wire::Experiment { id, value: [7; 8] };
+    for (theirs, shown) in [(0xf00d_f00d, true), (0xf00d_f00e, false)] {
+        let tcp = TcpConfig { experiment: Some(experiment(0xf00d_f00d)), ..tcp_config() };
+        let (mut host, listener) = Host::listening(ListenOptions { tcp: Some(tcp), ..on_port(PORT) });
+        let mut opening = syn(1000);
+        opening.options.experiment = Some(experiment(theirs));
+        let syn_ack = host.from(4000, opening);
+        host.from(4000, ack(1001, syn_ack[0].seq + 1));
+        let id = host.endpoint.accept(host.now, listener).unwrap();
+        let found = host.endpoint.connection(id).unwrap().peer_experiment();
+        assert_eq!(found, shown.then(|| experiment(theirs)));
+        assert_eq!(syn_ack[0].options.experiment, Some(experiment(0xf00d_f00d)));
+    }
+}
+
+#[test]
+fn a_half_open_connection_from_an_address_that_becomes_ours_hears_no_device() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let iss = host.from(4000, syn(1000))[0].seq;
+    host.endpoint.set_local_addresses(vec![ip(SERVER).into(), ip(CLIENT).into()], Vec::new());
+    assert_eq!(host.from(4000, ack(1001, iss + 1)), []);
+    assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
+    assert!(host.endpoint.accept(host.now, listener).is_none());
+}
+
+#[test]
+fn a_large_packet_is_kept_where_it_lies_and_its_text_is_read_there() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    let whole = packet(client(4000), server(), ack(1001, iss + 1), &[7; 40_000]);
+    let whole = bytes::Bytes::from(whole);
+    let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: std::num::NonZero::new(1460) };
+    host.endpoint.handle_packet_bytes(host.now, &whole, meta);
+    let text = host.endpoint.update(host.now, id, |connection, now| connection.read_bytes(now, 40_000));
+    let text = text.unwrap().unwrap();
+    assert_eq!((text.len(), text.as_ptr()), (40_000, whole[40..].as_ptr()));
+}

@@ -202,3 +202,15 @@ fn reported_copy_of_a_window_probe_shows_no_reordering() {
     sender.wait(20).ack(3, &[]);
     assert!(next_loss_is_answered_at_once(&mut sender));
 }
+
+// Acknowledgements overtake one another: the later one has been seen, and the earlier one still moves SND.UNA.
+#[test]
+fn acknowledgement_of_what_was_known_to_be_held_restarts_the_count_of_probes() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).wait(20).ack(0, &[(1, 4)]).ack(1, &[]);
+    sender.send(1).expire();
+    assert_eq!(sender.resend(1), [(4, SendReason::TailProbe)]);
+    assert!(!sender.flight.probe.is_first());
+    sender.wait(1).ack(4, &[]);
+    assert!(sender.flight.probe.is_first());
+}
