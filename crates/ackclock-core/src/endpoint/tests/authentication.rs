@@ -271,3 +271,15 @@ fn sessions_without_a_name_are_swept_beyond_64_more_than_twice_the_names() {
     assert_eq!(counts[..most], Vec::from_iter(1..=most));
     assert_eq!(counts[most], names + 1);
 }
+
+#[test]
+fn what_leaves_unsigned_for_want_of_a_handshake_with_keys_is_counted() {
+    let mut pair = Pair::new();
+    let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+    let ends = open(&mut pair, listener);
+    pair.client.set_keys(ip(SERVER), Some(KeyChain::new(vec![key(1, Algorithm::HmacSha1, true)]).unwrap()));
+    let write = |connection: &mut crate::Connection, now| connection.write(now, b"late");
+    pair.client.update(pair.now, ends.0, write).unwrap().unwrap();
+    assert_eq!(pair.carry(0).len(), 1);
+    assert_eq!(unauthenticated(&pair), [0, 1, 0, 0]);
+}

@@ -308,3 +308,15 @@ fn data_beyond_a_gap_is_not_readable_yet() {
     host.give(client(4000), server(), ack(1001, iss + 1), b"ab");
     assert!(host.events().iter().any(readable));
 }
+
+#[test]
+fn a_packet_from_the_device_is_not_that_of_a_connection_to_oneself() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let id = host.endpoint.connect(host.now, server(), (None, 5000), None).unwrap();
+    host.sent();
+    let accepted = host.endpoint.accept(host.now, listener).unwrap();
+    let from = SocketAddr::new(ip(SERVER), 5000);
+    assert_eq!(host.give(from, server(), fields(Flags::RST, 0, SeqNum::new(0)), &[]), []);
+    assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
+    assert_eq!((host.state(id), host.state(accepted)), (State::Established, State::Established));
+}

@@ -64,6 +64,7 @@ fn a_repeated_fin_is_acknowledged_by_the_record() {
     let (snd_nxt, _) = recorded(&mut host, listener, 4000);
     let answer = host.from(4000, fields(Flags::FIN | Flags::ACK, 1001, snd_nxt));
     assert_eq!((answer[0].seq, answer[0].ack, answer[0].flags), (snd_nxt, SeqNum::new(1002), Flags::ACK));
+    assert!(answer[0].window > 0, "the window that the connection told last");
 }
 
 #[test]

@@ -194,3 +194,18 @@ fn window_is_paced_from_a_round_trip_of_more_than_two_granularities_on() {
         assert_eq!(left != Some(end), is_paced, "{round_trip_ns}: {left:?}");
     }
 }
+
+// RFC 5682 §3.1 (3b): with SACK, a report of data from before the timeout that was sent once proves it wrong.
+#[test]
+fn report_of_old_data_sent_once_takes_the_timeout_back() {
+    for (held, undone) in [((2, 3), 1), ((6, 7), 0)] {
+        let undo = crate::profile::UndoChoice { frto: true, ..crate::profile::UndoChoice::OFF };
+        let choices = Choices { recovery: Recovery::Sack, undo, ..reno().choices };
+        let mut sender = Sender::new(TcpConfig { choices, ..reno() });
+        sender.send(5).expire();
+        assert_eq!((sender.info().timeouts, sender.resend(9)), (1, vec![(0, SendReason::Retransmission)]));
+        sender.wait(5).ack(1, &[]).send(2);
+        sender.wait(5).ack(1, &[held]);
+        assert_eq!(sender.info().undone.frto, undone, "{held:?}");
+    }
+}

@@ -214,3 +214,15 @@ fn acknowledgement_of_what_was_known_to_be_held_restarts_the_count_of_probes() {
     sender.wait(1).ack(4, &[]);
     assert!(sender.flight.probe.is_first());
 }
+
+// Otherwise probes that arrive would put the timeout off for ever.
+#[test]
+fn report_of_a_copy_alone_does_not_restart_the_count_of_probes() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).wait(20).ack(3, &[]).expire();
+    assert_eq!(sender.resend(1), [(3, SendReason::TailProbe)]);
+    sender.wait(1).ack(3, &[(2, 3)]);
+    assert!(!sender.flight.probe.is_first());
+    sender.wait(1).ack(4, &[]);
+    assert!(sender.flight.probe.is_first());
+}
