@@ -181,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn loopback_and_link_local_addresses_have_the_scope_of_the_link() {
+        for addr in ["127.0.0.1", "169.254.7.7", "::1", "fe80::1"] {
+            assert_eq!(scope(addr.parse().unwrap()), LINK_LOCAL, "{addr}");
+        }
+        for addr in ["10.0.0.1", "192.0.2.1", "fd00::1", "fec0::1", "2001:db8::1"] {
+            assert_eq!(scope(addr.parse().unwrap()), GLOBAL, "{addr}");
+        }
+    }
+
+    #[test]
     fn an_address_reaches_itself_from_itself() {
         assert_eq!(source(&["10.0.0.2/24", "10.0.0.1/24"], "10.0.0.1"), "10.0.0.1");
         assert_eq!(source(&["fd00::2/64", "fe80::1/64"], "fe80::1"), "fe80::1");

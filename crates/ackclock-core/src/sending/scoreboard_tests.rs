@@ -336,3 +336,46 @@ fn what_left_with_the_newest_delivered_and_lies_behind_it_does_not_wait() {
     let (marked, due) = board.mark_lost_by_time(now, (moment(0).at, at(20)), patience);
     assert_eq!((marked.bytes, due), (0, None));
 }
+
+// RFC 6675 §4 NextSeg (3): above HighRxt, below the highest data that is SACKed, and not SACKed.
+#[test]
+fn first_below_held_is_a_segment_with_something_held_above_it() {
+    let mut board = sent(8);
+    assert_eq!(board.first_below_held(at(0)), None, "nothing is held");
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(20), at(30), &mut outcome);
+    board.on_sack(at(50), at(60), &mut outcome);
+    for (from, expected) in
+        [(0, Some((0, 10))), (10, Some((10, 20))), (20, Some((30, 40))), (40, Some((40, 50)))]
+    {
+        assert_eq!(board.first_below_held(at(from)), expected.map(|(start, end)| (at(start), at(end))));
+    }
+    for from in [50, 55, 60, 70] {
+        assert_eq!(board.first_below_held(at(from)), None, "{from}");
+    }
+}
+
+// RFC 8985 §7.3: the probe is the last segment that the peer is not known to hold.
+#[test]
+fn last_segment_lies_below_a_tail_that_is_held() {
+    let mut board = sent(4);
+    assert_eq!(board.last_segment(), Some((at(30), at(40))));
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(10), at(20), &mut outcome);
+    assert_eq!(board.last_segment(), Some((at(30), at(40))));
+    board.on_sack(at(30), at(40), &mut outcome);
+    assert_eq!(board.last_segment(), Some((at(20), at(30))));
+}
+
+#[test]
+fn what_is_reported_again_after_it_was_forgotten_is_no_reordering() {
+    let mut board = sent(4);
+    let mut outcome = AckOutcome::default();
+    board.on_sack(at(20), at(30), &mut outcome);
+    board.forget_held();
+    assert_eq!(board.on_plain_ack(at(0), at(10)), None, "it arrives behind what was held");
+    board.on_sack(at(20), at(30), &mut outcome);
+    assert!(!outcome.reordered);
+    board.on_sack(at(10), at(20), &mut outcome);
+    assert!(outcome.reordered);
+}

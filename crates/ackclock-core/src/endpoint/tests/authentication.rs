@@ -236,10 +236,18 @@ fn a_peer_without_keys_is_served_as_ever() {
 #[test]
 fn a_name_is_used_again_with_keys_of_the_new_sequence_numbers() {
     let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    let mut syns = Vec::new();
     for _ in 0..2 {
         let client = pair.client.connect(pair.now, server(), (None, 5000), None).unwrap();
+        syns.extend(pair.carry(0));
+        pair.server.handle_packet(pair.now, syns.last().unwrap(), RxMeta::default());
         pair.run(SECOND);
         let accepted = pair.server.accept(pair.now, listener).expect("the handshake is authentic");
+        assert_eq!(transfer(&mut pair, (client, accepted), 1000), 1000);
+        // A replayed SYN, of this connection or the one before, changes nothing.
+        for syn in &syns {
+            pair.server.handle_packet(pair.now, syn, RxMeta::default());
+        }
         assert_eq!(transfer(&mut pair, (client, accepted), 1000), 1000);
         for (endpoint, id) in [(&mut pair.client, client), (&mut pair.server, accepted)] {
             endpoint.update(pair.now, id, |connection, now| connection.abort(now));

@@ -401,3 +401,16 @@ fn the_headers_of_a_datagram_leave_apart_from_its_payload() {
         assert_eq!(packet.payload, [&[7; 100][..], &[]]);
     }
 }
+
+#[test]
+fn the_time_to_live_is_the_sockets_or_the_endpoints() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    let default = tcp_config().ttl;
+    for (set, expected) in [(None, default), (Some(7), 7), (Some(255), 255), (None, default)] {
+        host.endpoint.udp_set_ttl(id, set).unwrap();
+        assert_eq!(host.endpoint.udp_names(id).unwrap().ttl, expected);
+        send_to(&mut host, id, PEER).unwrap();
+        assert_eq!(leaving(&mut host)[0][8], expected);
+    }
+}

@@ -384,3 +384,33 @@ fn a_large_packet_is_kept_where_it_lies_and_its_text_is_read_there() {
     let text = text.unwrap().unwrap();
     assert_eq!((text.len(), text.as_ptr()), (40_000, whole[40..].as_ptr()));
 }
+
+#[test]
+fn replies_that_wait_are_bounded_and_those_beyond_are_counted() {
+    let mut host = Host::new();
+    let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
+    for port in 1000..2100 {
+        host.endpoint.handle_packet(host.now, &packet(client(port), server(), syn(1000), &[]), meta);
+    }
+    assert_eq!(host.endpoint.counters().dropped_replies, 1100 - 1024);
+    assert_eq!(host.sent().len(), 1024);
+}
+
+// RFC 4861 §7.3.1: hints from TCP that a neighbour is reachable.
+#[test]
+fn a_packet_to_a_peer_that_made_progress_says_that_it_is_reached() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    let send = |host: &mut Host| {
+        host.endpoint.update(host.now, id, |connection, now| connection.write(now, b"some").unwrap());
+        host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
+        [host.endpoint.take_reached(), host.endpoint.take_reached()]
+    };
+    assert_eq!(send(&mut host), [None, None]);
+    host.endpoint.handle_packet(
+        host.now,
+        &packet(client(4000), server(), ack(1001, iss + 5), &[]),
+        RxMeta { checksum: ChecksumState::Verified, segment_size: None },
+    );
+    assert_eq!(send(&mut host), [Some(ip(CLIENT)), None]);
+}

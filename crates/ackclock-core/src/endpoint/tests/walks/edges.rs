@@ -202,7 +202,7 @@ fn traces(town: &mut Town, walk: &mut Walk) {
     walk.see(&(it.has_traces(), it.has_changes()));
     match walk.below(6) {
         0 => walk.see(&it.poll_trace()),
-        1 => walk.see(&it.poll_trace_if(|batch| batch.records.len() > 60)),
+        1 => walk.see(&it.poll_trace_if(|batch| batch.records.len() > 5)),
         2 => walk.see(&it.poll_changes()),
         3 => it.request_traces(),
         4 => it.end_traces(),
