@@ -6,11 +6,12 @@ mod queue;
 mod ranges;
 mod receive;
 mod store;
-#[cfg(test)]
-mod tests {
-    mod walks;
-}
 
 pub(crate) use queue::Queue;
 pub(crate) use ranges::RangeSet;
 pub(crate) use receive::ReceiveBuffer;
+
+#[cfg(test)]
+mod tests {
+    mod walks;
+}

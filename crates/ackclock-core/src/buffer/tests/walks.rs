@@ -1,5 +1,5 @@
-//! Queues and receive buffers in sizes at and beside the edges of blocks, with as much memory as they need, or
-//! nearly.
+//! Queues and receive buffers in sizes at and beside the edges of blocks, with as much memory as they need,
+//! or nearly.
 
 use ackclock_wire::SeqNum;
 use bytes::Bytes;

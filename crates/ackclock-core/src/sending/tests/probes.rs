@@ -203,7 +203,7 @@ fn reported_copy_of_a_window_probe_shows_no_reordering() {
     assert!(next_loss_is_answered_at_once(&mut sender));
 }
 
-// Acknowledgements overtake one another: the later one has been seen, and the earlier one still moves SND.UNA.
+// Acknowledgements overtake one another: one may move SND.UNA over what an earlier one reported.
 #[test]
 fn acknowledgement_of_what_was_known_to_be_held_restarts_the_count_of_probes() {
     let mut sender = Sender::new(reno());
