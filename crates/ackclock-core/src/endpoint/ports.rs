@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn sec_a7_endpoints_with_one_secret_draw_different_ports() {
+    fn endpoints_with_one_secret_draw_different_ports() {
         let drawn = |shard| {
             let mut ports = Ports::new(&[1; 32], (1024, 65_535)).of_shard(shard);
             [(); 8].map(|()| first(&mut ports, 1))
