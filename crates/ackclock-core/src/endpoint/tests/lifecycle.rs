@@ -320,3 +320,13 @@ fn a_packet_from_the_device_is_not_that_of_a_connection_to_oneself() {
     assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
     assert_eq!((host.state(id), host.state(accepted)), (State::Established, State::Established));
 }
+
+#[test]
+fn debug_output_counts_what_an_endpoint_holds() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    host.accepted(listener, 4000);
+    host.from(4001, syn(1000));
+    let shown = format!("{:?}", host.endpoint);
+    assert!(shown.starts_with("Endpoint { now: "), "{shown}");
+    assert!(shown.contains("connections: 1, half_open: 1, time_wait: 0, counters: "), "{shown}");
+}
