@@ -276,18 +276,3 @@ fn a_block_of_the_right_size_stays_where_it_is() {
     queue.shrink();
     assert_eq!((queue.slices(0, 1)[0].as_ptr(), queue.len(), budget.used()), (lies_at, 2990, BLOCK_MIN));
 }
-
-#[test]
-fn the_blocks_of_a_queue_that_is_dropped_are_used_again() {
-    let budget = Budget::new(1 << 20);
-    let filled = || {
-        let mut queue = Queue::new(&budget);
-        assert!(queue.append(&vec![1; BLOCK]));
-        queue
-    };
-    let first = filled();
-    let lies_at = first.slices(0, 1)[0].as_ptr();
-    let _other = filled();
-    drop(first);
-    assert_eq!(filled().slices(0, 1)[0].as_ptr(), lies_at);
-}
