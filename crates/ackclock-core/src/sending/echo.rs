@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(age(1_799_999), Some((ms(1_799_998) + since_tick, ms(1_799_999) + since_tick)));
         assert_eq!(age(1_800_000), None);
         assert_eq!(age(u32::MAX), None, "from the future");
-        assert_eq!(Echo::new(0, 1 + u32::MAX.wrapping_sub(clock(now))).age(now), None, "zero is no echo");
+        assert_eq!(Echo::new(0, 1 + u32::MAX.wrapping_sub(clock(now))).age(now), None, "zero does not count");
     }
 
     #[test]

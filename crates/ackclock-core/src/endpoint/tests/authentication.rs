@@ -263,7 +263,7 @@ fn sessions_without_a_name_are_swept_beyond_64_more_than_twice_the_names() {
     let (mut pair, _) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
     pair.server.listen(pair.now, ListenOptions { syn_backlog: 4, ..on_port(81) }).unwrap();
     let to = SocketAddr::new(ip(SERVER), 81);
-    // Most SYNs are answered by cookies, which are no names.
+    // Most SYNs are answered by cookies, which take no name.
     let counts: Vec<usize> = (0..100)
         .map(|_| {
             pair.client.connect(pair.now, to, (None, 0), None).unwrap();
