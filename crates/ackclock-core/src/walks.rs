@@ -15,6 +15,7 @@ use siphasher::sip::SipHasher13;
 
 /// One walk: its choices, and the digest of what was seen.
 pub(crate) struct Walk {
+    number: u64,
     choices: Rng,
     seen: SipHasher13,
     line: String,
@@ -22,7 +23,12 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { choices: Rng::new(seed), seen: SipHasher13::new(), line: String::new() }
+        Self { number: seed, choices: Rng::new(seed), seen: SipHasher13::new(), line: String::new() }
+    }
+
+    /// Which walk it is, from 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// A number below `bound`, each equally likely.
@@ -47,6 +53,12 @@ impl Walk {
         if std::env::var_os("SHOW_WALKS").is_some() {
             print!("{}", self.line);
         }
+    }
+
+    /// Adds bytes to the digest, and their number.
+    pub(crate) fn see_bytes(&mut self, bytes: &[u8]) {
+        self.see(&bytes.len());
+        self.seen.write(bytes);
     }
 
     fn digest(&self) -> u64 {

@@ -10,3 +10,8 @@ mod store;
 pub(crate) use queue::Queue;
 pub(crate) use ranges::RangeSet;
 pub(crate) use receive::ReceiveBuffer;
+
+#[cfg(test)]
+mod tests {
+    mod walks;
+}

@@ -310,6 +310,7 @@ mod tests {
             assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
             let received = buffer.insert(at(start), data, None);
             assert_eq!((received.dropped, received.advanced), (!taken, u64::from(start == 1)), "{start}");
+            assert_eq!(received.out_of_order, start > 2, "{start}");
             assert_eq!(buffer.ahead.len(), ReceiveBuffer::RANGES_MAX);
         }
     }

@@ -261,6 +261,12 @@ impl Endpoint {
         signed
     }
 
+    /// The number of sessions.
+    #[cfg(test)]
+    pub(super) fn sessions(&self) -> usize {
+        self.authentication.as_ref().map_or(0, |authentication| authentication.sessions.len())
+    }
+
     fn is_open(&self, tuple: &FourTuple) -> bool {
         let Some(Target::Connection(index)) = self.find(tuple) else { return false };
         let state = self.connections.at(index).map(|live| live.connection.state());
@@ -498,3 +504,37 @@ fn find_option(header: &[u8]) -> Option<Found> {
 const TCP_HEADER_MAX: usize = 60;
 /// This many sessions are kept without checking whether their names are in use.
 const SESSIONS_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_is_found_behind_others_and_not_behind_the_end_of_options() {
+        let option: Vec<u8> = [&[KIND, 16, 1, 2][..], &[7; MAC_LEN]].concat();
+        let mss: &[u8] = &[2, 4, 5, 180];
+        let cases: [(&[&[u8]], Option<usize>); 9] = [
+            (&[&option], Some(20)),
+            (&[&[1, 1], mss, &option], Some(26)),
+            // The end of options (RFC 9293 §3.2): the rest is padding.
+            (&[&[0], &option], None),
+            (&[mss, &[0], &option], None),
+            // Another length.
+            (&[&[KIND, 4, 1, 2], &option], None),
+            (&[&option[..15]], None),
+            (&[mss], None),
+            // A length that counts less than its own two bytes.
+            (&[&[3, 0], &option], Some(22)),
+            (&[&[3, 1], &option], Some(22)),
+        ];
+        for (options, expected) in cases {
+            let header = [&[0; 20][..], &options.concat()].concat();
+            let found = find_option(&header);
+            assert_eq!(found.as_ref().map(|found| found.at), expected, "{options:?}");
+            assert!(
+                found
+                    .is_none_or(|found| (found.key_id, found.next_key_id, found.mac) == (1, 2, [7; MAC_LEN]))
+            );
+        }
+    }
+}

@@ -110,6 +110,13 @@ mod tests {
     }
 
     #[test]
+    fn of_two_scopes_the_smaller_is_first() {
+        let own = ["fe80::1/64", "2001:db8:1::1/64"];
+        assert_eq!(order(&own, &["2a00::1", "fe80::9"]), ["fe80::9", "2a00::1"]);
+        assert_eq!(order(&[], &["2a00::1", "fe80::9"]), ["fe80::9", "2a00::1"], "without a source, too");
+    }
+
+    #[test]
     fn precedences_are_those_of_the_default_policy_table() {
         let table = [
             ("::1", 50),

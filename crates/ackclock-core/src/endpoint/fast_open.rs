@@ -289,3 +289,26 @@ const COOKIE_PERIOD: Duration = Duration::from_secs(86_400);
 pub(super) const CACHE_MAX: usize = 1024;
 /// How long a server is not tried after a first failure.
 const RETRY_MIN: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // RFC 7413 §4.1.3: the cache; this stack forgets the cookie of a server that took none of the data.
+    #[test]
+    fn a_cookie_with_which_all_data_was_refused_is_forgotten() {
+        let (now, remote) = (Instant::from_millis(1000), "192.0.2.1".parse().unwrap());
+        let cookie = FastOpenCookie::new(&[7; 8]).unwrap();
+        for (sent, acked, kept) in
+            [(0, 0, true), (10, 0, false), (1, 0, false), (10, 1, true), (10, 10, true)]
+        {
+            let mut cache = ServerCache::new(KeyedState(Key::derive(&[1; 32], Purpose::FastOpen)));
+            let first = FastOpenOutcome::Answered { sent: 0, acked: 0 };
+            cache.learn(now, remote, first, Some(cookie), 1460);
+            cache.learn(now, remote, FastOpenOutcome::Answered { sent, acked }, None, 1460);
+            let offered = cache.offer(now, remote, 536).map(|offer| offer.cookie);
+            let expected = if kept { cookie } else { FastOpenCookie::REQUEST };
+            assert_eq!(offered, Some(expected), "{acked} of {sent}");
+        }
+    }
+}

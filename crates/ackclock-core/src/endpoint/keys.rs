@@ -146,6 +146,13 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_two_secrets_hash_differently() {
+        let hash = |secret| KeyedState(Key::derive(&[secret; 32], Purpose::Isn)).hash_one(7);
+        assert_eq!(hash(1), hash(1));
+        assert_ne!(hash(1), hash(2));
+    }
+
+    #[test]
     fn every_byte_of_the_secret_counts() {
         for at in 0..32 {
             let mut secret = [7; 32];

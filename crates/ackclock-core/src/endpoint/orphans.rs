@@ -39,6 +39,12 @@ impl Orphans {
         }
     }
 
+    /// How many connections the queue names.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     #[inline]
     pub(super) fn check_invariants(&self) {
         debug_assert!(self.count <= self.max, "{} orphans, {} allowed", self.count, self.max);

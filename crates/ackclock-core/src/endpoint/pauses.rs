@@ -113,3 +113,16 @@ impl Endpoint {
 /// How late a call must be. A busy host may be late by tenths of a second, and round trips and timers may
 /// show that.
 const LEAST_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_from_the_end_of_a_pause_is_not_from_before_it() {
+        let resumed = Instant::from_millis(1000);
+        let pauses = Pauses { resumed, ..Pauses::new() };
+        assert!(pauses.is_since(resumed - std::time::Duration::from_nanos(1)));
+        assert!(!pauses.is_since(resumed));
+    }
+}

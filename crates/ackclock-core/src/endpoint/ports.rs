@@ -99,6 +99,18 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_with_one_secret_draw_different_ports() {
+        let drawn = |shard| {
+            let mut ports = Ports::new(&[1; 32], (1024, 65_535)).of_shard(shard);
+            [(); 8].map(|()| first(&mut ports, 1))
+        };
+        assert_eq!(drawn(1), drawn(1));
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            assert_ne!(drawn(one), drawn(other), "{one} {other}");
+        }
+    }
+
+    #[test]
     fn port_zero_is_never_chosen_and_a_reversed_range_is_put_right() {
         let mut ports = Ports::new(&[1; 32], (2, 0));
         let chosen: HashSet<u16> = (0..64).map(|_| first(&mut ports, 1)).collect();

@@ -181,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn loopback_and_link_local_addresses_have_the_scope_of_the_link() {
+        for addr in ["127.0.0.1", "169.254.7.7", "::1", "fe80::1"] {
+            assert_eq!(scope(addr.parse().unwrap()), LINK_LOCAL, "{addr}");
+        }
+        for addr in ["10.0.0.1", "192.0.2.1", "fd00::1", "fec0::1", "2001:db8::1"] {
+            assert_eq!(scope(addr.parse().unwrap()), GLOBAL, "{addr}");
+        }
+    }
+
+    #[test]
     fn an_address_reaches_itself_from_itself() {
         assert_eq!(source(&["10.0.0.2/24", "10.0.0.1/24"], "10.0.0.1"), "10.0.0.1");
         assert_eq!(source(&["fd00::2/64", "fe80::1/64"], "fe80::1"), "fe80::1");
@@ -253,6 +263,25 @@ mod tests {
         let far = [own("192.0.2.1/24"), own("10.0.0.1/8")];
         let source = source_for(&far, &[], &only_lan, "10.9.9.9".parse().unwrap()).unwrap();
         assert_eq!(source.to_string(), "10.0.0.1");
+    }
+
+    #[test]
+    fn without_a_route_to_the_peer_or_to_an_address_links_do_not_decide() {
+        let link = |network: &str| {
+            let LocalAddress { addr, prefix_len, .. } = own(network);
+            LinkRoute { network: addr, prefix_len, link: 2, mtu: 1500 }
+        };
+        let source = |own: [LocalAddress; 2], links: &[LinkRoute], remote: &str| {
+            source_for(&own, &[], links, remote.parse().unwrap()).unwrap().to_string()
+        };
+        // The peer is at a link, and the nearer address at none.
+        let links = [link("10.9.9.9/32"), link("192.0.2.0/24")];
+        assert_eq!(source([own("192.0.2.1/24"), own("10.9.9.1/24")], &links, "10.9.9.9"), "10.9.9.1");
+        // No link leads to the peer, and one to the nearer address.
+        assert_eq!(
+            source([own("11.0.0.1/8"), own("10.0.0.1/8")], &[link("10.0.0.1/32")], "10.9.9.9"),
+            "10.0.0.1"
+        );
     }
 
     #[test]

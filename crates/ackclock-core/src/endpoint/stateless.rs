@@ -94,3 +94,27 @@ fn ecn_of_cookie(wanted: Ecn, flags: Flags) -> Option<Agreement> {
     };
     offer.agreement(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // RFC 9768 §3.2.2.1
+    #[test]
+    fn a_cookie_agreed_on_the_form_of_ecn_that_its_acknowledgement_shows() {
+        let (none, some) = (Flags::ACK, Flags::ACK | Flags::from_ace(0b010));
+        let accurate = Offer::Accurate(Codepoint::NotEct).agreement(0);
+        let classic = Offer::Classic.agreement(0);
+        for (wanted, flags, expected) in [
+            (Ecn::Off, none, None),
+            (Ecn::Off, some, None),
+            (Ecn::Classic, none, classic),
+            (Ecn::Classic, some, classic),
+            (Ecn::Accurate, none, classic),
+            (Ecn::Accurate, some, accurate),
+        ] {
+            let found = ecn_of_cookie(wanted, flags);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{wanted:?} {flags:?}");
+        }
+    }
+}

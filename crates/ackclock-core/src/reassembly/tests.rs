@@ -263,6 +263,21 @@ fn a_flood_from_many_sources_costs_the_oldest() {
 }
 
 #[test]
+fn the_bound_of_bytes_is_reached_at_the_cost_of_another_packet_only() {
+    let (first, second) = (whole(false, 9, 1400), whole(false, 10, 400));
+    let pieces = cut(&second, 1, 208);
+    let filled: usize = pieces.iter().map(|piece| cost(piece.len())).sum();
+    for (bytes_max, evicted) in [(filled + cost(228), 0), (filled + cost(228) - 1, 1), (filled, 1)] {
+        let mut reassembler = Reassembler::new(ReassemblyConfig { bytes_max, ..Default::default() });
+        let budget = budget();
+        assert_eq!(reassembler.push(at(0), &budget, &fragment(&first, 1, 0, 208, true)), Outcome::Waits);
+        assert_eq!(reassembler.push(at(0), &budget, &pieces[0]), Outcome::Waits);
+        assert!(matches!(reassembler.push(at(0), &budget, &pieces[1]), Outcome::Whole(_)), "{bytes_max}");
+        assert_eq!((reassembler.packets.len(), reassembler.take_evicted()), (1 - evicted as usize, evicted));
+    }
+}
+
+#[test]
 fn too_many_fragments_of_one_packet_end_it() {
     let mut reassembler = reassembler();
     let packet = whole(false, 9, 1400);

@@ -188,7 +188,8 @@ impl Flight {
         outcome.duplicate_reported = seen.reported().is_some();
         for &(left, right) in seen.sack {
             let (left, right) = (self.una.near(left), self.una.near(right));
-            if self.una < right && left < right && right <= self.nxt && left > self.una {
+            // A block that ends before it begins holds nothing.
+            if self.una < left && right <= self.nxt {
                 self.scoreboard.on_sack(left, right, outcome);
             }
         }
@@ -244,7 +245,7 @@ impl Flight {
         } else if let Some(sent_at) = outcome.newest_once {
             // Timing one segment at a time depends on cumulative acknowledgements: a selective one does not
             // say whether it was that segment.
-            let counts = !rtt.times_one_segment() || advanced > 0 && outcome.newly_sacked == 0;
+            let counts = !rtt.times_one_segment() || outcome.newly_sacked == 0;
             if counts && rtt.on_segment_acked(sent_at, now) {
                 let undo = self.history.as_mut().map(|history| &mut history.undo);
                 if let Some(before) = undo.and_then(|undo| undo.take_adaptation(sent_at)) {

@@ -47,3 +47,29 @@ const NANOS_PER_TICK: u64 = 1_000_000;
 pub(crate) fn clock(now: Instant) -> u32 {
     now.as_millis() as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_is_as_old_as_its_tick_and_at_most_half_an_hour() {
+        let (now, ms) = (Instant::from_nanos(5_000_000_300_000), Duration::from_millis);
+        let age = |ticks: u32| Echo::new(clock(now).wrapping_sub(ticks), 0).age(now);
+        let since_tick = Duration::from_micros(300);
+        assert_eq!(age(0), Some((Duration::ZERO, since_tick)));
+        assert_eq!(age(7), Some((ms(6) + since_tick, ms(7) + since_tick)));
+        assert_eq!(age(1_799_999), Some((ms(1_799_998) + since_tick, ms(1_799_999) + since_tick)));
+        assert_eq!(age(1_800_000), None);
+        assert_eq!(age(u32::MAX), None, "from the future");
+        assert_eq!(Echo::new(0, 1 + u32::MAX.wrapping_sub(clock(now))).age(now), None, "zero does not count");
+    }
+
+    #[test]
+    fn an_echo_is_from_before_if_its_tick_is_earlier_on_the_circle() {
+        let at = Instant::from_millis(5_000_000);
+        let is_before = |ticks: u32| Echo::new(clock(at).wrapping_sub(ticks), 0).is_from_before(at);
+        assert!(!is_before(0) && is_before(1) && is_before((1 << 31) - 1));
+        assert!(!is_before(1 << 31) && !is_before(u32::MAX));
+    }
+}

@@ -373,7 +373,7 @@ impl Flight {
 
     /// `marked` was found to be lost by `rule`: tells the trace and congestion control.
     fn declare_lost(&mut self, call: &mut Call<'_>, rule: LossRule, marked: Marked) {
-        let Some(newest) = marked.newest.filter(|_| marked.bytes > 0) else { return };
+        let Some(newest) = marked.newest else { return };
         self.note_loss(call, rule, &marked);
         self.control.on_lost(&self.delivery.on_lost(call.now, marked.bytes, newest));
         self.trace_window(call, WindowCause::Lost);
@@ -381,10 +381,8 @@ impl Flight {
 
     /// The marked data is sent again because of `rule`.
     fn note_loss(&mut self, call: &mut Call<'_>, rule: LossRule, marked: &Marked) {
-        if marked.bytes > 0 {
-            self.history.get_or_insert_default().losses.add(rule, marked.bytes);
-            call.trace.lost(call.now, rule, marked.span);
-        }
+        self.history.get_or_insert_default().losses.add(rule, marked.bytes);
+        call.trace.lost(call.now, rule, marked.span);
     }
 
     /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::model::Model;
 use super::{Bbr, BbrLoss, State, inflight_at_loss};
 use crate::Instant;
 use crate::congestion::testing::{SMSS, START, ack, loss};
@@ -199,6 +200,20 @@ fn sample_shorter_than_any_round_trip_says_nothing_of_the_bandwidth() {
     assert_eq!(bbr.model.max_bw, 0);
     bbr.on_ack(&ack(100, SMSS));
     assert_eq!(bbr.model.max_bw, 10 * SMSS);
+}
+
+// draft-ietf-ccwg-bbr-05 §5.3.4.3: min_rtt_expired = Now() > BBR.min_rtt_stamp + MinRTTFilterLen.
+#[test]
+fn a_longer_round_trip_counts_once_the_shortest_is_more_than_ten_seconds_old() {
+    let mut model = Model::new(Instant::ZERO);
+    let stamp = Instant::from_millis(500);
+    model.update_min_rtt(stamp, 20_000_000, stamp);
+    for (now, expected) in
+        [(stamp + 10 * SECOND, 20_000_000), (stamp + 10 * SECOND + Duration::from_nanos(1), 30_000_000)]
+    {
+        model.update_min_rtt(now, 30_000_000, now);
+        assert_eq!(model.min_rtt, expected, "{now:?}");
+    }
 }
 
 #[test]

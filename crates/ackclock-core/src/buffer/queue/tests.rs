@@ -265,3 +265,14 @@ fn a_request_and_its_answer_use_one_small_block() {
         assert_eq!((blocks(&queue).len(), budget.used()), (1, BLOCK_MIN));
     }
 }
+
+#[test]
+fn a_block_of_the_right_size_stays_where_it_is() {
+    let budget = Budget::new(1 << 20);
+    let mut queue = Queue::new(&budget);
+    assert!(queue.append(&[1; 3000]));
+    queue.advance(10);
+    let lies_at = queue.slices(0, 1)[0].as_ptr();
+    queue.shrink();
+    assert_eq!((queue.slices(0, 1)[0].as_ptr(), queue.len(), budget.used()), (lies_at, 2990, BLOCK_MIN));
+}

@@ -231,3 +231,63 @@ fn a_peer_without_keys_is_served_as_ever() {
     let ends = open(&mut pair, listener);
     assert_eq!(transfer(&mut pair, ends, 10_000), 10_000);
 }
+
+// RFC 5925 §5.2: the traffic keys of a connection derive from its ISNs.
+#[test]
+fn a_name_is_used_again_with_keys_of_the_new_sequence_numbers() {
+    let (mut pair, listener) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    let mut syns = Vec::new();
+    for _ in 0..2 {
+        let client = pair.client.connect(pair.now, server(), (None, 5000), None).unwrap();
+        syns.extend(pair.carry(0));
+        pair.server.handle_packet(pair.now, syns.last().unwrap(), RxMeta::default());
+        pair.run(SECOND);
+        let accepted = pair.server.accept(pair.now, listener).expect("the handshake is authentic");
+        assert_eq!(transfer(&mut pair, (client, accepted), 1000), 1000);
+        // A replayed SYN, of this connection or the one before, changes nothing.
+        for syn in &syns {
+            pair.server.handle_packet(pair.now, syn, RxMeta::default());
+        }
+        assert_eq!(transfer(&mut pair, (client, accepted), 1000), 1000);
+        for (endpoint, id) in [(&mut pair.client, client), (&mut pair.server, accepted)] {
+            endpoint.update(pair.now, id, |connection, now| connection.abort(now));
+            endpoint.release(pair.now, id);
+        }
+        pair.run(SECOND);
+    }
+    assert_eq!(unauthenticated(&pair), [0; 4]);
+}
+
+#[test]
+fn sessions_without_a_name_are_swept_beyond_64_more_than_twice_the_names() {
+    let (mut pair, _) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    pair.server.listen(pair.now, ListenOptions { syn_backlog: 4, ..on_port(81) }).unwrap();
+    let to = SocketAddr::new(ip(SERVER), 81);
+    // Most SYNs are answered by cookies, which take no name.
+    let counts: Vec<usize> = (0..100)
+        .map(|_| {
+            pair.client.connect(pair.now, to, (None, 0), None).unwrap();
+            for syn in pair.carry(0) {
+                pair.server.handle_packet(pair.now, &syn, RxMeta::default());
+            }
+            pair.server.sessions()
+        })
+        .collect();
+    let names = pair.server.demux.len();
+    assert!((1..4).contains(&names), "{names}");
+    let most = 2 * names + 65;
+    assert_eq!(counts[..most], Vec::from_iter(1..=most));
+    assert_eq!(counts[most], names + 1);
+}
+
+#[test]
+fn what_leaves_unsigned_for_want_of_a_handshake_with_keys_is_counted() {
+    let mut pair = Pair::new();
+    let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+    let ends = open(&mut pair, listener);
+    pair.client.set_keys(ip(SERVER), Some(KeyChain::new(vec![key(1, Algorithm::HmacSha1, true)]).unwrap()));
+    let write = |connection: &mut crate::Connection, now| connection.write(now, b"late");
+    pair.client.update(pair.now, ends.0, write).unwrap().unwrap();
+    assert_eq!(pair.carry(0).len(), 1);
+    assert_eq!(unauthenticated(&pair), [0, 1, 0, 0]);
+}

@@ -339,3 +339,78 @@ fn a_smaller_path_mtu_is_believed_within_bounds_and_told_once() {
         assert_eq!((host.endpoint.udp_take_error(id), host.endpoint.udp_take_error(id)), (error, Ok(())));
     }
 }
+
+// Two sockets of one host can talk without end: the driver must get its turn.
+#[test]
+fn one_call_handles_256_datagrams_to_oneself_and_the_rest_is_due_at_once() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    for _ in 0..300 {
+        assert_eq!(send_to(&mut host, id, "10.0.0.1:53"), Ok(1));
+    }
+    assert_eq!(leaving(&mut host), Vec::<Vec<u8>>::new());
+    let received = |host: &mut Host| {
+        std::iter::from_fn(|| host.endpoint.udp_receive(id, &mut [0; 9], false).ok()).count()
+    };
+    assert_eq!((received(&mut host), host.endpoint.has_looped()), (256, true));
+    assert_eq!(host.endpoint.poll_timeout(), Some(host.now));
+    host.endpoint.handle_timeout(host.now);
+    assert_eq!(leaving(&mut host), Vec::<Vec<u8>>::new());
+    assert_eq!((received(&mut host), host.endpoint.has_looped()), (44, false));
+    assert_eq!((host.endpoint.poll_timeout(), host.endpoint.packets_looped()), (None, 300));
+}
+
+// RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8: errors are limited, and those that do not leave are counted.
+#[test]
+fn each_datagram_without_a_socket_is_answered_or_counted_as_beyond_the_limit() {
+    let mut host = host();
+    for _ in 0..300 {
+        arrives(&mut host, PEER, "10.0.0.1:9", b"x");
+    }
+    let left = leaving(&mut host).len() as u64;
+    let counters = host.endpoint.counters();
+    assert!((1..200).contains(&left), "{left}");
+    assert_eq!((counters.icmp_errors_sent, counters.dropped_icmp_limited), (left, 300 - left));
+}
+
+#[test]
+fn an_unconnected_socket_believes_no_path_mtu() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    let bytes = [7; 1472];
+    for connected in [false, true] {
+        if connected {
+            host.endpoint.udp_connect(id, Some(at(PEER))).unwrap();
+        }
+        send(&mut host, id, &UdpTransmit::new(&bytes, Some(at(PEER)))).unwrap();
+        let error = error_about(&leaving(&mut host).concat(), (3, 4), 1400);
+        host.endpoint.handle_packet(host.now, &error, RxMeta::default());
+        let expected = if connected { 1372 } else { 1472 };
+        assert_eq!(host.endpoint.udp_payload_max(ip(CLIENT)), expected);
+    }
+}
+
+#[test]
+fn the_headers_of_a_datagram_leave_apart_from_its_payload() {
+    for (to, ip_header) in [(PEER, 20), ("[fd00::2]:53", 40)] {
+        let mut host = host();
+        let id = bind(&mut host, None, 53).unwrap();
+        send(&mut host, id, &UdpTransmit::new(&[7; 100], Some(at(to)))).unwrap();
+        let packet = host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
+        assert_eq!((usize::from(packet.transport_offset), packet.header.len()), (ip_header, ip_header + 8));
+        assert_eq!(packet.payload, [&[7; 100][..], &[]]);
+    }
+}
+
+#[test]
+fn the_time_to_live_is_the_sockets_or_the_endpoints() {
+    let mut host = host();
+    let id = bind(&mut host, None, 53).unwrap();
+    let default = tcp_config().ttl;
+    for (set, expected) in [(None, default), (Some(7), 7), (Some(255), 255), (None, default)] {
+        host.endpoint.udp_set_ttl(id, set).unwrap();
+        assert_eq!(host.endpoint.udp_names(id).unwrap().ttl, expected);
+        send_to(&mut host, id, PEER).unwrap();
+        assert_eq!(leaving(&mut host)[0][8], expected);
+    }
+}

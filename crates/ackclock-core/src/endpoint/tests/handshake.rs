@@ -328,3 +328,89 @@ fn what_a_listener_ignores_is_counted_and_not_answered() {
     let counters = host.endpoint.counters();
     assert_eq!((counters.dropped_stray_reset, counters.dropped_in_listen, counters.syns_received), (2, 2, 0));
 }
+
+#[test]
+fn the_settings_of_a_listener_are_those_of_its_next_connections() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let other = host.endpoint.listen(host.now, on_port(81)).unwrap();
+    assert!(host.endpoint.update_listener(listener, |tcp| tcp.receive_buffer_max = 5000));
+    let buffer = |host: &Host, id| host.endpoint.listener_tcp(id).map(|tcp| tcp.receive_buffer_max);
+    assert_eq!(buffer(&host, listener), Some(5000));
+    assert_eq!(buffer(&host, other), Some(tcp_config().receive_buffer_max));
+    let syn_ack = host.from(4000, syn(1000));
+    assert_eq!(syn_ack[0].window, 5000);
+    host.endpoint.close_listener(host.now, listener);
+    assert_eq!(buffer(&host, listener), None);
+    assert!(!host.endpoint.update_listener(listener, |_| {}));
+}
+
+// RFC 6994 §3: an experimental option is told apart by its ExID.
+#[test]
+fn what_a_syn_sent_in_the_listeners_experiment_is_shown_at_the_connection() {
+    let experiment = |id| ackclock_wire::Experiment { id, value: [7; 8] };
+    for (theirs, shown) in [(0xf00d_f00d, true), (0xf00d_f00e, false)] {
+        let tcp = TcpConfig { experiment: Some(experiment(0xf00d_f00d)), ..tcp_config() };
+        let (mut host, listener) = Host::listening(ListenOptions { tcp: Some(tcp), ..on_port(PORT) });
+        let mut opening = syn(1000);
+        opening.options.experiment = Some(experiment(theirs));
+        let syn_ack = host.from(4000, opening);
+        host.from(4000, ack(1001, syn_ack[0].seq + 1));
+        let id = host.endpoint.accept(host.now, listener).unwrap();
+        let found = host.endpoint.connection(id).unwrap().peer_experiment();
+        assert_eq!(found, shown.then(|| experiment(theirs)));
+        assert_eq!(syn_ack[0].options.experiment, Some(experiment(0xf00d_f00d)));
+    }
+}
+
+#[test]
+fn a_half_open_connection_from_an_address_that_becomes_ours_hears_no_device() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let iss = host.from(4000, syn(1000))[0].seq;
+    host.endpoint.set_local_addresses(vec![ip(SERVER).into(), ip(CLIENT).into()], Vec::new());
+    assert_eq!(host.from(4000, ack(1001, iss + 1)), []);
+    assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
+    assert!(host.endpoint.accept(host.now, listener).is_none());
+}
+
+#[test]
+fn a_large_packet_is_kept_where_it_lies_and_its_text_is_read_there() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    let whole = packet(client(4000), server(), ack(1001, iss + 1), &[7; 40_000]);
+    let whole = bytes::Bytes::from(whole);
+    let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: std::num::NonZero::new(1460) };
+    host.endpoint.handle_packet_bytes(host.now, &whole, meta);
+    let text = host.endpoint.update(host.now, id, |connection, now| connection.read_bytes(now, 40_000));
+    let text = text.unwrap().unwrap();
+    assert_eq!((text.len(), text.as_ptr()), (40_000, whole[40..].as_ptr()));
+}
+
+#[test]
+fn replies_that_wait_are_bounded_and_those_beyond_are_counted() {
+    let mut host = Host::new();
+    let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
+    for port in 1000..2100 {
+        host.endpoint.handle_packet(host.now, &packet(client(port), server(), syn(1000), &[]), meta);
+    }
+    assert_eq!(host.endpoint.counters().dropped_replies, 1100 - 1024);
+    assert_eq!(host.sent().len(), 1024);
+}
+
+// RFC 4861 §7.3.1: hints from TCP that a neighbour is reachable.
+#[test]
+fn a_packet_to_a_peer_that_made_progress_says_that_it_is_reached() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    let send = |host: &mut Host| {
+        host.endpoint.update(host.now, id, |connection, now| connection.write(now, b"some").unwrap());
+        host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
+        [host.endpoint.take_reached(), host.endpoint.take_reached()]
+    };
+    assert_eq!(send(&mut host), [None, None]);
+    host.endpoint.handle_packet(
+        host.now,
+        &packet(client(4000), server(), ack(1001, iss + 5), &[]),
+        RxMeta { checksum: ChecksumState::Verified, segment_size: None },
+    );
+    assert_eq!(send(&mut host), [Some(ip(CLIENT)), None]);
+}

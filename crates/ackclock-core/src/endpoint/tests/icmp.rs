@@ -162,3 +162,21 @@ fn packet_too_big_only_lowers_the_path_mtu_and_not_below_the_least() {
         assert_eq!(info.pmtu, pmtu, "told {told}");
     }
 }
+
+#[test]
+fn echo_replies_beyond_those_that_may_wait_are_dropped_and_counted() {
+    let mut host = Host::with(EndpointConfig { echo_replies_per_second: 1000, ..config(SERVER) });
+    let mut echo = packet(client(1), server(), ack(0, SeqNum::new(0)), &[]);
+    echo.truncate(20);
+    echo.extend([8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+    echo[9] = 1;
+    echo[2..4].copy_from_slice(&[0, 28]);
+    fix_checksum(&mut echo);
+    // A tenth of a second's worth may be answered at once.
+    for _ in 0..101 {
+        give(&mut host, &echo);
+    }
+    let counters = host.endpoint.counters();
+    let seen = [counters.echoes_answered, counters.dropped_replies, counters.dropped_icmp_limited];
+    assert_eq!(seen, [64, 36, 1]);
+}

@@ -282,6 +282,23 @@ fn orphans_that_finish_make_room() {
 }
 
 #[test]
+fn finished_orphans_leave_the_queue_when_it_is_more_than_twice_the_bound() {
+    let mut host = Host::with(EndpointConfig { orphans_max: 2, ..config(SERVER) });
+    let listener = host.endpoint.listen(host.now, on_port(PORT)).unwrap();
+    let mut release = |port| {
+        let (id, iss) = host.accepted(listener, port);
+        host.endpoint.release(host.now, id);
+        host.sent();
+        if port > 4000 {
+            host.from(port, fields(Flags::RST, 1001, iss + 2));
+        }
+        host.endpoint.orphans.queued()
+    };
+    // The first stays, and all others finish at once.
+    assert_eq!([4000, 4001, 4002, 4003, 4004, 4005, 4006].map(&mut release), [1, 2, 3, 4, 5, 2, 3]);
+}
+
+#[test]
 fn data_beyond_a_gap_is_not_readable_yet() {
     let (mut host, listener) = Host::listening(on_port(PORT));
     let (_, iss) = host.accepted(listener, 4000);
@@ -290,4 +307,26 @@ fn data_beyond_a_gap_is_not_readable_yet() {
     assert!(!host.events().iter().any(readable));
     host.give(client(4000), server(), ack(1001, iss + 1), b"ab");
     assert!(host.events().iter().any(readable));
+}
+
+#[test]
+fn a_packet_from_the_device_is_not_that_of_a_connection_to_oneself() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let id = host.endpoint.connect(host.now, server(), (None, 5000), None).unwrap();
+    host.sent();
+    let accepted = host.endpoint.accept(host.now, listener).unwrap();
+    let from = SocketAddr::new(ip(SERVER), 5000);
+    assert_eq!(host.give(from, server(), fields(Flags::RST, 0, SeqNum::new(0)), &[]), []);
+    assert_eq!(host.endpoint.counters().dropped_martian_source, 1);
+    assert_eq!((host.state(id), host.state(accepted)), (State::Established, State::Established));
+}
+
+#[test]
+fn debug_output_counts_what_an_endpoint_holds() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    host.accepted(listener, 4000);
+    host.from(4001, syn(1000));
+    let shown = format!("{:?}", host.endpoint);
+    assert!(shown.starts_with("Endpoint { now: "), "{shown}");
+    assert!(shown.contains("connections: 1, half_open: 1, time_wait: 0, counters: "), "{shown}");
 }

@@ -293,6 +293,35 @@ fn datagrams_are_at_the_first_endpoint() {
 }
 
 #[test]
+fn fragments_and_other_protocols_go_to_the_first_endpoint() {
+    for (at, changed) in [(6, 0x20), (9, 47)] {
+        let mut shards = Shards::new();
+        let mut packet = whole(client(999), server(), ack(1, SeqNum::new(1)));
+        packet[at] = changed;
+        super::icmp::fix_checksum(&mut packet);
+        shards.packet(1, &packet);
+        assert_eq!(shards.strays(), ([0, 1], [1, 0], 0), "byte {at}");
+        shards.packet(0, &packet);
+        assert_eq!(shards.strays(), ([0, 1], [1, 0], 0), "byte {at}: it is there");
+    }
+}
+
+#[test]
+fn a_binding_of_the_first_endpoint_is_in_use_at_the_second() {
+    let mut shards = Shards::new();
+    let now = shards.hosts[0].now;
+    let options = crate::BindOptions { addr: None, port: 70, sharing: Default::default() };
+    let id = shards.hosts[0].endpoint.bind(now, options).unwrap();
+    let second = &mut shards.hosts[1].endpoint;
+    assert_eq!(second.bound_addr(id), None);
+    second.bind_as(id, options).unwrap();
+    assert_eq!(second.bound_addr(id), Some(ListenAddr { addr: None, port: Some(70) }));
+    assert_eq!(second.bind_as(id, options), Err(crate::ListenError::AddressInUse));
+    second.release_bound(id);
+    assert_eq!(second.bound_addr(id), None);
+}
+
+#[test]
 fn strays_are_bounded_and_counted() {
     let mut shards = Shards::new();
     let iss = shards.from(0, 4000, syn(1000))[0][0].seq;

@@ -64,6 +64,7 @@ fn a_repeated_fin_is_acknowledged_by_the_record() {
     let (snd_nxt, _) = recorded(&mut host, listener, 4000);
     let answer = host.from(4000, fields(Flags::FIN | Flags::ACK, 1001, snd_nxt));
     assert_eq!((answer[0].seq, answer[0].ack, answer[0].flags), (snd_nxt, SeqNum::new(1002), Flags::ACK));
+    assert!(answer[0].window > 0, "the window that the connection told last");
 }
 
 #[test]
@@ -101,6 +102,7 @@ fn a_later_syn_takes_the_place_of_a_connection_that_was_not_released() {
     host.from(4000, ack(rcv_nxt + 2, syn_ack[0].seq + 1));
     let new = host.endpoint.accept(host.now, listener).unwrap();
     assert_eq!((host.state(old), host.state(new)), (State::TimeWait, State::Established));
+    assert_eq!(host.endpoint.counters().time_wait_reopened, 1);
     host.endpoint.release(host.now, old);
     host.wait(Duration::from_secs(120));
     assert_eq!(host.endpoint.connections().count(), 1);
@@ -111,8 +113,16 @@ fn a_later_syn_takes_the_place_of_a_connection_that_was_not_released() {
 fn an_old_syn_is_answered_by_the_old_numbers() {
     let (mut host, listener) = Host::listening(on_port(PORT));
     let (snd_nxt, rcv_nxt) = recorded(&mut host, listener, 4000);
-    let answer = host.from(4000, syn(rcv_nxt - 500));
-    assert_eq!((answer[0].seq, answer[0].ack, answer[0].flags), (snd_nxt, SeqNum::new(rcv_nxt), Flags::ACK));
+    let (held, held_snd_nxt, _) = in_time_wait(&mut host, listener, 4001);
+    // A SYN that is too low, and one with another control bit.
+    for (port, snd_nxt) in [(4000, snd_nxt), (4001, held_snd_nxt)] {
+        let answer = host.from(port, syn(rcv_nxt - 500));
+        let seen = (answer[0].seq, answer[0].ack, answer[0].flags);
+        assert_eq!(seen, (snd_nxt, SeqNum::new(rcv_nxt), Flags::ACK), "{port}");
+        host.from(port, fields(Flags::SYN | Flags::FIN, rcv_nxt + 1, SeqNum::new(0)));
+        assert_eq!(host.endpoint.counters().time_wait_reopened, 0, "{port}");
+    }
+    assert_eq!(host.state(held), State::TimeWait);
 }
 
 #[test]

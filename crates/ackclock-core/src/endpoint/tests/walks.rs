@@ -1,6 +1,8 @@
 //! An endpoint among clients that send segments, datagrams, fragments and errors of all kinds, with numbers
 //! at and beside the edges of what is acceptable.
 
+mod edges;
+
 use ackclock_control::profile::Ecn;
 use ackclock_wire::{FastOpenCookie, UdpHeader, write_udp};
 
@@ -16,13 +18,24 @@ use crate::{
 const STEPS: u64 = 150;
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Walks after these meet packets of IPv6, damaged ones, and those from and to where none should be.
+const COMMON: u64 = 80;
+
 #[test]
 fn endpoints_go_as_before() {
-    check("endpoint/tests/walks.txt", 80, |walk| {
+    check("endpoint/tests/walks.txt", COMMON + 60, |walk| {
         let mut town = Town::new(walk);
+        let at_edges = walk.number() >= COMMON;
         for _ in 0..STEPS {
-            town.step(walk);
+            if at_edges && walk.one_in(2) {
+                edges::step(&mut town, walk);
+            } else {
+                town.step(walk);
+            }
             town.see(walk);
+            if at_edges {
+                walk.see(&town.host.endpoint.traces);
+            }
         }
     });
 }
@@ -30,6 +43,8 @@ fn endpoints_go_as_before() {
 /// A host, what it has, and what its clients know of it.
 struct Town {
     host: Host,
+    /// Whether its clients have IPv6.
+    v6: bool,
     listeners: Vec<ListenerId>,
     bound: Vec<BoundId>,
     incoming: Vec<IncomingId>,
@@ -51,6 +66,10 @@ struct Client {
 fn settings(walk: &mut Walk) -> EndpointConfig {
     let mut config = config(SERVER);
     config.addresses.push(ip("10.0.0.7"));
+    if walk.number() >= COMMON {
+        config.addresses.push(ip(edges::SERVER_V6));
+        config.tell_changes = walk.one_in(2);
+    }
     config.connections_max = walk.pick(&[1000, 1000, 3]);
     config.listeners_max = walk.pick(&[100, 3]);
     config.orphans_max = walk.pick(&[1000, 1]);
@@ -74,6 +93,9 @@ fn tcp(walk: &mut Walk) -> TcpConfig {
     tcp.choices.window_scaling = !walk.one_in(4);
     (tcp.time_wait, tcp.fin_wait_2_max) = walk.pick(&[(SECOND, SECOND), (60 * SECOND, 60 * SECOND)]);
     tcp.receive_buffer_max = walk.pick(&[6 << 20, 65_535, 3000]);
+    if walk.number() >= COMMON {
+        tcp.trace = edges::trace(walk);
+    }
     tcp
 }
 
@@ -82,6 +104,7 @@ impl Town {
         let client = Client { seq: 1000, seen: SeqNum::new(0), stamp: None };
         let mut town = Self {
             host: Host::with(settings(walk)),
+            v6: walk.number() >= COMMON && walk.one_in(2),
             listeners: Vec::new(),
             bound: Vec::new(),
             incoming: Vec::new(),
@@ -92,6 +115,15 @@ impl Town {
         };
         town.listen(walk, PORT);
         town
+    }
+
+    fn server(&self) -> SocketAddr {
+        if self.v6 { SocketAddr::new(ip(edges::SERVER_V6), PORT) } else { server() }
+    }
+
+    fn client(&self, number: usize) -> SocketAddr {
+        let port = 4000 + number as u16;
+        if self.v6 { SocketAddr::new(ip(edges::CLIENT_V6), port) } else { client(port) }
     }
 
     fn see(&mut self, walk: &mut Walk) {
@@ -174,9 +206,9 @@ impl Town {
         if walk.one_in(3) {
             fields.options.fast_open = self.cookie.or(Some(FastOpenCookie::REQUEST));
         }
-        let to = SocketAddr::new(ip(SERVER), walk.pick(&[PORT, PORT, PORT, PORT, 81, 82]));
+        let to = SocketAddr::new(self.server().ip(), walk.pick(&[PORT, PORT, PORT, PORT, 81, 82]));
         let text = walk.pick(&[0, 0, 0, 10]);
-        let packet = packet(client(4000 + number as u16), to, fields, &vec![9; text]);
+        let packet = packet(self.client(number), to, fields, &vec![9; text]);
         self.arrives(&packet, VERIFIED);
     }
 
@@ -208,7 +240,7 @@ impl Town {
             fields.options.timestamps = Some((walk.pick(&[80, 80, 76, 100]), stamp));
         }
         let text = if flags.contains(Flags::SYN) { 0 } else { walk.pick(&[0, 0, 1, 100, 1460]) };
-        let packet = packet(client(4000 + number as u16), server(), fields, &vec![9; text]);
+        let packet = packet(self.client(number), self.server(), fields, &vec![9; text]);
         self.arrives(&packet, VERIFIED);
     }
 

@@ -140,6 +140,19 @@ fn the_peers_fin_is_acknowledged_each_time_and_starts_the_wait_anew() {
     assert_eq!(table.judge(at(4), index, &with_data), TimeWaitAction::Acknowledge);
 }
 
+// RFC 7323 §5.3 R1: a segment with an older timestamp is acknowledged, and means nothing else.
+#[test]
+fn a_fin_with_an_older_timestamp_does_not_restart_the_wait() {
+    for (value, until) in [(99, 60), (100, 61), (101, 61)] {
+        let mut table = TimeWaitTable::new(8);
+        let index = table.insert(at(0), MSL_2, tuple(1), with_timestamps(100));
+        let mut fin = segment(Flags::FIN | Flags::ACK, 4, &[]);
+        fin.options.timestamps = Some((value, 0));
+        assert_eq!(table.judge(at(1), index, &fin), TimeWaitAction::Acknowledge, "{value}");
+        assert_eq!(table.next_timeout(), Some(at(until)), "{value}");
+    }
+}
+
 #[test]
 fn an_acceptable_acknowledgement_has_no_answer() {
     assert_eq!(judge(PLAIN, &segment(Flags::ACK, 5, &[])), TimeWaitAction::Drop);

@@ -145,8 +145,7 @@ pub(super) trait Policy {
 
     /// What must be acknowledged to end an episode that begins now. RFC 6582 §3.2 (2), RFC 6675 §5 (4.1):
     /// everything outstanding.
-    fn recovery_point(&self, una: Position, nxt: Position) -> Position {
-        let _ = una;
+    fn recovery_point(&self, _una: Position, nxt: Position) -> Position {
         nxt
     }
 
@@ -155,19 +154,15 @@ pub(super) trait Policy {
 
     /// Whether [`Self::on_ack`] finds nothing in an acknowledgement that only advances SND.UNA, outside an
     /// episode, over data sent once. [`Self::on_advance`] may then replace it.
-    fn trusts_advances(&self, scoreboard: &Scoreboard) -> bool {
-        let _ = scoreboard;
+    fn trusts_advances(&self, _scoreboard: &Scoreboard) -> bool {
         true
     }
 
     /// Such an acknowledgement, of everything before `una`, whose newest data left at `sent_at`.
-    fn on_advance(&mut self, now: Instant, sent_at: Instant, una: Position) {
-        let _ = (now, sent_at, una);
-    }
+    fn on_advance(&mut self, _now: Instant, _sent_at: Instant, _una: Position) {}
 
     /// Judges because its deadline has passed.
-    fn on_timer(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
-        let _ = evidence;
+    fn on_timer(&mut self, _evidence: &mut Evidence<'_>) -> Option<LossFound> {
         None
     }
 
@@ -175,12 +170,11 @@ pub(super) trait Policy {
     /// that the peer is not known to hold.
     fn mark_at_timeout(
         &mut self,
-        now: Instant,
-        una: Position,
-        rtt: &RttEstimator,
+        _now: Instant,
+        _una: Position,
+        _rtt: &RttEstimator,
         scoreboard: &mut Scoreboard,
     ) -> Marked {
-        let _ = (now, una, rtt);
         scoreboard.mark_all_lost(false)
     }
 
@@ -193,29 +187,23 @@ pub(super) trait Policy {
     fn stop_timer(&mut self) {}
 
     /// During fast recovery, after congestion control has learned of the loss.
-    fn regulate(&mut self, scoreboard: &Scoreboard, progress: &Progress) {
-        let _ = (scoreboard, progress);
-    }
+    fn regulate(&mut self, _scoreboard: &Scoreboard, _progress: &Progress) {}
 
     /// How many bytes may be sent now; `None`: the congestion window decides.
-    fn allowance(&self, episode: &Episode) -> Option<u64> {
-        let _ = episode;
+    fn allowance(&self, _episode: &Episode) -> Option<u64> {
         None
     }
 
     /// During an episode, `bytes` up to `end` left, as a retransmission or otherwise.
-    fn on_sent(&mut self, end: Position, bytes: u64, retransmission: bool) {
-        let _ = (end, bytes, retransmission);
-    }
+    fn on_sent(&mut self, _end: Position, _bytes: u64, _retransmission: bool) {}
 
     /// What to send when nothing is known to be lost and no new data may leave.
     fn next_rescue(
         &mut self,
-        una: Position,
-        episode: &Episode,
-        scoreboard: &Scoreboard,
+        _una: Position,
+        _episode: &Episode,
+        _scoreboard: &Scoreboard,
     ) -> Option<(Position, Position)> {
-        let _ = (una, episode, scoreboard);
         None
     }
 
@@ -223,9 +211,7 @@ pub(super) trait Policy {
     fn on_episode_end(&mut self) {}
 
     /// The last episode was a mistake.
-    fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
-        let _ = (una, nxt, by_timer);
-    }
+    fn on_undo(&mut self, _una: Position, _nxt: Position, _by_timer: bool) {}
 }
 
 /// The policy of a connection.

@@ -29,7 +29,8 @@ impl Policy for NewReno {
             evidence.inflate(evidence.smss);
             return None;
         }
-        (evidence.seen.advanced > 0).then(|| on_partial_ack(evidence))
+        // Without SACK, what is not a duplicate advances SND.UNA.
+        Some(on_partial_ack(evidence))
     }
 }
 

@@ -68,7 +68,8 @@ impl Policy for Vegas {
                 None
             };
         }
-        if seen.advanced > 0 && clock.checks_left > 0 {
+        // Without SACK, what is not a duplicate advances SND.UNA.
+        if clock.checks_left > 0 {
             clock.checks_left = clock.checks_left.saturating_sub(1);
             if clock.first_is_overdue(evidence) {
                 return clock.retransmit(evidence, LossRule::OverdueAfterRetransmission);

@@ -1,7 +1,7 @@
 //! Findings of a review: each a case in which loss was found on a path without any, or a window fell too far.
 
 use super::*;
-use crate::profile::Choices;
+use crate::profile::{Choices, Recovery};
 
 // RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated does not show whether the probe was
 // needed.
@@ -145,4 +145,67 @@ fn timeout_spares_what_was_sent_a_moment_ago() {
     assert_eq!(sender.now, deadline);
     assert_eq!(sender.info().lost, 4 * SMSS, "all but the last");
     assert_eq!(sender.resend(1), [(0, SendReason::Retransmission)]);
+}
+
+// RFC 6582 §3.2 (3): a partial acknowledgement has the first unacknowledged segment sent again at once.
+#[test]
+fn partial_acknowledgement_sends_the_next_hole_though_the_window_is_full() {
+    let choices = Choices { recovery: Recovery::NewReno, ..reno().choices };
+    let mut sender = Sender::new(TcpConfig { choices, ..reno() });
+    sender.send(10).wait(20);
+    sender.ack(0, &[]).ack(0, &[]).ack(0, &[]);
+    assert_eq!(sender.resend(5), [(0, SendReason::Retransmission)]);
+    sender.wait(20).ack(1, &[]);
+    assert_eq!(sender.flight.room(), 0);
+    assert_eq!(sender.resend(5), [(1, SendReason::Retransmission)]);
+}
+
+#[test]
+fn stopped_timers_include_that_of_the_reordering_window() {
+    let mut sender = Sender::new(reno());
+    sender.send(3).wait(20).ack(0, &[(1, 2)]).ack(3, &[]);
+    sender.send(20).wait(20).ack(3, &[(4, 7)]);
+    assert!(sender.flight.expiries().reordering < Instant::FAR_FUTURE, "the path reorders");
+    sender.flight.stop_timers();
+    assert_eq!(sender.flight.next_timeout(), Instant::FAR_FUTURE);
+}
+
+#[test]
+fn before_the_handshake_there_is_no_window() {
+    let tcp = reno();
+    let flight = Flight::new(Instant::ZERO, at(0), SMSS as u32, 1_000_000, &tcp);
+    let controller = flight.controller();
+    assert_eq!((controller.name(), controller.cwnd(), controller.ssthresh()), ("none", 0, u64::MAX));
+}
+
+// A window whose round trip is no longer than two granularities is not paced.
+#[test]
+fn window_is_paced_from_a_round_trip_of_more_than_two_granularities_on() {
+    for (round_trip_ns, is_paced) in [(2_000_000, false), (2_000_001, true)] {
+        let mut sender =
+            Sender::new(TcpConfig { choices: Choices { pacing: true, ..reno().choices }, ..reno() });
+        sender.send(1).wait(1).ack(1, &[]);
+        sender.flight.rto = crate::sending::Rto::new(&sender.tcp.choices.rto);
+        sender.flight.on_handshake_sample(Duration::from_nanos(round_trip_ns));
+        let (start, end) = (at(1), at(100));
+        let chosen = crate::sending::Chosen { start, end, reason: SendReason::NewData };
+        let Sender { flight, tcp, now, .. } = &mut sender;
+        let left = flight.pace(*now, tcp, chosen).map(|chosen| chosen.end);
+        assert_eq!(left != Some(end), is_paced, "{round_trip_ns}: {left:?}");
+    }
+}
+
+// RFC 5682 §3.1 (3b): with SACK, a report of data from before the timeout that was sent once proves it wrong.
+#[test]
+fn report_of_old_data_sent_once_takes_the_timeout_back() {
+    for (held, undone) in [((2, 3), 1), ((6, 7), 0)] {
+        let undo = crate::profile::UndoChoice { frto: true, ..crate::profile::UndoChoice::OFF };
+        let choices = Choices { recovery: Recovery::Sack, undo, ..reno().choices };
+        let mut sender = Sender::new(TcpConfig { choices, ..reno() });
+        sender.send(5).expire();
+        assert_eq!((sender.info().timeouts, sender.resend(9)), (1, vec![(0, SendReason::Retransmission)]));
+        sender.wait(5).ack(1, &[]).send(2);
+        sender.wait(5).ack(1, &[held]);
+        assert_eq!(sender.info().undone.frto, undone, "{held:?}");
+    }
 }

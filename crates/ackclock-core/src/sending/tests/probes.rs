@@ -25,6 +25,22 @@ fn probe_without_answer_is_followed_by_another_after_twice_the_time() {
 }
 
 #[test]
+fn second_probe_is_left_out_where_it_would_leave_with_the_timeout() {
+    for (round_trip_ms, earlier) in [(45, false), (44, true)] {
+        let mut sender = Sender::new(reno());
+        sender.flight.rto = crate::sending::Rto::new(&sender.tcp.choices.rto);
+        sender.flight.on_handshake_sample(Duration::from_millis(round_trip_ms));
+        // Twice the time of the first: 2 * (2 * 45 + 10) ms are the timeout.
+        sender.send(4).expire();
+        assert_eq!(sender.resend(1), [(3, SendReason::TailProbe)]);
+        let due = sender.flight.expiries();
+        assert_eq!(due.retransmission, sender.now + RTO);
+        assert_eq!(due.tail_probe < due.retransmission, earlier);
+        assert_eq!(due.tail_probe == Instant::FAR_FUTURE, !earlier);
+    }
+}
+
+#[test]
 fn answer_to_the_second_probe_finds_the_loss_without_a_timeout() {
     let mut sender = Sender::new(reno());
     sender.send(4).expire().resend(1);
@@ -185,4 +201,28 @@ fn reported_copy_of_a_window_probe_shows_no_reordering() {
     sender.acknowledge(2, &[(at(0), at(0) + 1)]);
     sender.wait(20).ack(3, &[]);
     assert!(next_loss_is_answered_at_once(&mut sender));
+}
+
+// Acknowledgements overtake one another: one may move SND.UNA over what an earlier one reported.
+#[test]
+fn acknowledgement_of_what_was_known_to_be_held_restarts_the_count_of_probes() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).wait(20).ack(0, &[(1, 4)]).ack(1, &[]);
+    sender.send(1).expire();
+    assert_eq!(sender.resend(1), [(4, SendReason::TailProbe)]);
+    assert!(!sender.flight.probe.is_first());
+    sender.wait(1).ack(4, &[]);
+    assert!(sender.flight.probe.is_first());
+}
+
+// Otherwise probes that arrive would put the timeout off for ever.
+#[test]
+fn report_of_a_copy_alone_does_not_restart_the_count_of_probes() {
+    let mut sender = Sender::new(reno());
+    sender.send(4).wait(20).ack(3, &[]).expire();
+    assert_eq!(sender.resend(1), [(3, SendReason::TailProbe)]);
+    sender.wait(1).ack(3, &[(2, 3)]);
+    assert!(!sender.flight.probe.is_first());
+    sender.wait(1).ack(4, &[]);
+    assert!(sender.flight.probe.is_first());
 }

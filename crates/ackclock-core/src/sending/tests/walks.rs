@@ -1,6 +1,8 @@
 //! Flights of every policy and controller, through whatever may happen to one, with times and sizes that
 //! often coincide.
 
+mod edges;
+
 use super::*;
 use crate::congestion::Registry;
 use crate::profile::{Recovery, UndoChoice};
@@ -9,21 +11,37 @@ use crate::sending::Echo;
 use crate::walks::{Walk, check};
 
 const STEPS: u64 = 250;
+/// Walks after these go along the edges.
+const COMMON: u64 = 84;
 
 #[test]
 fn flights_go_as_before() {
-    check("sending/tests/walks.txt", 84, |walk| {
+    check("sending/tests/walks.txt", COMMON + 70, |walk| {
         let mut sender = Sender::new(settings(walk));
+        let at_edges = walk.number() >= COMMON;
+        if at_edges {
+            edges::widen(&mut sender, walk);
+        }
         if walk.one_in(4) {
             sender.call(|flight, call| {
                 flight.establish(call, false, SMSS as u32, false);
             });
         }
         for _ in 0..STEPS {
-            step(&mut sender, walk);
+            if at_edges && walk.one_in(2) {
+                edges::step(&mut sender, walk);
+            } else {
+                step(&mut sender, walk);
+            }
             walk.see(&sender.flight);
             walk.see(&(sender.info(), sender.flight.next_timeout(), sender.flight.bytes_kept()));
             walk.see(&(sender.flight.is_quiet(), sender.flight.may_resend(), sender.flight.room()));
+            if at_edges {
+                edges::see_answers(&sender, walk);
+            }
+        }
+        if at_edges {
+            edges::see_end(sender, walk);
         }
     });
 }

@@ -124,6 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn probe_beside_what_was_retransmitted_does_not_concern_it() {
+        for probe in [(0, 100), (200, 300)] {
+            let mut reports = after(&[(100, 200)]);
+            reports.on_probe(at(probe.0), at(probe.1));
+            assert!(reports.on_report(at(100), at(200)), "{probe:?} after it");
+            let mut reports = Reports::default();
+            reports.on_probe(at(probe.0), at(probe.1));
+            reports.on_retransmitted(at(100), at(200));
+            assert!(reports.on_report(at(100), at(200)), "{probe:?} before it");
+        }
+    }
+
+    #[test]
     fn nothing_sent_again_is_no_proof() {
         assert!(!after(&[]).on_report(at(0), at(100)));
     }

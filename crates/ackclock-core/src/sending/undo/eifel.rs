@@ -53,5 +53,9 @@ mod tests {
         assert!(!FLIGHT.answers_original(u32::MAX - 11), "older than the flight");
         assert!(!FLIGHT.answers_original(301), "newer than the retransmission");
         assert!(!FLIGHT.answers_original(300 + (1 << 31)));
+        let half_the_circle = Eifel { oldest: 300 + (1 << 31), retransmission: 300 };
+        assert!(!half_the_circle.answers_original(299), "what is older cannot be told from what is newer");
+        let less = Eifel { oldest: 301 + (1 << 31), retransmission: 300 };
+        assert!(less.answers_original(299) && less.answers_original(301 + (1 << 31)));
     }
 }
