@@ -8,7 +8,7 @@ use crate::position::Position;
 use crate::sending::whole_segments;
 
 /// The shortest slice that is kept rather than copied: a copy costs less than a packet cut at a slice's end.
-const SLICE_MIN: usize = BLOCK / 2;
+pub(super) const SLICE_MIN: usize = BLOCK / 2;
 /// The shortest slice between two others: larger than segments are, except on a loopback. No segment up to
 /// this size spans three slices.
 pub(super) const BETWEEN_MIN: usize = BLOCK / 4;
