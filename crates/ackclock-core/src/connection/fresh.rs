@@ -69,7 +69,6 @@ impl Connection {
             && !self.pending.sends()
             && !self.snd.closed
             && self.is_unremarkable()
-            && self.option_reserve() == 0
             && self.flight.is_calm()
     }
 
@@ -77,9 +76,8 @@ impl Connection {
     #[inline]
     fn choose_fresh(&mut self, unsent: u64, burst_max: u64) -> Option<Chosen> {
         let (start, smss) = (self.flight.nxt(), u64::from(self.smss()));
-        // After a change of the path, segments may have to be smaller.
-        let fits = self.smss() == self.effective_mss() && smss <= BETWEEN_MIN as u64;
-        if !fits || self.waits_for_more(unsent, burst_max) {
+        debug_assert_eq!(self.smss(), self.effective_mss(), "a change of the path changes both");
+        if smss > BETWEEN_MIN as u64 || self.waits_for_more(unsent, burst_max) {
             return None;
         }
         let usable = self.right_edge().since(start).min(self.flight.room());
@@ -101,7 +99,7 @@ impl Connection {
         let full = if most < 2 * smss { most.min(smss) } else { most - most % smss };
         // The rest leaves by itself, or it might have gone with these.
         let remains = unsent - full;
-        let follows = if burst_max == smss { remains > 0 } else { remains >= smss };
+        let follows = burst_max == smss || remains >= smss;
         (full >= smss && follows).then_some(full)
     }
 }

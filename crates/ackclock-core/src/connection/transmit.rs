@@ -190,7 +190,7 @@ impl Connection {
         }
         let rest = unsent - full;
         let tail = rest < smss && rest <= window - full && full + rest <= burst_max.max(smss);
-        let end = if tail && rest > 0 && self.may_send_tail(full) {
+        let end = if tail && self.may_send_tail(full) {
             start + unsent
         } else if full > 0 {
             start + full
