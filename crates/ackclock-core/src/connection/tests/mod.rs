@@ -1,8 +1,11 @@
 //! Two connections joined directly, in virtual time.
 
 mod acks;
+mod calls;
+mod edges;
 mod events;
 mod feedback;
+mod lone;
 mod options;
 mod pacing;
 mod slices;

@@ -40,6 +40,8 @@ struct Lone {
     limits: Limits,
     /// The timestamp of the peer's next segment.
     clock: u32,
+    /// How many marks the peer has seen, once the handshake is over.
+    marks: Option<u8>,
 }
 
 impl Lone {
@@ -91,7 +93,7 @@ impl Lone {
             _ => Connection::passive(now, tuple, tcp.into(), &env, handshake),
         };
         let limits = walk.pick(&[software(1500), software(65_535), software(6000)]);
-        Self { end, now, limits: Limits { tx_checksum: walk.one_in(2), ..limits }, clock: 1000 }
+        Self { end, now, limits: Limits { tx_checksum: walk.one_in(2), ..limits }, clock: 1000, marks: None }
     }
 
     fn see(&mut self, walk: &mut Walk) {
@@ -191,6 +193,15 @@ impl Lone {
         let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
         let all = [Codepoint::NotEct, Codepoint::Ect0, Codepoint::Ect1, Codepoint::Ce];
         self.end.handle_segment(self.now, &segment, meta, walk.pick(&all), None);
+        self.marks = match self.marks {
+            None => self.end.is_established().then_some(0),
+            Some(marks) => Some(marks + u8::from(!at_edge && walk.one_in(4))),
+        };
+    }
+
+    /// The ACE field that an honest peer sends (RFC 9768 §3.2.2).
+    fn ace(&self) -> u8 {
+        self.marks.map_or(2, |marks| (5 + marks) & 7)
     }
 
     fn payload_len(&self, walk: &mut Walk) -> usize {
@@ -205,7 +216,8 @@ impl Lone {
         let smss = u64::from(end.smss());
         let (una, nxt) = (end.flight.una(), end.flight.nxt());
         let some = (una + smss).min(nxt);
-        let mut flags = Flags::ACK | Flags::from_ace(walk.pick(&[0, 0, 1, 2, 3, 6]));
+        let ace = if walk.one_in(20) { walk.pick(&[0, 1, 2, 3, 6]) } else { self.ace() };
+        let mut flags = Flags::ACK | Flags::from_ace(ace);
         if opening {
             flags = flags | Flags::SYN;
         } else if walk.one_in(50) {
@@ -244,7 +256,11 @@ impl Lone {
             Flags::SYN,
             Flags::SYN | Flags::ACK,
             Flags::NONE,
-        ]) | Flags::from_ace(u8::try_from(walk.below(8)).unwrap());
+        ]) | Flags::from_ace(if walk.one_in(4) {
+            u8::try_from(walk.below(8)).unwrap()
+        } else {
+            self.ace()
+        });
         if segment.flags.intersects(Flags::RST | Flags::FIN) && !walk.one_in(4) {
             // Few at their place, or no walk would get far.
             segment.seq = segment.seq + walk.pick(&[1, 1000, u32::MAX]);

@@ -229,3 +229,14 @@ proptest! {
         prop_assert_eq!(told, marked);
     }
 }
+
+/// RFC 9768 §3.2.3.2.4: a counter of zero in the first option was zeroed on the way, whichever it is. Bytes are
+/// then taken from the ACE field.
+#[test]
+fn option_that_begins_with_a_counter_of_zero_is_not_believed() {
+    for (ect0, ect1, bytes) in [(1, 1, 300), (0, 1, SMSS), (1, 0, SMSS), (0, 0, SMSS)] {
+        let option = AccEcn::new(AccEcnOrder::Ect0First, ect0, 300, ect1);
+        let marks = sender().on_feedback(6, Some(option), 2 * SMSS, SMSS);
+        assert_eq!((marks.packets, marks.bytes), (1, bytes), "{ect0}, {ect1}");
+    }
+}
