@@ -22,8 +22,8 @@ use crate::congestion::Registry;
 use crate::profile::Profile;
 use crate::trace::TraceConfig;
 use crate::{
-    ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, TcpConfig,
-    UdpOptions,
+    BindOptions, ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr,
+    ListenOptions, Sharing, TcpConfig, UdpOptions,
 };
 
 const LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
@@ -539,4 +539,61 @@ proptest! {
             while let Ok(Some(_)) = replay.step(|_, _| ()) {}
         }
     }
+}
+
+/// The settings of a connection come with it, with its listener, or later; each of them is changed.
+#[test]
+fn another_profile_is_that_of_every_call_with_settings() {
+    let (client, server) = (header("10.0.0.1"), header("10.0.0.22"));
+    let now = client.start;
+    let to = SocketAddr::new("10.0.0.22".parse().unwrap(), 7);
+    let left = |end: &mut RecordedEndpoint| {
+        let packet = end.poll_transmit(now, LIMITS)?;
+        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+    };
+    let mut syn = recorded(&client, &File::new(), u64::MAX);
+    syn.connect(now, to, (None, 0), None).unwrap();
+    let syn = left(&mut syn).unwrap();
+    type Way = fn(&mut RecordedEndpoint, Instant, SocketAddr);
+    let ways: [Way; 5] = [
+        |end, now, to| {
+            end.connect(now, to, (None, 0), Some(TcpConfig::default())).unwrap();
+        },
+        |end, now, to| {
+            end.connect_with_data(now, to, (None, 0), Some(TcpConfig::default()), b"data").unwrap();
+        },
+        |end, now, _| {
+            end.listen(now, with_settings()).unwrap();
+        },
+        |end, now, _| {
+            let bound =
+                end.bind(now, BindOptions { addr: None, port: 7, sharing: Sharing::default() }).unwrap();
+            end.listen_bound(now, bound, with_settings()).unwrap();
+        },
+        |end, now, _| {
+            let listener = end.listen(now, ListenOptions { tcp: None, ..with_settings() }).unwrap();
+            assert!(end.set_listener_tcp(listener, TcpConfig::default()));
+        },
+    ];
+    for (number, way) in ways.iter().enumerate() {
+        let file = File::new();
+        let is_client = number < 2;
+        let mut end = recorded(if is_client { &client } else { &server }, &file, u64::MAX);
+        way(&mut end, now, to);
+        if !is_client {
+            let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
+            end.handle_packet(now, &syn, meta);
+        }
+        left(&mut end).unwrap();
+        drop(end);
+        assert_eq!(replay(&file.bytes(), Changes::default()).departures, [], "way {number}");
+        let profile = Some(Profile::find("tahoe-1988").unwrap());
+        let replayed = replay(&file.bytes(), Changes { profile, trace: None });
+        assert_eq!(replayed.departures.len(), 1, "way {number}: {:?}", replayed.departures);
+    }
+}
+
+fn with_settings() -> ListenOptions {
+    let options = ListenOptions::new(ListenAddr { addr: None, port: Some(7) });
+    ListenOptions { tcp: Some(TcpConfig::default()), ..options }
 }
