@@ -44,6 +44,14 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
         let case = format!("{written} written, a window of {wnd}, {in_flight} segments in flight");
         assert_eq!(sizes[0], if leaves { probe } else { small }, "{case}");
         assert!(!sizes.contains(&1), "{case}: {sizes:?}");
+        if leaves {
+            // Its fate is looked for after a second, and after each other one while it is not known.
+            for _ in 0..2 {
+                assert_eq!(lone.end.timers.close, lone.now + SECOND, "{case}");
+                lone.now += SECOND;
+                lone.end.on_search_timer(lone.now);
+            }
+        }
     }
 }
 
@@ -65,23 +73,28 @@ fn closed_window_is_probed_before_the_path() {
     assert_eq!(lone.sizes(), [1]);
 }
 
-/// RFC 7413 §4.2.1: neither a retransmitted SYN nor the SYN,ACK of a crossing open has data.
+/// RFC 7413 §4.2.1: a retransmitted SYN has no data; neither has the SYN,ACK of a crossing open.
 #[test]
 fn only_the_first_syn_carries_data() {
     let cookie = FastOpenCookie::new(&[1; 8]).unwrap();
-    let open = || {
+    let opening = |offer: FastOpenOffer, len: usize| {
         let now = Instant::from_millis(100_000);
-        let offer = Some(FastOpenOffer { cookie, mss: 1460 });
         let (tcp, env) = (TcpConfig::default().into(), environment(5000));
-        let (end, taken) = Connection::active_with_data(now, tuple(), tcp, &env, offer, &[3; 100]);
-        assert_eq!(taken, 100);
-        let mut lone = Lone { end, now, limits: software(1500) };
+        let (end, taken) = Connection::active_with_data(now, tuple(), tcp, &env, Some(offer), &vec![3; len]);
+        assert_eq!(taken, len);
+        Lone { end, now, limits: software(1500) }
+    };
+    let open = || {
+        let mut lone = opening(FastOpenOffer { cookie, mss: 1460 }, 100);
         assert_eq!(lone.sizes(), [100]);
         lone
     };
     let mut repeated = open();
     repeated.expire();
     assert_eq!(repeated.sizes(), [0]);
+    let mut large = opening(FastOpenOffer { cookie, mss: 9000 }, 4000);
+    let sent = large.sent();
+    assert_eq!(sent[0].header_len + sent[0].payload_len, 1500, "as much as the path carries");
     let mut crossing = open();
     let syn = Fields { seq: SeqNum::new(1000), flags: Flags::SYN, window: 1000, ..Fields::default() };
     crossing.give(&syn, Codepoint::NotEct, &[]);
@@ -216,7 +229,43 @@ fn signed_segments_leave_one_by_one() {
     }
 }
 
-/// What an end may be told in its SYN.
+/// A probe of the path leaves room for its signature.
+#[cfg(feature = "tcp-ao")]
+#[test]
+fn signed_probe_of_the_path_is_as_large_as_the_size_it_tries() {
+    let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
+    let mut tcp = TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() };
+    tcp.choices.pacing = false;
+    let now = Instant::from_millis(100_000);
+    let env = Environment { authenticated: true, ..environment(5000) };
+    let end = Connection::passive(now, tuple(), tcp.into(), &env, handshake());
+    let mut lone = Lone { end, now, limits: software(1500) };
+    lone.end.write(now, &[1; 100]).unwrap();
+    lone.sent();
+    let first = lone.end.flight.una().seq();
+    lone.end.handle_icmp(now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
+    lone.sent();
+    lone.acknowledge_all(65_535);
+    lone.now += 5 * SECOND;
+    lone.end.handle_timeout(lone.now);
+    lone.end.write(lone.now, &[1; 10_000]).unwrap();
+    assert_eq!(lone.sizes()[..2], [SMSS - 16, 960 - 16]);
+}
+
+/// A signature leaves no room for the cookie, and data without a cookie would be sent in vain.
+#[cfg(feature = "tcp-ao")]
+#[test]
+fn signed_syn_has_neither_cookie_nor_data() {
+    let now = Instant::from_millis(100_000);
+    let env = Environment { authenticated: true, ..environment(5000) };
+    let offer = Some(FastOpenOffer { cookie: FastOpenCookie::new(&[1; 8]).unwrap(), mss: 1460 });
+    let tcp = TcpConfig::default().into();
+    let (end, taken) = Connection::active_with_data(now, tuple(), tcp, &env, offer, &[3; 100]);
+    let mut lone = Lone { end, now, limits: software(1500) };
+    assert_eq!((taken, lone.end.fast_open_option(), lone.sizes()), (100, None, vec![0]));
+}
+
+/// RFC 7323 §2.3: a larger shift counts as 14. A smaller MSS costs more headers than it carries.
 #[test]
 fn options_of_a_syn_are_believed_as_far_as_they_may_be() {
     for (mss, believed) in [(None, 536), (Some(1460), 1460), (Some(216), 216), (Some(215), 216)] {
@@ -235,8 +284,8 @@ fn options_of_a_syn_are_believed_as_far_as_they_may_be() {
     }
 }
 
-/// RFC 9768 §3.2.2.1: the acknowledgement of a SYN,ACK that comes again tells how that arrived, until data has
-/// been acknowledged.
+/// RFC 9768 §3.2.2.1: the acknowledgement of a SYN,ACK that comes again tells how that arrived, until data
+/// has been acknowledged.
 #[test]
 fn syn_ack_that_comes_again_is_answered_with_its_codepoint() {
     for (acked, told) in [(false, Flags::from_ace(0b110)), (true, Flags::from_ace(5))] {
@@ -258,7 +307,7 @@ fn syn_ack_that_comes_again_is_answered_with_its_codepoint() {
     }
 }
 
-/// RFC 6675 §4, NextSeg (4): when nothing else may be sent, the last segment is once sent again.
+/// RFC 6675: while nothing else may be sent, the last segment is sent again, once.
 #[test]
 fn rescue_leaves_when_no_new_data_can() {
     for (segments, window) in [(10, 65_535), (12, 10 * SMSS as u16)] {
@@ -281,8 +330,8 @@ fn rescue_leaves_when_no_new_data_can() {
     }
 }
 
-/// A device that cuts packets gets whole segments, as many as congestion control allows and the packet holds, and
-/// the last partial one with them.
+/// A device that cuts packets gets whole segments, as many as congestion control allows and the packet
+/// holds, and the last partial one with them.
 #[test]
 fn packet_that_is_cut_holds_as_many_segments_as_window_and_device_take() {
     for (limit, written, sizes) in [
@@ -309,7 +358,8 @@ fn packet_that_is_cut_holds_as_many_segments_as_window_and_device_take() {
     }
 }
 
-/// While a writer is about to write more and a largest packet is in flight, the next leaves whole or not at all.
+/// While a writer is about to write more and a largest packet is in flight, the next leaves whole or not at
+/// all.
 #[test]
 fn packet_waits_for_the_rest_of_it_while_more_follows() {
     let whole = 4 * SMSS;
