@@ -13,7 +13,7 @@
 //! | the two silly-window rules | a full segment, or all there is |
 //! | Nagle, cork | the same, of the last: [`Connection::may_send_tail`] |
 //! | PSH | on the last |
-//! | FIN | the application has not closed |
+//! | FIN | in ESTABLISHED the application has not closed |
 //! | both windows, pacing | the same |
 //! | which timer runs | the retransmission timer |
 //! | how much two slices of the buffer hold | a segment at least: [`BETWEEN_MIN`] |
@@ -67,7 +67,6 @@ impl Connection {
         self.state == State::Established
             && self.reply.is_none()
             && !self.pending.sends()
-            && !self.snd.closed
             && self.is_unremarkable()
             && self.flight.is_calm()
     }

@@ -21,8 +21,6 @@ impl Connection {
         }
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.on_packet_too_big(now, mtu),
-            // RFC 9293 MUST-55.
-            IcmpKind::SourceQuench | IcmpKind::Other => {}
             _ => self.on_unreachable(now, kind),
         }
     }
@@ -88,6 +86,7 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
         IcmpKind::SourceRouteFailed => IcmpError::SourceRoute,
         IcmpKind::TimeExceeded => IcmpError::TimeExceeded,
         IcmpKind::ParameterProblem => IcmpError::ParameterProblem,
+        // RFC 9293 MUST-55: source quench is silently discarded.
         _ => return None,
     })
 }
@@ -120,7 +119,7 @@ mod tests {
         }
     }
 
-    /// RFC 1191 §5, §7: the greatest plateau below what was sent; not below the smallest that is believed.
+    /// RFC 1191 §7.1: the next lower plateau; none is below the smallest that is believed.
     #[test]
     fn plateau_is_the_next_below_and_never_the_same_but_the_last() {
         for (mtu, below) in [(65_535, 17_914), (17_915, 17_914), (17_914, 8166), (1500, 1492), (1492, 1006)] {

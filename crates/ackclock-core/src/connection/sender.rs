@@ -135,7 +135,7 @@ impl Sender {
     pub(crate) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
         let len = limit.saturating_sub(self.buffer.len()).min(data.len());
         let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
-        if len < SLICE_MIN || len - short < BETWEEN_MIN {
+        if len < SLICE_MIN {
             return self.append(data, limit);
         }
         let (copied, kept) = (data.slice(..short), data.slice(short..len));
