@@ -1,5 +1,6 @@
 //! The format, and replays of endpoints that lose packets in virtual time.
 
+mod changes;
 mod every_call;
 mod values;
 
@@ -22,8 +23,8 @@ use crate::congestion::Registry;
 use crate::profile::Profile;
 use crate::trace::TraceConfig;
 use crate::{
-    BindOptions, ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr,
-    ListenOptions, Sharing, TcpConfig, UdpOptions,
+    ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, TcpConfig,
+    UdpOptions,
 };
 
 const LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
@@ -181,6 +182,8 @@ struct Replayed {
     calls: u64,
     /// [`Replay::has_stopped_timers`].
     stopped: bool,
+    /// [`Replay::departures`].
+    count: u64,
 }
 
 fn replay(file: &[u8], changes: Changes) -> Replayed {
@@ -200,8 +203,8 @@ fn replay(file: &[u8], changes: Changes) -> Replayed {
             }
         }
     }
-    let stopped = replay.has_stopped_timers();
-    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped }
+    let (stopped, count) = (replay.has_stopped_timers(), replay.departures());
+    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped, count }
 }
 
 #[test]
@@ -291,7 +294,7 @@ fn trace_can_be_asked_for_afterwards() {
 fn every_truncation_is_replayed_up_to_where_it_goes() {
     let file = Transfer::run(4_000, 1_000, u64::MAX).file;
     let whole = replay(&file, Changes::default());
-    let mut last = 0;
+    let (mut last, mut undamaged) = (0, 0);
     for len in 0..file.len() {
         match Replay::open(&file[..len], &Registry::builtin(), Changes::default()) {
             Err(_) => assert!(last == 0, "{len}: no header after a shorter file had one"),
@@ -301,11 +304,13 @@ fn every_truncation_is_replayed_up_to_where_it_goes() {
                 assert_eq!(cut.end, None, "{len}");
                 assert!(cut.calls >= last && cut.calls <= whole.calls, "{len}: {} calls", cut.calls);
                 assert!(matches!(cut.damage, None | Some(DamageKind::Torn)), "{len}");
+                undamaged += u64::from(cut.damage.is_none());
                 last = cut.calls;
             }
         }
     }
     assert!(last > 0 && whole.damage.is_none());
+    assert!(undamaged > 0, "a file that ends between two blocks is whole");
 }
 
 #[test]
@@ -539,61 +544,4 @@ proptest! {
             while let Ok(Some(_)) = replay.step(|_, _| ()) {}
         }
     }
-}
-
-/// The settings of a connection come with it, with its listener, or later; each of them is changed.
-#[test]
-fn another_profile_is_that_of_every_call_with_settings() {
-    let (client, server) = (header("10.0.0.1"), header("10.0.0.22"));
-    let now = client.start;
-    let to = SocketAddr::new("10.0.0.22".parse().unwrap(), 7);
-    let left = |end: &mut RecordedEndpoint| {
-        let packet = end.poll_transmit(now, LIMITS)?;
-        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
-    };
-    let mut syn = recorded(&client, &File::new(), u64::MAX);
-    syn.connect(now, to, (None, 0), None).unwrap();
-    let syn = left(&mut syn).unwrap();
-    type Way = fn(&mut RecordedEndpoint, Instant, SocketAddr);
-    let ways: [Way; 5] = [
-        |end, now, to| {
-            end.connect(now, to, (None, 0), Some(TcpConfig::default())).unwrap();
-        },
-        |end, now, to| {
-            end.connect_with_data(now, to, (None, 0), Some(TcpConfig::default()), b"data").unwrap();
-        },
-        |end, now, _| {
-            end.listen(now, with_settings()).unwrap();
-        },
-        |end, now, _| {
-            let bound =
-                end.bind(now, BindOptions { addr: None, port: 7, sharing: Sharing::default() }).unwrap();
-            end.listen_bound(now, bound, with_settings()).unwrap();
-        },
-        |end, now, _| {
-            let listener = end.listen(now, ListenOptions { tcp: None, ..with_settings() }).unwrap();
-            assert!(end.set_listener_tcp(listener, TcpConfig::default()));
-        },
-    ];
-    for (number, way) in ways.iter().enumerate() {
-        let file = File::new();
-        let is_client = number < 2;
-        let mut end = recorded(if is_client { &client } else { &server }, &file, u64::MAX);
-        way(&mut end, now, to);
-        if !is_client {
-            let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
-            end.handle_packet(now, &syn, meta);
-        }
-        left(&mut end).unwrap();
-        drop(end);
-        assert_eq!(replay(&file.bytes(), Changes::default()).departures, [], "way {number}");
-        let profile = Some(Profile::find("tahoe-1988").unwrap());
-        let replayed = replay(&file.bytes(), Changes { profile, trace: None });
-        assert_eq!(replayed.departures.len(), 1, "way {number}: {:?}", replayed.departures);
-    }
-}
-
-fn with_settings() -> ListenOptions {
-    let options = ListenOptions::new(ListenAddr { addr: None, port: Some(7) });
-    ListenOptions { tcp: Some(TcpConfig::default()), ..options }
 }

@@ -32,7 +32,8 @@ fn accurate(opening: Opening) -> Accurate {
     Accurate { receiver, sender, opening, tested: false }
 }
 
-/// RFC 9768 §3.2.2.1: only a pure acknowledgement of the SYN,ACK tells how that arrived; others have the counter.
+/// RFC 9768 §3.2.2.1: only a pure acknowledgement of the SYN,ACK tells how that arrived; others have the
+/// counter.
 #[test]
 fn codepoint_of_the_syn_ack_is_told_by_a_pure_acknowledgement_alone() {
     for (payload_len, flags, told) in [

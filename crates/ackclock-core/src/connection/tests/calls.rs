@@ -83,7 +83,7 @@ fn abort_in_last_ack_resets_only_a_peer_that_lacks_data() {
     }
 }
 
-/// RFC 9293 MUST-12: data that this end discards is no normal end of the stream.
+/// RFC 9293 MUST-12: a reader can tell data that this end discards from the normal end of the stream.
 #[test]
 fn reader_learns_of_its_own_abort_even_behind_the_peers_fin() {
     let mut lone = Lone::new(TcpConfig::default());
@@ -101,8 +101,8 @@ fn reader_learns_of_its_own_abort_even_behind_the_peers_fin() {
     assert_eq!(lone.end.read(lone.now, &mut [0]), Ok(0));
 }
 
-/// RFC 9293 SHLD-26, MUST-56: hard errors end an opening, each with its reason. Soft ones do not, and neither does
-/// one about what is not in flight (RFC 5927 §4.1).
+/// RFC 9293 SHLD-26, MUST-56: hard errors end an opening, each with its reason. Soft ones do not, and
+/// neither does one about what is not in flight (RFC 5927 §4.1).
 #[test]
 fn hard_error_of_icmp_ends_an_opening_with_its_reason() {
     for (kind, ahead, error) in [
@@ -118,4 +118,82 @@ fn hard_error_of_icmp_ends_an_opening_with_its_reason() {
         assert_eq!(lone.end.error(), error, "{kind:?}, {ahead} beyond SND.UNA");
         assert_eq!(lone.end.take_soft_error().is_some(), ahead == 0);
     }
+}
+
+/// RFC 9293 §3.10.7.4, second: when both FINs are exchanged, a reset takes nothing; while data is missing,
+/// it does.
+#[test]
+fn reset_in_last_ack_is_an_error_while_data_is_missing() {
+    for (acked, error) in [(10, None), (9, Some(ConnectionError::Reset))] {
+        for closing in [false, true] {
+            let mut lone = Lone::new(TcpConfig::default());
+            if !closing {
+                lone.finish();
+            }
+            let una = lone.end.flight.una().seq();
+            lone.end.write(lone.now, &[1; 10]).unwrap();
+            lone.end.shutdown(lone.now).unwrap();
+            lone.sent();
+            let fin = Fields { flags: Flags::ACK | Flags::FIN, ..lone.ack(una + acked, 65_535) };
+            let fields = if closing { fin } else { lone.ack(una + acked, 65_535) };
+            lone.give(&fields, Codepoint::NotEct, &[]);
+            assert_eq!(lone.end.state(), if closing { State::Closing } else { State::LastAck });
+            let fields = lone.ack(una, 0);
+            lone.give(&Fields { flags: Flags::RST, ..fields }, Codepoint::NotEct, &[]);
+            assert_eq!((lone.end.state(), lone.end.error()), (State::Closed, error), "{acked}, {closing}");
+        }
+    }
+}
+
+/// RFC 9293 §3.10.7.4: in TIME-WAIT a repeated FIN, and only that, restarts the 2 MSL timer.
+#[test]
+fn repeated_fin_restarts_time_wait_and_repeated_data_does_not() {
+    for (flags, seq, payload, restarts) in [
+        (Flags::ACK | Flags::FIN, 5, &b""[..], true),
+        (Flags::ACK | Flags::FIN, 4, b"t", true),
+        (Flags::ACK | Flags::FIN, 4, b"", false),
+        (Flags::ACK, 1, b"text", false),
+    ] {
+        let mut lone = Lone::new(TcpConfig::default());
+        let first = lone.end.rcv.irs.seq();
+        lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"text");
+        lone.end.shutdown(lone.now).unwrap();
+        lone.sent();
+        lone.finish();
+        lone.sent();
+        assert_eq!(lone.end.state(), State::TimeWait);
+        let time_wait = lone.end.time_wait_lasts();
+        let began = lone.now;
+        lone.now += SECOND;
+        let fields = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+        lone.give(&Fields { flags, seq: first + seq, ..fields }, Codepoint::NotEct, payload);
+        let ends = if restarts { lone.now } else { began } + time_wait;
+        assert_eq!(lone.end.poll_timeout(), Some(ends), "{flags:?} at {seq}");
+    }
+}
+
+/// RFC 9293 §3.10.7.3: after the SYN, its text and its FIN are processed.
+#[test]
+fn text_and_fin_of_a_syn_ack_are_taken() {
+    let mut lone = Lone::opening(TcpConfig::default());
+    let ack = lone.end.flight.nxt().seq();
+    let flags = Flags::SYN | Flags::ACK | Flags::FIN;
+    let fields = Fields { seq: SeqNum::new(1000), ack, flags, window: 1000, ..Fields::default() };
+    lone.give(&fields, Codepoint::NotEct, b"text");
+    assert_eq!((lone.end.state(), lone.end.readable()), (State::CloseWait, 4));
+}
+
+/// Memory is held since the first text that waits for a gap, whatever follows it.
+#[test]
+fn text_beyond_a_gap_waits_since_the_first_of_it() {
+    let mut lone = Lone::new(TcpConfig::default());
+    let mut fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+    fields.seq = fields.seq + 10;
+    let first = lone.now;
+    lone.give(&fields, Codepoint::NotEct, b"text");
+    lone.now += 3 * SECOND;
+    fields.seq = fields.seq + 10;
+    lone.give(&fields, Codepoint::NotEct, b"text");
+    lone.now += 2 * SECOND;
+    assert_eq!(lone.end.pinned_since(lone.now), Some(first));
 }

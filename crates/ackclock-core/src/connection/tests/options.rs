@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Keepalive;
+use crate::profile::UndoChoice;
 
 #[test]
 fn settings_are_reported_as_they_were_set() {
@@ -15,6 +16,12 @@ fn settings_are_reported_as_they_were_set() {
     assert_eq!(end.dscp(), 46);
     end.set_dscp(63).unwrap();
     assert_eq!(end.dscp(), 63);
+    assert!(end.set_ttl(0).is_err());
+    end.set_ttl(7).unwrap();
+    end.set_undo(UndoChoice::OFF);
+    assert_eq!((end.ttl(), end.tcp.choices.undo), (7, UndoChoice::OFF));
+    end.set_undo(UndoChoice::ALL);
+    assert_eq!(end.tcp.choices.undo, UndoChoice::ALL);
 }
 
 #[test]

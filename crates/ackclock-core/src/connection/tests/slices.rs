@@ -201,3 +201,14 @@ fn slice_is_kept_from_half_a_block_on() {
         assert_eq!(data.is_unique(), !kept, "{len} bytes");
     }
 }
+
+/// What is missing to a block's quarter behind copied bytes is copied, and the rest is kept.
+#[test]
+fn slice_behind_copied_bytes_is_taken_whole() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    for len in [SLICE_MIN, 100, SLICE_MIN] {
+        let data = text(len);
+        assert_eq!(pair.ends[0].snd.append_bytes(&data, 1 << 20), len);
+        assert_eq!(data.is_unique(), len == 100);
+    }
+}
