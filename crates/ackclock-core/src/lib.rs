@@ -70,6 +70,8 @@ mod udp;
 #[cfg(test)]
 mod walks;
 
+#[doc(hidden)]
+pub use ackclock_control::choice_doc;
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::{Codepoint, Experiment};
 #[cfg(feature = "tcp-ao")]

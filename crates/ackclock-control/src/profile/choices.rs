@@ -176,8 +176,38 @@ pub struct InvalidChoice {
     pub what: String,
 }
 
-/// Every field of [`Choices`], in the order in which lists show them.
-pub static CHOICES: [Choice; 13] = [
+/// Makes [`CHOICES`], and of its rows the first sentence of each setter's documentation.
+macro_rules! choices {
+    ($(Choice {
+        key: $key:tt,
+        grammar: $grammar:expr,
+        example: $example:literal,
+        help: $help:literal,
+        source: $source:literal,
+        $($rest:tt)*
+    })*) => {
+        /// Every field of [`Choices`], in the order in which lists show them.
+        pub static CHOICES: [Choice; [$($key),*].len()] = [$(Choice {
+            key: $key,
+            grammar: $grammar,
+            example: $example,
+            help: $help,
+            source: $source,
+            $($rest)*
+        }),*];
+
+        /// What the choice with this key decides, as the documentation of its setters.
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! choice_doc {
+            $(($key) => {
+                concat!($help, " (`", $key, "`; ", $source, ").")
+            };)*
+        }
+    };
+}
+
+choices! {
     Choice {
         key: "recovery",
         grammar: "NAME",
@@ -187,7 +217,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(Recovery::ALL.map(|(name, policy)| (name, policy.summary())))),
         get: |choices| choices.recovery.name().to_owned(),
         set: |choices, value| store(&mut choices.recovery, Recovery::find(value)),
-    },
+    }
     Choice {
         key: "rto",
         grammar: "NAME",
@@ -197,7 +227,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Among(|| named(presets::all().map(|preset| (preset.name, preset.source)))),
         get: |choices| choices.rto.to_string(),
         set: |choices, value| store(&mut choices.rto, RtoConfig::find_for_simulations(value)),
-    },
+    }
     Choice {
         key: "undo",
         grammar: "PROOFS",
@@ -207,7 +237,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Among(|| named(UndoChoice::PROOFS)),
         get: |choices| choices.undo.to_string(),
         set: |choices, value| store(&mut choices.undo, UndoChoice::find(value)),
-    },
+    }
     Choice {
         key: "start-up",
         grammar: "NAME",
@@ -223,7 +253,7 @@ pub static CHOICES: [Choice; 13] = [
             let kind = if value == OFF { Ok(None) } else { SenderEstimatorKind::find(value).map(Some) };
             store(&mut choices.start_up, kind.map_err(|error| format!("{error}; or off")))
         },
-    },
+    }
     Choice {
         key: "idle",
         grammar: "POLICY",
@@ -233,7 +263,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(IdlePolicy::ALL.map(|(name, policy)| (name, policy.summary())))),
         get: |choices| choices.idle.name().to_owned(),
         set: |choices, value| store(&mut choices.idle, IdlePolicy::find(value)),
-    },
+    }
     Choice {
         key: "pacing",
         grammar: SWITCH,
@@ -243,7 +273,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(ON_OR_OFF)),
         get: |choices| switch(choices.pacing),
         set: |choices, value| set_switch(&mut choices.pacing, value),
-    },
+    }
     Choice {
         key: "initial-window",
         grammar: "SEGMENTS",
@@ -257,7 +287,7 @@ pub static CHOICES: [Choice; 13] = [
             let wrong = || format!("`{value}` is not an initial window: write 1 to 65535 segments, as 10");
             store(&mut choices.initial_window_segments, segments.ok_or_else(wrong))
         },
-    },
+    }
     Choice {
         key: "acks",
         grammar: "POLICY",
@@ -268,7 +298,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Among(|| named(AckPolicy::NAMES)),
         get: |choices| choices.acks.to_string(),
         set: |choices, value| store(&mut choices.acks, AckPolicy::find(value)),
-    },
+    }
     Choice {
         key: "ecn",
         grammar: "FORM",
@@ -278,7 +308,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(Ecn::ALL.map(|(name, form)| (name, form.summary())))),
         get: |choices| choices.ecn.name().to_owned(),
         set: |choices, value| store(&mut choices.ecn, Ecn::find(value)),
-    },
+    }
     Choice {
         key: "sack",
         grammar: SWITCH,
@@ -288,7 +318,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(ON_OR_OFF)),
         get: |choices| switch(choices.sack),
         set: |choices, value| set_switch(&mut choices.sack, value),
-    },
+    }
     Choice {
         key: "timestamps",
         grammar: SWITCH,
@@ -298,7 +328,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(ON_OR_OFF)),
         get: |choices| switch(choices.timestamps),
         set: |choices, value| set_switch(&mut choices.timestamps, value),
-    },
+    }
     Choice {
         key: "window-scaling",
         grammar: SWITCH,
@@ -308,7 +338,7 @@ pub static CHOICES: [Choice; 13] = [
         names: Names::Only(|| named(ON_OR_OFF)),
         get: |choices| switch(choices.window_scaling),
         set: |choices, value| set_switch(&mut choices.window_scaling, value),
-    },
+    }
     Choice {
         key: "receiver-bandwidth",
         grammar: "SAMPLES",
@@ -323,8 +353,8 @@ pub static CHOICES: [Choice; 13] = [
             let wrong = || format!("`{value}` is not a number of samples: write off, or 1 to 256");
             store(&mut choices.receiver_bandwidth, samples.ok_or_else(wrong))
         },
-    },
-];
+    }
+}
 
 const OFF: &str = "off";
 const SWITCH: &str = "on|off";

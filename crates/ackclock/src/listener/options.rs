@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use ackclock_core::choice_doc;
 use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::trace::TraceConfig;
@@ -75,8 +76,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::choose(tcp, key, value))
     }
 
-    /// How losses are found and repaired (`recovery`): see
-    /// [`TcpSocket::set_recovery`](crate::TcpSocket::set_recovery).
+    #[doc = choice_doc!("recovery")]
+    /// See [`TcpSocket::set_recovery`](crate::TcpSocket::set_recovery).
     ///
     /// # Errors
     /// No policy has the name.
@@ -89,8 +90,8 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.choices.recovery = recovery))
     }
 
-    /// The estimator of the retransmission timeout (`rto`): see
-    /// [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
+    #[doc = choice_doc!("rto")]
+    /// See [`TcpSocket::set_rto`](crate::TcpSocket::set_rto).
     ///
     /// # Errors
     /// No preset has the name, or no estimator can have the parameters.
@@ -102,8 +103,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::rto(tcp, rto))
     }
 
-    /// Which proofs take a wrong reduction back (`undo`): see
-    /// [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
+    #[doc = choice_doc!("undo")]
+    /// See [`TcpSocket::set_undo`](crate::TcpSocket::set_undo).
     ///
     /// # Errors
     /// No proof has the name.
@@ -116,7 +117,8 @@ impl ListenerBuilder {
         Ok(self.with(|tcp| tcp.choices.undo = undo))
     }
 
-    /// When received data is acknowledged (`acks`): see [`TcpSocket::set_acks`](crate::TcpSocket::set_acks).
+    #[doc = choice_doc!("acks")]
+    /// See [`TcpSocket::set_acks`](crate::TcpSocket::set_acks).
     ///
     /// # Errors
     /// No policy has the name.
@@ -128,8 +130,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::acks(tcp, acks))
     }
 
-    /// What ends the first slow start (`start-up`): see
-    /// [`TcpSocket::set_start_up`](crate::TcpSocket::set_start_up).
+    #[doc = choice_doc!("start-up")]
+    /// See [`TcpSocket::set_start_up`](crate::TcpSocket::set_start_up).
     ///
     /// # Errors
     /// No estimator has the name.
@@ -137,19 +139,19 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::choose(tcp, "start-up", estimator))
     }
 
-    /// Makes the receiver estimate the bandwidth from up to this many samples (`receiver-bandwidth`): see
-    /// [`TcpSocket::set_receiver_bandwidth`](crate::TcpSocket::set_receiver_bandwidth).
+    #[doc = choice_doc!("receiver-bandwidth")]
+    /// See [`TcpSocket::set_receiver_bandwidth`](crate::TcpSocket::set_receiver_bandwidth).
     pub fn receiver_bandwidth(self, samples_max: Option<usize>) -> Self {
         self.with(|tcp| tcp.choices.receiver_bandwidth = samples_max)
     }
 
-    /// Whether segments are paced (`pacing`).
+    #[doc = choice_doc!("pacing")]
     pub fn pacing(self, pacing: bool) -> Self {
         self.with(|tcp| tcp.choices.pacing = pacing)
     }
 
-    /// The form of explicit congestion notification (`ecn`): see
-    /// [`TcpSocket::set_ecn`](crate::TcpSocket::set_ecn).
+    #[doc = choice_doc!("ecn")]
+    /// See [`TcpSocket::set_ecn`](crate::TcpSocket::set_ecn).
     ///
     /// # Errors
     /// No form has the name.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use ackclock_core::choice_doc;
 use ackclock_core::profile::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::trace::TraceConfig;
@@ -64,7 +65,7 @@ impl TcpSocket {
         choices::choose(&mut self.settings().tcp, key, value)
     }
 
-    /// Chooses how losses are found and repaired (`recovery`).
+    #[doc = choice_doc!("recovery")]
     ///
     /// # Errors
     /// No policy has the name.
@@ -77,8 +78,8 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses the estimator of the retransmission timeout (`rto`): a preset's name with its changes
-    /// (`"rfc6298,min=1s,g=500ms"`, see [`RtoConfig::find`]), or parameters.
+    #[doc = choice_doc!("rto")]
+    /// Takes words, for which see [`RtoConfig::find`], or parameters.
     ///
     /// # Errors
     /// No preset has the name, or no estimator can have the parameters.
@@ -90,8 +91,8 @@ impl TcpSocket {
         choices::rto(&mut self.settings().tcp, rto)
     }
 
-    /// Chooses which proofs undo a wrong reduction (`undo`: `"timestamps,dsack"`, `"off"`, see
-    /// [`UndoChoice::find`]).
+    #[doc = choice_doc!("undo")]
+    /// For the words see [`UndoChoice::find`].
     ///
     /// # Errors
     /// No proof has the name.
@@ -104,7 +105,8 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses when received data is acknowledged (`acks`: `"every-second:100ms"`, see [`AckPolicy::find`]).
+    #[doc = choice_doc!("acks")]
+    /// For the words see [`AckPolicy::find`].
     ///
     /// # Errors
     /// No policy has the name.
@@ -116,8 +118,8 @@ impl TcpSocket {
         choices::acks(&mut self.settings().tcp, acks)
     }
 
-    /// Chooses the bandwidth estimator that ends the first slow start (`start-up`: `"csa:3,0.1"`, see
-    /// [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find)); `"off"`: none.
+    #[doc = choice_doc!("start-up")]
+    /// For the words see [`SenderEstimatorKind::find`](crate::bandwidth::SenderEstimatorKind::find).
     ///
     /// # Errors
     /// No estimator has the name.
@@ -125,9 +127,9 @@ impl TcpSocket {
         self.choose("start-up", estimator)
     }
 
-    /// Makes the receiver estimate the bandwidth from up to this many samples (50 in the paper, at most 256)
-    /// while the peer starts up (`receiver-bandwidth`): see
-    /// [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth). `None`: it does not.
+    #[doc = choice_doc!("receiver-bandwidth")]
+    /// The paper takes 50. [`ConnectionInfo::bandwidth`](crate::ConnectionInfo::bandwidth) has the estimate.
+    /// `None` turns it off.
     ///
     /// # Errors
     /// None.
@@ -136,7 +138,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Whether segments are paced (`pacing`).
+    #[doc = choice_doc!("pacing")]
     ///
     /// # Errors
     /// None.
@@ -145,8 +147,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Chooses the form of explicit congestion notification that is offered (`ecn`: `"off"`, `"classic"`,
-    /// `"accurate"`).
+    #[doc = choice_doc!("ecn")]
     ///
     /// # Errors
     /// No form has the name.
