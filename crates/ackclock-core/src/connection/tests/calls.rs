@@ -188,11 +188,11 @@ fn text_and_fin_of_a_syn_ack_are_taken() {
 fn text_beyond_a_gap_waits_since_the_first_of_it() {
     let mut lone = Lone::new(TcpConfig::default());
     let mut fields = lone.ack(lone.end.flight.una().seq(), 65_535);
-    fields.seq = fields.seq + 10;
+    fields.seq += 10;
     let first = lone.now;
     lone.give(&fields, Codepoint::NotEct, b"text");
     lone.now += 3 * SECOND;
-    fields.seq = fields.seq + 10;
+    fields.seq += 10;
     lone.give(&fields, Codepoint::NotEct, b"text");
     lone.now += 2 * SECOND;
     assert_eq!(lone.end.pinned_since(lone.now), Some(first));

@@ -263,7 +263,7 @@ impl Lone {
         });
         if segment.flags.intersects(Flags::RST | Flags::FIN) && !walk.one_in(4) {
             // Few at their place, or no walk would get far.
-            segment.seq = segment.seq + walk.pick(&[1, 1000, u32::MAX]);
+            segment.seq += walk.pick(&[1, 1000, u32::MAX]);
         }
         if walk.one_in(8) {
             segment.flags = segment.flags | Flags::RARE;
