@@ -181,7 +181,7 @@ impl Connection {
         let window = self.right_edge().since(start);
         let room = self.flight.room();
         let full = whole_segments(unsent.min(window).min(room).min(burst_max), smss);
-        if room < unsent.min(window).min(smss) || room < unsent && room < smss {
+        if room < unsent.min(smss) {
             self.flight.note_cwnd_limited();
             return None;
         }

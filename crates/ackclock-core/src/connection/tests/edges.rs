@@ -229,6 +229,29 @@ fn signed_segments_leave_one_by_one() {
     }
 }
 
+/// As many SACK blocks as fit beside timestamps and a signature.
+#[cfg(feature = "tcp-ao")]
+#[test]
+fn sack_blocks_leave_room_for_timestamps_and_signature() {
+    for (authenticated, timestamps, blocks) in
+        [(false, None, 4), (false, Some(1), 3), (true, None, 2), (true, Some(1), 1)]
+    {
+        let now = Instant::from_millis(100_000);
+        let env = Environment { authenticated, ..environment(5000) };
+        let handshake = Handshake { timestamps, ..handshake() };
+        let end = Connection::passive(now, tuple(), TcpConfig::default().into(), &env, handshake);
+        let mut lone = Lone { end, now, limits: software(1500) };
+        let mut fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+        fields.options.timestamps = timestamps.map(|value| (value, 0));
+        for _ in 0..5 {
+            fields.seq += 10;
+            lone.give(&fields, Codepoint::NotEct, &[1]);
+        }
+        let options = lone.end.data_options(now);
+        assert_eq!(options.sack.as_slice().len(), blocks, "{authenticated}, {timestamps:?}");
+    }
+}
+
 /// A probe of the path leaves room for its signature.
 #[cfg(feature = "tcp-ao")]
 #[test]
