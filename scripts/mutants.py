@@ -57,8 +57,9 @@ OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]
 OUTER_NAMES = ("protocol", "virtual_time", "swarm", "answers")
 OUTER_TESTS = [*OUTER_PACKAGES, *(word for name in OUTER_NAMES for word in ("--test", name))]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
-# three crates are optimised less: quick to build, and quick enough to run.
-PROFILES = "".join(f"\n[profile.test.package.{crate}]\nopt-level = 1\n" for crate in CRATES)
+# three crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the
+# tree with the mutants and the tree without for one another otherwise.
+PROFILES = "".join(f"\n[profile.{name}.package.{crate}]\nopt-level = 1\n" for name in ("dev", "test") for crate in CRATES)
 ENVIRONMENT = os.environ | {
     "CARGO_INCREMENTAL": "1",
     "CARGO_TARGET_DIR": str(ROOT / "target"),

@@ -88,7 +88,7 @@ impl Connection {
         match self.state {
             State::SynReceived if self.serves_fast_open() && !self.snd.closed => Ok(()),
             State::SynSent | State::SynReceived | State::Listen => Err(WriteError::NotConnected),
-            State::Established | State::CloseWait if !self.snd.closed => Ok(()),
+            State::Established | State::CloseWait => Ok(()),
             _ => Err(WriteError::Shutdown),
         }
     }

@@ -56,3 +56,37 @@ impl Errors {
         self.soft.take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writer_gets_the_reason_once_and_a_broken_pipe_from_then_on() {
+        use ConnectionError::{Aborted, OutOfMemory, Reset, TimedOut};
+        let written = |error, told, ended| {
+            let mut errors = Errors::default();
+            errors.end(Some(error));
+            if told {
+                errors.tell();
+            }
+            errors.for_writer(ended)
+        };
+        for (error, told, ended, broken) in [
+            (TimedOut, false, false, false),
+            (TimedOut, true, false, true),
+            (TimedOut, false, true, false),
+            (Reset, false, false, false),
+            (Reset, true, false, true),
+            // The peer had closed: the pipe is broken at once.
+            (Reset, false, true, true),
+            // What this end has done stays the reason.
+            (Aborted, true, false, false),
+            (OutOfMemory, true, true, false),
+        ] {
+            let expected = if broken { WriteError::Shutdown } else { WriteError::Connection(error) };
+            assert_eq!(written(error, told, ended), Some(expected), "{error:?}, {told}, {ended}");
+        }
+        assert_eq!(Errors::default().for_writer(true), None);
+    }
+}

@@ -140,20 +140,18 @@ impl Connection {
         }
     }
 
-    /// How much data fits on a SYN, after its options.
+    /// How much data fits on a SYN that carries a cookie, after its options.
     pub(super) fn data_of_syn(&mut self, now: Instant) -> usize {
-        let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
-        let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
-        let (queued, reserve) = (self.snd.queued(), self.option_reserve() as usize);
-        let on_first = self.state == State::SynSent && self.flight.timeouts_in_a_row() == 0;
-        let options_len = options_len(&self.syn_options(now));
-        let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut().filter(|_| on_first) else {
-            return 0;
-        };
-        if offer.cookie.is_request() {
+        let has_cookie = self.state == State::SynSent
+            && self.fast_open_option().is_some_and(|cookie| !cookie.is_request());
+        if !has_cookie {
             return 0;
         }
-        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len).saturating_sub(reserve);
+        let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
+        let fits = (self.snd.pmtu as usize).saturating_sub(ip_and_tcp);
+        let (queued, options_len) = (self.snd.queued(), options_len(&self.syn_options(now)));
+        let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut() else { return 0 };
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len);
         let len = queued.min(most);
         *sent = u32::try_from(len).unwrap_or(u32::MAX);
         self.counts.bytes_sent.grow(len as u64);

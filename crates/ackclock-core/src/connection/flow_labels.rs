@@ -106,6 +106,7 @@ mod tests {
         #[test]
         fn labels_are_never_zero_and_each_change_gives_another(hash: u64, changes: u8) {
             let first = FlowLabels::from_hash(hash);
+            prop_assert_eq!(first.current(), first.first);
             let (mut one_by_one, mut previous) = (first, None);
             for _ in 0..changes {
                 prop_assert_ne!(one_by_one.current().bits(), 0);
@@ -115,6 +116,16 @@ mod tests {
             }
             prop_assert_eq!(first.after(changes), one_by_one);
             prop_assert_eq!(FlowLabels::NONE.after(changes).current(), FlowLabel::NONE);
+        }
+    }
+
+    /// A step around the whole circle would lead to the same label again.
+    #[test]
+    fn longest_step_leads_to_another_label() {
+        for step in [0, 1, FlowLabel::MAX - 2, FlowLabel::MAX - 1, FlowLabel::MAX, u32::MAX] {
+            let labels = FlowLabels::from_hash(u64::from(step) << 32);
+            assert_eq!(labels.step, 1 + step % (FlowLabel::MAX - 1));
+            assert_ne!(labels.after(1).current(), labels.current(), "{step}");
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | the two silly-window rules | a full segment, or all there is |
 //! | Nagle, cork | the same, of the last: [`Connection::may_send_tail`] |
 //! | PSH | on the last |
-//! | FIN | the application has not closed |
+//! | FIN | in ESTABLISHED the application has not closed |
 //! | both windows, pacing | the same |
 //! | which timer runs | the retransmission timer |
 //! | how much two slices of the buffer hold | a segment at least: [`BETWEEN_MIN`] |
@@ -68,9 +68,7 @@ impl Connection {
         self.state == State::Established
             && self.reply.is_none()
             && !self.pending.sends()
-            && !self.snd.closed
             && self.is_unremarkable()
-            && self.option_reserve() == 0
             && self.flight.is_calm()
     }
 
@@ -78,9 +76,8 @@ impl Connection {
     #[inline]
     fn choose_fresh(&mut self, unsent: u64, burst_max: u64) -> Option<Chosen> {
         let (start, smss) = (self.flight.nxt(), u64::from(self.smss()));
-        // After a change of the path, segments may have to be smaller.
-        let fits = self.smss() == self.effective_mss() && smss <= BETWEEN_MIN as u64;
-        if !fits || self.waits_for_more(unsent, burst_max) {
+        debug_assert_eq!(self.smss(), self.effective_mss(), "a change of the path changes both");
+        if smss > BETWEEN_MIN as u64 || self.waits_for_more(unsent, burst_max) {
             return None;
         }
         let usable = self.right_edge().since(start).min(self.flight.room());
@@ -102,7 +99,7 @@ impl Connection {
         let full = if most < smss.saturating_mul(2) { most.min(smss) } else { whole_segments(most, smss) };
         // The rest leaves by itself, or it might have gone with these.
         let remains = unsent.saturating_sub(full);
-        let follows = if burst_max == smss { remains > 0 } else { remains >= smss };
+        let follows = burst_max == smss || remains >= smss;
         (full >= smss && follows).then_some(full)
     }
 }

@@ -21,8 +21,6 @@ impl Connection {
         }
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.on_packet_too_big(now, mtu),
-            // RFC 9293 MUST-55.
-            IcmpKind::SourceQuench | IcmpKind::Other => {}
             _ => self.on_unreachable(now, kind),
         }
     }
@@ -88,6 +86,7 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
         IcmpKind::SourceRouteFailed => IcmpError::SourceRoute,
         IcmpKind::TimeExceeded => IcmpError::TimeExceeded,
         IcmpKind::ParameterProblem => IcmpError::ParameterProblem,
+        // RFC 9293 MUST-55: source quench is silently discarded.
         _ => return None,
     })
 }
@@ -96,4 +95,36 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
 pub(crate) fn plateau_below(mtu: u32) -> u32 {
     const PLATEAUS: [u32; 7] = [17_914, 8166, 4352, 2002, 1492, 1006, 552];
     PLATEAUS.into_iter().find(|&plateau| plateau < mtu).unwrap_or(552)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_that_is_noted_is_noted_as_what_it_is() {
+        for (kind, error) in [
+            (IcmpKind::NetworkUnreachable, Some(IcmpError::Network)),
+            (IcmpKind::HostUnreachable, Some(IcmpError::Host)),
+            (IcmpKind::ProtocolUnreachable, Some(IcmpError::Protocol)),
+            (IcmpKind::PortUnreachable, Some(IcmpError::Port)),
+            (IcmpKind::Prohibited, Some(IcmpError::Prohibited)),
+            (IcmpKind::SourceRouteFailed, Some(IcmpError::SourceRoute)),
+            (IcmpKind::TimeExceeded, Some(IcmpError::TimeExceeded)),
+            (IcmpKind::ParameterProblem, Some(IcmpError::ParameterProblem)),
+            (IcmpKind::SourceQuench, None),
+            (IcmpKind::Other, None),
+        ] {
+            assert_eq!(soft_error(kind), error);
+        }
+    }
+
+    /// RFC 1191 §7.1: the next lower plateau; none is below the smallest that is believed.
+    #[test]
+    fn plateau_is_the_next_below_and_never_the_same_but_the_last() {
+        for (mtu, below) in [(65_535, 17_914), (17_915, 17_914), (17_914, 8166), (1500, 1492), (1492, 1006)] {
+            assert_eq!(plateau_below(mtu), below);
+        }
+        assert_eq!([1007, 1006, 553, 552, 0].map(plateau_below), [1006, 552, 552, 552, 552]);
+    }
 }

@@ -66,14 +66,15 @@ impl Connection {
         let header_len = self.template.write_plain(header, &plain, len, payload, checksum);
         #[cfg(debug_assertions)]
         self.check_plain(now, segment, checksum, header.get(..header_len));
-        self.ack_was_sent(ack, segment.payload_len == 0);
+        // No report waits that it could carry.
+        self.ack_was_sent(ack, false);
         header_len
     }
 
     /// Checks that the slow path writes the same. Offering the same window twice changes nothing.
     #[cfg(debug_assertions)]
     fn check_plain(&mut self, now: Instant, segment: &Segment, checksum: TxChecksum, plain: Option<&[u8]>) {
-        let ack = self.ack_position(segment.payload_len == 0);
+        let ack = self.ack_position(true);
         let fields = self.fields(now, segment, ack);
         let payload = self.snd.slices(segment.start, segment.payload_len);
         let mut long = [0; HEADER_MAX];

@@ -43,3 +43,23 @@ impl Pending {
         self.syn || self.reset || self.probe || self.keepalive
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_alone_is_a_reason_to_send() {
+        let none =
+            Pending { override_sws: true, cork_expired: true, more_follows: true, ..Pending::default() };
+        assert!(!none.sends());
+        for reason in [
+            Pending { syn: true, ..none },
+            Pending { reset: true, ..none },
+            Pending { probe: true, ..none },
+            Pending { keepalive: true, ..none },
+        ] {
+            assert!(reason.sends(), "{reason:?}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use crate::position::Position;
 use crate::sending::whole_segments;
 
 /// The shortest slice that is kept rather than copied: a copy costs less than a packet cut at a slice's end.
-const SLICE_MIN: usize = BLOCK / 2;
+pub(super) const SLICE_MIN: usize = BLOCK / 2;
 /// The shortest slice between two others: larger than segments are, except on a loopback. No segment up to
 /// this size spans three slices.
 pub(super) const BETWEEN_MIN: usize = BLOCK / 4;
@@ -135,7 +135,7 @@ impl Sender {
     pub(crate) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
         let len = limit.saturating_sub(self.buffer.len()).min(data.len());
         let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
-        if len < SLICE_MIN || len.saturating_sub(short) < BETWEEN_MIN {
+        if len < SLICE_MIN {
             return self.append(data, limit);
         }
         let (copied, kept) = (data.slice(..short), data.slice(short..len));

@@ -98,3 +98,43 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::State::*;
+
+    /// RFC 9293 §3.10.7.4, eighth: the FIN bit. Our own may be acknowledged by the same segment.
+    #[test]
+    fn state_after_the_peers_fin_is_the_rfcs() {
+        for (state, acked, after) in [
+            (SynReceived, false, CloseWait),
+            (Established, false, CloseWait),
+            (FinWait1, false, Closing),
+            (FinWait1, true, TimeWait),
+            (FinWait2, true, TimeWait),
+            (CloseWait, false, CloseWait),
+            (Closing, false, Closing),
+            (LastAck, false, LastAck),
+            (TimeWait, true, TimeWait),
+        ] {
+            assert_eq!(state.after_fin(acked), after, "{state:?}, acknowledged: {acked}");
+        }
+    }
+
+    /// RFC 9293 §3.10.4 (CLOSE) and §3.10.7.4, fifth (our FIN is acknowledged).
+    #[test]
+    fn states_after_our_fin_and_its_acknowledgement_are_the_rfcs() {
+        for (state, closed, acked) in [
+            (SynReceived, FinWait1, SynReceived),
+            (Established, FinWait1, Established),
+            (CloseWait, LastAck, CloseWait),
+            (FinWait1, FinWait1, FinWait2),
+            (Closing, Closing, TimeWait),
+            (LastAck, LastAck, Closed),
+            (FinWait2, FinWait2, FinWait2),
+            (TimeWait, TimeWait, TimeWait),
+        ] {
+            assert_eq!((state.after_close(), state.after_fin_acked()), (closed, acked), "{state:?}");
+        }
+    }
+}

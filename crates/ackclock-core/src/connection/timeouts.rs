@@ -180,7 +180,7 @@ impl Connection {
         let nothing_to_probe = if outstanding {
             self.snd.wnd > 0
         } else {
-            unsent == 0 || u64::from(self.snd.wnd) >= unsent.min(u64::from(self.smss()))
+            u64::from(self.snd.wnd) >= unsent.min(u64::from(self.smss()))
         };
         let settled = self.timers.persist == Timers::UNSET && self.flight.is_timed() == outstanding;
         if !(settled && nothing_to_probe) {
@@ -223,10 +223,9 @@ impl Connection {
             State::Closed | State::Listen | State::TimeWait | State::SynSent | State::SynReceived => false,
             _ if self.flight.is_outstanding() => self.snd.wnd == 0,
             _ => {
-                let unsent = self.unsent();
-                let small = unsent.min(u64::from(self.smss()));
+                let small = self.unsent().min(u64::from(self.smss()));
                 let corked = self.snd.corked && !self.pending.cork_expired && !self.snd.closed;
-                unsent > 0 && u64::from(self.snd.wnd) < small && !corked
+                u64::from(self.snd.wnd) < small && !corked
             }
         }
     }

@@ -70,3 +70,29 @@ impl Timestamps {
         self.recent_at = Some(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ackclock_wire::SeqNum;
+
+    use super::*;
+
+    /// RFC 7323 §5.3 R1 and §5.5: older than TS.Recent on the circle, unless that is 24 days old.
+    #[test]
+    fn timestamp_is_old_behind_the_last_and_for_twenty_four_days() {
+        let next = Position::initial(SeqNum::new(1));
+        let (now, nanosecond) = (Instant::from_millis(1000), Duration::from_nanos(1));
+        let mut timestamps = Timestamps::new(0, next);
+        assert!(!timestamps.is_old(now, 0), "nothing has been heard");
+        timestamps.update(now, 5, next);
+        timestamps.update(now, 9, next + 1);
+        assert_eq!(timestamps.echo(), 5, "what begins beyond Last.ACK.sent does not count");
+        for (value, old) in [(5, false), (6, false), (4, true), (5 + (1 << 31), true), (4 + (1 << 31), false)]
+        {
+            assert_eq!(timestamps.is_old(now, value), old, "{value}");
+        }
+        let expires = now + Duration::from_secs(24 * 86_400);
+        assert!(timestamps.is_old(now + (Duration::from_secs(24 * 86_400) - nanosecond), 4));
+        assert!(!timestamps.is_old(expires, 4));
+    }
+}

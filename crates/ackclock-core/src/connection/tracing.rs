@@ -157,7 +157,7 @@ impl Connection {
         let room = self.flight.room();
         if window < unsent.min(smss) && window <= room {
             Limit::PeerWindow
-        } else if room < unsent.min(smss) || room < smss && room < unsent {
+        } else if room < unsent.min(smss) {
             if self.flight.in_recovery() { Limit::Recovery } else { Limit::Cwnd }
         } else if self.snd.corked {
             Limit::Cork

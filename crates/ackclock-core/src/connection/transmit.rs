@@ -182,7 +182,7 @@ impl Connection {
         let window = self.right_edge().since(start);
         let room = self.flight.room();
         let full = whole_segments(unsent.min(window).min(room).min(burst_max), smss);
-        if room < unsent.min(window).min(smss) || room < unsent && room < smss {
+        if room < unsent.min(smss) {
             self.flight.note_cwnd_limited();
             return None;
         }
@@ -191,7 +191,7 @@ impl Connection {
         }
         let rest = unsent.saturating_sub(full);
         let tail = rest < smss && unsent <= window && unsent <= burst_max.max(smss);
-        let end = if tail && rest > 0 && self.may_send_tail(full) {
+        let end = if tail && self.may_send_tail(full) {
             start + unsent
         } else if full > 0 {
             start + full

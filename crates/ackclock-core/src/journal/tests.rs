@@ -1,5 +1,6 @@
 //! The format, and replays of endpoints that lose packets in virtual time.
 
+mod changes;
 mod every_call;
 mod values;
 
@@ -181,6 +182,8 @@ struct Replayed {
     calls: u64,
     /// [`Replay::has_stopped_timers`].
     stopped: bool,
+    /// [`Replay::departures`].
+    count: u64,
 }
 
 fn replay(file: &[u8], changes: Changes) -> Replayed {
@@ -200,8 +203,8 @@ fn replay(file: &[u8], changes: Changes) -> Replayed {
             }
         }
     }
-    let stopped = replay.has_stopped_timers();
-    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped }
+    let (stopped, count) = (replay.has_stopped_timers(), replay.departures());
+    Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped, count }
 }
 
 #[test]
@@ -291,7 +294,7 @@ fn trace_can_be_asked_for_afterwards() {
 fn every_truncation_is_replayed_up_to_where_it_goes() {
     let file = Transfer::run(4_000, 1_000, u64::MAX).file;
     let whole = replay(&file, Changes::default());
-    let mut last = 0;
+    let (mut last, mut undamaged) = (0, 0);
     for len in 0..file.len() {
         match Replay::open(&file[..len], &Registry::builtin(), Changes::default()) {
             Err(_) => assert!(last == 0, "{len}: no header after a shorter file had one"),
@@ -301,11 +304,13 @@ fn every_truncation_is_replayed_up_to_where_it_goes() {
                 assert_eq!(cut.end, None, "{len}");
                 assert!(cut.calls >= last && cut.calls <= whole.calls, "{len}: {} calls", cut.calls);
                 assert!(matches!(cut.damage, None | Some(DamageKind::Torn)), "{len}");
+                undamaged += u64::from(cut.damage.is_none());
                 last = cut.calls;
             }
         }
     }
     assert!(last > 0 && whole.damage.is_none());
+    assert!(undamaged > 0, "a file that ends between two blocks is whole");
 }
 
 #[test]

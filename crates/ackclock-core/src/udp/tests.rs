@@ -128,3 +128,19 @@ fn room_to_send_is_told_of_who_was_refused() {
     assert!(socket.readiness().writable);
     assert!(socket.is_writable());
 }
+
+#[test]
+fn a_socket_is_writable_again_as_soon_as_less_waits_than_its_buffer_holds() {
+    let send_buffer_max = 2 * (100 + UdpOptions::DATAGRAM_OVERHEAD);
+    let name = ListenAddr { addr: None, port: Some(53) };
+    let mut socket = Socket::new(UdpOptions { send_buffer_max, ..UdpOptions::new(name) });
+    socket.on_queued(100);
+    assert!(socket.is_writable());
+    socket.on_queued(100);
+    assert!(!socket.is_writable(), "exactly as much as it holds");
+    socket.on_queued(100);
+    socket.on_left(100);
+    assert!(!socket.take_readiness().writable);
+    socket.on_left(100);
+    assert!(socket.take_readiness().writable && socket.is_writable());
+}

@@ -91,7 +91,6 @@ impl Connection {
         let is_as_predicted = self.state == State::Established
             && predicted.seq == self.rcv.nxt.seq()
             && predicted.payload.len() as u64 <= self.rcv.wnd()
-            && self.rcv.wnd() > 0
             && self.rcv.fin.is_none()
             && advanced <= self.flight.flight_size()
             && !self.orphaned

@@ -31,7 +31,7 @@ impl Connection {
             State::SynReceived => self.close_with(arrival.now, Some(ConnectionError::Refused)),
             // Both FINs are exchanged, and only our last acknowledgement is missing: nothing is lost
             // (§3.10.7.4).
-            State::Closing | State::LastAck if self.unsent() == 0 && self.snd.queued() == 0 => {
+            State::Closing | State::LastAck if self.snd.queued() == 0 => {
                 self.close_with(arrival.now, None);
             }
             // RFC 9293 MUST-12: distinct from a normal close.

@@ -236,10 +236,7 @@ impl Connection {
             Feedback::Classic(classic) if payload > 0 => classic.on_data(segment.flags, codepoint),
             Feedback::Classic(_) => {}
             Feedback::Accurate(accurate) => {
-                if segment.flags.contains(Flags::ACK)
-                    && !segment.flags.intersects(Flags::SYN | Flags::RST)
-                    && !accurate.passes(segment)
-                {
+                if !segment.flags.contains(Flags::SYN) && !accurate.passes(segment) {
                     // RFC 9768 §3.2.2.3, §3.2.2.4: this end keeps counting and reporting.
                     ecn.capable = false;
                     accurate.sender.ignore();

@@ -1,8 +1,11 @@
 //! Two connections joined directly, in virtual time.
 
 mod acks;
+mod calls;
+mod edges;
 mod events;
 mod feedback;
+mod lone;
 mod options;
 mod pacing;
 mod slices;
@@ -11,6 +14,7 @@ mod traces;
 mod transfer;
 mod undo;
 mod walks;
+mod walks_of_segments;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -56,6 +60,21 @@ pub(super) fn software(mtu: usize) -> Limits {
     Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false }
 }
 
+/// What an endpoint would give a connection with this ISS.
+pub(super) fn environment(iss: u32) -> Environment {
+    Environment {
+        iss: SeqNum::new(iss),
+        timestamp_offset: iss / 3,
+        flow_labels: FlowLabels::NONE,
+        mtu: 1500,
+        budget: Budget::new(64 << 20),
+        timer_granularity: Duration::from_millis(1),
+        tell_changes: false,
+        #[cfg(feature = "tcp-ao")]
+        authenticated: false,
+    }
+}
+
 impl Pair {
     /// One end traces all that it does from now on.
     pub(super) fn trace(&mut self, end: usize) {
@@ -75,18 +94,8 @@ impl Pair {
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
         let [one, two] = configs;
         let end = |local, remote, tcp: TcpConfig, iss| {
-            let env = Environment {
-                iss: SeqNum::new(iss),
-                timestamp_offset: iss / 3,
-                flow_labels: FlowLabels::NONE,
-                mtu: 1500,
-                budget: Budget::new(64 << 20),
-                timer_granularity: Duration::from_millis(1),
-                tell_changes: false,
-                #[cfg(feature = "tcp-ao")]
-                authenticated: false,
-            };
-            Connection::active(now, FourTuple::new(addr(local), addr(remote)), tcp.into(), &env)
+            let tuple = FourTuple::new(addr(local), addr(remote));
+            Connection::active(now, tuple, tcp.into(), &environment(iss))
         };
         let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
         Self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
+use crate::connection::sender::SLICE_MIN;
 use crate::profile::Choices;
 use crate::{ConnectionError, ReadError, WriteError};
 
@@ -188,4 +189,26 @@ fn the_end_of_the_stream_is_an_empty_slice() {
     assert_eq!(seen, 50_000);
     let now = pair.now;
     assert_eq!(pair.ends[0].write_bytes(now, &text(1)), Err(WriteError::Shutdown));
+}
+
+/// A copy costs less than a packet that is cut at the end of a short slice.
+#[test]
+fn slice_is_kept_from_half_a_block_on() {
+    for (len, kept) in [(SLICE_MIN - 1, false), (SLICE_MIN, true), (SLICE_MIN + 1, true)] {
+        let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+        let data = text(len);
+        assert_eq!(pair.ends[0].write_bytes(pair.now, &data), Ok(len));
+        assert_eq!(data.is_unique(), !kept, "{len} bytes");
+    }
+}
+
+/// What is missing to a block's quarter behind copied bytes is copied, and the rest is kept.
+#[test]
+fn slice_behind_copied_bytes_is_taken_whole() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    for len in [SLICE_MIN, 100, SLICE_MIN] {
+        let data = text(len);
+        assert_eq!(pair.ends[0].snd.append_bytes(&data, 1 << 20), len);
+        assert_eq!(data.is_unique(), len == 100);
+    }
 }

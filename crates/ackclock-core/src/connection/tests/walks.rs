@@ -46,7 +46,7 @@ fn path(walk: &mut Walk) -> Path {
     })
 }
 
-fn settings(walk: &mut Walk) -> TcpConfig {
+pub(super) fn settings(walk: &mut Walk) -> TcpConfig {
     let mut tcp = TcpConfig::default();
     let registry = Registry::with_experiments();
     let names: Vec<_> = registry.names().collect();
@@ -114,7 +114,7 @@ fn step(pair: &mut Pair, walk: &mut Walk) {
 }
 
 /// Any setting.
-fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
+pub(super) fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
     let on = walk.one_in(2);
     match walk.below(14) {
         0 => end.set_nodelay(now, on),

@@ -229,3 +229,24 @@ proptest! {
         prop_assert_eq!(told, marked);
     }
 }
+
+/// RFC 9768 §3.2.3.2.4: a counter of zero in the first option was zeroed on the way, whichever it is. Bytes
+/// are then taken from the ACE field.
+#[test]
+fn option_that_begins_with_a_counter_of_zero_is_not_believed() {
+    for (ect0, ect1, bytes) in [(1, 1, 300), (0, 1, SMSS), (1, 0, SMSS), (0, 0, SMSS)] {
+        let option = AccEcn::new(AccEcnOrder::Ect0First, ect0, 300, ect1);
+        let marks = sender().on_feedback(6, Some(option), 2 * SMSS, SMSS);
+        assert_eq!((marks.packets, marks.bytes), (1, bytes), "{ect0}, {ect1}");
+    }
+}
+
+/// The count of marked packets begins with the SYN,ACK.
+#[test]
+fn marked_syn_ack_is_counted() {
+    for (codepoint, ace) in [(Codepoint::Ce, 6), (Codepoint::Ect0, 5), (Codepoint::NotEct, 5)] {
+        let mut receiver = Receiver::new();
+        receiver.on_syn_ack(codepoint);
+        assert_eq!(receiver.ace(), ace);
+    }
+}
