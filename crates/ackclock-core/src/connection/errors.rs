@@ -89,4 +89,14 @@ mod tests {
         }
         assert_eq!(Errors::default().for_writer(true), None);
     }
+
+    #[test]
+    fn the_end_is_returned_once_and_its_first_reason_stands() {
+        let mut errors = Errors::default();
+        assert_eq!(errors.take_hard(), None);
+        errors.end(Some(ConnectionError::Reset));
+        errors.end(Some(ConnectionError::TimedOut));
+        assert_eq!(errors.take_hard(), Some(ConnectionError::Reset));
+        assert_eq!((errors.take_hard(), errors.hard()), (None, Some(ConnectionError::Reset)));
+    }
 }

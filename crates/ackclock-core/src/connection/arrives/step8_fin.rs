@@ -1,6 +1,6 @@
 //! Eighth, the FIN bit (RFC 9293 §3.10.7.4).
 
-use super::super::{Connection, State};
+use super::super::Connection;
 use super::{Arrival, StepOutcome};
 use crate::Readiness;
 
@@ -27,8 +27,5 @@ impl Connection {
         // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
         self.readiness = self.readiness.merged(Readiness { readable: true, ..Readiness::default() });
         self.enter(arrival.now, self.state.after_fin(self.fin_acked()));
-        if self.state == State::TimeWait {
-            self.acks.now = true;
-        }
     }
 }

@@ -4,6 +4,7 @@ use ackclock_wire::{Codepoint, Fields, Flags, IcmpKind};
 
 use super::lone::{Lone, SECOND};
 use super::*;
+use crate::trace::{TraceConfig, TraceKeep};
 use crate::{ConnectionError, IcmpError, ReadError, WriteError};
 
 /// RFC 9293 §3.10.4, §3.10.5: CLOSED. A connection that ended normally has nothing left to close.
@@ -196,4 +197,17 @@ fn text_beyond_a_gap_waits_since_the_first_of_it() {
     lone.give(&fields, Codepoint::NotEct, b"text");
     lone.now += 2 * SECOND;
     assert_eq!(lone.end.pinned_since(lone.now), Some(first));
+}
+
+#[test]
+fn options_are_read_as_they_were_set() {
+    let mut lone = Lone::new(TcpConfig::default());
+    assert!(!lone.end.nodelay() && lone.end.trace_config().is_none());
+    let newest = TraceConfig { records: 50, keep: TraceKeep::Newest };
+    lone.end.set_nodelay(lone.now, true);
+    lone.end.set_trace(lone.now, Some(newest));
+    assert_eq!((lone.end.nodelay(), lone.end.trace_config()), (true, Some(newest)));
+    lone.end.set_nodelay(lone.now, false);
+    lone.end.set_trace(lone.now, None);
+    assert_eq!((lone.end.nodelay(), lone.end.trace_config()), (false, None));
 }
