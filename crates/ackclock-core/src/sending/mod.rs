@@ -381,8 +381,10 @@ impl Flight {
 
     /// The marked data is sent again because of `rule`.
     fn note_loss(&mut self, call: &mut Call<'_>, rule: LossRule, marked: &Marked) {
-        self.history.get_or_insert_default().losses.add(rule, marked.bytes);
-        call.trace.lost(call.now, rule, marked.span);
+        if marked.bytes > 0 {
+            self.history.get_or_insert_default().losses.add(rule, marked.bytes);
+            call.trace.lost(call.now, rule, marked.span);
+        }
     }
 
     /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.
