@@ -11,6 +11,7 @@ use std::path::Path;
 
 use ackclock_test_support::rng::Rng;
 use ackclock_test_support::snapshot;
+use ackclock_wire::Flags;
 use siphasher::sip::SipHasher13;
 
 /// One walk: its choices, and the digest of what was seen.
@@ -42,6 +43,24 @@ impl Walk {
 
     pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         self.choices.pick(values)
+    }
+
+    /// The flags of a segment: mostly those of an established connection.
+    pub(crate) fn flags(&mut self) -> Flags {
+        self.pick(&[
+            Flags::ACK,
+            Flags::ACK,
+            Flags::ACK | Flags::PSH,
+            Flags::ACK | Flags::PSH,
+            Flags::ACK,
+            Flags::ACK | Flags::FIN,
+            Flags::ACK | Flags::URG,
+            Flags::RST,
+            Flags::RST | Flags::ACK,
+            Flags::SYN,
+            Flags::SYN | Flags::ACK,
+            Flags::FIN,
+        ])
     }
 
     /// Adds all fields to the digest.

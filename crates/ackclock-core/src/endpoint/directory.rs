@@ -11,12 +11,13 @@
 //! queue than its SYN, at an endpoint that has sent no cookie. One shared number, [`CookieWatch`], says
 //! whether any endpoint has.
 
-use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ackclock_control::tally::Tally;
 
 use super::cookies::COOKIE_LIFETIME;
 use super::keys::{Key, KeyedState, Purpose};

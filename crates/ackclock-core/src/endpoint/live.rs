@@ -1,8 +1,8 @@
 //! A connection in its slot: its owner, its timer, its events, and its end.
 
-use ackclock_control::tally::Tally;
 use std::fmt;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Fields, Flags};
 
 use super::Endpoint;

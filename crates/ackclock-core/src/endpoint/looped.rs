@@ -4,9 +4,9 @@
 //! call returns. The queue keeps calls from nesting. One call handles a bounded number; the rest is due at
 //! once ([`Endpoint::poll_timeout`]), so that the driver gets its turn.
 
-use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{RxMeta, TxPacket};
 
 use super::Endpoint;

@@ -101,13 +101,12 @@ mod warm;
 #[cfg(test)]
 mod tests;
 
-use ackclock_control::tally::Tally;
-
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{HEADER_MAX, SeqNum};
 
 use self::beside::Beside;

@@ -5,8 +5,9 @@
 //! the newest. But honest peers' orphans are gone after some round trips, so those that fill the table are
 //! the ones that hang, and the newest is the most likely to have something to deliver.
 
-use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
+
+use ackclock_control::tally::Tally;
 
 use super::Endpoint;
 use super::live::Owner;

@@ -3,10 +3,10 @@
 //! Each packet's bytes come from the endpoint's budget. The producers limit how many of a kind wait: ICMP
 //! here ([`ICMP_MAX`]), a socket by its send buffer, a program by its channel.
 
-use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{ChecksumState, TxPacket};
 
 use crate::UdpId;

@@ -3,12 +3,12 @@
 //! Only such a record is kept for a peer that has not completed a handshake. Their number is bounded for each
 //! listener and, within it, for each source network. SYNs beyond that are answered by cookies.
 
-use ackclock_control::tally::Tally;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::{Codepoint, Experiment, Flags, Segment, SeqNum};
 
 use super::compact::{Limiter, is_acceptable, is_old_timestamp};

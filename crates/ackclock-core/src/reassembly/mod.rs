@@ -12,11 +12,11 @@
 //!
 //! RFC 8200 §4.5 and RFC 1122 §3.3.2 were read in their text; RFC 791, RFC 815 and RFC 5722 not read.
 
-use ackclock_control::tally::Tally;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use ackclock_control::tally::Tally;
 use ackclock_wire::fragment::Fragment;
 use ackclock_wire::{Codepoint, IpError};
 

@@ -144,14 +144,3 @@ fn a_socket_is_writable_again_as_soon_as_less_waits_than_its_buffer_holds() {
     socket.on_left(100);
     assert!(socket.take_readiness().writable && socket.is_writable());
 }
-
-#[test]
-fn header_fields_are_those_set_last() {
-    let mut socket = bound(None, None);
-    assert_eq!((socket.options().ttl, socket.options().traffic_class), (None, 0));
-    socket.set_ttl(Some(7));
-    socket.set_traffic_class(0x28);
-    assert_eq!((socket.options().ttl, socket.options().traffic_class), (Some(7), 0x28));
-    socket.set_ttl(None);
-    assert_eq!(socket.options().ttl, None);
-}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ackclock_chart::{Figure, Series, Style};
 use ackclock_control::rate::DatagramRate;
+use ackclock_sim::report::jain_index;
 use ackclock_sim::rng::Rng;
 
 use super::{LINK, PACKET_BYTES};
@@ -20,9 +21,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              number. Here: four hosts send requests in packets of 552 bytes over 230.4 kbit/s with 30 \
              buffers; an answer takes 220 ms more than the queue. A request without an answer after a second \
              is lost, and doubles the interval; the requests that were under way by then do not double it \
-             again. α is 10 s. The constant is as large as makes both policies equal at a quarter of the \
-             link. The hosts start within 10 s, at intervals between 20 ms and a second; up to 1 ms of each \
-             request's interval is random. 600 s, the first 100 s left out; 20 seeds.",
+             again. α is 10 s. The constant is chosen so that both policies grow alike at a quarter of the \
+             link's rate. The hosts start within 10 s, at intervals between 20 ms and a second; up to 1 ms of \
+             each request's interval is random. 600 s, the first 100 s left out; 20 seeds.",
     run,
 };
 
@@ -77,7 +78,8 @@ struct Run {
     carried: Vec<[u32; HOSTS]>,
     /// Requests of all hosts in each second, carried or lost.
     sent: Vec<u32>,
-    lost: u64,
+    /// Those of them that were lost.
+    lost: Vec<u32>,
 }
 
 /// What is due; times are since the start.
@@ -102,7 +104,7 @@ fn simulate(seed: u64, policy: impl Fn(Duration) -> Policy) -> Run {
     // The departures of the packets in the buffers, the one on the wire first.
     let mut queue: VecDeque<Duration> = VecDeque::new();
     let seconds = END.as_secs() as usize;
-    let mut run = Run { carried: vec![[0; HOSTS]; seconds], sent: vec![0; seconds], lost: 0 };
+    let mut run = Run { carried: vec![[0; HOSTS]; seconds], sent: vec![0; seconds], lost: vec![0; seconds] };
     while let Some(Reverse((now, host, event))) = due.pop() {
         if now >= END {
             break;
@@ -117,7 +119,7 @@ fn simulate(seed: u64, policy: impl Fn(Duration) -> Policy) -> Run {
                     queue.pop_front();
                 }
                 if queue.len() > BUFFERS {
-                    run.lost += 1;
+                    run.lost[now.as_secs() as usize] += 1;
                     due.push(Reverse((now + LOST_AFTER, host, Event::Lost(now))));
                     continue;
                 }
@@ -141,36 +143,37 @@ fn simulate(seed: u64, policy: impl Fn(Duration) -> Policy) -> Run {
 }
 
 impl Run {
-    fn settled(&self) -> &[[u32; HOSTS]] {
-        &self.carried[SETTLED.as_secs() as usize..]
-    }
-
     /// Standard deviation over mean of the requests that all hosts send in a second.
     fn oscillation(&self) -> f64 {
-        let sent = self.sent[SETTLED.as_secs() as usize..].iter().map(|sent| f64::from(*sent));
+        let sent = settled(&self.sent).iter().map(|sent| f64::from(*sent));
         let mean = Summary::of(sent.clone()).mean;
         Summary::of(sent.map(|sent| (sent - mean).powi(2))).mean.sqrt() / mean
     }
 
     /// Jain's index of what the hosts got in each minute, the mean of the minutes.
     fn fairness(&self) -> f64 {
-        let minutes = self.settled().chunks(60).map(|minute| {
+        let minutes = settled(&self.carried).chunks(60).map(|minute| {
             let shares: [f64; HOSTS] =
                 std::array::from_fn(|host| minute.iter().map(|second| f64::from(second[host])).sum());
-            let sum: f64 = shares.iter().sum();
-            sum * sum / (HOSTS as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+            jain_index(&shares)
         });
         Summary::of(minutes).mean
     }
 
     fn utilisation(&self) -> f64 {
-        let carried: u32 = self.settled().iter().flatten().sum();
+        let carried: u32 = settled(&self.carried).iter().flatten().sum();
         f64::from(carried) * service_time().as_secs_f64() / (END - SETTLED).as_secs_f64()
     }
 
     fn lost(&self) -> f64 {
-        self.lost as f64 / f64::from(self.sent.iter().sum::<u32>())
+        let total = |seconds| f64::from(settled(seconds).iter().sum::<u32>());
+        total(&self.lost) / total(&self.sent)
     }
+}
+
+/// What happened after the hosts have found their rates.
+fn settled<T>(seconds: &[T]) -> &[T] {
+    &seconds[SETTLED.as_secs() as usize..]
 }
 
 fn run() -> anyhow::Result<Findings> {
@@ -230,7 +233,7 @@ fn growth() -> String {
         1.0 / policy.interval().as_secs_f64() - 1.0 / interval.as_secs_f64()
     };
     format!(
-        "An answer adds 1/α = {:.3} requests a second to a rate, whatever that is. The constant, {:.3} ms, \
+        "An answer adds 1/α = {:.3} requests a second to a rate, however high it is. The constant, {:.3} ms, \
          adds {:.4} at a quarter of a fair share, {:.3} at a fair share, and {:.3} at four times as much: a \
          slow host hardly gains, and a fast one runs away.",
         1.0 / ALPHA.as_secs_f64(),

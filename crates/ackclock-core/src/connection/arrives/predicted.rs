@@ -91,7 +91,6 @@ impl Connection {
         let is_as_predicted = self.state == State::Established
             && predicted.seq == self.rcv.nxt.seq()
             && predicted.payload.len() as u64 <= self.rcv.wnd()
-            // RFC 9293 MUST-66: a closed window has rules of its own, which the steps apply.
             && self.rcv.wnd() > 0
             && self.rcv.fin.is_none()
             && advanced <= self.flight.flight_size()

@@ -16,10 +16,9 @@ mod accurate;
 mod classic;
 pub(crate) mod negotiation;
 
-use ackclock_control::tally::Tally;
-
 use ackclock_control::congestion::Ect;
 use ackclock_control::profile::Ecn;
+use ackclock_control::tally::Tally;
 use ackclock_wire::{AccEcn, Codepoint, Flags};
 
 use self::classic::Classic;

@@ -11,6 +11,24 @@ use crate::connection::ecn::negotiation::Agreement;
 use crate::connection::{FastOpenOffer, Handshake};
 use crate::profile::{Ecn, Recovery};
 
+/// An end that asks for a larger path MTU five seconds after it has found one.
+fn probing() -> TcpConfig {
+    let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
+    let mut tcp = TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() };
+    tcp.choices.pacing = false;
+    tcp
+}
+
+/// A router on the path carries 1,000 bytes; the peer acknowledges all and offers this window.
+fn find_narrow_path(lone: &mut Lone, window: u16) {
+    lone.end.write(lone.now, &[1; 100]).unwrap();
+    assert_eq!(lone.sizes(), [100]);
+    let first = lone.end.flight.una().seq();
+    lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
+    lone.sent();
+    lone.acknowledge_all(window);
+}
+
 /// RFC 4821 §7.4: a probe leaves if enough data follows to reveal its loss, and the window has room for it.
 #[test]
 fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
@@ -24,16 +42,8 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
         (4 * small + enough, window(4 * small + probe), 4, true),
         (4 * small + enough, window(4 * small + probe - 1), 4, false),
     ] {
-        let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
-        let mut tcp = TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() };
-        tcp.choices.pacing = false;
-        let mut lone = Lone::new(tcp);
-        lone.end.write(lone.now, &[1; 100]).unwrap();
-        assert_eq!(lone.sizes(), [100]);
-        let first = lone.end.flight.una().seq();
-        lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
-        lone.sent();
-        lone.acknowledge_all(wnd);
+        let mut lone = Lone::new(probing());
+        find_narrow_path(&mut lone, wnd);
         lone.end.set_nodelay(lone.now, true);
         lone.end.write(lone.now, &vec![2; in_flight * small]).unwrap_or(0);
         assert_eq!(lone.sizes(), vec![small; in_flight]);
@@ -58,14 +68,8 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
 /// RFC 9293 §3.8.6.1: into a closed window goes a probe of one byte, although the path may be probed too.
 #[test]
 fn closed_window_is_probed_before_the_path() {
-    let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
-    let mut lone = Lone::new(TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() });
-    lone.end.write(lone.now, &[1; 100]).unwrap();
-    lone.sent();
-    let first = lone.end.flight.una().seq();
-    lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
-    lone.sent();
-    lone.acknowledge_all(0);
+    let mut lone = Lone::new(probing());
+    find_narrow_path(&mut lone, 0);
     lone.end.write(lone.now, &[1; 10_000]).unwrap();
     assert_eq!(lone.sizes(), []);
     lone.now += 5 * SECOND;
@@ -256,19 +260,11 @@ fn sack_blocks_leave_room_for_timestamps_and_signature() {
 #[cfg(feature = "tcp-ao")]
 #[test]
 fn signed_probe_of_the_path_is_as_large_as_the_size_it_tries() {
-    let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
-    let mut tcp = TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() };
-    tcp.choices.pacing = false;
     let now = Instant::from_millis(100_000);
     let env = Environment { authenticated: true, ..environment(5000) };
-    let end = Connection::passive(now, tuple(), tcp.into(), &env, handshake());
+    let end = Connection::passive(now, tuple(), probing().into(), &env, handshake());
     let mut lone = Lone { end, now, limits: software(1500) };
-    lone.end.write(now, &[1; 100]).unwrap();
-    lone.sent();
-    let first = lone.end.flight.una().seq();
-    lone.end.handle_icmp(now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
-    lone.sent();
-    lone.acknowledge_all(65_535);
+    find_narrow_path(&mut lone, 65_535);
     lone.now += 5 * SECOND;
     lone.end.handle_timeout(lone.now);
     lone.end.write(lone.now, &[1; 10_000]).unwrap();
@@ -409,14 +405,8 @@ fn packet_waits_for_the_rest_of_it_while_more_follows() {
 /// The path's probe was due when the peer closed its window, and there is nothing to probe the window with.
 #[test]
 fn nothing_leaves_into_a_closed_window_where_nothing_waits() {
-    let probing = MtuProbing { raise_after: 5 * SECOND, ..MtuProbing::default() };
-    let mut lone = Lone::new(TcpConfig { mtu_probing: Some(Box::new(probing)), ..TcpConfig::default() });
-    lone.end.write(lone.now, &[1; 100]).unwrap();
-    lone.sent();
-    let first = lone.end.flight.una().seq();
-    lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
-    lone.sent();
-    lone.acknowledge_all(65_535);
+    let mut lone = Lone::new(probing());
+    find_narrow_path(&mut lone, 65_535);
     lone.now += 5 * SECOND;
     lone.end.handle_timeout(lone.now);
     lone.acknowledge_all(0);

@@ -243,24 +243,9 @@ impl Lone {
         let back = walk.pick(&[0, 0, 0, 0, 0, len, len, len / 2]);
         segment.seq = beside(walk, &starts) - back;
         segment.ack = if walk.one_in(3) { beside(walk, &acks) } else { walk.pick(&[una, nxt]).seq() };
-        segment.flags = walk.pick(&[
-            Flags::ACK,
-            Flags::ACK,
-            Flags::ACK,
-            Flags::ACK,
-            Flags::ACK,
-            Flags::ACK | Flags::FIN,
-            Flags::ACK | Flags::URG,
-            Flags::RST,
-            Flags::RST | Flags::ACK,
-            Flags::SYN,
-            Flags::SYN | Flags::ACK,
-            Flags::NONE,
-        ]) | Flags::from_ace(if walk.one_in(4) {
-            u8::try_from(walk.below(8)).unwrap()
-        } else {
-            self.ace()
-        });
+        let flags = walk.flags();
+        let ace = if walk.one_in(4) { u8::try_from(walk.below(8)).unwrap() } else { self.ace() };
+        segment.flags = flags | Flags::from_ace(ace);
         if segment.flags.intersects(Flags::RST | Flags::FIN) && !walk.one_in(4) {
             // Few at their place, or no walk would get far.
             segment.seq += walk.pick(&[1, 1000, u32::MAX]);

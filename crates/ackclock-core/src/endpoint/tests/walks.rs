@@ -216,20 +216,7 @@ impl Town {
     fn segment(&mut self, walk: &mut Walk) {
         let number = usize::try_from(walk.below(4)).unwrap();
         let known = self.clients[number];
-        let flags = walk.pick(&[
-            Flags::ACK,
-            Flags::ACK,
-            Flags::ACK | Flags::PSH,
-            Flags::ACK | Flags::PSH,
-            Flags::ACK,
-            Flags::ACK | Flags::FIN,
-            Flags::ACK | Flags::URG,
-            Flags::RST,
-            Flags::RST | Flags::ACK,
-            Flags::SYN,
-            Flags::SYN | Flags::ACK,
-            Flags::FIN,
-        ]);
+        let flags = walk.flags();
         let seq = known.seq.wrapping_add(walk.pick(&[0, 0, 0, 0, 0, 1, u32::MAX, 1460, 65_535, 1 << 31]));
         let ack = known.seen + walk.pick(&[0, 0, 0, 0, 0, 1, u32::MAX, u32::MAX - 1459, 1 << 20]);
         let mut fields = fields(flags, seq, ack);
