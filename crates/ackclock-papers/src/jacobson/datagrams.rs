@@ -22,8 +22,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              buffers; an answer takes 220 ms more than the queue. A request without an answer after a second \
              is lost, and doubles the interval; the requests that were under way by then do not double it \
              again. α is 10 s. The constant is chosen so that both policies grow alike at a quarter of the \
-             link's rate. The hosts start within 10 s, at intervals between 20 ms and a second; up to 1 ms of \
-             each request's interval is random. 600 s, the first 100 s left out; 20 seeds.",
+             link's rate. The hosts start within 10 s, at intervals between 20 ms and a second; up to 1 ms \
+             of each request's interval is random. 600 s, the first 100 s left out; 20 seeds.",
     run,
 };
 
