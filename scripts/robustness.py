@@ -26,9 +26,10 @@ ROUNDS = 5
 SECONDS = 6
 CONNECTS = 500
 VICTIMS = {"ackclock": "ackclock, TUN", "linux": "Linux, veth"}
-# The flood and packets a second.
+# The flood, packets a second, and whether they go to a device without a reader.
 FLOODS = {
     ("syn", 0): "none",
+    ("syn", 100_000, "--aside"): "100,000 SYN/s to a device without a reader",
     ("syn", 50_000): "50,000 SYN/s",
     ("syn", 100_000): "100,000 SYN/s",
     ("ack", 100_000): "100,000 ACK/s",
@@ -53,10 +54,10 @@ def measure(args: argparse.Namespace, lines: list[dict]):
     for connections, rate in MANY.values():
         jobs.append(("many", f"many --connections {connections} --rate {rate} --secs {MANY_SECONDS}"))
     for number in range(1, args.rounds + 1):
-        for flood, rate in FLOODS:
+        for flood, rate, *aside in FLOODS:
             for victim in VICTIMS:
                 options = f"load --victim {victim} --flood {flood} --rate {rate} --secs {args.secs} --connects {CONNECTS}"
-                jobs.append((f"round {number}", options))
+                jobs.append((f"round {number}", " ".join([options, *aside])))
     there = {(line["key"], line["options"]) for line in lines}
 
     def run(key: str, options: str) -> list[dict]:
@@ -124,9 +125,10 @@ def load_table(runs):
 def load_rows(runs):
     yield "| flood | victim | of it reached, k/s | goodput, Gbit/s | of the unflooded | connected | p50, ms | p99, ms |"
     yield "|---|---|---|---|---|---|---|---|"
-    for (flood, rate), name in FLOODS.items():
+    for (flood, rate, *aside), name in FLOODS.items():
         for victim, title in VICTIMS.items():
-            mine = [run for run in runs if (run.get("victim"), run.get("flood"), run.get("rate")) == (victim, flood, rate)]
+            wanted = (victim, flood, rate, bool(aside))
+            mine = [run for run in runs if tuple(map(run.get, ("victim", "flood", "rate", "aside"))) == wanted]
             if not mine:
                 continue
             quiet = [run for run in runs if (run.get("victim"), run.get("rate")) == (victim, 0)]

@@ -2,11 +2,11 @@
 //! many packets in one call, what the allocator has handed out.
 //!
 //! Source: Linux `Documentation/networking/tuntap.rst`, `include/uapi/linux/tcp.h`, ppoll(2), prctl(2),
-//! sendmmsg(2), mallinfo(3).
+//! packet(7), sendmmsg(2), mallinfo(3).
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -63,15 +63,32 @@ pub(crate) fn tcp_option(socket: BorrowedFd<'_>, name: c_int, value: &mut [u8]) 
     usize::try_from(len).map_err(io::Error::other)
 }
 
-/// Sends packets, headers included, to one address by a raw socket, in one call: sendmmsg(2). Returns how
-/// many were taken.
-pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u8]]) -> io::Result<usize> {
-    let mut name = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: to.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
-        sin_zero: [0; 8],
-    };
+/// Where a packet socket sends IPv4 packets: to the host with this hardware address, behind the interface
+/// `device` of this thread's network namespace. A TUN device has no hardware addresses.
+pub(crate) fn link_address(device: &str, hardware: [u8; 6]) -> io::Result<libc::sockaddr_ll> {
+    let name = CString::new(device)?;
+    // SAFETY: the name ends with a zero byte and lives until the call returns.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `sockaddr_ll` is plain integers; all zeros are a valid value of each.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_IP as u16).to_be();
+    address.sll_ifindex = c_int::try_from(index).map_err(io::Error::other)?;
+    address.sll_halen = 6;
+    address.sll_addr[..6].copy_from_slice(&hardware);
+    Ok(address)
+}
+
+/// Sends packets to one address by a packet socket, in one call: sendmmsg(2). Returns how many were taken.
+pub(crate) fn send_many(
+    socket: BorrowedFd<'_>,
+    to: &libc::sockaddr_ll,
+    packets: &[&[u8]],
+) -> io::Result<usize> {
+    let name = std::ptr::from_ref(to).cast_mut().cast();
     let mut parts: Vec<_> = packets
         .iter()
         // The kernel only reads them.
@@ -82,15 +99,15 @@ pub(crate) fn send_many(socket: BorrowedFd<'_>, to: SocketAddrV4, packets: &[&[u
         .map(|part| {
             // SAFETY: `mmsghdr` is plain integers and pointers; all zeros are a valid value of each.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            message.msg_hdr.msg_name = (&raw mut name).cast();
-            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            message.msg_hdr.msg_name = name;
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             message
         })
         .collect();
     let count = messages.len() as c_uint;
-    // SAFETY: `messages` has `count` elements, which point to `name` and to one element of `parts` each, and
+    // SAFETY: `messages` has `count` elements, which point to `to` and to one element of `parts` each, and
     // these to the packets; all of them live until the call returns.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
     check(sent)?;

@@ -57,6 +57,9 @@ struct LoadOptions {
     /// Honest connections in that time.
     #[arg(long, default_value_t = 500)]
     connects: u32,
+    /// Send the flood to a device without a reader.
+    #[arg(long)]
+    aside: bool,
 }
 
 #[derive(Args)]
@@ -108,8 +111,9 @@ fn print(cost: &Cost) {
 }
 
 fn load(options: &LoadOptions) -> anyhow::Result<()> {
-    let &LoadOptions { victim, flood, rate, secs, connects } = options;
-    let outcome = Load { victim, flood, rate, length: Duration::from_secs_f64(secs), connects }.run()?;
+    let &LoadOptions { victim, flood, rate, secs, connects, aside } = options;
+    let outcome =
+        Load { victim, flood, rate, length: Duration::from_secs_f64(secs), connects, aside }.run()?;
     println!("{}", serde_json::to_string(&outcome)?);
     Ok(())
 }

@@ -25,8 +25,15 @@ pub(super) const ECHO: u16 = 5003;
 /// Where nothing listens.
 pub(super) const CLOSED: u16 = 9;
 /// The target of a flood.
-pub(super) const TARGET: Target =
-    Target { addr: STACK, closer: SINK, sink: SINK, source: SOURCE, bulk: SocketAddrV4::new(KERNEL, 4001) };
+pub(super) const TARGET: Target = Target {
+    addr: STACK,
+    closer: SINK,
+    sink: SINK,
+    source: SOURCE,
+    bulk: SocketAddrV4::new(KERNEL, 4001),
+    device: DEVICE,
+    hardware: [0; 6],
+};
 
 /// A reset that is sent while the link is down never arrives, and an idle server then waits for ever. Probes
 /// end such a connection before the soak looks for what is left.

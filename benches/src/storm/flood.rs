@@ -1,7 +1,8 @@
 //! Floods of hostile packets: their contents, and the thread that sends them.
 //!
-//! The packets are made before the flood begins and leave 64 to a system call, so that the sender takes
-//! little of the processor time that it shares with the victim and its users.
+//! The packets are made before the flood begins, and a packet socket puts 64 of them on the victim's link in
+//! one system call, as if they came from the network: the sender shares the processor with the victim and its
+//! users, and a raw socket would look up a route for each packet.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -15,7 +16,7 @@ use ackclock_tests::rng::Rng;
 use ackclock_tests::script::pattern;
 use ackclock_tests::segment::{ACK, Frame, Opt, RST, SYN, Seg, seg};
 use serde::Serialize;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 use super::peers::{Peer, Peers};
 use crate::sys;
@@ -56,6 +57,9 @@ pub(crate) struct Target {
     pub(crate) source: u16,
     /// The other end of the bulk transfer to `sink`.
     pub(crate) bulk: SocketAddrV4,
+    /// The flood's device, and the hardware address behind it if there is one.
+    pub(crate) device: &'static str,
+    pub(crate) hardware: [u8; 6],
 }
 
 /// Packets of one length, ready to be sent repeatedly.
@@ -63,7 +67,7 @@ pub(crate) struct Volley {
     bytes: Vec<u8>,
     len: usize,
     socket: Socket,
-    to: SocketAddrV4,
+    to: libc::sockaddr_ll,
     /// The peers whose connections the packets belong to; these stay open.
     _peers: Option<Peers>,
 }
@@ -82,10 +86,11 @@ impl Flood {
     /// Makes `count` packets, after opening the connections that they belong to.
     ///
     /// # Errors
-    /// No raw socket may be opened, or the victim does not answer.
+    /// No packet socket may be opened, there is no such device, or the victim does not answer.
     pub(crate) fn prepare(self, target: &Target, count: usize) -> io::Result<Volley> {
-        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
-        let to = SocketAddrV4::new(target.addr, 0);
+        // Without a protocol it receives nothing.
+        let socket = Socket::new(Domain::PACKET, Type::DGRAM, None)?;
+        let to = sys::link_address(target.device, target.hardware)?;
         let mut peers = match self.joins(target) {
             Some((port, mss)) => Some(Peers::join(SocketAddrV4::new(target.addr, port), mss, PEERS)?),
             None => None,
@@ -164,10 +169,10 @@ impl Volley {
                 let most = (due - sent - lost).min(BATCH) as usize;
                 let first = (sent % (self.bytes.len() / self.len) as u64) as usize;
                 let packets: Vec<_> = self.bytes.chunks_exact(self.len).skip(first).take(most).collect();
-                match sys::send_many(self.socket.as_fd(), self.to, &packets) {
-                    Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => {
-                        lost += packets.len() as u64
-                    }
+                match sys::send_many(self.socket.as_fd(), &self.to, &packets) {
+                    Err(error) if error.kind() == io::ErrorKind::NetworkDown => lost += packets.len() as u64,
+                    // The device had no room for the first, and has counted it.
+                    Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => sent += 1,
                     done => sent += done? as u64,
                 }
             }

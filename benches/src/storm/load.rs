@@ -5,6 +5,7 @@
 //! The victim is at 10.77.0.2: the stack on a TUN device of `outside`, or the kernel of a second namespace at
 //! the end of a veth pair.
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep_until, timeout};
 
 use super::flood::{Flood, Target};
+use crate::sys;
 
 /// Who is flooded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -45,6 +47,8 @@ pub struct Load {
     pub length: Duration,
     /// Honest connections in that time.
     pub connects: u32,
+    /// Sends the flood to a device without a reader: what the sender alone takes from the processors.
+    pub aside: bool,
 }
 
 /// The result of a run.
@@ -54,6 +58,8 @@ pub struct Outcome {
     flood: Flood,
     /// Packets a second, as asked for.
     rate: u32,
+    /// Whether the flood went to a device without a reader.
+    aside: bool,
     /// Packets of the flood a second that reached the victim's device, at least: what was sent, less
     /// everything dropped in front of it, packets of the bulk transfer included.
     reached: f64,
@@ -87,7 +93,12 @@ const TARGET: Target = Target {
     sink: SINK,
     source: SOURCE,
     bulk: SocketAddrV4::new(OUTSIDE, BULK),
+    device: DEVICE,
+    hardware: HARDWARE,
 };
+/// Of the kernel that is flooded; a TUN device has none.
+const HARDWARE: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const ASIDE: &str = "aside0";
 
 impl Load {
     /// Runs it. Needs the right to make network namespaces.
@@ -102,6 +113,7 @@ impl Load {
             Victim::Linux => Host::kernel(&outside)?,
         };
         outside.ip(&format!("route change 10.77.0.0/24 dev {DEVICE} src {OUTSIDE} congctl cubic"));
+        let _aside = self.aside.then(|| open_aside(&outside)).transpose()?;
         let over = Arc::new(AtomicBool::new(false));
         let flood = self.start_flood(&outside, &over)?;
         let (length, connects) = (self.length, self.connects);
@@ -115,7 +127,7 @@ impl Load {
         let secs = began.elapsed().as_secs_f64();
         over.store(true, Relaxed);
         let sent = flood.join().expect("no panic")?;
-        let reached = sent.saturating_sub(dropped(&outside) - dropped_before) as f64 / secs;
+        let at_victim = if self.aside { 0 } else { sent.saturating_sub(dropped(&outside) - dropped_before) };
         took.sort_unstable();
         let at = |share: f64| {
             let longest = took.len().checked_sub(1)?;
@@ -125,7 +137,8 @@ impl Load {
             victim: self.victim,
             flood: self.flood,
             rate: self.rate,
-            reached,
+            aside: self.aside,
+            reached: at_victim as f64 / secs,
             goodput: bytes? as f64 * 8e-9 / length.as_secs_f64(),
             connected: took.len() as u32,
             connects,
@@ -144,7 +157,8 @@ impl Load {
         let (load, over) = (*self, Arc::clone(over));
         let count = f64::from(self.rate) * (self.length.as_secs_f64() + 1.0);
         outside.run(async move {
-            let volley = load.flood.prepare(&TARGET, (count as usize).min(PACKETS_MAX))?;
+            let target = if load.aside { Target { device: ASIDE, ..TARGET } } else { TARGET };
+            let volley = load.flood.prepare(&target, (count as usize).min(PACKETS_MAX))?;
             // A thread is born in the namespace of the one that makes it.
             Ok(thread::spawn(move || volley.send(load.rate, &over)))
         })
@@ -193,6 +207,8 @@ impl Host {
     fn kernel(outside: &Namespace) -> io::Result<Self> {
         let inside = Namespace::new()?;
         outside.cable(DEVICE, &inside, DEVICE);
+        let [a, b, c, d, e, f] = HARDWARE;
+        inside.ip(&format!("link set {DEVICE} address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"));
         outside.ip(&format!("addr add {OUTSIDE}/24 dev {DEVICE}"));
         inside.ip(&format!("addr add {VICTIM}/24 dev {DEVICE}"));
         inside.ip(&format!("route add default via {OUTSIDE}"));
@@ -219,6 +235,15 @@ impl Drop for Host {
             thread.join().ok();
         }
     }
+}
+
+/// A TUN device without a reader: its kernel drops what no longer fits the queue.
+fn open_aside(outside: &Namespace) -> io::Result<File> {
+    outside.run(async {
+        let device = sys::open_tun(ASIDE, false)?;
+        ip(&format!("link set {ASIDE} up"));
+        Ok(device)
+    })
 }
 
 /// Reads to the end, and closes; on one port it sends for as long as the peer takes it.
