@@ -384,7 +384,7 @@ const EXPIRIES_MAX: u32 = 128;
 mod tests {
     use std::time::Duration;
 
-    use super::{Event, Expiry, Summary, Timeouts, Why, assess, assess_each};
+    use super::{EXPIRIES_MAX, Event, Expiry, Summary, Timeouts, Why, assess, assess_each};
     use crate::Instant;
     use crate::rtt::presets;
 
@@ -462,6 +462,9 @@ mod tests {
             let timeouts = after_first_round_trip(&[sent(200, 1, Why::New), acked(ms, 2)], None);
             assert_eq!((timeouts.bad, timeouts.good), (bad, 0), "{ms}");
         }
+        let in_a_week = 7 * 24 * 3_600_000;
+        let timeouts = after_first_round_trip(&[sent(200, 1, Why::New), acked(in_a_week, 2)], None);
+        assert_eq!(timeouts.bad, EXPIRIES_MAX, "no more are counted");
     }
 
     #[test]

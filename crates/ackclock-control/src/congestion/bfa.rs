@@ -330,6 +330,8 @@ mod tests {
         };
         // srv: 0, 10 (not above 10), 19.4, 8.4 (not below -10), -21.3.
         assert_eq!(states(&[100, 120, 130, 100, 50]), [false, false, true, true, false]);
+        // 0, 40, and -10, which is no longer above σ_off.
+        assert_eq!(states(&[100, 180, 50]), [false, true, false]);
     }
 
     #[test]

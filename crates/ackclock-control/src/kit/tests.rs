@@ -141,7 +141,7 @@ impl Controller for Flawed {
     }
 
     fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
+        if self.has("no threshold") { 0 } else { self.window.ssthresh() }
     }
 }
 
@@ -170,6 +170,12 @@ fn every_check_finds_the_flaw_that_it_looks_for() {
         let report = examined(check);
         assert!(report.failures().any(|(failed, _)| failed == check), "{check} finds nothing:\n{report}");
     }
+}
+
+#[test]
+fn threshold_counts_as_the_window_does() {
+    let report = examined("no threshold");
+    assert!(report.failures().any(|(failed, _)| failed == "survives nothing in flight"), "{report}");
 }
 
 #[test]

@@ -217,3 +217,12 @@ fn numbers_are_scaled_exactly() {
         assert_eq!(exact(wrong, 1_000_000), None, "{wrong}");
     }
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn bare_number_in_a_file_is_refused_as_it_was_written() {
+    for number in ["7", "-7", "1.5"] {
+        let refused = serde_json::from_str::<Span>(number).expect_err("it has no unit").to_string();
+        assert!(refused.contains(number), "{refused}");
+    }
+}

@@ -22,7 +22,7 @@ impl Endpoint {
         }
         let index = self.last_connection;
         let Some(live) = self.connections.at_mut(index) else { return false };
-        if live.looped != frame.looped || !live.bound {
+        if live.looped != frame.looped {
             return false;
         }
         if !live.connection.take_predicted(now, frame.packet, frame.meta, frame.block) {

@@ -381,10 +381,9 @@ impl Flight {
 
     /// The marked data is sent again because of `rule`.
     fn note_loss(&mut self, call: &mut Call<'_>, rule: LossRule, marked: &Marked) {
-        if marked.bytes > 0 {
-            self.history.get_or_insert_default().losses.add(rule, marked.bytes);
-            call.trace.lost(call.now, rule, marked.span);
-        }
+        let Some(span) = marked.span else { return };
+        self.history.get_or_insert_default().losses.add(rule, marked.bytes);
+        call.trace.lost(call.now, rule, span);
     }
 
     /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.

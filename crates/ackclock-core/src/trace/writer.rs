@@ -197,8 +197,8 @@ impl Trace {
     }
 
     /// `span` was found to be lost.
-    pub(crate) fn lost(&mut self, now: Instant, rule: LossRule, span: Option<(Position, Position)>) {
-        if let (Some(traced), Some((start, end))) = (&mut self.0, span) {
+    pub(crate) fn lost(&mut self, now: Instant, rule: LossRule, (start, end): (Position, Position)) {
+        if let Some(traced) = &mut self.0 {
             let (start, end) = (low(start.since(traced.iss)), low(end.since(traced.iss)));
             traced.log.push(now, Entry::Lost { rule, start, end });
         }

@@ -9,7 +9,7 @@ use ackclock_core::{
 };
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::script::{Script, Setup, modern_options, peer_syn};
-use ackclock_tests::segment::{ACK, Frame, PSH, RST, SYN, seg};
+use ackclock_tests::segment::{ACK, Frame, Opt, PSH, RST, SYN, Seg, seg};
 
 // Tests: RFC 9293 MUST-8
 #[test]
@@ -97,6 +97,25 @@ fn windows_of_syns_are_never_shifted() {
     assert_eq!(s.sent().window, 30_000, "the SYN-ACK of a listener");
     let s = Script::accepted(&setup);
     assert_eq!(s.info().snd_wnd, 3_000 << 7, "what follows the handshake is shifted");
+}
+
+#[test]
+fn crossing_syn_that_shifts_by_zero_is_answered_with_our_shift() {
+    // RFC 7323 §2.2: a shift of zero is an offer, too.
+    let shift = |segment: &Seg| {
+        segment.options.iter().find_map(|option| match option {
+            Opt::WindowScale(shift) => Some(*shift),
+            _ => None,
+        })
+    };
+    for (options, agreed) in [(modern_options(0), true), (vec![Opt::Mss(1460)], false)] {
+        let setup = Setup { peer_options: options, ..Setup::default() };
+        let mut s = Script::connecting(&setup);
+        let offered = shift(&s.sent()).filter(|&shift| shift > 0);
+        assert!(offered.is_some(), "a buffer that needs a shift");
+        s.peer(peer_syn(&setup));
+        assert_eq!(shift(&s.sent()), offered.filter(|_| agreed));
+    }
 }
 
 // Tests: RFC 9293 MUST-10

@@ -101,6 +101,18 @@ fn undone_loss_returns_to_startup() {
 }
 
 #[test]
+fn undone_loss_returns_to_probing_unless_it_still_probes() {
+    use State::{ProbeBwDown, ProbeBwRefill, ProbeBwUp, ProbeRtt};
+    for (now_in, then_in) in [(ProbeBwDown, ProbeBwRefill), (ProbeBwUp, ProbeBwUp), (ProbeRtt, ProbeRtt)] {
+        let mut bbr = cruising(BbrLoss::Certain);
+        bbr.undo.state = Some(ProbeBwUp);
+        bbr.state = now_in;
+        bbr.on_undo(&Undo { now: Instant::ZERO });
+        assert_eq!(bbr.state, then_in);
+    }
+}
+
+#[test]
 fn loss_while_cruising_lowers_the_model_by_at_most_three_tenths() {
     let mut bbr = cruising(BbrLoss::Certain);
     lose(&mut bbr, 20);
