@@ -5,8 +5,7 @@
     scripts/mutants.py --only '*/policy/prr.rs'    all of some files
     scripts/mutants.py --changed                   those on lines that the last commit, or the working tree, changed
     scripts/mutants.py --changed main --seconds 90 since `main`, in random order, as many as there is time for
-    scripts/mutants.py --changed --seconds 60 --report     the step of .ci/run: survivors are named, and are no failure
-    scripts/mutants.py --again                     those that survived the last run
+    scripts/mutants.py --again --stacks            those that survived the last run, with the tests of whole stacks
     scripts/mutants.py --resume ...                counts what earlier runs caught as caught, and judges the rest
     scripts/mutants.py --list ...                  names them, and runs nothing
 
@@ -195,7 +194,7 @@ def main() -> int:
     survivors = [] if options.list else run(chosen, explained, options)
     for problem in problems:
         print(problem, file=sys.stderr)
-    return 1 if problems or survivors and not options.report else 0
+    return 1 if problems or survivors else 0
 
 
 def parse() -> argparse.Namespace:
@@ -208,7 +207,6 @@ def parse() -> argparse.Namespace:
     made.add_argument("--stacks", action="store_true", help="tests of whole stacks judge what the crates' own let pass")
     made.add_argument("--resume", action="store_true", help="do not judge again what an earlier run caught")
     made.add_argument("--seconds", type=float, metavar="N", help="stop after that many seconds of judging")
-    made.add_argument("--report", action="store_true", help="succeed although mutants survive")
     made.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants judged at once")
     made.add_argument("--list", action="store_true", help="run nothing")
     return made.parse_args()
