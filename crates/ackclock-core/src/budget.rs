@@ -212,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn pressure_begins_when_less_than_a_quarter_is_left() {
+        let budget = Budget::new(400);
+        let mut lease = budget.lease();
+        for (used, pressed) in [(300, false), (301, true)] {
+            assert!(lease.resize(0) && lease.resize(used));
+            assert_eq!(budget.under_pressure(), pressed, "{used} of 400");
+        }
+    }
+
+    #[test]
     fn sixty_four_free_blocks_are_kept_and_none_of_another_size() {
         let budget = Budget::new(1 << 20);
         budget.put_block(vec![0; BLOCK - 1].into());

@@ -446,6 +446,22 @@ mod tests {
     }
 
     #[test]
+    fn timeouts_of_neighbours_are_not_repeated() {
+        for order in [[1, 2], [2, 1]] {
+            let [first, second] = order.map(|segment| (sent(200, segment, Why::New), segment));
+            let events = [
+                first.0,
+                second.0,
+                sent(3200, first.1, EXPIRED),
+                sent(9200, second.1, EXPIRED),
+                acked(9300, 3),
+            ];
+            let timeouts = after_first_round_trip(&events, None);
+            assert_eq!((timeouts.good, timeouts.repeated), (2, 0), "{order:?}");
+        }
+    }
+
+    #[test]
     fn timeout_that_the_recorded_sender_could_have_avoided_is_not_charged() {
         // Tests: A2
         let avoidable = Why::Timeout { avoidable: true };

@@ -155,7 +155,7 @@ impl Controller for Cubic {
         }
         // §4.8: after a timeout K is zero and W_max the window at which congestion avoidance begins.
         let curve = &mut self.curves.get_or_insert_default().present;
-        *curve = Curve { w_max: 0, cwnd_prior: curve.cwnd_prior, ..Curve::default() };
+        *curve = Curve { cwnd_prior: curve.cwnd_prior, ..Curve::default() };
         self.window.collapse(timeout, ssthresh);
     }
 

@@ -432,14 +432,11 @@ fn prepare<'a>(
     let sne = session.sent.sne(seq);
     session.sent.note(seq);
 
-    if option_at > TCP_HEADER_MAX - OPTION_LEN {
-        return None;
-    }
     let end = len.checked_add(OPTION_LEN)?;
     let option = header.get_mut(len..end)?;
     option.fill(0);
     option.iter_mut().zip([KIND, 16, key.send_id, next.receive_id]).for_each(|(to, from)| *to = from);
-    // Four words more, in the upper half of the byte.
+    // Four words more, in the upper half of the byte: a header of more than 44 bytes has no room for them.
     let data_offset = header.get_mut(offset..)?.get_mut(12)?;
     *data_offset = data_offset.checked_add(0x40)?;
     let local = SocketAddr::new(tuple.local_addr, tuple.local_port);
@@ -501,7 +498,6 @@ fn find_option(header: &[u8]) -> Option<Found> {
     }
 }
 
-const TCP_HEADER_MAX: usize = 60;
 /// This many sessions are kept without checking whether their names are in use.
 const SESSIONS_MIN: usize = 64;
 

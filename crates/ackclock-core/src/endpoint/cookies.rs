@@ -109,8 +109,8 @@ impl Cookies {
     }
 }
 
-/// The timestamp of a SYN-ACK with a cookie: `clock`, set back by at most 64 ticks so that its low bits carry
-/// the extras. Later timestamps of the connection are therefore never before it.
+/// The timestamp of a SYN-ACK with a cookie: `clock`, set back by less than 64 ticks so that its low bits
+/// carry the extras. Later timestamps of the connection are therefore never before it.
 pub(super) fn cookie_timestamp(clock: u32, extras: CookieExtras) -> u32 {
     let bits = extras_bits(Some(extras)) & EXTRAS_MASK;
     let timestamp = clock & !EXTRAS_MASK | bits;
@@ -253,7 +253,7 @@ mod tests {
             let extras = CookieExtras { window_scale: scale, sack, ecn };
             let timestamp = cookie_timestamp(clock, extras);
             prop_assert_eq!(extras_from(timestamp), extras);
-            prop_assert!(clock.wrapping_sub(timestamp) <= 64);
+            prop_assert!(clock.wrapping_sub(timestamp) < 64);
         }
     }
 }

@@ -311,4 +311,23 @@ mod tests {
             assert_eq!(offered, Some(expected), "{acked} of {sent}");
         }
     }
+
+    #[test]
+    fn each_failure_doubles_the_wait_until_an_answer() {
+        let remote = "192.0.2.1".parse().unwrap();
+        let mut cache = ServerCache::new(KeyedState(Key::derive(&[1; 32], Purpose::FastOpen)));
+        let mut now = Instant::from_millis(1000);
+        let answered = FastOpenOutcome::Answered { sent: 0, acked: 0 };
+        let lives = [(false, 1), (false, 2), (true, 1), (false, 2), (false, 4)];
+        for (after_an_answer, hours) in lives {
+            if after_an_answer {
+                cache.learn(now, remote, answered, None, 1460);
+            }
+            cache.learn(now, remote, FastOpenOutcome::FellBack, None, 1460);
+            now = now + hours * RETRY_MIN - Duration::from_millis(1);
+            assert!(cache.offer(now, remote, 536).is_none(), "{hours} hours");
+            now += Duration::from_millis(1);
+            assert!(cache.offer(now, remote, 536).is_some(), "{hours} hours");
+        }
+    }
 }

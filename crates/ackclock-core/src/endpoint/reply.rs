@@ -74,6 +74,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn first_reply_takes_room_for_one() {
+        let reset = bare(SeqNum::default(), SeqNum::default(), Flags::RST);
+        let ends = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
+        let reply = control(&FourTuple::new(ends.0, ends.1), 64, FlowLabel::default(), reset);
+        let mut replies = Replies::default();
+        assert!(replies.push(reply));
+        assert_eq!(replies.queue.capacity(), 1);
+    }
+
     fn segment(flags: Flags, payload: &[u8]) -> Segment<'_> {
         Segment {
             src_port: 1,

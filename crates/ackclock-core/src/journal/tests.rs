@@ -1,6 +1,7 @@
 //! The format, and replays of endpoints that lose packets in virtual time.
 
 mod changes;
+mod edited;
 mod every_call;
 mod values;
 
@@ -367,7 +368,7 @@ fn what_is_flushed_survives_a_program_that_is_killed() {
     let mut endpoint = recorded(&header, &file, u64::MAX);
     endpoint.handle_timeout(header.start);
     endpoint.handle_timeout(header.start.plus_nanos(9));
-    endpoint.journal_mut().unwrap().flush();
+    endpoint.flush_journal();
     let killed = file.bytes();
     endpoint.handle_timeout(header.start.plus_nanos(10));
     assert_eq!(file.bytes(), killed, "it is held back");

@@ -88,6 +88,24 @@ proptest! {
         prop_assert_eq!(cut_received(&full, ChecksumState::Complete, None), vec![full]);
     }
 
+    #[test]
+    fn checksum_covers_a_payload_in_two_parts(
+        sockets in sockets(), fields in fields(), first in bytes(30), second in bytes(30),
+    ) {
+        let payload = [&first[..], &second].concat();
+        let full = packet(sockets, &fields, &payload, TxChecksum::Full);
+        let partial = packet(sockets, &fields, &payload, TxChecksum::Partial);
+        let header = &partial[..partial.len() - payload.len()];
+        let cut = cut_all(&TxPacket {
+            header,
+            payload: [&first, &second],
+            checksum: partial_tcp(&partial),
+            segment_size: None,
+            transport_offset: if partial[0] >> 4 == 4 { 20 } else { 40 },
+        });
+        prop_assert_eq!(cut, vec![full]);
+    }
+
     /// docs/security.md D7: whatever the metadata claims.
     #[test]
     fn arbitrary_bytes_and_metadata_never_panic(
@@ -221,6 +239,10 @@ fn urgent_pointer_keeps_pointing_at_the_same_byte() {
     let segments = cut_received(&whole, partial_tcp(&whole), Some(2));
     let urgent: Vec<_> = segments.iter().map(|segment| (segment[33] & 0x20 != 0, segment[39])).collect();
     assert_eq!(urgent, [(true, 4), (true, 2), (false, 0)]);
+    let fields = Fields { urgent: 0, ..fields };
+    let whole = packet(data_sockets(false), &fields, b"abcd", TxChecksum::Partial);
+    let segments = cut_received(&whole, partial_tcp(&whole), Some(2));
+    assert_eq!([segments[0][33] & 0x20, segments[1][33] & 0x20], [0x20, 0], "a pointer at the first byte");
 }
 
 fn partial_tcp(packet: &[u8]) -> ChecksumState {

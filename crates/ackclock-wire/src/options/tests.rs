@@ -170,6 +170,8 @@ fn first_option_of_a_kind_counts() {
     let twice = [MSS, 4, 0, 1, MSS, 4, 0, 2, WINDOW_SCALE, 3, 1, WINDOW_SCALE, 3, 2];
     let parsed = TcpOptions::parse(&twice).unwrap();
     assert_eq!((parsed.mss, parsed.window_scale), (Some(1), Some(1)));
+    let twice = [SACK, 10, 0, 0, 0, 1, 0, 0, 0, 2, SACK, 10, 0, 0, 0, 3, 0, 0, 0, 4];
+    assert_eq!(TcpOptions::parse(&twice).unwrap().sack.as_slice(), [(SeqNum::new(1), SeqNum::new(2))]);
 }
 
 #[test]

@@ -252,6 +252,12 @@ fn traffic_keys_are_those_of_rfc_9235() {
 }
 
 #[test]
+fn printed_key_names_its_algorithm_and_keeps_its_secret() {
+    let [key, ..] = CONNECTIONS[0].traffic_keys();
+    assert_eq!(format!("{key:?}"), "TrafficKey { algorithm: HmacSha1, .. }");
+}
+
+#[test]
 fn macs_are_those_of_rfc_9235() {
     for connection in &CONNECTIONS {
         let keys = connection.traffic_keys();

@@ -291,3 +291,13 @@ fn what_leaves_unsigned_for_want_of_a_handshake_with_keys_is_counted() {
     assert_eq!(pair.carry(0).len(), 1);
     assert_eq!(unauthenticated(&pair), [0, 1, 0, 0]);
 }
+
+#[test]
+fn reset_of_a_refused_handshake_has_no_keys_of_a_connection() {
+    let (mut pair, _) = keyed(&[key(1, Algorithm::HmacSha1, true)]);
+    pair.client.connect(pair.now, SocketAddr::new(ip(SERVER), PORT + 1), (None, 0), None).unwrap();
+    let [syn] = &pair.carry(0)[..] else { panic!("one SYN") };
+    pair.server.handle_packet(pair.now, syn, RxMeta::default());
+    assert_eq!(pair.carry(1).len(), 1);
+    assert_eq!(unauthenticated(&pair), [0, 0, 0, 1]);
+}

@@ -11,6 +11,13 @@ const AGAIN: [(u64, SendReason); 2] = [(4, SendReason::Retransmission), (5, Send
 
 /// Segments 0 to 3 have arrived, 4 and 5 went out as one probe, and `behind` more behind it.
 fn probed(recovery: Recovery, behind: u64) -> Sender {
+    let mut sender = probing(recovery, behind);
+    sender.wait(20).ack(4, &[]);
+    sender
+}
+
+/// The same before anything has arrived.
+fn probing(recovery: Recovery, behind: u64) -> Sender {
     let mut sender = Sender::new(TcpConfig { choices: Choices { recovery, ..reno().choices }, ..reno() });
     sender.send(4);
     let start = sender.flight.nxt();
@@ -19,7 +26,7 @@ fn probed(recovery: Recovery, behind: u64) -> Sender {
         flight.send_mtu_probe(call, start, start + 2 * SMSS);
         flight.run_timer(call, true);
     });
-    sender.send(behind).wait(20).ack(4, &[]);
+    sender.send(behind);
     sender
 }
 
@@ -88,6 +95,15 @@ fn a_peer_that_answers_many_segments_at_once_shows_the_loss_by_its_sacks() {
         unharmed(&sender);
         assert_eq!(sender.flight.mtu_probe_outcome(), Some(false));
     }
+}
+
+#[test]
+fn loss_of_what_ends_where_a_probe_begins_is_not_the_probes() {
+    let mut sender = probing(Recovery::Sack, 6);
+    sender.wait(20).ack(3, &[]).ack(3, &[(4, 9)]);
+    assert_eq!(sender.resend(10), [(3, SendReason::Retransmission)]);
+    sender.wait(20).ack(12, &[]);
+    assert_eq!(sender.flight.mtu_probe_outcome(), Some(true));
 }
 
 #[test]

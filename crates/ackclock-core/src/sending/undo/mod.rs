@@ -225,7 +225,7 @@ impl Flight {
 
     /// Looks for a duplicate that the peer reports.
     pub(super) fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
-        let Some(history) = self.history.as_mut().filter(|_| !seen.sack.is_empty()) else { return };
+        let Some(history) = self.history.as_mut() else { return };
         let Some((start, end)) = reported_duplicate(seen.ack, seen.sack) else { return };
         // A window from before a pause is no longer the controller's (RFC 5681 §4.1).
         let rto = self.rto.estimator().rto();
