@@ -24,6 +24,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz/corpus"
 PROJECT = ROOT / "fuzz/libfuzzer"
+# Seconds of real time for an input, with the counters of coverage and debug assertions. Other runs hold each input to one.
+LIBFUZZER_TIMEOUT = 5
 
 
 def main() -> int:
@@ -64,13 +66,14 @@ def with_libfuzzer(target: str, options: argparse.Namespace) -> int:
         sys.exit("cargo-fuzz is not installed: cargo install cargo-fuzz; without --libfuzzer it is not needed")
     corpus = CORPUS / target
     cargo = ["cargo", "+nightly", "fuzz"]
-    place = ["--fuzz-dir", str(PROJECT)]
+    # What is fuzzed has no unsafe code for the address sanitizer, which takes two thirds of the speed.
+    place = ["--sanitizer", "none", "--fuzz-dir", str(PROJECT)]
     if options.minimise:
         return subprocess.run([*cargo, "cmin", *place, target, str(corpus)], cwd=ROOT).returncode
     if options.file is not None:
         return subprocess.run([*cargo, "run", *place, target, str(options.file)], cwd=ROOT).returncode
     with tempfile.TemporaryDirectory(prefix="fuzz-") as found:
-        limits = ["-timeout=1", f"-max_total_time={options.seconds or 10}", "-print_final_stats=1"]
+        limits = [f"-timeout={LIBFUZZER_TIMEOUT}", f"-max_total_time={options.seconds or 10}", "-print_final_stats=1"]
         command = [*cargo, "run", *place, target, found, str(corpus), "--", *limits]
         return subprocess.run(command, cwd=ROOT).returncode
 

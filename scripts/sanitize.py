@@ -43,12 +43,15 @@ class Run:
     needs: tuple = ()
 
 
-def miri(crate, filters):
-    """Property tests run few cases: an interpreted one takes a thousand times as long."""
+def miri(crate, filters, left_out=()):
+    """Property tests run few cases: an interpreted one takes a thousand times as long. So tests that try ten thousands of
+    inputs are left out."""
+    chosen = " ".join(filters) or "all unit tests"
+    skips = [word for name in left_out for word in ("--skip", name)]
     return Run(
         name=f"miri-{crate}",
-        what=f"undefined behaviour in ackclock-{crate}, interpreted: {' '.join(filters) or 'all unit tests'}",
-        command=["cargo", "+nightly", "miri", "test", "-p", f"ackclock-{crate}", "--lib", "--", *filters],
+        what=f"undefined behaviour in ackclock-{crate}, interpreted: {chosen}{f' but {len(left_out)}' if left_out else ''}",
+        command=["cargo", "+nightly", "miri", "test", "-p", f"ackclock-{crate}", "--lib", "--", *filters, *skips],
         env={"MIRIFLAGS": "-Zmiri-disable-isolation", "PROPTEST_CASES": "2", "CARGO_TARGET_DIR": "target/miri"},
         needs=("nightly", "miri", "rust-src"),
     )
@@ -78,11 +81,29 @@ RUNS = [
         command=["cargo", "test", "-p", "ackclock", "--lib", "models::"],
         env={"RUSTFLAGS": "--cfg ackclock_shuttle", "CARGO_TARGET_DIR": "target/models"},
     ),
-    miri("wire", []),
-    miri("control", ["rate", "rtt::ticks", "congestion::window", "congestion::reno", "bandwidth"]),
-    miri("core", ["buffer", "position", "budget", "endpoint::demux", "endpoint::slots", "endpoint::queue"]),
+    miri(
+        "wire",
+        [],
+        left_out=(
+            "every_kind_and_length_at_every_offset_is_skipped_or_refused",
+            "v4_options_are_skipped_but_source_routes_refused",
+        ),
+    ),
+    miri("control", ["rate::", "rtt::ticks::", "congestion::window::", "congestion::reno::", "bandwidth::"]),
+    miri(
+        "core",
+        ["buffer::", "position::", "budget::", "endpoint::demux::", "endpoint::slots::", "endpoint::queue::"],
+        left_out=(
+            "buffers_go_as_before",
+            "sec_b2_crafted_names_make_no_long_chain",
+            "when_all_ranges_are_in_use_only_segments_that_touch_one_are_taken",
+        ),
+    ),
     # Without the devices of the operating system, whose calls Miri does not know.
-    miri("device", ["batch", "memory", "vnet", "framing", "several", "impair::lane", "raw::filter", "configure::cidr"]),
+    miri(
+        "device",
+        ["batch::", "memory::", "vnet::", "framing::", "several::", "impair::lane::", "raw::filter::", "configure::cidr::"],
+    ),
     sanitizer(
         "address",
         "memory errors and leaks in the device crate and the API tests",
