@@ -280,7 +280,9 @@ def choose(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:
         lines = changed_lines(options.changed)
         mutants = [one for one in mutants if not lines[one.file].isdisjoint(range(one.line, one.last_line + 1))]
     if options.again:
-        names = set(json.loads(LAST.read_text())) if LAST.exists() else set()
+        if not LAST.exists():
+            sys.exit("no run has come to its end: there is nothing to judge again")
+        names = set(json.loads(LAST.read_text()))
         mutants = [one for one in mutants if f"{one.file}: {one.text}" in names]
     if options.sample is not None and options.sample < len(mutants):
         mutants = sorted(random.Random(options.seed).sample(mutants, options.sample), key=lambda one: one.number)
@@ -317,6 +319,7 @@ def run(chosen: list[Mutant], explained: dict[int, str], options: argparse.Names
         say("no mutant is chosen")
         return []
     began = time.monotonic()
+    LAST.unlink(missing_ok=True)
     say(f"{len(chosen)} mutants in {len({one.file for one in chosen})} files")
     places, constant, broken = write_viable(chosen)
     judges = build(OWN_TESTS, outer=False) + (build(OUTER_TESTS, outer=True) if options.stacks else [])
