@@ -361,6 +361,22 @@ fn full_disk_ends_the_recording_and_never_the_endpoint() {
     assert!(matches!(replayed.damage, Some(DamageKind::Torn)) && replayed.end.is_none());
 }
 
+#[cfg(feature = "tcp-ao")]
+#[test]
+fn keys_end_the_recording_and_work_all_the_same() {
+    use crate::{Algorithm, KeyChain, MasterKey};
+    let (file, header) = (File::new(), header("10.0.0.1"));
+    let mut client = recorded(&header, &file, u64::MAX);
+    let to: SocketAddr = "10.0.0.22:7".parse().unwrap();
+    let algorithm = Algorithm::HmacSha1;
+    let key = MasterKey { send_id: 1, receive_id: 2, algorithm, covers_options: true, secret: vec![3; 10] };
+    client.set_keys(to.ip(), Some(KeyChain::new(vec![key]).unwrap()));
+    assert!(matches!(client.journal().unwrap().ended(), Some(JournalEnd::Keys)));
+    let id = client.connect(header.start, to, (None, 0), None).unwrap();
+    assert!(client.poll_transmit(header.start, LIMITS).is_some());
+    assert!(client.request_key(id, 2) && !client.request_key(id, 3));
+}
+
 #[test]
 fn what_is_flushed_survives_a_program_that_is_killed() {
     let file = File::new();
