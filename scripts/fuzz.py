@@ -8,7 +8,7 @@
     scripts/fuzz.py endpoint --file FILE --answers       prints what the endpoints answer to it, line by line
     scripts/fuzz.py packet --checked         with debug assertions: the core asks its own invariants after each step
     scripts/fuzz.py --libfuzzer              with libFuzzer instead (cargo-fuzz and a nightly compiler), from fuzz/corpus
-    scripts/fuzz.py packet --minimise        names the inputs of the corpus that reach nothing that the others do not
+    scripts/fuzz.py packet --redundant       names the inputs of the corpus that reach nothing that the others do not
 
 The first input that fails is made shorter and kept in target/fuzz-failures; so is one that takes more than a second. What
 libFuzzer finds is in fuzz/libfuzzer/artifacts. Inputs worth keeping go to fuzz/corpus/TARGET under a name that says why.
@@ -30,7 +30,7 @@ LIBFUZZER_TIMEOUT = 5
 
 def main() -> int:
     options = parse()
-    if options.libfuzzer or options.minimise:
+    if options.libfuzzer or options.redundant:
         targets = [options.target] if options.target else sorted(path.name for path in CORPUS.iterdir())
         return max([with_libfuzzer(target, options) for target in targets])
     profile = "test" if options.checked else "quick"
@@ -53,7 +53,7 @@ def parse() -> argparse.Namespace:
     made.add_argument("--answers", action="store_true")
     made.add_argument("--checked", action="store_true")
     made.add_argument("--libfuzzer", action="store_true")
-    made.add_argument("--minimise", action="store_true")
+    made.add_argument("--redundant", action="store_true")
     options = made.parse_args()
     if options.file is not None:
         options.file = options.file.resolve()
@@ -68,8 +68,8 @@ def with_libfuzzer(target: str, options: argparse.Namespace) -> int:
     cargo = ["cargo", "+nightly", "fuzz"]
     # What is fuzzed has no unsafe code for the address sanitizer, which takes most of the speed.
     place = ["--sanitizer", "none", "--fuzz-dir", str(PROJECT)]
-    if options.minimise:
-        return minimise([*cargo, "run", *place, target], corpus)
+    if options.redundant:
+        return name_redundant([*cargo, "run", *place, target], corpus)
     if options.file is not None:
         return subprocess.run([*cargo, "run", *place, target, str(options.file)], cwd=ROOT).returncode
     with tempfile.TemporaryDirectory(prefix="fuzz-") as found:
@@ -78,7 +78,7 @@ def with_libfuzzer(target: str, options: argparse.Namespace) -> int:
         return subprocess.run(command, cwd=ROOT).returncode
 
 
-def minimise(run: list[str], corpus: pathlib.Path) -> int:
+def name_redundant(run: list[str], corpus: pathlib.Path) -> int:
     """Removes nothing: the name of an input may say why it is there all the same."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as needed:
         done = subprocess.run([*run, needed, str(corpus), "--", "-merge=1"], cwd=ROOT, capture_output=True, text=True)

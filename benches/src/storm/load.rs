@@ -207,8 +207,8 @@ impl Host {
     fn kernel(outside: &Namespace) -> io::Result<Self> {
         let inside = Namespace::new()?;
         outside.cable(DEVICE, &inside, DEVICE);
-        let [a, b, c, d, e, f] = HARDWARE;
-        inside.ip(&format!("link set {DEVICE} address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"));
+        let hardware = HARDWARE.map(|byte| format!("{byte:02x}")).join(":");
+        inside.ip(&format!("link set {DEVICE} address {hardware}"));
         outside.ip(&format!("addr add {OUTSIDE}/24 dev {DEVICE}"));
         inside.ip(&format!("addr add {VICTIM}/24 dev {DEVICE}"));
         inside.ip(&format!("route add default via {OUTSIDE}"));

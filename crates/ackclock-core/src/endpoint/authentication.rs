@@ -504,6 +504,24 @@ const SESSIONS_MIN: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::keys::{Key, Purpose};
+    use crate::{Algorithm, MasterKey};
+
+    #[test]
+    fn a_header_without_room_for_the_option_stays_unsigned() {
+        let tuple = FourTuple::new("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
+        let (algorithm, secret) = (Algorithm::HmacSha1, vec![7; 10]);
+        let key = MasterKey { send_id: 1, receive_id: 2, algorithm, covers_options: true, secret };
+        let chain = KeyChain::new(vec![key]).unwrap();
+        for (len, signed) in [(20, true), (44, true), (48, false), (60, false)] {
+            let mut header = [0; HEADER_MAX];
+            // The data offset, and SYN.
+            (header[32], header[33]) = ((len as u8 / 4) << 4, 2);
+            let mut sessions = HashMap::with_hasher(KeyedState(Key::derive(&[1; 32], Purpose::Tables)));
+            let end = prepare(&mut sessions, &chain, &mut header, (20, 20 + len), &tuple, [&[], &[]]);
+            assert_eq!(end.map(|signed| signed.end), signed.then_some(20 + len + OPTION_LEN), "{len} bytes");
+        }
+    }
 
     #[test]
     fn the_option_is_found_behind_others_and_not_behind_the_end_of_options() {

@@ -28,6 +28,7 @@ impl Endpoint {
         if !live.connection.take_predicted(now, frame.packet, frame.meta, frame.block) {
             return false;
         }
+        debug_assert!(live.bound, "a connection has its name until it is over or in TIME-WAIT");
         self.counters.segments_delivered.count();
         self.counters.segments_predicted.count();
         // As `touch` does: the connection is still established, and has no trace.

@@ -1,8 +1,8 @@
 //! The format, and replays of endpoints that lose packets in virtual time.
 
 mod changes;
-mod edited;
 mod every_call;
+mod records;
 mod values;
 
 use std::io::{self, Write};
@@ -531,31 +531,19 @@ proptest! {
         let file = File::new();
         let header = header("10.0.0.1");
         drop(recorded(&header, &file, u64::MAX));
-        let mut file = file.bytes();
-        let header_block = HEAD + u32::from_le_bytes(file[16..20].try_into().unwrap()) as usize;
-        file.truncate(MAGIC.len() + header_block);
+        let mut records = records::records(&file.bytes());
+        records.truncate(1);
         let codes = [&[1, 2, 3, 5, 60, 96, 3][..], Call::CODES, ConnectionCall::CODES].concat();
-        let mut block = vec![0; HEAD];
-        for (which, arguments) in calls {
-            let record = [&[codes[which % codes.len()]][..], &arguments].concat();
-            record.len().put(&mut block);
-            block.extend_from_slice(&record);
-        }
-        super::block::seal(&mut block, 1);
-        file.extend_from_slice(&block);
+        let calls = calls.iter().map(|(which, arguments)| [&[codes[which % codes.len()]][..], arguments].concat());
+        records.extend(calls);
+        let file = records::recording(&records);
         let mut replay = Replay::open(&file[..], &Registry::builtin(), Changes::default()).unwrap();
         while let Ok(Some(_)) = replay.step(|_, _| ()) {}
     }
 
     #[test]
     fn sec_f2_any_blocks_end_without_a_panic(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8)) {
-        let mut file = MAGIC.to_vec();
-        for (number, content) in contents.iter().enumerate() {
-            let mut block = vec![0; HEAD];
-            block.extend_from_slice(content);
-            super::block::seal(&mut block, u32::try_from(number).unwrap());
-            file.extend_from_slice(&block);
-        }
+        let file = records::file_of(&contents);
         prop_assert!(file.len() < CONTENT_MAX);
         if let Ok(mut replay) = Replay::open(&file[..], &Registry::builtin(), Changes::default()) {
             while let Ok(Some(_)) = replay.step(|_, _| ()) {}

@@ -108,7 +108,7 @@ fn undone_loss_returns_to_probing_unless_it_still_probes() {
         bbr.undo.state = Some(ProbeBwUp);
         bbr.state = now_in;
         bbr.on_undo(&Undo { now: Instant::ZERO });
-        assert_eq!(bbr.state, then_in);
+        assert_eq!(bbr.state, then_in, "from {now_in:?}");
     }
 }
 

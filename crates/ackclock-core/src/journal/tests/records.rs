@@ -1,11 +1,12 @@
-//! Recordings with a record that is missing or too long.
+//! Recordings that are taken apart and put together again, and what a replay makes of them.
 
 use super::super::ReplayError;
+use super::super::block::seal;
 use super::super::record::SENT;
 use super::*;
 
 /// The records of a recording, without their lengths.
-fn records(file: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn records(file: &[u8]) -> Vec<Vec<u8>> {
     let (registry, mut records, mut at) = (Registry::builtin(), Vec::new(), MAGIC.len());
     while let Some(len) = file.get(at..).and_then(|rest| rest.first_chunk()) {
         let content = at + HEAD;
@@ -20,14 +21,24 @@ fn records(file: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// A recording of these records, in one block.
-fn recording(records: &[Vec<u8>]) -> Vec<u8> {
-    let mut block = vec![0; HEAD];
+pub(super) fn recording(records: &[Vec<u8>]) -> Vec<u8> {
+    let mut content = Vec::new();
     for record in records {
-        record.len().put(&mut block);
-        block.extend_from_slice(record);
+        record.len().put(&mut content);
+        content.extend_from_slice(record);
     }
-    super::super::block::seal(&mut block, 0);
-    [&MAGIC[..], &block].concat()
+    file_of(&[content])
+}
+
+/// A file of blocks with these contents.
+pub(super) fn file_of(contents: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = MAGIC.to_vec();
+    for (number, content) in contents.iter().enumerate() {
+        let mut block = [&[0; HEAD][..], content].concat();
+        seal(&mut block, u32::try_from(number).unwrap());
+        file.extend_from_slice(&block);
+    }
+    file
 }
 
 /// A client sends its SYN, and its timer is looked at.
@@ -58,20 +69,17 @@ fn packet_that_leaves_now_and_did_not_then_is_a_departure() {
 
 #[test]
 fn record_with_a_byte_too_many_is_damage() {
-    for number in 0..opening().len() {
-        let mut records = opening();
+    let records = opening();
+    for number in 0..records.len() {
+        let mut records = records.clone();
         records[number].push(0);
-        let damage = match Replay::open(&recording(&records)[..], &Registry::builtin(), Changes::default()) {
-            Ok(mut replay) => loop {
-                match replay.step(|_, _| ()) {
-                    Ok(step) => assert!(step.is_some(), "record {number} is read"),
-                    Err(damage) => break damage.kind,
-                }
-            },
-            Err(ReplayError::Damage(damage)) => damage.kind,
+        let file = recording(&records);
+        let damage = match Replay::open(&file[..], &Registry::builtin(), Changes::default()) {
+            Err(ReplayError::Damage(damage)) => Some(damage.kind),
             Err(other) => panic!("record {number}: {other}"),
+            Ok(_) => replay(&file, Changes::default()).damage,
         };
-        let DamageKind::Malformed { record, malformed: Malformed::Long } = damage else {
+        let Some(DamageKind::Malformed { record, malformed: Malformed::Long }) = damage else {
             panic!("record {number}: {damage:?}");
         };
         assert_eq!(record, number as u64);
