@@ -44,8 +44,8 @@ class Run:
 
 
 def miri(crate, filters, left_out=()):
-    """Property tests run few cases: an interpreted one takes a thousand times as long. So tests that try ten thousands of
-    inputs are left out."""
+    """Property tests run few cases: an interpreted one takes a thousand times as long. So tests that try tens of thousands
+    of inputs are left out."""
     chosen = " ".join(filters) or "all unit tests"
     skips = [word for name in left_out for word in ("--skip", name)]
     return Run(
