@@ -33,7 +33,7 @@ def main() -> int:
     if options.libfuzzer or options.redundant:
         targets = [options.target] if options.target else sorted(path.name for path in CORPUS.iterdir())
         return max([with_libfuzzer(target, options) for target in targets])
-    profile = "test" if options.checked else "quick"
+    profile = "test" if options.checked else "plain"
     command = ["cargo", "run", "--locked", "--quiet", "--profile", profile, "--package", "ackclock-fuzz", "--bin", "fuzz", "--"]
     command += [options.target] if options.target else []
     command += ["--answers"] if options.answers else []

@@ -54,7 +54,7 @@ AGAIN_MAX = 1.3
 AGAIN_BYTES = 10 * 1500
 
 # The same packages as .ci/run builds, so that none is built twice, with other features.
-BUILD_QUICK = "cargo build --locked --quiet --profile quick -p tcplab -p ackclock-tests -p ackclock-benches --bins".split()
+BUILD_PLAIN = "cargo build --locked --quiet --profile plain -p tcplab -p ackclock-tests -p ackclock-benches --bins".split()
 BUILD_RELEASE = "cargo build --locked --quiet --profile release -p ackclock-benches --bin loss".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
 KEPT = ROOT / "target/loss.jsonl"
@@ -448,7 +448,7 @@ def write(rows: list[Row], lines: list[dict]):
 
 
 def check() -> int:
-    program = build("quick")
+    program = build("plain")
     problems = []
     for rtt, loss, rate, cc, receiver, floor in CHECKED:
         rounds = range(1, CHECK_ROUNDS + 1)
@@ -483,7 +483,7 @@ def breaches(row: Row, cc: str, floor: float):
 
 
 def build(profile: str) -> pathlib.Path:
-    subprocess.run(BUILD_QUICK if profile == "quick" else BUILD_RELEASE, cwd=ROOT, check=True)
+    subprocess.run(BUILD_PLAIN if profile == "plain" else BUILD_RELEASE, cwd=ROOT, check=True)
     target = json.loads(subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)["target_directory"]
     return pathlib.Path(target) / profile / "loss"
 

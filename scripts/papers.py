@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs/papers"
 # The same packages as .ci/run builds, so that none is built twice, with other features.
-BUILD = "cargo build --locked --quiet --profile quick --package tcplab --package ackclock-tests --package ackclock-benches --bins".split()
+BUILD = "cargo build --locked --quiet --profile plain --package tcplab --package ackclock-tests --package ackclock-benches --bins".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
 DIFFERENCES_SHOWN = 40
 
@@ -42,7 +42,7 @@ def run_experiments(folder: pathlib.Path) -> bool:
     """Whether a value is outside its band without a reason, or an experiment could not be done; the page says which."""
     subprocess.run(BUILD, cwd=ROOT, check=True)
     target = json.loads(subprocess.run(METADATA, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)["target_directory"]
-    program = pathlib.Path(target) / "quick/tcplab"
+    program = pathlib.Path(target) / "plain/tcplab"
     done = subprocess.run([program, "papers", "--out", folder], stdout=subprocess.PIPE, text=True)
     if done.returncode not in (0, 1):
         sys.exit(f"tcplab papers ended with {done.returncode}")

@@ -30,7 +30,7 @@ import time
 import planted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = "cargo build --locked --quiet --profile quick -p ackclock-tests --bin swarm".split()
+BUILD = "cargo build --locked --quiet --profile plain -p ackclock-tests --bin swarm".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
 FAULT_LEAST = 100
 # Seeds that one process runs before it reports.
@@ -70,7 +70,7 @@ class Swarm:
     """The program, its processes, and the seeds that failed."""
 
     def __init__(self, target, patience):
-        self.program, self.kept, self.patience = target / "quick/swarm", target / "swarm", patience
+        self.program, self.kept, self.patience = target / "plain/swarm", target / "swarm", patience
         self.kept.mkdir(exist_ok=True)
         self.failed, self.running, self.stopped, self.lock = [], set(), False, threading.Lock()
 
