@@ -123,7 +123,7 @@ target() {
 }
 
 build_plain() {
-    cargo build --locked --profile plain -p tcplab -p ackclock-tests -p ackclock-benches --bins
+    cargo build --locked --profile plain -p tcplab -p ackclock-tests -p ackclock-packets -p ackclock-benches --bins
 }
 
 # Runs a program that is built without debug assertions.

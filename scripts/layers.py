@@ -46,6 +46,7 @@ ROOF = {
     "ackclock-benches",
     "ackclock-examples",
     "ackclock-fuzz",
+    "ackclock-packets",
     "ackclock-tests",
     "ackclock-tun2socks",
     "ackclock-wireguard",

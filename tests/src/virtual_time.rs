@@ -20,10 +20,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::kernel::payload::Payload;
 
-/// The hash of [`rough`]'s packets with the seed 5. It changes when the simulator, the stack or tokio's
-/// scheduler change in time or order: if that was intended, put the number here that the test prints.
-pub const PINNED: &str = "0x42a24a7569ea4ca5";
-
 /// The hash of [`rough`]'s traces with the seed 5: of the records of its connections, hosted and simulated,
 /// and of the bottleneck's queue. It also changes with the contents of records.
 pub const PINNED_TRACE: &str = "01d2c720bca81abe";

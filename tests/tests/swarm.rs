@@ -1,11 +1,10 @@
-//! The swarm: many connections, every fault, the same packets in every build. `tests/src/swarm/mod.rs` lists
+//! The swarm: many connections, every fault. `tests/src/swarm/mod.rs` lists
 //! the checks of each run; docs/robustness.md explains how to run more of it.
 
-use ackclock_tests::swarm::{Cut, Fault, PINNED, PINNED_SEEDS, run, run_many};
+use ackclock_tests::swarm::{Cut, Fault, PINNED_SEEDS, run, run_many};
 
-/// `.ci/run` checks that a build without debug assertions finds the same number: `swarm pinned`.
 #[test]
-fn every_fault_strikes_nothing_is_lost_and_the_packets_are_the_same_in_every_build() {
+fn every_fault_strikes_and_nothing_is_lost() {
     let (total, failed) = run_many(0..PINNED_SEEDS, |_| true);
     println!("{total}");
     if let Some((seed, why)) = failed {
@@ -14,7 +13,6 @@ fn every_fault_strikes_nothing_is_lost_and_the_packets_are_the_same_in_every_bui
     assert_eq!(total.done.counts.rarer_than(1), [], "faults that never struck");
     assert!(total.done.transfers > 15 * PINNED_SEEDS && total.done.connections >= total.done.transfers);
     assert!(total.done.bytes > PINNED_SEEDS << 20, "{} bytes", total.done.bytes);
-    assert_eq!(total.hash, PINNED, "{:#018x}: put it into PINNED if this was meant", total.hash);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Runs the swarm (tests/src/swarm):
 //!
-//!     swarm pinned                                   the seeds whose hash is pinned
 //!     swarm run [--from N] [--seeds N] [--gib N] [--seconds N] [--least N]
 //!                                                    as many seeds as the limits allow
 //!     swarm one SEED [--events 1,4] [--transfers 2] [--divide N] [--plain] [--trace FILE]
@@ -17,17 +16,16 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Instant;
 
-use ackclock_tests::swarm::{Cut, PINNED, PINNED_SEEDS, Total, minimise, run, run_many};
+use ackclock_tests::swarm::{Cut, Total, minimise, run, run_many};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["pinned"] => pinned(),
         ["run", ref options @ ..] => many(options),
         ["one", seed, ref options @ ..] => number(seed).and_then(|seed| one(seed, options)),
         ["minimise", seed] => number(seed).map(smaller),
-        _ => Err("swarm pinned | run | one SEED | minimise SEED; see tests/src/bin/swarm.rs".to_owned()),
+        _ => Err("swarm run | one SEED | minimise SEED; see tests/src/bin/swarm.rs".to_owned()),
     };
     done.map_or_else(
         |why| {
@@ -36,16 +34,6 @@ fn main() -> ExitCode {
         },
         |()| ExitCode::SUCCESS,
     )
-}
-
-fn pinned() -> Result<(), String> {
-    let (total, failed) = run_many(0..PINNED_SEEDS, |_| true);
-    failed.map_or(Ok(()), |(seed, why)| Err(format!("seed {seed}: {why}")))?;
-    println!("{PINNED_SEEDS} seeds, {} packets hash to {:#018x}", total.done.packets, total.hash);
-    if total.hash == PINNED {
-        return Ok(());
-    }
-    Err(format!("they should hash to {PINNED:#018x}; see tests/src/swarm/mod.rs"))
 }
 
 fn many(options: &[&str]) -> Result<(), String> {

@@ -13,6 +13,8 @@ pub struct Answers(Option<Box<Book>>);
 #[derive(Debug, Default)]
 struct Book {
     answers: blake3::Hasher,
+    packets: blake3::Hasher,
+    packets_count: u64,
     figures: blake3::Hasher,
     state: blake3::Hasher,
     /// Whether each line is also printed.
@@ -40,6 +42,8 @@ impl Answers {
             write!(line, "{} {}: ", now.as_nanos(), u8::from(side))?;
             bytes.iter().try_for_each(|byte| write!(line, "{byte:02x}"))
         });
+        book.packets.update(book.line.as_bytes());
+        book.packets_count += 1;
     }
 
     /// What a call returned, or an event.
@@ -69,6 +73,12 @@ impl Answers {
         for record in &batch.records {
             book.put_figure(|line| write!(line, "{record:?}"));
         }
+    }
+
+    /// The hash of the packets and their times, and their number.
+    #[must_use]
+    pub fn packets(&self) -> Option<(blake3::Hash, u64)> {
+        self.0.as_ref().map(|book| (book.packets.finalize(), book.packets_count))
     }
 
     /// The digests of the answers, of the figures, and of every field of the connections.

@@ -56,12 +56,7 @@ pub use self::plan::Cut;
 use self::world::World;
 use crate::link::LinkStats;
 
-/// The combined hash of seeds 0 to [`PINNED_SEEDS`]. It changes when the swarm or the stack does anything at
-/// another time or in another order, or answers a program differently. If that is intended, copy the number
-/// that the test prints to here.
-pub const PINNED: u64 = 0x5f65_139d_d9f4_2a2e;
-
-/// The number of pinned seeds.
+/// The number of seeds whose packets are pinned, from 0 on (`tests/packets`).
 pub const PINNED_SEEDS: u64 = 24;
 
 /// The totals of one seed, or of many.
