@@ -132,7 +132,7 @@ pub struct Connection {
 /// A segment that answers one that was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
-    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`; within the window, if SND.NXT is not.
     Ack,
     /// `<SEQ=SEG.ACK><CTL=RST>`.
     Reset(SeqNum),

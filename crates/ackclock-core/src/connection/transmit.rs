@@ -52,7 +52,7 @@ impl Connection {
         }
         if self.pending.reset {
             self.pending.reset = false;
-            return Some(Segment::bare(self.flight.nxt(), Flags::RST | Flags::ACK, SendReason::Reset));
+            return Some(Segment::bare(self.bare_start(), Flags::RST | Flags::ACK, SendReason::Reset));
         }
         match self.state {
             State::Closed | State::Listen => return None,
@@ -62,7 +62,7 @@ impl Connection {
                     .or_else(|| self.segment_before_handshake_ends(now, limits));
             }
             _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
-                return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
+                return Some(Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack));
             }
             _ => {}
         }
@@ -84,9 +84,9 @@ impl Connection {
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 elicits an acknowledgement. RFC 9293 SHLD-12: no data with
             // it.
-            return Some(Segment::bare(self.flight.nxt().back(1), Self::ACK, SendReason::Keepalive));
+            return Some(Segment::bare(self.bare_start().back(1), Self::ACK, SendReason::Keepalive));
         }
-        self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
+        self.acks.now.then(|| Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack))
     }
 
     #[inline(never)]
@@ -95,8 +95,8 @@ impl Connection {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, or crossing opens would never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(),
-            Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
-            Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
+            Reply::UserTimeout => Segment::bare(self.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack),
+            Reply::Ack => Segment::bare(self.bare_start(), Self::ACK, SendReason::Challenge),
         }
     }
 

@@ -69,7 +69,9 @@ impl Connection {
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
         self.take_ack(&AckField {
             now: arrival.now,
-            start: arrival.start,
+            // A probe's byte that has not been taken is before this segment and will come again: its window
+            // must not count as old then.
+            start: arrival.start.min(self.rcv.edge),
             ack,
             window: u32::from(segment.window) << scale,
             timestamps: segment.options.timestamps,
