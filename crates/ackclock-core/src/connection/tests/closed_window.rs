@@ -264,3 +264,83 @@ fn abort_behind_a_closed_window_tells_a_peer_that_has_closed() {
         assert_eq!(bare_starts(&mut lone), [(0, RST_ACK)], "{finishes_first}");
     }
 }
+
+/// A window far below the largest, into which the peer takes what comes: each segment waits for the override
+/// of RFC 9293 §3.8.6.2.1. Returns after `times` of them, with all acknowledged.
+fn after_overrides(times: usize) -> Lone {
+    let mut lone = Lone::new(TcpConfig { nodelay: true, ..TcpConfig::default() });
+    lone.acknowledge_all(500);
+    lone.end.write(lone.now, &[1; 20_000]).unwrap();
+    for _ in 0..times {
+        let from = lone.now;
+        assert_eq!(lone.sizes(), []);
+        lone.expire();
+        assert_eq!((lone.now.saturating_since(from), lone.sizes()), (OVERRIDE, vec![500]));
+        lone.acknowledge_all(500);
+    }
+    lone
+}
+
+const OVERRIDE: Duration = Duration::from_millis(200);
+
+/// When the next timer expires, and what leaves then.
+fn next_timer(lone: &mut Lone) -> (Duration, Vec<usize>) {
+    let from = lone.now;
+    lone.expire();
+    (lone.now.saturating_since(from), lone.sizes())
+}
+
+/// RFC 9293 SHLD-29: the first probe after one retransmission timeout. SHLD-30: only probes double the next
+/// wait; what silly-window avoidance held back was no probe.
+#[test]
+fn first_probe_waits_one_timeout_however_often_data_was_held_back_before() {
+    for overrides in [0, 1, 10] {
+        let mut lone = after_overrides(overrides);
+        lone.acknowledge_all(0);
+        let rto = lone.end.flight.rtt().rto_unbacked();
+        assert_eq!(next_timer(&mut lone), (rto, vec![1]), "after {overrides}");
+        assert_eq!(next_timer(&mut lone), (2 * rto, vec![1]), "after {overrides}");
+    }
+}
+
+/// Nothing probed the window while it was closed, so what was in flight when it closed is not known to have
+/// met it.
+#[test]
+fn window_that_opens_unprobed_repeats_nothing() {
+    for overrides in [0, 1] {
+        let mut lone = after_overrides(overrides);
+        lone.acknowledge_all(2000);
+        assert_eq!(lone.sizes(), [SMSS], "after {overrides}");
+        let una = lone.end.flight.una().seq();
+        for window in [0, 2000] {
+            lone.give(&lone.ack(una, window), Codepoint::NotEct, &[]);
+            assert_eq!(lone.sizes(), [], "after {overrides}, a window of {window}");
+        }
+    }
+}
+
+/// RFC 9293 §3.8.6.2.1: 0.1 to 1.0 s, also when the window opens a little after a minute between two probes.
+#[test]
+fn window_that_opens_a_little_waits_for_the_override_and_no_probe() {
+    let mut lone = probing();
+    while next_timer(&mut lone).0 < 60 * SECOND {}
+    // Far from the next probe.
+    lone.now += SECOND;
+    lone.acknowledge_all(0);
+    assert_eq!(lone.sizes(), []);
+    lone.now += SECOND;
+    lone.acknowledge_all(500);
+    assert_eq!(lone.sizes(), []);
+    assert_eq!(next_timer(&mut lone), (OVERRIDE, vec![500]));
+}
+
+/// RFC 9293 SHLD-29: the window has been closed for a timeout, and was small before.
+#[test]
+fn window_that_closes_behind_a_little_room_is_probed_a_timeout_later() {
+    let mut lone = after_overrides(1);
+    let rto = lone.end.flight.rtt().rto_unbacked();
+    lone.now += OVERRIDE / 2;
+    lone.acknowledge_all(0);
+    assert_eq!(lone.sizes(), []);
+    assert_eq!(next_timer(&mut lone), (rto, vec![1]));
+}
