@@ -49,6 +49,7 @@ mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
+mod tuning;
 mod user_timeout;
 #[cfg(feature = "prefetch")]
 mod warm;
