@@ -65,7 +65,7 @@ pub const ROWS: [Row; 34] = [
     Row {
         what: "text beyond a FIN, or two FINs at different places",
         linux: "the FIN that is next in order; what lies beyond it is forgotten",
-        here: "the first to arrive: text beyond a gap makes a FIN before it void",
+        here: "the first FIN to arrive; what lies beyond it is forgotten",
         why: "as for bytes; an honest peer never moves its end",
         explains: |seen| seen.ends_disagree(),
     },

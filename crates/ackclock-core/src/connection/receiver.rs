@@ -112,6 +112,14 @@ impl Receiver {
         self.fin.is_some_and(|fin| fin < self.nxt)
     }
 
+    /// The peer's FIN is at `fin`, if no other has come before. Bytes beyond it cannot exist.
+    pub(crate) fn note_fin(&mut self, fin: Position) {
+        if self.fin.is_none() {
+            self.fin = Some(fin);
+            self.buffer.end_at(fin);
+        }
+    }
+
     pub(crate) fn limit_max(&self) -> usize {
         usize::try_from(self.limit_max).unwrap_or(usize::MAX)
     }
