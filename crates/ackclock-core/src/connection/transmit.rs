@@ -120,13 +120,14 @@ impl Connection {
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let burst_max = self.burst_max(limits);
         if self.flight.may_resend() {
-            let offer = self.offer(burst_max);
+            let offer = self.offer(self.until_urgent(self.flight.una(), burst_max));
             if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
                 return Some(chosen);
             }
         }
         let unsent = self.unsent();
         self.flight.restart_after_idleness(lend!(self, now), unsent);
+        let burst_max = self.until_urgent(self.flight.nxt(), burst_max);
         let chosen = self.choose_new(now, burst_max).or_else(|| self.choose_rescue());
         if chosen.is_none() {
             self.note_sent_enough();
@@ -277,6 +278,13 @@ impl Connection {
         let header = u64::from(self.template.transport_offset()) + 60;
         let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
         whole_segments(payload, smss).max(smss)
+    }
+
+    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on each
+    /// piece, where it names another octet (RFC 9293 MUST-62).
+    #[inline]
+    fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
+        if self.snd.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }
     }
 
     #[inline]

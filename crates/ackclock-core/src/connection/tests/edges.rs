@@ -459,3 +459,31 @@ fn text_beyond_the_peers_fin_is_forgotten() {
         }
     }
 }
+
+/// RFC 9293 MUST-62: the pointer names the octet after the urgent data. A device repeats it on each piece that
+/// it cuts, where it names another octet, so until the urgent data has left segments leave one by one. So do
+/// those that are sent again before it is acknowledged.
+#[test]
+fn segments_before_the_end_of_urgent_data_are_not_cut_by_the_device() {
+    let mut tcp = TcpConfig { nodelay: true, ..TcpConfig::default() };
+    tcp.choices.pacing = false;
+    let mut lone = Lone::new(tcp);
+    lone.limits = software(65_535);
+    lone.end.write_urgent(lone.now, &vec![1; 4 * SMSS + 100]).unwrap();
+    lone.end.write(lone.now, &vec![1; 5 * SMSS - 100]).unwrap();
+    assert_eq!(lone.sizes(), [SMSS, SMSS, SMSS, SMSS, SMSS, 4 * SMSS]);
+    // The first three are lost.
+    lone.now += Duration::from_millis(20);
+    let una = lone.end.flight.una().seq();
+    let mut fields = lone.ack(una, 65_535);
+    fields.options.sack.push(una + 3 * SMSS as u32, una + 9 * SMSS as u32);
+    lone.give(&fields, Codepoint::NotEct, &[]);
+    lone.now += Duration::from_millis(20);
+    lone.give(&fields, Codepoint::NotEct, &[]);
+    let mut sizes = lone.sizes();
+    while lone.end.flight.lost() > 0 {
+        lone.expire();
+        sizes.extend(lone.sizes());
+    }
+    assert_eq!(sizes, [SMSS; 3]);
+}
