@@ -215,6 +215,18 @@ impl ReceiveBuffer {
         }
     }
 
+    /// The stream ends at `end`: forgets what is held from there on.
+    pub(crate) fn end_at(&mut self, end: Position) {
+        if self.ahead.is_empty() {
+            return;
+        }
+        self.ahead.remove(end, end + u64::MAX);
+        if self.ahead.is_empty() {
+            return self.finish();
+        }
+        self.queue.keep_beside(Self::bytes_beside(self.ahead.len()));
+    }
+
     /// Nothing more will arrive. Bytes in order can still be read; those beyond a gap never will be, and
     /// their memory is freed.
     pub(crate) fn finish(&mut self) {

@@ -327,15 +327,11 @@ impl Connection {
 
     /// Ends the connection with `error`, and sends a RST if the peer still needs one.
     pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
-        let tell = !matches!(
-            self.state,
-            State::Closed
-                | State::Listen
-                | State::SynSent
-                | State::Closing
-                | State::LastAck
-                | State::TimeWait
-        ) || self.state == State::LastAck && self.snd.queued() > 0;
+        let tell = match self.state {
+            State::Closed | State::Listen | State::SynSent | State::TimeWait => false,
+            State::Closing | State::LastAck => self.snd.queued() > 0,
+            _ => true,
+        };
         self.close_with(now, Some(error));
         // A reset that has not left yet still will, whatever follows.
         self.pending.reset |= tell;

@@ -9,7 +9,7 @@ use crate::{ConnectionError, IcmpError, Instant};
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this no longer exist.
 pub(crate) const PMTU_MIN_V4: u32 = 552;
 /// RFC 8200 §5.
-pub(crate) const PMTU_MIN_V6: u32 = 1280;
+const PMTU_MIN_V6: u32 = 1280;
 
 impl Connection {
     /// An ICMP error quoted a segment of this connection with this sequence number.
@@ -44,11 +44,9 @@ impl Connection {
 
     /// Path-MTU discovery (RFC 1191, RFC 8201).
     fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
-        // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
-        let told = if mtu == 0 { plateau_below(self.snd.pmtu) } else { mtu };
-        if told >= self.snd.pmtu || told < self.pmtu_min() {
-            return;
-        }
+        let is_ipv4 = self.tuple.remote_addr.is_ipv4();
+        let believed = believed_mtu(mtu, self.snd.pmtu, is_ipv4);
+        let Some(told) = believed.filter(|&told| told < self.snd.pmtu) else { return };
         self.note_told_mtu(now, told);
         self.set_pmtu(now, told);
         if self.established {
@@ -89,6 +87,19 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
         // RFC 9293 MUST-55: source quench is silently discarded.
         _ => return None,
     })
+}
+
+/// The path MTU that a message with this MTU is believed to tell, about a packet larger than the path's, which
+/// was taken to carry `known`.
+pub(crate) fn believed_mtu(told: u32, known: u32, is_ipv4: bool) -> Option<u32> {
+    match told {
+        // RFC 8201 §4: a message that tells less than each IPv6 link carries is discarded.
+        _ if !is_ipv4 => (told >= PMTU_MIN_V6).then_some(told),
+        // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
+        0 => Some(plateau_below(known)),
+        // The packet was too large, whatever the message says: the least that is believed is nearest.
+        _ => Some(told.max(PMTU_MIN_V4)),
+    }
 }
 
 /// The next lower plateau of RFC 1191 §7.1.

@@ -49,6 +49,7 @@ mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
+mod tuning;
 mod user_timeout;
 #[cfg(feature = "prefetch")]
 mod warm;
@@ -76,7 +77,9 @@ pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::header::Outgoing;
-pub(crate) use self::icmp::{PMTU_MIN_V4, PMTU_MIN_V6, plateau_below};
+pub(crate) use self::icmp::believed_mtu;
+#[cfg(test)]
+pub(crate) use self::icmp::{PMTU_MIN_V4, plateau_below};
 pub(crate) use self::open::{
     EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
     initial_receive_window, window_scale_for,
@@ -132,7 +135,7 @@ pub struct Connection {
 /// A segment that answers one that was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
-    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`.
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`; within the window, if SND.NXT is not.
     Ack,
     /// `<SEQ=SEG.ACK><CTL=RST>`.
     Reset(SeqNum),

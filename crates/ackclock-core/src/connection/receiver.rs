@@ -1,11 +1,11 @@
 //! The receive sequence space (RFC 9293 §3.3.1), the window that it offers, and its growth.
 
 use ackclock_control::bandwidth;
-use ackclock_control::tally::Tally;
 use ackclock_wire::Experiment;
 
 use super::fast_open::FastOpening;
 use super::mtu_search::MtuSearch;
+use super::tuning::{Place, Tuning};
 use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
@@ -38,8 +38,7 @@ pub(crate) struct Receiver {
     /// 2^30.
     limit: u32,
     limit_max: u32,
-    tuning_started: Instant,
-    tuning_taken: usize,
+    tuning: Tuning,
 }
 
 /// State that only some receivers need.
@@ -64,9 +63,6 @@ pub(crate) struct Extras {
 }
 
 impl Receiver {
-    /// The shortest time over which the application's reading is measured.
-    const TUNING_PERIOD_MIN_NS: u64 = 250_000;
-
     /// `limit_initial`: bytes offered before the application has shown how fast it reads.
     pub(crate) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
         let limit_max = u32::try_from(limit_max).unwrap_or(u32::MAX);
@@ -83,8 +79,7 @@ impl Receiver {
             waits_since: Instant::ZERO,
             limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
             limit_max,
-            tuning_started: Instant::ZERO,
-            tuning_taken: 0,
+            tuning: Tuning::new(),
         }
     }
 
@@ -115,6 +110,14 @@ impl Receiver {
     #[inline]
     pub(crate) fn fin_taken(&self) -> bool {
         self.fin.is_some_and(|fin| fin < self.nxt)
+    }
+
+    /// The peer's FIN is at `fin`, if no other has come before. Bytes beyond it cannot exist.
+    pub(crate) fn note_fin(&mut self, fin: Position) {
+        if self.fin.is_none() {
+            self.fin = Some(fin);
+            self.buffer.end_at(fin);
+        }
     }
 
     pub(crate) fn limit_max(&self) -> usize {
@@ -176,19 +179,14 @@ impl Receiver {
         self.limit = (self.limit / 2).max(least);
     }
 
-    /// The application took `bytes`. A window of twice what it takes in a round trip keeps the sender busy.
+    /// The application took `bytes`. `rtt_min_ns`: the sending side's smallest round trip, or 0.
     pub(crate) fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
-        self.tuning_taken.grow(bytes);
-        if now.nanos_since(self.tuning_started) < rtt_min_ns.max(Self::TUNING_PERIOD_MIN_NS) {
-            return;
-        }
-        let wanted =
-            u32::try_from(self.tuning_taken.saturating_mul(2)).unwrap_or(u32::MAX).min(self.limit_max);
-        if wanted > self.limit && self.buffer.can_grow() {
+        let edge = self.edge.max(self.wanted_edge());
+        let place = Place { next: self.nxt, edge, rtt_min_ns, limit: self.limit };
+        let wanted = self.tuning.on_read(now, bytes, &place).min(self.limit_max);
+        if wanted < self.limit || wanted > self.limit && self.buffer.can_grow() {
             self.limit = wanted;
         }
-        self.tuning_started = now;
-        self.tuning_taken = 0;
     }
 }

@@ -49,6 +49,15 @@ impl Connection {
         self.flight.una() + u64::from(self.snd.wnd)
     }
 
+    /// Where a segment without text begins: at SND.NXT, unless that lies beyond the peer's window, because a
+    /// probe is out or the window shrank.
+    // RFC 9293 §3.4: a peer takes nothing beyond its window, so what such a segment acknowledges or resets
+    // would be lost on it. A SYN is before any window.
+    #[inline]
+    pub(super) fn bare_start(&self) -> Position {
+        self.flight.nxt().min(self.right_edge().max(self.snd.iss + 1))
+    }
+
     /// Whether our FIN has been sent.
     #[inline]
     pub(super) fn fin_sent(&self) -> bool {

@@ -111,9 +111,9 @@ impl Connection {
         } else {
             // RFC 9293 MUST-36, RFC 9293 MUST-35.
             self.pending.probe = true;
+            self.give_up.probes = self.give_up.probes.saturating_add(1);
         }
         self.flight.note_waiting(now);
-        self.give_up.probes = self.give_up.probes.saturating_add(1);
         self.timers.persist = self.persist_deadline(now);
     }
 

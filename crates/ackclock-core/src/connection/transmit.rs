@@ -52,7 +52,7 @@ impl Connection {
         }
         if self.pending.reset {
             self.pending.reset = false;
-            return Some(Segment::bare(self.flight.nxt(), Flags::RST | Flags::ACK, SendReason::Reset));
+            return Some(Segment::bare(self.bare_start(), Flags::RST | Flags::ACK, SendReason::Reset));
         }
         match self.state {
             State::Closed | State::Listen => return None,
@@ -62,7 +62,7 @@ impl Connection {
                     .or_else(|| self.segment_before_handshake_ends(now, limits));
             }
             _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
-                return Some(Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack));
+                return Some(Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack));
             }
             _ => {}
         }
@@ -84,9 +84,9 @@ impl Connection {
         if std::mem::take(&mut self.pending.keepalive) {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 elicits an acknowledgement. RFC 9293 SHLD-12: no data with
             // it.
-            return Some(Segment::bare(self.flight.nxt().back(1), Self::ACK, SendReason::Keepalive));
+            return Some(Segment::bare(self.bare_start().back(1), Self::ACK, SendReason::Keepalive));
         }
-        self.acks.now.then(|| Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Ack))
+        self.acks.now.then(|| Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack))
     }
 
     #[inline(never)]
@@ -95,8 +95,8 @@ impl Connection {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, or crossing opens would never end (RFC 9293 §3.5).
             Reply::Ack if self.state == State::SynReceived => self.syn_segment(),
-            Reply::UserTimeout => Segment::bare(self.flight.nxt(), Flags::ACK | Flags::RARE, SendReason::Ack),
-            Reply::Ack => Segment::bare(self.flight.nxt(), Self::ACK, SendReason::Challenge),
+            Reply::UserTimeout => Segment::bare(self.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack),
+            Reply::Ack => Segment::bare(self.bare_start(), Self::ACK, SendReason::Challenge),
         }
     }
 
@@ -120,13 +120,14 @@ impl Connection {
     pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
         let burst_max = self.burst_max(limits);
         if self.flight.may_resend() {
-            let offer = self.offer(burst_max);
+            let offer = self.offer(self.until_urgent(self.flight.una(), burst_max));
             if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
                 return Some(chosen);
             }
         }
         let unsent = self.unsent();
         self.flight.restart_after_idleness(lend!(self, now), unsent);
+        let burst_max = self.until_urgent(self.flight.nxt(), burst_max);
         let chosen = self.choose_new(now, burst_max).or_else(|| self.choose_rescue());
         if chosen.is_none() {
             self.note_sent_enough();
@@ -277,6 +278,13 @@ impl Connection {
         let header = u64::from(self.template.transport_offset()) + 60;
         let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
         whole_segments(payload, smss).max(smss)
+    }
+
+    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on each
+    /// piece, where it names another octet (RFC 9293 MUST-62).
+    #[inline]
+    fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
+        if self.snd.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }
     }
 
     #[inline]

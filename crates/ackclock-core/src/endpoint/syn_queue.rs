@@ -15,7 +15,7 @@ use super::compact::{Limiter, is_acceptable, is_old_timestamp};
 use super::keys::KeyedState;
 use super::slots::{Slot, Slots};
 use super::timers::{TIMER_BYTES, TimerWheel};
-use crate::connection::{Offer, WINDOW_SCALE_MAX, default_mss};
+use crate::connection::{Offer, WINDOW_SCALE_MAX, believed_mtu, default_mss};
 use crate::{FourTuple, IncomingId, Instant, ListenerId, TcpConfig};
 
 /// All half-open connections of an endpoint. Each turn of a driver queries the timers, which come first.
@@ -321,9 +321,10 @@ impl HalfOpen {
 
     /// Records the path's MTU. Values below what every path carries are raised to that (RFC 5927 §7.2).
     pub(super) fn limit_mss(&mut self, mtu: u32) {
-        let (floor, headers) =
-            if self.tuple.remote_addr.is_ipv4() { (MTU_MIN_V4, 40) } else { (MTU_MIN_V6, 60) };
-        let fits = u16::try_from(mtu.max(floor).saturating_sub(headers)).unwrap_or(u16::MAX);
+        let is_ipv4 = self.tuple.remote_addr.is_ipv4();
+        let Some(mtu) = believed_mtu(mtu, 0, is_ipv4) else { return };
+        let headers = if is_ipv4 { 40 } else { 60 };
+        let fits = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
         let told = self.peer.mss.unwrap_or_else(|| default_mss(&self.tuple));
         self.peer.mss = Some(told.min(fits));
     }
@@ -386,10 +387,6 @@ const HALF_OPEN_MAX: usize = 1 << 17;
 const SYN_ACK_RETRIES: u8 = 5;
 /// RFC 6298 §2.1: the retransmission timeout before the first sample.
 const SYN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
-/// The smallest MTU believed of an IPv4 path, as in Linux and elsewhere.
-const MTU_MIN_V4: u32 = 552;
-/// The smallest MTU of an IPv6 path (RFC 8200 §5).
-const MTU_MIN_V6: u32 = 1280;
 /// How long a SYN waits for a decision.
 const DECISION_MAX: Duration = Duration::from_secs(60);
 

@@ -13,7 +13,7 @@ use ackclock_wire::{
 use super::Endpoint;
 use super::input::Frame;
 use super::outbox::Origin;
-use crate::connection::{PMTU_MIN_V4, PMTU_MIN_V6, plateau_below};
+use crate::connection::believed_mtu;
 use crate::udp::{Datagram, Socket};
 use crate::{
     FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit,
@@ -298,12 +298,8 @@ impl Endpoint {
     fn datagram_too_big(&mut self, id: UdpId, remote: IpAddr, mtu: u32, packet_len: u32) {
         let known = u32::try_from(self.udp_path_mtu(remote)).unwrap_or(u32::MAX);
         let too_long = packet_len.min(known.saturating_add(1));
-        // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
-        let told = if mtu == 0 { plateau_below(too_long) } else { mtu };
-        let least = if remote.is_ipv4() { PMTU_MIN_V4 } else { PMTU_MIN_V6 };
-        if told < least || told >= known || told >= packet_len {
-            return;
-        }
+        let believed = believed_mtu(mtu, too_long, remote.is_ipv4());
+        let Some(told) = believed.filter(|&told| told < known && told < packet_len) else { return };
         let now = self.now;
         self.beside().paths.learn(now, remote, told);
         let max = self.udp_payload_max(remote);

@@ -128,7 +128,9 @@ fn sec_a10_icmp_about_data_that_is_not_in_flight_is_ignored() {
 
 #[test]
 fn sec_a11_forged_path_mtu_is_bounded() {
-    for (told, expected) in [(1_400, 1_400), (68, 552), (0, 552), (551, 552), (1_501, 1_500), (65_535, 1_500)]
+    // RFC 5927 §7: less than 552 bytes count as 552. RFC 1191 §5: 0 is the next plateau.
+    for (told, expected) in
+        [(1_400, 1_400), (68, 552), (0, 1_492), (551, 552), (1_501, 1_500), (65_535, 1_500)]
     {
         let mut s = Script::accepted(&Setup::default());
         s.write(1, 1_000);
@@ -138,7 +140,7 @@ fn sec_a11_forged_path_mtu_is_bounded() {
         let (cwnd, before) = (s.info().cwnd, s.info().pmtu);
         s.raw(&packet_too_big(host_addr(false, 254), told, &about));
         let pmtu = s.info().pmtu;
-        assert!(pmtu >= expected.min(before) && pmtu <= before, "told {told}: {pmtu}");
+        assert_eq!((before, pmtu), (1_500, expected), "told {told}");
         assert!(s.info().cwnd + 1_460 >= cwnd.min(10 * u64::from(pmtu)), "the window was harmed");
 
         // Quoting what is not in flight.
@@ -153,13 +155,14 @@ fn sec_a11_forged_path_mtu_is_bounded() {
 
 #[test]
 fn sec_a11_forged_path_mtu_is_bounded_for_ipv6() {
-    for told in [0, 68, 1_279, 1_280] {
+    // RFC 8201 §4: what tells less than 1280 bytes is discarded.
+    for (told, expected) in [(0, 1_500), (68, 1_500), (1_279, 1_500), (1_280, 1_280), (1_400, 1_400)] {
         let mut s = Script::accepted(&Setup { v6: true, ..Setup::default() });
         s.write(1, 1_000);
         let mut frame = s.next_frame();
         frame.seg.seq = s.iss.unwrap().wrapping_add(1);
         s.raw(&packet_too_big(host_addr(true, 254), told, &frame.to_bytes()));
-        assert!(s.info().pmtu >= 1_280, "told {told}: {}", s.info().pmtu);
+        assert_eq!(s.info().pmtu, expected, "told {told}");
     }
 }
 

@@ -69,7 +69,9 @@ impl Connection {
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
         self.take_ack(&AckField {
             now: arrival.now,
-            start: arrival.start,
+            // A probe's byte that has not been taken is before this segment and will come again: its window
+            // must not count as old then.
+            start: arrival.start.min(self.rcv.edge),
             ack,
             window: u32::from(segment.window) << scale,
             timestamps: segment.options.timestamps,
@@ -224,7 +226,12 @@ impl Connection {
             self.snd.max_wnd = self.snd.max_wnd.max(window);
             self.snd.wl1 = start;
             self.snd.wl2 = ack;
-            was_closed && window > 0 && self.on_window_opened(now)
+            let is_closed = window == 0;
+            if was_closed != is_closed {
+                // A closed window and a small one wait for different times: this one begins now.
+                self.timers.persist = Timers::UNSET;
+            }
+            was_closed && !is_closed && self.on_window_opened(now)
         } else {
             // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays
             // where a newer one put it; otherwise SND.UNA + SND.WND would exceed what the peer ever offered.

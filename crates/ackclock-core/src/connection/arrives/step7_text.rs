@@ -26,6 +26,11 @@ pub(super) struct Text<'a> {
 
 impl Connection {
     pub(super) fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
+        if arrival.fin && self.state.takes_text() {
+            // Known before the text is taken, which may join what is held beyond it.
+            let end = arrival.start + u64::from(arrival.segment.seq_len());
+            self.rcv.note_fin(end.back(1));
+        }
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
             return StepOutcome::Continue;
         }

@@ -6,10 +6,6 @@ use crate::Readiness;
 
 impl Connection {
     pub(super) fn step8_fin(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
-        if arrival.fin && self.rcv.fin.is_none() && !self.rcv.fin_taken() {
-            let end = arrival.start + u64::from(arrival.segment.seq_len());
-            self.rcv.fin = Some(end.back(1));
-        }
         // A FIN beyond a gap waits until the gap is filled.
         if self.rcv.fin.is_some_and(|fin| fin == self.rcv.nxt) && !self.rcv.fin_taken() {
             self.take_fin(arrival);

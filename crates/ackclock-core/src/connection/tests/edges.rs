@@ -412,3 +412,78 @@ fn nothing_leaves_into_a_closed_window_where_nothing_waits() {
     lone.acknowledge_all(0);
     assert_eq!(lone.sizes(), []);
 }
+
+/// Bytes beyond the peer's FIN cannot exist (RFC 9293 §3.4: it is the last of its sequence space). Whatever a
+/// peer sends of them, before its FIN or after, is forgotten: the stream ends, nothing stays in memory, and
+/// `close` finds nothing unread that a reset would have to tell of.
+#[test]
+fn text_beyond_the_peers_fin_is_forgotten() {
+    const FIN: Flags = Flags::FIN.union(Flags::ACK);
+    // Each: where it begins behind RCV.NXT, its text, its flags. The FIN is at 4.
+    let cases: [(&str, &[(u32, &[u8], Flags)]); 5] = [
+        ("held beyond it, which comes in order", &[(6, b"xy", Flags::ACK), (0, b"text", FIN)]),
+        ("held from it on", &[(4, b"xy", Flags::ACK), (0, b"text", FIN)]),
+        (
+            "held beyond it, which waits too",
+            &[(6, b"xy", Flags::ACK), (4, b"", FIN), (0, b"text", Flags::ACK)],
+        ),
+        (
+            "held around it, which waits too",
+            &[(3, b"txy", Flags::ACK), (4, b"", FIN), (0, b"tex", Flags::ACK)],
+        ),
+        ("after it", &[(4, b"", FIN), (5, b"xy", Flags::ACK), (0, b"text", Flags::ACK)]),
+    ];
+    for (case, segments) in cases {
+        for closed in [false, true] {
+            let mut lone = Lone::new(TcpConfig::default());
+            if closed {
+                lone.end.shutdown(lone.now).unwrap();
+                lone.sent();
+                lone.acknowledge_all(65_535);
+            }
+            let first = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+            for &(at, text, flags) in segments {
+                lone.give(&Fields { seq: first.seq + at, flags, ..first }, Codepoint::NotEct, text);
+            }
+            assert_eq!(lone.end.state(), if closed { State::TimeWait } else { State::CloseWait }, "{case}");
+            assert_eq!(lone.end.rcv.nxt.seq(), first.seq + 5, "{case}");
+            let mut read = [0; 10];
+            assert_eq!(lone.end.read(lone.now, &mut read), Ok(4), "{case}");
+            assert_eq!(lone.end.read(lone.now, &mut read), Ok(0), "{case}");
+            assert!(!lone.end.rcv.buffer.has_gap(), "{case}");
+            lone.sent();
+            if !closed {
+                lone.end.set_orphaned(lone.now);
+                assert_eq!(lone.flags(), [FIN], "{case}");
+            }
+        }
+    }
+}
+
+/// RFC 9293 MUST-62: the pointer names the octet after the urgent data. A device repeats it on each piece that
+/// it cuts, where it names another octet, so until the urgent data has left segments leave one by one. So do
+/// those that are sent again before it is acknowledged.
+#[test]
+fn segments_before_the_end_of_urgent_data_are_not_cut_by_the_device() {
+    let mut tcp = TcpConfig { nodelay: true, ..TcpConfig::default() };
+    tcp.choices.pacing = false;
+    let mut lone = Lone::new(tcp);
+    lone.limits = software(65_535);
+    lone.end.write_urgent(lone.now, &vec![1; 4 * SMSS + 100]).unwrap();
+    lone.end.write(lone.now, &vec![1; 5 * SMSS - 100]).unwrap();
+    assert_eq!(lone.sizes(), [SMSS, SMSS, SMSS, SMSS, SMSS, 4 * SMSS]);
+    // The first three are lost.
+    lone.now += Duration::from_millis(20);
+    let una = lone.end.flight.una().seq();
+    let mut fields = lone.ack(una, 65_535);
+    fields.options.sack.push(una + 3 * SMSS as u32, una + 9 * SMSS as u32);
+    lone.give(&fields, Codepoint::NotEct, &[]);
+    lone.now += Duration::from_millis(20);
+    lone.give(&fields, Codepoint::NotEct, &[]);
+    let mut sizes = lone.sizes();
+    while lone.end.flight.lost() > 0 {
+        lone.expire();
+        sizes.extend(lone.sizes());
+    }
+    assert_eq!(sizes, [SMSS; 3]);
+}

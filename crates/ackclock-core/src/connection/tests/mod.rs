@@ -2,6 +2,7 @@
 
 mod acks;
 mod calls;
+mod closed_window;
 mod edges;
 mod events;
 mod feedback;

@@ -156,6 +156,31 @@ fn the_window_offered_at_first_is_what_was_asked_for() {
     }
 }
 
+/// 8 MB over 20 ms. At 64 KiB a round trip they take 2.6 s; where both windows double, twelve round trips are
+/// enough for the first 8 MB, and the window offered may need as many again.
+#[test]
+fn the_window_offered_grows_where_the_receiver_has_no_sample() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    assert_eq!(pair.ends[1].info(pair.now).rtt_min, Duration::ZERO);
+    let took = pair.transfer(8_000_000);
+    assert!((12 * DELAY..=48 * DELAY).contains(&took), "{took:?}");
+}
+
+/// 8 MB over 100 ms, by ends that have measured 20 ms. At 64 KiB a round trip they take 12 s. A second passes
+/// before the receiver doubts what it has measured, then its window doubles: seven times are enough.
+#[test]
+fn the_window_offered_grows_where_the_path_has_become_longer() {
+    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let now = pair.now;
+    // Two segments are acknowledged at once.
+    pair.ends[1].write(now, &[0; 2920]).unwrap();
+    pair.run_for(10 * DELAY);
+    assert_eq!(pair.ends[1].info(pair.now).rtt_min, 2 * DELAY);
+    pair.path = Box::new(|_, _| Fate::Deliver(5 * DELAY));
+    let took = pair.transfer(8_000_000);
+    assert!((12 * 5 * DELAY..=Duration::from_secs(5)).contains(&took), "{took:?}");
+}
+
 #[test]
 fn a_closed_window_is_probed_until_it_opens() {
     // Tests: RFC 9293 MUST-36, RFC 9293 MUST-37, RFC 9293 SHLD-30

@@ -152,7 +152,9 @@ fn sec_c19_an_error_from_a_martian_is_dropped() {
 
 #[test]
 fn packet_too_big_only_lowers_the_path_mtu_and_not_below_the_least() {
-    for (told, pmtu) in [(9000, 1500), (1500, 1500), (1499, 1499), (552, 552), (551, 1500)] {
+    for (told, pmtu) in
+        [(9000, 1500), (1500, 1500), (1499, 1499), (552, 552), (551, 552), (300, 552), (1, 552)]
+    {
         let (mut host, listener) = Host::listening(on_port(PORT));
         let (id, iss) = host.accepted(listener, 4000);
         host.endpoint.update(host.now, id, |connection, now| connection.write(now, &[0; 100]).unwrap());

@@ -1,0 +1,324 @@
+//! How wide the receive window should be: twice what the application takes in a round trip, so that a sender
+//! whose window doubles is not held back.
+//!
+//! The idea of measuring at the receiver is that of dynamic right-sizing (E. Weigle and W. Feng, "Dynamic
+//! right-sizing: a simulation study", ICCCN 2001; not read, cited by its title). A round trip is the smallest
+//! of the sending side's and of the receiver's own: data beyond all that has been offered takes one at least,
+//! and little more if the sender waits for the window.
+//!
+//! Round trips that stay twice as long have two causes. Where the path is longer, a wider window is needed;
+//! where the window fills a queue, or the application at either end is slow, a wider one only makes it
+//! longer. The difference shows when the window is widened by half: on a longer path the time to receive a
+//! window stays the same.
+
+use ackclock_control::tally::Tally;
+
+use crate::Instant;
+use crate::position::Position;
+
+/// What the application takes, and the round trips in which it does.
+#[derive(Debug)]
+pub(super) struct Tuning {
+    started: Instant,
+    taken: usize,
+    /// The smallest time in which a window was received; the largest number before the first.
+    rtt_ns: u64,
+    /// When RCV.NXT is beyond this, which nothing offered before `marked_at` allows, a round trip has passed.
+    mark: Option<Position>,
+    marked_at: Instant,
+    /// Present once a round trip took more than twice the smallest.
+    doubt: Option<Box<Doubt>>,
+}
+
+/// Whether the smallest round trip is still the path's.
+#[derive(Debug)]
+struct Doubt {
+    /// The last time at which it was.
+    confirmed_at: Instant,
+    /// The smallest of the last few, and their number.
+    least_ns: u64,
+    count: u32,
+    /// How long round trips must be longer before the window is widened on trial. Each failure doubles it.
+    patience_ns: u64,
+    /// The sending side's smallest round trip, if that was found to be too short.
+    refuted_ns: Option<u64>,
+    trial: Option<Trial>,
+}
+
+/// The window is wider by half, to see whether that pays.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    limit_before: u32,
+    round_trips: u32,
+}
+
+/// Where the receiver is when the application reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// RCV.NXT.
+    pub(super) next: Position,
+    /// The right edge of all that has been offered, and of what is offered next.
+    pub(super) edge: Position,
+    /// The sending side's smallest round trip; 0 if it has measured none.
+    pub(super) rtt_min_ns: u64,
+    /// The bytes that may wait unread.
+    pub(super) limit: u32,
+}
+
+impl Tuning {
+    /// The shortest time over which the application's reading is measured.
+    const PERIOD_MIN_NS: u64 = 250_000;
+    /// What takes longer is no round trip: the sender had nothing to send.
+    const RTT_MAX_NS: u64 = 3_000_000_000;
+
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::ZERO,
+            taken: 0,
+            rtt_ns: u64::MAX,
+            mark: None,
+            marked_at: Instant::ZERO,
+            doubt: None,
+        }
+    }
+
+    /// The application took `bytes`. Returns how many may wait unread from now on.
+    #[inline]
+    pub(super) fn on_read(&mut self, now: Instant, bytes: usize, place: &Place) -> u32 {
+        self.taken.grow(bytes);
+        let mut limit = place.limit;
+        if self.mark.is_none_or(|mark| place.next > mark) {
+            limit = self.on_round_trip(now, place);
+            (self.mark, self.marked_at) = (Some(place.edge), now);
+        }
+        if now.nanos_since(self.started) < self.period_ns(place) {
+            return limit;
+        }
+        let wanted = u32::try_from(self.taken.saturating_mul(2)).unwrap_or(u32::MAX);
+        (self.started, self.taken) = (now, 0);
+        wanted.max(limit)
+    }
+
+    /// The smallest round trip, or the shortest time that is measured.
+    #[inline]
+    fn period_ns(&self, place: &Place) -> u64 {
+        let sent = if place.rtt_min_ns > 0 { place.rtt_min_ns } else { u64::MAX };
+        let refuted = self.doubt.as_ref().and_then(|doubt| doubt.refuted_ns);
+        let sent = if refuted.is_some_and(|refuted| sent >= refuted) { u64::MAX } else { sent };
+        let least = sent.min(self.rtt_ns);
+        if least == u64::MAX { Self::PERIOD_MIN_NS } else { least.max(Self::PERIOD_MIN_NS) }
+    }
+
+    /// A window has been received since the last mark.
+    #[inline(never)]
+    fn on_round_trip(&mut self, now: Instant, place: &Place) -> u32 {
+        let Place { limit, rtt_min_ns, .. } = *place;
+        let measured = now.nanos_since(self.marked_at);
+        if self.mark.is_none() || measured > Self::RTT_MAX_NS {
+            return limit;
+        }
+        let known = self.rtt_ns != u64::MAX || rtt_min_ns > 0;
+        if !known || measured <= self.period_ns(place).saturating_mul(2) {
+            self.rtt_ns = self.rtt_ns.min(measured);
+            return self.doubt.as_mut().map_or(limit, |doubt| doubt.end_trial(now, limit));
+        }
+        let doubt = self.doubt.get_or_insert_with(|| Box::new(Doubt::new(now)));
+        match doubt.on_long_round_trip(now, measured, limit) {
+            Verdict::Limit(limit) => limit,
+            Verdict::PathIsLonger => {
+                self.rtt_ns = measured;
+                doubt.refuted_ns = (rtt_min_ns > 0).then_some(rtt_min_ns);
+                limit
+            }
+        }
+    }
+}
+
+/// What a long round trip leads to.
+enum Verdict {
+    /// This limit.
+    Limit(u32),
+    /// The smallest round trip is no longer the path's.
+    PathIsLonger,
+}
+
+impl Doubt {
+    /// How long round trips must be longer before the window is widened on trial, at first and at most.
+    const PATIENCE_NS: u64 = 1_000_000_000;
+    const PATIENCE_MAX_NS: u64 = 64_000_000_000;
+    /// The trial is compared with the smallest of so many.
+    const ROUND_TRIPS: u32 = 4;
+    /// The trial's window reaches the sender in its first round trip, and is received in the second. One of
+    /// these after that decides.
+    const TRIAL_FIRST: u32 = 2;
+    const TRIAL_LAST: u32 = 4;
+
+    fn new(now: Instant) -> Self {
+        Self {
+            confirmed_at: now,
+            least_ns: u64::MAX,
+            count: 0,
+            patience_ns: Self::PATIENCE_NS,
+            refuted_ns: None,
+            trial: None,
+        }
+    }
+
+    /// The smallest round trip is the path's, or counts as such from now on.
+    fn settle(&mut self, now: Instant) {
+        (self.confirmed_at, self.least_ns, self.count, self.trial) = (now, u64::MAX, 0, None);
+    }
+
+    /// A round trip was short. A trial is over, without a result; returns the limit.
+    fn end_trial(&mut self, now: Instant, limit: u32) -> u32 {
+        let before = self.trial.map_or(limit, |trial| trial.limit_before);
+        self.settle(now);
+        before.min(limit)
+    }
+
+    fn on_long_round_trip(&mut self, now: Instant, measured: u64, limit: u32) -> Verdict {
+        if let Some(trial) = &mut self.trial {
+            trial.round_trips = trial.round_trips.saturating_add(1);
+            let round_trips = trial.round_trips;
+            // The window is half as wide again. A time that is less than a fifth longer is the path's.
+            let pays = measured.saturating_mul(5) < self.least_ns.saturating_mul(6);
+            let is_wider = limit >= trial.limit_before.saturating_add(trial.limit_before / 4);
+            if !is_wider {
+                return Verdict::Limit(self.end_trial(now, limit));
+            }
+            if round_trips >= Self::TRIAL_FIRST && pays {
+                self.settle(now);
+                self.patience_ns = Self::PATIENCE_NS;
+                return Verdict::PathIsLonger;
+            }
+            if round_trips < Self::TRIAL_LAST {
+                return Verdict::Limit(limit);
+            }
+            self.patience_ns = self.patience_ns.saturating_mul(2).min(Self::PATIENCE_MAX_NS);
+            return Verdict::Limit(self.end_trial(now, limit));
+        }
+        self.least_ns = self.least_ns.min(measured);
+        self.count = self.count.saturating_add(1);
+        if self.count < Self::ROUND_TRIPS {
+            return Verdict::Limit(limit);
+        }
+        if now.nanos_since(self.confirmed_at) < self.patience_ns {
+            (self.least_ns, self.count) = (u64::MAX, 0);
+            return Verdict::Limit(limit);
+        }
+        self.trial = Some(Trial { limit_before: limit, round_trips: 0 });
+        Verdict::Limit(limit.saturating_add(limit / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::budget::Budget;
+    use crate::connection::receiver::Receiver;
+
+    const MSS: u64 = 1000;
+
+    /// A sender that is limited by the window alone, a bottleneck with a queue that drops nothing, and an
+    /// application that takes each segment when it comes. All in the plainest way: a segment leaves when the
+    /// window allows, passes the bottleneck behind the one before, and arrives a round trip later.
+    struct Model {
+        receiver: Receiver,
+        now: Instant,
+        /// When the bottleneck is free.
+        free_at: Instant,
+        /// The sending side's smallest round trip, as the connection knows it.
+        rtt_min: Duration,
+    }
+
+    impl Model {
+        fn new(rtt_min: Duration) -> Self {
+            let mut receiver = Receiver::new(Position::default(), &Budget::new(1 << 30), 64_000, 6 << 20);
+            receiver.scale = 7;
+            receiver.mss = MSS as u32;
+            receiver.offer(receiver.nxt);
+            let now = Instant::from_millis(1000);
+            Self { receiver, now, free_at: now, rtt_min }
+        }
+
+        fn limit(&self) -> u64 {
+            self.receiver.edge.since(self.receiver.nxt)
+        }
+
+        /// Sends for so long, with this round trip and rate. Returns the largest window, and the mean.
+        fn run(&mut self, time: Duration, rtt: Duration, bytes_per_second: u64) -> (u64, u64) {
+            let until = self.now + time;
+            let gap = Duration::from_nanos(MSS * 1_000_000_000 / bytes_per_second);
+            let mut on_the_way = std::collections::VecDeque::new();
+            let mut sent = self.receiver.nxt;
+            let (mut largest, mut sum, mut count) = (0, 0, 0);
+            loop {
+                while self.now < until && sent + MSS <= self.receiver.edge {
+                    self.free_at = self.free_at.max(self.now) + gap;
+                    on_the_way.push_back(self.free_at + rtt);
+                    sent += MSS;
+                }
+                let Some(arrives) = on_the_way.pop_front() else { break };
+                self.now = arrives;
+                self.receiver.nxt += MSS;
+                let rtt_min = u64::try_from(self.rtt_min.as_nanos()).unwrap();
+                self.receiver.on_read(self.now, MSS as usize, rtt_min);
+                self.receiver.offer(self.receiver.nxt);
+                (largest, sum, count) = (self.limit().max(largest), sum + self.limit(), count + 1);
+            }
+            (largest, sum / count)
+        }
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// 10 MB/s over 100 ms: the product is a megabyte, and a window of 64,000 bytes reaches 6 % of the rate.
+    #[test]
+    fn window_grows_to_the_paths_product_without_a_sample_of_the_sending_side() {
+        for rtt_min in [Duration::ZERO, 100 * MS] {
+            let mut model = Model::new(rtt_min);
+            model.run(2000 * MS, 100 * MS, 10_000_000);
+            let limit = model.limit();
+            assert!((1_000_000..=2_200_000).contains(&limit), "{limit} bytes, {rtt_min:?} known");
+        }
+    }
+
+    /// The round trip was 20 ms and is 100, the product a megabyte. From five sixths of that on, a window wider
+    /// by half is received a fifth later, and no longer pays.
+    #[test]
+    fn window_grows_when_the_path_has_become_five_times_longer() {
+        for rtt_min in [Duration::ZERO, 20 * MS] {
+            let mut model = Model::new(rtt_min);
+            // The window holds two products of this path. Without a sample it is first received in 43 ms, and
+            // is widened once.
+            model.run(2000 * MS, 20 * MS, 1_500_000);
+            assert!(model.limit() <= 2 * 64_000 + 3000, "{} bytes", model.limit());
+            model.run(6000 * MS, 100 * MS, 10_000_000);
+            let limit = model.limit();
+            assert!((830_000..=2_200_000).contains(&limit), "{limit} bytes, {rtt_min:?} known");
+        }
+    }
+
+    /// 10 MB/s over 20 ms into a queue that drops nothing: twice the product of 200,000 bytes fills the path
+    /// and lets one product wait. A wider window only lets more wait.
+    #[test]
+    fn queue_that_the_window_fills_does_not_widen_it() {
+        for rtt_min in [Duration::ZERO, 20 * MS] {
+            let mut model = Model::new(rtt_min);
+            let (largest, mean) = model.run(60_000 * MS, 20 * MS, 10_000_000);
+            assert!(largest <= 3 * 220_000, "{largest} bytes, {rtt_min:?} known");
+            assert!((200_000..=440_000).contains(&mean), "{mean} bytes, {rtt_min:?} known");
+        }
+    }
+
+    /// A tenth of the rate is left: the window that filled the path once is now ten products, and no wider.
+    #[test]
+    fn bottleneck_that_becomes_slower_does_not_widen_the_window() {
+        let mut model = Model::new(20 * MS);
+        let (before, _) = model.run(2000 * MS, 20 * MS, 10_000_000);
+        let (largest, mean) = model.run(60_000 * MS, 20 * MS, 1_000_000);
+        assert!(largest <= before * 3 / 2 + MSS && mean <= before * 11 / 10, "{largest}, {mean} of {before}");
+    }
+}
