@@ -24,7 +24,7 @@ use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::StackError;
-use crate::clock::TokioClock;
+use crate::clock::ShardClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::spin::Spin;
@@ -35,7 +35,6 @@ use crate::transmit::{limits, transmit};
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: ShardRef,
-    clock: TokioClock,
     packets: Packets,
     /// The result of a receive whose packets are in the batch and wait for the next poll.
     held: Option<io::Result<()>>,
@@ -84,11 +83,10 @@ enum Turn {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: ShardRef, clock: TokioClock, busy_poll: Duration) -> Self {
+    pub(crate) fn new(shared: ShardRef, busy_poll: Duration) -> Self {
         let batch = ReceiveBatch::new(BATCH_PACKETS, BATCH_BYTES);
         Self {
             shared,
-            clock,
             packets: Packets { batch, taken: VecDeque::new(), strays: Vec::new() },
             held: None,
             finished: false,
@@ -288,7 +286,9 @@ impl Driver {
     /// Sets the timer. Returns whether it is still running.
     fn sleeps(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(until) = self.sleep_until else { return true };
-        let deadline = self.clock.deadline(until);
+        // The owner of a port has no driver.
+        let ShardClock::Runtime(clock) = self.shared.clock() else { return true };
+        let deadline = clock.deadline(until);
         if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
         }

@@ -23,7 +23,7 @@ use ackclock_device::Device;
 use tokio::task::coop;
 
 use crate::StackError;
-use crate::clock::Clock;
+use crate::clock::ShardClock;
 use crate::inbox::Inbox;
 use crate::state::{Phase, Queue, StackState};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -33,7 +33,7 @@ use crate::waiters::WaitKey;
 /// What a shard's handles and its driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    clock: Arc<dyn Clock>,
+    clock: ShardClock,
     state: Mutex<Locked>,
     device: Mutex<Option<Box<dyn Device>>>,
     pub(crate) inbox: Inbox,
@@ -90,7 +90,7 @@ pub(crate) enum WaitSlot<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, state: StackState, device: Option<Box<dyn Device>>) -> Self {
+    pub(crate) fn new(clock: ShardClock, state: StackState, device: Option<Box<dyn Device>>) -> Self {
         Self {
             clock,
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
@@ -102,6 +102,10 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> &ShardClock {
+        &self.clock
     }
 
     /// Locks the state. If a call panicked under the lock, the endpoint's own bounds and checks still hold,
@@ -273,6 +277,7 @@ impl Shared {
         }
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
+                let _context = self.clock.enter();
                 let sent = transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
                 match sent {
                     Ok(sent) => sent.is_complete(),

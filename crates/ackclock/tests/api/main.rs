@@ -7,6 +7,7 @@ mod accept;
 mod beside;
 mod cancel;
 mod choices;
+mod clocks;
 mod cut;
 mod data;
 mod deferred;
