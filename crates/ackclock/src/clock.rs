@@ -24,7 +24,7 @@ impl<C: Clock> Clock for Arc<C> {
 pub(crate) enum ShardClock {
     /// Its driver's runtime.
     Runtime(TokioClock),
-    /// Whoever holds the [`Port`](crate::Port).
+    /// That of the owner of a [`Port`](crate::Port).
     Port(Arc<dyn Clock>),
 }
 

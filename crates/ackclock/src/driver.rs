@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use ackclock_core::later::Scope;
 use ackclock_core::{Instant, Stray};
 use ackclock_device::ReceiveBatch;
 use tokio::runtime::RuntimeFlavor;
@@ -158,9 +159,12 @@ impl Driver {
     }
 
     fn turn(&mut self, cx: &mut Context<'_>, received: io::Result<()>) -> Turn {
+        // A destructor that panics leaves no task asleep.
+        let _scope = Scope::enter();
         let now = self.shared.now();
         let shared = self.shared.clone();
-        let mut locked = shared.lock();
+        let mut guard = shared.lock();
+        let locked = &mut *guard;
         locked.driver.unpark();
         if self.generations.0 != self.generations.1 {
             self.generations.0 = self.generations.1;
@@ -204,7 +208,7 @@ impl Driver {
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
-        drop(locked);
+        drop(guard);
         shared.hand_over(&mut self.packets.strays);
         if let Some(why) = down {
             shared.spread(&why);

@@ -1,4 +1,4 @@
-//! A stack has one clock, its driver's, for as long as it runs and whoever calls it.
+//! A stack has one clock, its driver's, for as long as it runs and from any thread.
 
 use std::io;
 use std::pin::pin;
@@ -50,7 +50,7 @@ impl Device for Watched {
     }
 }
 
-/// A stack on a watched device, nobody at the other end of its cable.
+/// A stack on a watched device, nothing at the other end of its cable.
 fn watched() -> (Stack, Arc<Asked>, MemoryDevice) {
     let (left, right) = memory::pair(memory::Config::default());
     let asked = Arc::new(Asked::default());

@@ -21,6 +21,7 @@ mod links;
 mod metrics;
 mod network;
 mod options;
+mod owners;
 mod paths;
 mod recordings;
 mod reset;
