@@ -63,6 +63,7 @@ mod error;
 mod event;
 mod info;
 pub mod journal;
+pub mod later;
 mod position;
 mod reassembly;
 mod sending;

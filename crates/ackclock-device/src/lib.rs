@@ -204,6 +204,9 @@ pub struct Counters {
 /// A stack's driver calls `poll_receive` until it is pending, hands the packets to the endpoint, then sends
 /// what the endpoint has: `poll_send_ready`, then `send`, for each packet, and `flush` after the last. Errors
 /// are fatal for the device unless they are of kind [`io::ErrorKind::Interrupted`].
+///
+/// The stack calls and drops its device under a lock of its own, in the context of its driver's runtime. A
+/// device must not use the stack that it serves.
 pub trait Device: fmt::Debug + Send {
     /// What the device can do. It may change while the device is up (a new MTU, for example), so a driver
     /// queries it from time to time.

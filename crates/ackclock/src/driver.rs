@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use ackclock_core::later::Scope;
 use ackclock_core::{Instant, Stray};
 use ackclock_device::ReceiveBatch;
 use tokio::runtime::RuntimeFlavor;
@@ -24,7 +25,7 @@ use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::StackError;
-use crate::clock::TokioClock;
+use crate::clock::ShardClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
 use crate::spin::Spin;
@@ -35,7 +36,6 @@ use crate::transmit::{limits, transmit};
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: ShardRef,
-    clock: TokioClock,
     packets: Packets,
     /// The result of a receive whose packets are in the batch and wait for the next poll.
     held: Option<io::Result<()>>,
@@ -84,11 +84,10 @@ enum Turn {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: ShardRef, clock: TokioClock, busy_poll: Duration) -> Self {
+    pub(crate) fn new(shared: ShardRef, busy_poll: Duration) -> Self {
         let batch = ReceiveBatch::new(BATCH_PACKETS, BATCH_BYTES);
         Self {
             shared,
-            clock,
             packets: Packets { batch, taken: VecDeque::new(), strays: Vec::new() },
             held: None,
             finished: false,
@@ -160,9 +159,12 @@ impl Driver {
     }
 
     fn turn(&mut self, cx: &mut Context<'_>, received: io::Result<()>) -> Turn {
+        // A destructor that panics leaves no task asleep.
+        let _scope = Scope::enter();
         let now = self.shared.now();
         let shared = self.shared.clone();
-        let mut locked = shared.lock();
+        let mut guard = shared.lock();
+        let locked = &mut *guard;
         locked.driver.unpark();
         if self.generations.0 != self.generations.1 {
             self.generations.0 = self.generations.1;
@@ -206,7 +208,7 @@ impl Driver {
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
-        drop(locked);
+        drop(guard);
         shared.hand_over(&mut self.packets.strays);
         if let Some(why) = down {
             shared.spread(&why);
@@ -288,7 +290,9 @@ impl Driver {
     /// Sets the timer. Returns whether it is still running.
     fn sleeps(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(until) = self.sleep_until else { return true };
-        let deadline = self.clock.deadline(until);
+        // The owner of a port has no driver.
+        let ShardClock::Runtime(clock) = self.shared.clock() else { return true };
+        let deadline = clock.deadline(until);
         if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
         }

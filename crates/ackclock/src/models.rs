@@ -78,9 +78,10 @@ impl Hosts {
 }
 
 fn started(builder: crate::StackBuilder, shape: Shape, drivers: &mut Vec<JoinHandle<()>>) -> Stack {
-    let (stack, clock, shards) = builder.assemble().expect("the stack starts");
+    let runtime = tokio::runtime::Handle::current();
+    let (stack, shards) = builder.assemble(&[runtime]).expect("the stack starts");
     for shard in shards.refs() {
-        let driver = Driver::new(shard, clock, std::time::Duration::ZERO);
+        let driver = Driver::new(shard, std::time::Duration::ZERO);
         drivers.push(spawn(driver.run_beside(shape.beside_tasks)));
     }
     stack

@@ -29,6 +29,7 @@ use std::sync::Weak;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
+use ackclock_core::later::Scope;
 use ackclock_core::{Counters, Instant, Stray};
 
 use crate::StackError;
@@ -226,6 +227,8 @@ impl Handle {
     /// Runs an operation on several shards, one after the other, while no other such operation runs: all see
     /// them in one order. Waiting tasks are woken at the end.
     pub(crate) fn ordered<R>(&self, f: impl FnOnce(&mut Ordered<'_>) -> R) -> R {
+        // What ends under a shard's lock is dropped after `order` is released.
+        let _scope = Scope::enter();
         let shards = &*self.0.shards;
         let several = shards.list.len() > 1;
         let order = several.then(|| shards.order.lock().unwrap_or_else(PoisonError::into_inner));

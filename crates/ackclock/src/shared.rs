@@ -10,20 +10,25 @@
 //! a request and its answer that saves a task switch, and in a multi-threaded runtime the wake-up of another
 //! thread. The driver is woken only when the caller could not finish, or when a timer is now due before the
 //! driver would wake.
+//!
+//! What a program gave to the stack (slices, controllers, wakers) is dropped after the locks are released,
+//! since its destructor may use the stack: see [`later`].
 
 use std::future::poll_fn;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use ackclock_core::later::{self, Scope};
 use ackclock_core::{Counters, Instant};
 use ackclock_device::Device;
 use tokio::task::coop;
 
 use crate::StackError;
-use crate::clock::Clock;
+use crate::clock::ShardClock;
 use crate::inbox::Inbox;
 use crate::state::{Phase, Queue, StackState};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -33,7 +38,7 @@ use crate::waiters::WaitKey;
 /// What a shard's handles and its driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    clock: Arc<dyn Clock>,
+    clock: ShardClock,
     state: Mutex<Locked>,
     device: Mutex<Option<Box<dyn Device>>>,
     pub(crate) inbox: Inbox,
@@ -50,6 +55,14 @@ impl RefUnwindSafe for Shared {}
 pub(crate) struct Locked {
     pub(crate) stack: StackState,
     pub(crate) driver: Parking,
+}
+
+/// The locked state.
+#[derive(Debug)]
+pub(crate) struct StateGuard<'a> {
+    // Released first.
+    locked: MutexGuard<'a, Locked>,
+    _scope: Scope,
 }
 
 /// Whether the driver sleeps, until when, and how it is woken.
@@ -90,7 +103,7 @@ pub(crate) enum WaitSlot<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, state: StackState, device: Option<Box<dyn Device>>) -> Self {
+    pub(crate) fn new(clock: ShardClock, state: StackState, device: Option<Box<dyn Device>>) -> Self {
         Self {
             clock,
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
@@ -104,14 +117,20 @@ impl Shared {
         self.clock.now()
     }
 
+    pub(crate) fn clock(&self) -> &ShardClock {
+        &self.clock
+    }
+
     /// Locks the state. If a call panicked under the lock, the endpoint's own bounds and checks still hold,
     /// so other tasks may continue with their connections.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        match self.state.try_lock() {
+    pub(crate) fn lock(&self) -> StateGuard<'_> {
+        let scope = Scope::enter();
+        let locked = match self.state.try_lock() {
             Ok(locked) => locked,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => self.wait_for_lock(),
-        }
+        };
+        StateGuard { locked, _scope: scope }
     }
 
     #[cold]
@@ -149,6 +168,8 @@ impl Shared {
     /// A call of the application: changes the state, sends what there is if the driver sleeps, and wakes the
     /// tasks that waited for what has happened.
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+        // A destructor that panics leaves no task asleep.
+        let _scope = Scope::enter();
         let (result, woken) = self.call_unwoken(f);
         self.wake(woken);
         result
@@ -273,6 +294,7 @@ impl Shared {
         }
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
+                let _context = self.clock.enter();
                 let sent = transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
                 match sent {
                     Ok(sent) => sent.is_complete(),
@@ -302,6 +324,19 @@ impl Shared {
     }
 }
 
+impl Deref for StateGuard<'_> {
+    type Target = Locked;
+    fn deref(&self) -> &Locked {
+        &self.locked
+    }
+}
+
+impl DerefMut for StateGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Locked {
+        &mut self.locked
+    }
+}
+
 impl Locked {
     /// What to wake after a call: the driver, `tasks`, and those that wait for trace records if there are
     /// any.
@@ -316,9 +351,10 @@ impl Locked {
 impl Parking {
     /// The driver sleeps until `until`, or until it is woken.
     pub(crate) fn park(&mut self, waker: &Waker, until: Option<Instant>) {
-        match &mut self.waker {
-            Some(old) => old.clone_from(waker),
-            empty => *empty = Some(waker.clone()),
+        if !self.waker.as_ref().is_some_and(|old| old.will_wake(waker))
+            && let Some(old) = self.waker.replace(waker.clone())
+        {
+            later::drop_later(old);
         }
         self.parked = true;
         self.until = until;

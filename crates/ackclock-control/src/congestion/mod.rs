@@ -131,7 +131,8 @@ pub use window::{Counting, SlowStart, Window};
 /// A congestion controller: one per connection.
 ///
 /// Byte counts are of payload. Every method must be deterministic in its arguments and must not panic,
-/// whatever the sequence of events.
+/// whatever the sequence of events. A stack calls them under its lock, so they must not use the stack;
+/// destructors may.
 pub trait Controller: fmt::Debug + Send {
     /// The name under which the controller is registered, as `cubic`.
     fn name(&self) -> &'static str;

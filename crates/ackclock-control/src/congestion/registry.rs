@@ -115,7 +115,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
         self.name().to_owned()
     }
 
-    /// A controller for one connection.
+    /// A controller for one connection. A stack calls this under its lock, so it must not use the stack.
     fn create(&self, start: &Start) -> Box<dyn Controller>;
 
     /// Describes the kind.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::budget::Budget;
+use crate::later::{self, Kept};
 
 /// The storage of a block.
 #[derive(Debug)]
@@ -11,6 +12,18 @@ pub(super) enum Storage {
     Owned(Box<[u8]>),
     /// A slice that others may also hold, and how many bytes it keeps from being freed.
     Shared(Bytes, usize),
+    /// A slice of the program's memory.
+    Given(Given),
+}
+
+/// A slice whose destructor may be the program's.
+#[derive(Debug)]
+pub(super) struct Given(pub(super) Bytes);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        later::keep(|| Kept::Slice(std::mem::take(&mut self.0)));
+    }
 }
 
 /// A contiguous part of a queue.
@@ -29,7 +42,7 @@ impl Block {
     pub(super) fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::Owned(bytes) => bytes,
-            Storage::Shared(bytes, _) => bytes,
+            Storage::Shared(bytes, _) | Storage::Given(Given(bytes)) => bytes,
         }
     }
 
@@ -56,6 +69,7 @@ impl Block {
         match &self.storage {
             Storage::Owned(bytes) => bytes.len(),
             Storage::Shared(_, pinned) => *pinned,
+            Storage::Given(Given(bytes)) => bytes.len(),
         }
     }
 

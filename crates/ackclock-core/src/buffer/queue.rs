@@ -26,7 +26,7 @@ use std::fmt;
 use ackclock_control::tally::Tally;
 use bytes::Bytes;
 
-use super::block::{Block, Lent, Storage};
+use super::block::{Block, Given, Lent, Storage};
 use super::store::{BLOCK_MIN, Store, ZEROS, block_size};
 use crate::budget::{BLOCK, Budget, Lease};
 
@@ -128,17 +128,28 @@ impl Queue {
     /// Appends a slice without copying it; it keeps `pinned` bytes from being freed. Returns `false`, and
     /// appends nothing, if the budget does not allow that. Nothing may have been written ahead.
     pub(crate) fn append_bytes(&mut self, bytes: Bytes, pinned: usize) -> bool {
+        self.append_storage(Storage::Shared(bytes, pinned))
+    }
+
+    /// The same with a slice of the program's memory.
+    pub(crate) fn append_given(&mut self, bytes: Bytes) -> bool {
+        self.append_storage(Storage::Given(Given(bytes)))
+    }
+
+    fn append_storage(&mut self, storage: Storage) -> bool {
+        let mut block = Block { storage, start: 0, len: 0 };
+        block.len = block.bytes().len();
         if !self.lease.budget().keeps_bytes() {
-            return self.append(&bytes);
+            return self.append(block.bytes());
         }
-        if !self.resize(self.capacity().saturating_add(pinned)) {
+        if !self.resize(self.capacity().saturating_add(block.pinned())) {
             return false;
         }
         self.seal();
-        let (queued, len) = (self.len, bytes.len());
+        let (queued, len) = (self.len, block.len);
         let store = self.store();
-        let start = store.head.wrapping_add(queued);
-        store.push(Block { storage: Storage::Shared(bytes, pinned), start, len });
+        block.start = store.head.wrapping_add(queued);
+        store.push(block);
         self.len.grow(len);
         true
     }
@@ -381,7 +392,9 @@ impl Queue {
         let (at, len) = (first.index(place), held.min(max));
         let end = at.saturating_add(len);
         let taken = match &first.storage {
-            Storage::Shared(bytes, _) if end <= bytes.len() => bytes.slice(at..end),
+            Storage::Shared(bytes, _) | Storage::Given(Given(bytes)) if end <= bytes.len() => {
+                bytes.slice(at..end)
+            }
             _ => Bytes::copy_from_slice(first.slice(place, len)),
         };
         self.advance(taken.len());

@@ -7,12 +7,14 @@ use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
 
 use super::{Connection, lend};
+use crate::later::{self, Kept};
 use crate::{Instant, OptionError};
 
 impl Connection {
     /// Replaces the congestion controller; the new one starts from the present window.
     pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
-        self.own_tcp().congestion = factory;
+        let old = std::mem::replace(&mut self.own_tcp().congestion, factory);
+        later::keep(|| Kept::Factory(old));
         self.flight.replace_controller(lend!(self, now));
     }
 

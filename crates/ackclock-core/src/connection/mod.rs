@@ -68,6 +68,7 @@ use self::receiver::Receiver;
 use self::sender::Sender;
 use self::timers::Timers;
 use self::timestamps::Timestamps;
+use crate::later::{self, Kept};
 use crate::sending::Flight;
 use crate::trace::{BatchCause, Entry, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
@@ -195,6 +196,13 @@ pub(crate) struct TimeWaitParams {
     pub(crate) timestamps: Option<(u32, u32)>,
     /// How often its flow label has changed.
     pub(crate) label_changes: u8,
+}
+
+impl Drop for Connection {
+    /// Its settings have a factory, which may be the program's.
+    fn drop(&mut self) {
+        later::keep(|| Kept::Settings(Arc::clone(&self.tcp)));
+    }
 }
 
 impl Connection {

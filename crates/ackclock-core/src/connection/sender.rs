@@ -142,8 +142,7 @@ impl Sender {
         if short > 0 && !self.buffer.append(&copied) {
             return 0;
         }
-        let pinned = kept.len();
-        if self.buffer.append_bytes(kept, pinned) { len } else { short }
+        if self.buffer.append_given(kept) { len } else { short }
     }
 
     /// How many of `len` bytes from `start` on can be one segment, or several cut from one packet: all of

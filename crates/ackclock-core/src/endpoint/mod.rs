@@ -133,6 +133,7 @@ use self::timers::TimerWheel;
 use self::traces::Traces;
 use crate::budget::Budget;
 use crate::connection::Environment;
+use crate::later::{self, Kept};
 use crate::reassembly::ReassemblyConfig;
 use crate::{
     ConnectError, Connection, ConnectionId, EndpointConfig, FourTuple, Instant, ListenAddr, TcpConfig,
@@ -366,6 +367,7 @@ impl Endpoint {
     pub fn close_listener(&mut self, now: Instant, id: ListenerId) {
         let now = self.advance(now);
         let Some(listener) = self.listeners.remove(id) else { return };
+        later::keep(|| Kept::Settings(listener.tcp));
         for index in self.half_open.of_listener(id) {
             self.remove_half_open(index);
         }

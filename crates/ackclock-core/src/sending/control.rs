@@ -8,6 +8,7 @@ use ackclock_control::congestion::{
 };
 
 use super::{Call, Flight};
+use crate::later::{self, Kept};
 use crate::trace::WindowCause;
 use crate::{Instant, TcpConfig};
 
@@ -34,14 +35,15 @@ impl Control {
 
     /// ESTABLISHED is reached: the controller starts.
     pub(super) fn start(&mut self, tcp: &TcpConfig, start: &Start) {
-        self.congestion = tcp.congestion.create(start);
+        self.replace(tcp.congestion.create(start));
         if let Some(kind) = tcp.choices.start_up {
             self.layers.get_or_insert_default().start_up = Some(Box::new(StartUp::new(kind, start)));
         }
     }
 
     pub(super) fn replace(&mut self, congestion: Box<dyn Controller>) {
-        self.congestion = congestion;
+        let old = std::mem::replace(&mut self.congestion, congestion);
+        later::keep(|| Kept::Controller(old));
     }
 
     #[inline]
@@ -133,6 +135,12 @@ impl Control {
         if let Some(start_up) = self.layers.as_mut().and_then(|layers| layers.start_up.as_mut()) {
             start_up.end();
         }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.replace(Box::new(NotStarted));
     }
 }
 

@@ -19,7 +19,7 @@ use ackclock_device::{Capabilities, Device, Medium};
 
 use crate::build_error::{BuildError, check_address};
 use crate::choices::{self, Choices, IntoController};
-use crate::clock::{Clock, TokioClock};
+use crate::clock::{Clock, ShardClock, TokioClock};
 use crate::driver::Driver;
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
@@ -357,7 +357,7 @@ impl StackBuilder {
     }
 
     /// Time zero of the stack's clock (default: when it is spawned). Stacks that share it have comparable
-    /// times in traces and packets.
+    /// times in traces and packets. An epoch in the future counts as the present.
     pub fn epoch(mut self, epoch: tokio::time::Instant) -> Self {
         self.epoch = Some(epoch);
         self
@@ -387,31 +387,39 @@ impl StackBuilder {
         let busy_poll = self.busy_poll;
         #[cfg(all(feature = "control", unix))]
         let control = self.open_control(&runtimes[0])?;
-        let (stack, clock, shards) = self.assemble()?;
+        let (stack, shards) = self.assemble(runtimes)?;
         #[cfg(all(feature = "control", unix))]
         if let (Some(control), Some(first)) = (control, shards.refs().next()) {
             runtimes[0].spawn(control.serve(first));
         }
         for (shard, runtime) in shards.refs().zip(runtimes.iter().cycle()) {
             let _entered = runtime.enter();
-            runtime.spawn(Driver::new(shard, clock, busy_poll).run());
+            runtime.spawn(Driver::new(shard, busy_poll).run());
         }
         Ok(stack)
     }
 
-    /// The stack, and the parts that its drivers drive.
-    pub(crate) fn assemble(mut self) -> Result<(Stack, TokioClock, Arc<Shards>), BuildError> {
+    /// The stack, and the parts that its drivers drive, each by the clock of its runtime.
+    pub(crate) fn assemble(
+        mut self,
+        runtimes: &[tokio::runtime::Handle],
+    ) -> Result<(Stack, Arc<Shards>), BuildError> {
         let queues = std::mem::take(&mut self.queues);
         let capabilities: Vec<Capabilities> = queues.iter().map(|queue| queue.capabilities()).collect();
         if capabilities.iter().any(|capabilities| capabilities.medium != Medium::Ip) {
             return Err(BuildError::LinkLayer);
         }
-        let clock = TokioClock::new(self.epoch.unwrap_or_else(tokio::time::Instant::now));
-        let devices = queues.into_iter().map(Some).zip(&capabilities);
-        let devices = devices.map(|(device, capabilities)| (device, *capabilities)).collect();
-        let shards = self.shards(Arc::new(clock), devices)?;
+        let epoch = self.epoch;
+        let clocks = runtimes.iter().cycle().map(|runtime| TokioClock::new(runtime.clone(), epoch));
+        let places = queues.into_iter().zip(capabilities).zip(clocks);
+        let places = places.map(|((device, capabilities), clock)| Place {
+            device: Some(device),
+            capabilities,
+            clock: ShardClock::Runtime(clock),
+        });
+        let shards = self.shards(places.collect())?;
         let first = shards.refs().next().ok_or(BuildError::NoDevice)?;
-        Ok((Stack::new(Handle::new(first)), clock, shards))
+        Ok((Stack::new(Handle::new(first)), shards))
     }
 
     /// Makes a stack without a device, runtime or clock of its own: the owner of the [`Port`] moves its
@@ -420,7 +428,8 @@ impl StackBuilder {
     /// # Errors
     /// See [`BuildError`].
     pub fn detached(self, clock: impl Clock + 'static, mtu: usize) -> Result<(Stack, Port), BuildError> {
-        let shards = self.shards(Arc::new(clock), vec![(None, Capabilities::ip(mtu))])?;
+        let clock = ShardClock::Port(Arc::new(clock));
+        let shards = self.shards(vec![Place { device: None, capabilities: Capabilities::ip(mtu), clock }])?;
         let only = shards.refs().next().ok_or(BuildError::NoDevice)?;
         Ok((Stack::new(Handle::new(only.clone())), Port::new(only)))
     }
@@ -460,26 +469,21 @@ impl StackBuilder {
         self
     }
 
-    /// One shard for each device, or a single one without a device.
-    fn shards(
-        mut self,
-        clock: Arc<dyn Clock>,
-        devices: Vec<(Option<Box<dyn Device>>, Capabilities)>,
-    ) -> Result<Arc<Shards>, BuildError> {
-        if devices.len() > QUEUES_MAX {
-            return Err(BuildError::TooManyQueues { queues: devices.len(), max: QUEUES_MAX });
+    /// One shard for each place.
+    fn shards(mut self, places: Vec<Place>) -> Result<Arc<Shards>, BuildError> {
+        if places.len() > QUEUES_MAX {
+            return Err(BuildError::TooManyQueues { queues: places.len(), max: QUEUES_MAX });
         }
         let mut recording = self.recording.take();
-        if recording.is_some() && devices.len() > 1 {
+        if recording.is_some() && places.len() > 1 {
             return Err(RecordingError::Queues.into());
         }
-        let simulated = devices.iter().all(|(device, _)| device.is_none());
+        let simulated = places.iter().all(|place| place.device.is_none());
         let choices = Choices { simulated, ..self.choices.clone() };
         choices.check(&*self.tcp.congestion)?;
-        let configs = self.endpoint_config()?.split(devices.len());
-        let now = clock.now();
-        let mut list = Vec::with_capacity(devices.len());
-        for (config, (device, capabilities)) in configs.into_iter().zip(devices) {
+        let configs = self.endpoint_config()?.split(places.len());
+        let mut list = Vec::with_capacity(places.len());
+        for (config, Place { device, capabilities, clock }) in configs.into_iter().zip(places) {
             let config = EndpointConfig { mtu: capabilities.mtu, ..config };
             let links = device.as_ref().map(|device| device.routes()).unwrap_or_default();
             let settings = Settings {
@@ -492,9 +496,9 @@ impl StackBuilder {
                 names: self.names.clone(),
             };
             let limits: Limits = transmit::limits(&capabilities);
-            let endpoint = recording::endpoint(config, now, recording.take(), simulated)?;
+            let endpoint = recording::endpoint(config, clock.now(), recording.take(), simulated)?;
             let state = StackState::new(endpoint, limits, settings);
-            list.push(Shared::new(Arc::clone(&clock), state, device));
+            list.push(Shared::new(clock, state, device));
         }
         Ok(Shards::new(
             list,
@@ -542,6 +546,14 @@ impl StackBuilder {
         getrandom::fill(&mut secret).map_err(|error| BuildError::NoRandomness(io::Error::other(error)))?;
         Ok(secret)
     }
+}
+
+/// What a shard is made of.
+struct Place {
+    /// `None`: the owner of a [`Port`] moves the packets.
+    device: Option<Box<dyn Device>>,
+    capabilities: Capabilities,
+    clock: ShardClock,
 }
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -282,10 +282,11 @@ impl StackState {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let own = self.lingering.first_key_value().map(|((at, _), _)| *at);
         let closing = match self.phase {
-            Phase::Closing { until, .. } => Some(until).filter(|&until| until < Instant::FAR_FUTURE),
+            Phase::Closing { until, .. } => Some(until),
             Phase::Up | Phase::Down(_) => None,
         };
-        [self.endpoint.poll_timeout(), own, closing].into_iter().flatten().min()
+        let next = [self.endpoint.poll_timeout(), own, closing].into_iter().flatten().min();
+        next.filter(|&at| at < Instant::FAR_FUTURE)
     }
 
     /// Does what is due.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
 use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
@@ -23,6 +24,8 @@ impl TcpStream {
     pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
         let choices = self.shared.look(|state| state.choices());
         let factory = choices.controller(controller)?;
+        // If the call fails under the lock, the program's factory ends outside it.
+        let _kept = Arc::clone(&factory);
         self.update(|connection, now| connection.set_congestion(now, factory))
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use ackclock_core::{ConnectError, ConnectionId, Instant, TcpConfig};
 
@@ -56,6 +57,8 @@ fn open_in_turn<T>(
         Option<TcpConfig>,
     ) -> Result<(ConnectionId, T), ConnectError>,
 ) -> io::Result<(TcpStream, T)> {
+    // If the attempt fails under a lock, the program's factory ends outside it.
+    let _factory = tcp.as_ref().map(|tcp| Arc::clone(&tcp.congestion));
     let mapped = names::is_mapped(remote.ip());
     let mut turns = shared.in_turn(server);
     loop {
