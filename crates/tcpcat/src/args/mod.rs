@@ -105,13 +105,11 @@ pub(crate) struct PipeArgs {
     /// Listen for the next connection when one ends
     #[arg(short = 'k', long)]
     pub(crate) keep_open: bool,
-    /// Close the sending side at the end of stdin (the default; accepted for nc's sake)
-    #[arg(short = 'N', conflicts_with = "no_shutdown")]
+    /// Close the sending side at the end of stdin, as nc does; without it the connection stays open until the
+    /// peer closes
+    #[arg(short = 'N')]
     pub(crate) shutdown: bool,
-    /// Keep the sending side open after the end of stdin, until the peer closes
-    #[arg(long)]
-    pub(crate) no_shutdown: bool,
-    /// Quit this long after the end of stdin, whatever the peer does; a bare number counts seconds
+    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin

@@ -2,6 +2,8 @@
 
 mod blocks;
 mod copy;
+mod input;
+mod output;
 mod part_file;
 pub(crate) mod pipe;
 pub(crate) mod protocol;
@@ -10,3 +12,4 @@ pub(crate) mod send;
 pub(crate) mod slices;
 
 pub(crate) use self::copy::{Broken, Copied, Copier, Framing};
+pub(crate) use self::output::written;

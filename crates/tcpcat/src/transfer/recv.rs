@@ -387,7 +387,7 @@ impl Store {
         offset: u64,
     ) -> Result<Copied, Failure> {
         let mut writer = self.file.writer(offset).await.map_err(|error| self.write_failed(&error))?;
-        let copied = self.ended(session, copier.copy(reader, &mut *writer, Framing::Plain)).await;
+        let copied = self.ended(session, copier.copy(reader, &mut writer, Framing::Plain)).await;
         if copied.is_err() {
             // As above.
             let _ = writer.flush().await;

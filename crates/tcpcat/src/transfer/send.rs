@@ -277,23 +277,33 @@ async fn copy(
 /// Closes the sending side, which marks the file as whole, and waits until the peer has acknowledged all of
 /// it.
 async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
-    let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
+    let lost = |error| session.net.failure("waiting for the last acknowledgement", &error);
     stream.all_written().map_err(lost)?;
     stream.shutdown().await.map_err(lost)?;
     let mut ignored = vec![0; 64 << 10];
     loop {
         tokio::select! {
+            // A reset is an error before it is an end.
+            biased;
             read = stream.read(&mut ignored) => {
                 if read.map_err(lost)? == 0 {
-                    return Ok(());
+                    break;
                 }
             }
             () = tokio::time::sleep(ACKNOWLEDGED_POLL) => {
                 if stream.is_acknowledged() {
-                    return Ok(());
+                    break;
                 }
             }
         }
+    }
+    // A peer may end its side long before it has everything.
+    loop {
+        stream.delivered().await.map_err(lost)?;
+        if stream.is_acknowledged() {
+            return Ok(());
+        }
+        tokio::time::sleep(ACKNOWLEDGED_POLL).await;
     }
 }
 

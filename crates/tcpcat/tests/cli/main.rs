@@ -7,6 +7,7 @@ mod devices;
 mod failures;
 mod killed;
 mod parts;
+mod pipes;
 mod recordings;
 mod traces;
 mod transfers;
