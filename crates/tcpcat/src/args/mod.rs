@@ -125,7 +125,7 @@ pub(crate) struct PipeArgs {
 }
 
 /// A file sent or received.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct FileArgs {
     /// The file; `-` stands for stdin or stdout
     pub(crate) file: PathBuf,
@@ -137,6 +137,10 @@ pub(crate) struct FileArgs {
     /// Split the file into N parts that move over N connections at once; implies --verify
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
+    /// Send the file's length in the handshake, so that recv shows progress without --verify: a TCP option
+    /// (RFC 6994) that middleboxes may drop and that reveals the length; both ends need the flag
+    #[arg(long, conflicts_with = "kernel")]
+    pub(crate) announce_length: bool,
     #[command(flatten)]
     pub(crate) move_: MoveArgs,
     #[command(flatten)]

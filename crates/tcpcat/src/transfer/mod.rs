@@ -1,5 +1,6 @@
 //! Moving data: files, pipes, and their common parts.
 
+mod arrivals;
 mod blocks;
 mod copy;
 mod input;
