@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
@@ -41,17 +42,17 @@ impl NewFile {
 
     fn placed(path: &Path) -> io::Result<Self> {
         // A symbolic link stays: the file that it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = destination(path)?;
         let mut new = Self { path: path.to_owned(), target, beside: None };
-        match fs::metadata(&new.target) {
+        let exists = match fs::metadata(&new.target) {
             Ok(existing) if existing.is_dir() => return Err(ErrorKind::IsADirectory.into()),
             Ok(existing) if !existing.is_file() => return Ok(new),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
-        }
+        };
         let name = new.target.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-        new.beside = Some(create_beside(&new.target, &name)?);
+        new.beside = Some(create_beside(&new.target, &name, exists)?);
         Ok(new)
     }
 
@@ -94,25 +95,68 @@ impl NewFile {
         self.beside.take()
     }
 
-    /// Gives the file its name, unless writing has failed.
+    /// Gives the file its name, unless writing has failed. It is on the disk then. If it is complete and cannot
+    /// have its name, it stays beside, and the failure says where.
     ///
     /// # Errors
     /// `written` is one, or the file cannot be completed.
     pub fn commit(mut self, written: io::Result<()>) -> Result<(), Failure> {
-        written.and_then(|()| self.take_name()).map_err(|error| self.failure(&error))?;
-        self.beside = None;
-        Ok(())
+        written.and_then(|()| self.sync()).map_err(|error| self.failure(&error))?;
+        let Err(error) = self.take_name() else {
+            self.beside = None;
+            return Ok(());
+        };
+        let failure = self.failure(&error);
+        Err(match self.beside.take_if(|part| part.exists()) {
+            Some(part) => failure.after(&format!("the complete file is in {}", part.display())),
+            None => failure,
+        })
+    }
+
+    /// Some file systems report a full disk only now.
+    fn sync(&self) -> io::Result<()> {
+        self.beside.as_ref().map_or(Ok(()), |beside| File::open(beside)?.sync_all())
     }
 
     fn take_name(&self) -> io::Result<()> {
         let Some(beside) = &self.beside else { return Ok(()) };
-        if let Ok(existing) = fs::metadata(&self.target) {
-            fs::set_permissions(beside, existing.permissions())?;
+        match fs::metadata(&self.target) {
+            Ok(existing) => inherit(beside, &existing)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
-        // Some file systems report a full disk only now.
-        File::open(beside)?.sync_all()?;
-        fs::rename(beside, &self.target)
+        fs::rename(beside, &self.target)?;
+        // The name is durable once its directory is. Not every file system can do that.
+        let directory = self.target.parent().filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        Ok(())
     }
+}
+
+/// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be kept,
+/// another group gets no more than everybody.
+fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
+    let kept = chown(beside, Some(existing.uid()), Some(existing.gid()))
+        .or_else(|_| chown(beside, None, Some(existing.gid())))
+        .is_ok();
+    // A program that runs as its owner is not replaced by another one.
+    let mode = existing.mode() & 0o777;
+    let mode = if kept { mode } else { mode & !0o070 | mode & (mode & 0o007) << 3 };
+    fs::set_permissions(beside, fs::Permissions::from_mode(mode))
+}
+
+/// What a name stands for, also if it is a link to a file that does not exist yet.
+fn destination(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::canonicalize(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => return found,
+        }
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
 impl Drop for NewFile {
@@ -124,8 +168,10 @@ impl Drop for NewFile {
     }
 }
 
-/// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one.
-fn create_beside(target: &Path, name: &str) -> io::Result<PathBuf> {
+/// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one. What
+/// replaces a file may be as private as that one, so until the end it is its owner's alone.
+fn create_beside(target: &Path, name: &str, replaces: bool) -> io::Result<PathBuf> {
+    let mode = if replaces { 0o600 } else { 0o666 };
     // Leaves room for the rest of the name within the 255 bytes that file systems allow.
     let short: String = name.chars().take(50).collect();
     let pid = std::process::id();
@@ -133,7 +179,7 @@ fn create_beside(target: &Path, name: &str) -> io::Result<PathBuf> {
     loop {
         let number = if tried == 1 { String::new() } else { format!("-{tried}") };
         let beside = target.with_file_name(format!(".{short}.{pid}{number}.part"));
-        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < PARTS_MAX => tried += 1,
             created => return created.map(|_| beside),
         }
@@ -143,6 +189,9 @@ fn create_beside(target: &Path, name: &str) -> io::Result<PathBuf> {
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
+
+/// How many links in a row are followed, as Linux does.
+const LINKS_MAX: usize = 40;
 
 /// How many parts of one name and process number may lie beside a file.
 const PARTS_MAX: u32 = 100;
@@ -221,6 +270,59 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn what_replaces_a_private_file_is_private_from_the_beginning() {
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        for own in [0o600, 0o640, 0o4755] {
+            fs::write(&target, "old").unwrap();
+            fs::set_permissions(&target, fs::Permissions::from_mode(own)).unwrap();
+            let (new, mut file) = NewFile::create(&target).unwrap();
+            assert_eq!(mode(new.written_to()), 0o600, "{own:o}");
+            new.commit(file.write_all(b"new")).unwrap();
+            assert_eq!(mode(&target), own & 0o777, "{own:o}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
+        let scratch = tempdir().unwrap();
+        let (real, link) = (scratch.path().join("real"), scratch.path().join("link"));
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let (new, mut file) = NewFile::create(&link).unwrap();
+        new.commit(file.write_all(b"new")).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+
+        let (one, other) = (scratch.path().join("one"), scratch.path().join("other"));
+        std::os::unix::fs::symlink(&one, &other).unwrap();
+        std::os::unix::fs::symlink(&other, &one).unwrap();
+        assert_eq!(NewFile::create(&one).unwrap_err().exit().code(), 6);
+    }
+
+    #[test]
+    fn a_complete_file_that_cannot_have_its_name_stays_and_is_named() {
+        let scratch = tempdir().unwrap();
+        let target = scratch.path().join("file");
+        let (new, mut file) = NewFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        let part = new.written_to().to_owned();
+        fs::create_dir(&target).unwrap();
+        let failure = new.commit(Ok(())).unwrap_err();
+        assert_eq!(failure.exit().code(), 6);
+        assert!(failure.to_string().contains(&part.display().to_string()), "{failure}");
+        assert_eq!(fs::read(&part).unwrap(), b"new");
+
+        // Where the directory has gone, the file has gone with it.
+        let directory = scratch.path().join("directory");
+        fs::create_dir(&directory).unwrap();
+        let (new, _) = NewFile::create(&directory.join("file")).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let failure = new.commit(Ok(())).unwrap_err();
+        assert!(!failure.to_string().contains("complete file"), "{failure}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ackclock_device::impair::{Impaired, Network, Settings};
 
 use crate::args::{Common, ImpairArgs, TcpArgs};
 use crate::device::{self, Label, Opened};
-use crate::net::Net;
+use crate::net::{Net, STACK_CLOSE_TIME};
 use crate::trace::{Recorder, Wanted};
 
 /// A host, and what is attached to its device.
@@ -77,7 +77,7 @@ impl Host {
         args.control.apply(&mut tcp).map_err(Failure::usage)?;
         let wanted = Wanted::create(&args.observe)?;
         tcp.trace = wanted.as_ref().map(|wanted| wanted.config);
-        let mut builder = Stack::builder().queues(devices).tcp(tcp);
+        let mut builder = Stack::builder().queues(devices).tcp(tcp).close_timeout(STACK_CLOSE_TIME);
         for address in addresses {
             builder = builder.address(address);
         }

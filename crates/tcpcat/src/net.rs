@@ -157,10 +157,18 @@ impl Net {
 
     /// Waits until sent data has arrived, and both ends know the end of each connection.
     pub(crate) async fn close(&self) {
+        let Kind::User { stack, .. } = &self.kind else { return };
+        let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
+        if tokio::time::timeout(patience, stack.shutdown()).await.is_err() && !self.is_aborted() {
+            self.give_up().await;
+        }
+    }
+
+    /// Resets what is unfinished. A peer that heard nothing would wait for the process that is gone.
+    pub(crate) async fn give_up(&self) {
+        self.abort();
         if let Kind::User { stack, .. } = &self.kind {
-            let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
-            // A connection that is still unfinished then is not worth waiting for: the process ends.
-            let _ = tokio::time::timeout(patience, stack.shutdown()).await;
+            let _ = tokio::time::timeout(ABORT_TIME_MAX, stack.shutdown()).await;
         }
     }
 }
@@ -237,6 +245,25 @@ impl Stream {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.is_part = false;
         self.all_written()
+    }
+
+    /// Waits until the peer has acknowledged all data. The kernel takes care of that by itself, even after
+    /// the process has ended.
+    pub(crate) async fn delivered(&self) -> io::Result<()> {
+        match &self.inner {
+            Inner::User(stream) => stream.delivered().await.map(drop),
+            Inner::Kernel(_) => Ok(()),
+        }
+    }
+
+    /// The bytes that were written and not acknowledged, if that is known and there are any.
+    pub(crate) fn unacknowledged(&self) -> Option<usize> {
+        self.info().map(|info| info.send_queue).filter(|&bytes| bytes > 0)
+    }
+
+    /// The peer must not take what has arrived for the whole: the connection is reset when it is dropped.
+    pub(crate) fn reset_unless_finished(&mut self) {
+        self.is_part = true;
     }
 
     /// The length of the file that the peer sends, if it is a tcpcat that knows it.
@@ -365,6 +392,9 @@ const PROBES: u32 = 4;
 
 /// How long connections may take to finish after the last byte.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// When the stack itself ends its connections, which is after this process has reset them.
+pub(crate) const STACK_CLOSE_TIME: Duration = Duration::from_secs(60);
 
 /// How long resets may take to leave.
 const ABORT_TIME_MAX: Duration = Duration::from_millis(200);

@@ -15,6 +15,7 @@ use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
 use crate::observe::{self, Observer};
 use crate::trace::FlightRecorder;
+use crate::transfer::written;
 
 /// A running transfer.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ impl Session {
         tokio::select! {
             () = session.net.close() => {}
             // An earlier abort waits in there to let the resets leave.
-            () = interrupt.second(), if !session.net.is_aborted() => {}
+            () = interrupt.second(), if !session.net.is_aborted() => session.net.give_up().await,
         }
         host.finish(common.verbose).await;
         exit
@@ -157,9 +158,14 @@ impl Session {
     pub(crate) async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
         tokio::select! {
             () = self.interrupt.first() => self.interrupted("the transfer is incomplete"),
-            wait = self.idle(wait) => {
-                Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?} (-w)"))
-            }
+            failure = self.stalls(wait) => failure,
+        }
+    }
+
+    /// Completes when nothing moves for the time of `-w`, or a peer that owes an answer is silent.
+    pub(crate) async fn stalls(&self, wait: Option<Duration>) -> Failure {
+        tokio::select! {
+            wait = self.idle(wait) => idle(wait),
             () = self.silence() => Failure::new(Exit::Unreachable, "the peer stopped answering")
                 .remedy("check that it still runs, and the path to it"),
         }
@@ -170,7 +176,7 @@ impl Session {
         let Some(wait) = wait else { return std::future::pending().await };
         let moved = || {
             let acknowledged: u64 = self.net.connections().iter().map(|(_, info)| info.bytes_acked).sum();
-            self.meter.sent() + self.meter.received() + acknowledged
+            self.meter.sent() + self.meter.received() + acknowledged + written()
         };
         let (mut last, mut since) = (moved(), tokio::time::Instant::now());
         loop {
@@ -323,6 +329,11 @@ impl Meter {
     pub(crate) fn total(&self) -> Option<u64> {
         Some(self.total.load(Ordering::Relaxed)).filter(|&total| total > 0)
     }
+}
+
+/// The failure of a transfer in which nothing moved for the time of `-w`.
+pub(crate) fn idle(wait: Duration) -> Failure {
+    Failure::new(Exit::Unreachable, format!("nothing moved for {wait:?} (-w)"))
 }
 
 /// Refuses a peer that no packet on the device reaches, before there is a device to wait for.

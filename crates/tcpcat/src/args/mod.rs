@@ -105,13 +105,11 @@ pub(crate) struct PipeArgs {
     /// Listen for the next connection when one ends
     #[arg(short = 'k', long)]
     pub(crate) keep_open: bool,
-    /// Close the sending side at the end of stdin (the default; accepted for nc's sake)
-    #[arg(short = 'N', conflicts_with = "no_shutdown")]
+    /// Close the sending side at the end of stdin, as nc does; without it the connection stays open until the
+    /// peer closes
+    #[arg(short = 'N')]
     pub(crate) shutdown: bool,
-    /// Keep the sending side open after the end of stdin, until the peer closes
-    #[arg(long)]
-    pub(crate) no_shutdown: bool,
-    /// Quit this long after the end of stdin, whatever the peer does; a bare number counts seconds
+    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin
@@ -127,7 +125,7 @@ pub(crate) struct PipeArgs {
 }
 
 /// A file sent or received.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct FileArgs {
     /// The file; `-` stands for stdin or stdout
     pub(crate) file: PathBuf,
@@ -139,6 +137,10 @@ pub(crate) struct FileArgs {
     /// Split the file into N parts that move over N connections at once; implies --verify
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub(crate) streams: u16,
+    /// Send the file's length in the handshake, so that recv shows progress without --verify: a TCP option
+    /// (RFC 6994) that middleboxes may drop and that reveals the length; both ends need the flag
+    #[arg(long, conflicts_with = "kernel")]
+    pub(crate) announce_length: bool,
     #[command(flatten)]
     pub(crate) move_: MoveArgs,
     #[command(flatten)]

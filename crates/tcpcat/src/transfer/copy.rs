@@ -93,14 +93,30 @@ impl<'a> Copier<'a> {
                 self.or_interrupt(sleep_until(due)).await?;
             }
             let start = if framing == Framing::Frames { 0 } else { LENGTH_LEN };
-            self.or_interrupt(writer.write_all(&buffer[start..LENGTH_LEN + len]))
-                .await?
-                .map_err(Broken::Write)?;
-            self.moved(len);
+            self.write(writer, &buffer[start..LENGTH_LEN + len], len).await?;
             bytes += len as u64;
         }
         self.or_interrupt(writer.flush()).await?.map_err(Broken::Write)?;
         Ok(self.copied(bytes))
+    }
+
+    /// Writes a piece whose last `len` bytes are data, and counts them as they go: a slow peer takes a piece in
+    /// parts.
+    async fn write<W>(&self, writer: &mut W, piece: &[u8], len: usize) -> Result<(), Broken>
+    where
+        W: AsyncWrite + Unpin + ?Sized,
+    {
+        let mut left = piece;
+        while !left.is_empty() {
+            let taken = self.or_interrupt(writer.write(left)).await?.map_err(Broken::Write)?;
+            if taken == 0 {
+                return Err(Broken::Write(io::ErrorKind::WriteZero.into()));
+            }
+            let before = left.len().min(len);
+            left = &left[taken..];
+            self.moved(before - left.len().min(len));
+        }
+        Ok(())
     }
 
     /// A piece is about to be copied.

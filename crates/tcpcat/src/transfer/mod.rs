@@ -1,7 +1,10 @@
 //! Moving data: files, pipes, and their common parts.
 
+mod arrivals;
 mod blocks;
 mod copy;
+mod input;
+mod output;
 mod part_file;
 pub(crate) mod pipe;
 pub(crate) mod protocol;
@@ -10,3 +13,4 @@ pub(crate) mod send;
 pub(crate) mod slices;
 
 pub(crate) use self::copy::{Broken, Copied, Copier, Framing};
+pub(crate) use self::output::written;

@@ -6,32 +6,44 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ackclock_cli::{Failure, NewFile};
-use tokio::io::{AsyncSeekExt, AsyncWrite};
+use tokio::task::spawn_blocking;
+
+use super::output::{self, Output};
 
 /// Where received data goes.
 #[derive(Debug)]
 pub(super) enum PartFile {
-    Stdout,
+    Stdout(Arc<File>),
     File(NewFile),
 }
 
 impl PartFile {
     /// Creates the file, or stands for stdout if `target` is `-`.
     pub(super) fn create(target: &Path) -> Result<Self, Failure> {
-        if target == Path::new("-") { Ok(Self::Stdout) } else { NewFile::begin(target).map(Self::File) }
+        if target != Path::new("-") {
+            return NewFile::begin(target).map(Self::File);
+        }
+        output::stdout().map(Self::Stdout).map_err(|error| Failure::file("write", target, &error))
     }
 
     /// A writer from `offset` on.
-    pub(super) async fn writer(&self, offset: u64) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        let Self::File(new) = self else { return Ok(Box::new(tokio::io::stdout())) };
+    pub(super) async fn writer(&self, offset: u64) -> io::Result<Output> {
+        let path = match self {
+            Self::Stdout(stdout) => return Ok(Output::new(Arc::clone(stdout))),
+            Self::File(new) => new.written_to().to_owned(),
+        };
         // A pipe may have to wait for its reader.
-        let mut file = tokio::fs::OpenOptions::new().write(true).open(new.written_to()).await?;
-        if offset > 0 {
-            file.seek(SeekFrom::Start(offset)).await?;
-        }
-        Ok(Box::new(file))
+        let open = move || {
+            let mut file = File::options().write(true).open(path)?;
+            if offset > 0 {
+                file.seek(SeekFrom::Start(offset))?;
+            }
+            Ok(Output::new(Arc::new(file)))
+        };
+        spawn_blocking(open).await.map_err(io::Error::other)?
     }
 
     /// The regular file, to be written from `offset` on; `None` if it is not one.
@@ -55,7 +67,7 @@ impl PartFile {
     /// Leaves the part in place; returns its name, if it has its own.
     pub(super) fn keep(self) -> Option<PathBuf> {
         match self {
-            Self::Stdout => None,
+            Self::Stdout(_) => None,
             Self::File(new) => new.keep(),
         }
     }
@@ -63,7 +75,7 @@ impl PartFile {
     /// Gives the complete file its name.
     pub(super) fn commit(self) -> Result<(), Failure> {
         match self {
-            Self::Stdout => Ok(()),
+            Self::Stdout(_) => Ok(()),
             Self::File(new) => new.commit(Ok(())),
         }
     }
@@ -71,7 +83,7 @@ impl PartFile {
     /// Why it could not be written.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
         match self {
-            Self::Stdout => Failure::file("write", Path::new("-"), error),
+            Self::Stdout(_) => Failure::file("write", Path::new("-"), error),
             Self::File(new) => new.failure(error),
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! Without verification the stream carries the file and nothing else, in both directions, because a plain
 //! peer would take any other byte for data. TCP itself marks a part: the end of the stream means that the
-//! file is whole, a reset that it is not. The file's length travels outside the stream, in an experimental
-//! option of the handshake (RFC 6994, `Net::carry_file`), which other peers skip; the kernel's sockets
-//! (`--kernel`) lack it.
+//! file is whole, a reset that it is not. On request (`--announce-length`) the file's length travels outside the
+//! stream, in an experimental option of the handshake (RFC 6994, `Net::carry_file`), which other peers skip;
+//! the kernel's sockets (`--kernel`) lack it.
 //!
 //! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which
 //! no file could begin with. The data follows in frames (a length of four bytes, then that many bytes), ended
-//! by a length of zero and the BLAKE3 hash of all the data. The receiver answers with its result. A plain
+//! by a length of zero and the BLAKE3 hash of all the data. The receiver answers with its result once
+//! the file is on the disk under its name, or says that it could not be kept. A plain
 //! peer such as nc does not greet, or sends no header: then the data is sent plain, and each end prints its
 //! hash.
 //!
@@ -74,10 +75,15 @@ pub(crate) async fn greet(writer: &mut (impl AsyncWrite + Unpin), nonce: Nonce) 
     writer.flush().await
 }
 
-/// Waits for the receiver's greeting; `None` when it seems to be a plain peer.
-pub(crate) async fn await_greeting(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Nonce>> {
+/// Waits for the receiver's greeting; `None` when it seems to be a plain peer. A file `in_parts` cannot go to
+/// one, so there is time for a slow path.
+pub(crate) async fn await_greeting(
+    reader: &mut (impl AsyncRead + Unpin),
+    in_parts: bool,
+) -> io::Result<Option<Nonce>> {
     let mut greeting = [0; 24];
-    match tokio::time::timeout(GREETING_WAIT, reader.read_exact(&mut greeting)).await {
+    let wait = if in_parts { GREETING_WAIT_PARTS } else { GREETING_WAIT };
+    match tokio::time::timeout(wait, reader.read_exact(&mut greeting)).await {
         Ok(Ok(_)) if greeting.starts_with(GREETING) => {
             let mut nonce = Nonce([0; 16]);
             nonce.0.copy_from_slice(&greeting[GREETING.len()..]);
@@ -127,6 +133,11 @@ pub(crate) async fn write_end(writer: &mut (impl AsyncWrite + Unpin), hash: &Has
 }
 
 impl Receipt {
+    /// Tells a sender that everything arrived, but that the file could not be kept. No file is that long.
+    pub(crate) fn not_kept() -> Self {
+        Self { bytes: u64::MAX, hash: Hash::from_bytes([0; 32]) }
+    }
+
     pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = self.bytes.to_be_bytes().to_vec();
         bytes.extend_from_slice(self.hash.as_bytes());
@@ -231,6 +242,7 @@ const HEADER: &[u8] = b"tcpcat1>";
 
 /// How long a sender waits for a greeting before it takes the receiver for a plain peer.
 const GREETING_WAIT: Duration = Duration::from_secs(3);
+const GREETING_WAIT_PARTS: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -294,10 +306,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_plain_receiver_does_not_greet() {
-        assert_eq!(await_greeting(&mut &b"220 mail.example.com ESMTP ready"[..]).await.unwrap(), None);
-        assert_eq!(await_greeting(&mut &b""[..]).await.unwrap(), None);
+        assert_eq!(await_greeting(&mut &b"220 mail.example.com ESMTP ready"[..], false).await.unwrap(), None);
+        assert_eq!(await_greeting(&mut &b""[..], false).await.unwrap(), None);
         let (nonce, mut wire) = (Nonce::new(), Vec::new());
         greet(&mut wire, nonce).await.unwrap();
-        assert_eq!(await_greeting(&mut &wire[..]).await.unwrap(), Some(nonce));
+        assert_eq!(await_greeting(&mut &wire[..], false).await.unwrap(), Some(nonce));
     }
 }

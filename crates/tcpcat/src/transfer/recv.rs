@@ -11,21 +11,16 @@ use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
+use super::arrivals::{Arrivals, name};
 use super::blocks::SliceWriter;
 use super::part_file::PartFile;
-use super::protocol::{self, FrameReader, Header, Nonce, Opening, Receipt};
+use super::protocol::{FrameReader, Header, Opening, Receipt};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
 use crate::exit;
-use crate::net::{Listener, Stream};
+use crate::net::Stream;
 use crate::session::{Kind, Outcome, Session};
-
-/// A connection whose beginning has been read.
-struct Opened {
-    stream: Stream,
-    opening: Opening,
-}
 
 /// The form of the data.
 enum Incoming {
@@ -67,7 +62,9 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
         wait: args.peer.wait,
         in_pieces: Arc::default(),
     };
-    session.net.carry_file(None);
+    if args.announce_length {
+        session.net.carry_file(None);
+    }
     match receive(session, &args, &target, &store).await {
         Ok(received) => commit(session, &args, store, received).await,
         Err(failure) => Err(broken_off(session, store, failure)),
@@ -78,10 +75,15 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
 struct Received {
     /// The data of the only part, if there was one.
     copied: Option<Copied>,
-    verified: Option<bool>,
     took: Duration,
-    /// The connection of a plain transfer, which closes in order only once the file has its name.
-    stream: Option<Stream>,
+    streams: Vec<Waiting>,
+}
+
+/// A sender that waits until the file has its name.
+struct Waiting {
+    stream: Stream,
+    /// What it is told then; a plain sender only sees the end of the stream.
+    receipt: Option<Receipt>,
 }
 
 async fn receive(
@@ -90,24 +92,21 @@ async fn receive(
     target: &Target,
     store: &Store,
 ) -> Result<Received, Failure> {
-    let verify = args.move_.verify || args.streams > 1;
-    let source = Source::open(session, args, target).await?;
-    let first = open(session, source.next(session, args, target).await?, verify, args.peer.wait).await?;
+    let mut arrivals = Arrivals::open(session, args, target).await?;
+    let first = arrivals.next().await?;
     let started = Instant::now();
-    let (copied, verified, stream) = match first.opening {
+    let (copied, streams) = match first.opening {
         Opening::Plain(seen) => {
-            let (copied, stream) = plain(session, first.stream, seen, store, args).await?;
-            (Some(copied), None, Some(stream))
+            // Who is still silent has nothing more to wait for.
+            drop(arrivals);
+            plain(session, first.stream, seen, store, args).await?
         }
-        Opening::Header(header) => {
-            let copied = parts(session, &source, args, target, store, (first.stream, header)).await?;
-            (copied, Some(true), None)
-        }
+        Opening::Header(header) => parts(session, &mut arrivals, store, (first.stream, header)).await?,
     };
-    Ok(Received { copied, verified, took: started.elapsed(), stream })
+    Ok(Received { copied, took: started.elapsed(), streams })
 }
 
-/// Gives the file its name and closes the connection in order.
+/// Gives the file its name, and then tells the sender.
 async fn commit(
     session: &Session,
     args: &FileArgs,
@@ -118,23 +117,51 @@ async fn commit(
     let file =
         Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
     let committed = tokio::task::spawn_blocking(move || file.commit()).await;
-    committed.map_err(|error| Failure::file("write", &path, &io::Error::other(error)))??;
-    if let Some(mut stream) = received.stream {
-        session.observer.ended(&stream);
-        stream.finish().map_err(|error| session.net.failure("closing", &error))?;
-        // The file is whole and has its name: the loss of the sender no longer matters.
-        let _ = stream.shutdown().await;
-    }
+    let committed =
+        committed.unwrap_or_else(|error| Err(Failure::file("write", &path, &io::Error::other(error))));
+    let confirmed = received.streams.iter().all(|waiting| waiting.receipt.is_some());
+    let told = tell(session, received.streams, committed.is_ok()).await;
+    committed?;
     let verify = args.move_.verify || args.streams > 1;
     let mut outcome =
-        Outcome { verified: received.verified, took: Some(received.took), ..Outcome::default() };
+        Outcome { verified: confirmed.then_some(true), took: Some(received.took), ..Outcome::default() };
     outcome.blake3 = received.copied.filter(|_| verify).map(|copied| copied.hash);
-    if verify && received.verified.is_none() {
+    if verify && !confirmed {
         outcome.notes.push(
             "the sender does not verify (tcpcat send --verify does); compare the hashes yourself".to_owned(),
         );
     }
+    if let Err(error) = told {
+        // The file is whole and has its name: the loss of the sender no longer matters.
+        outcome.notes.push(format!("the sender left before it was told that the file is complete: {error}"));
+    }
     Ok(outcome)
+}
+
+/// Tells each sender whether the file was kept.
+async fn tell(session: &Session, waiting: Vec<Waiting>, kept: bool) -> io::Result<()> {
+    let mut told = Ok(());
+    for Waiting { mut stream, receipt } in waiting {
+        session.observer.ended(&stream);
+        let Some(receipt) = receipt else {
+            if kept {
+                stream.finish()?;
+                let _ = stream.shutdown().await;
+            }
+            // Otherwise it is reset, as after any loss.
+            continue;
+        };
+        let receipt = if kept { receipt } else { Receipt::not_kept() };
+        let tells = async {
+            receipt.write(&mut stream).await?;
+            stream.finish()?;
+            stream.shutdown().await?;
+            stream.delivered().await
+        };
+        let timeout = io::Error::from(io::ErrorKind::TimedOut);
+        told = told.and(tokio::time::timeout(TELL_MAX, tells).await.unwrap_or(Err(timeout)));
+    }
+    told
 }
 
 /// Reports how much arrived and where it is: a part is kept unless it is useless.
@@ -165,52 +192,6 @@ fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
     failure.after(&format!("{bytes}{of} bytes arrived{kept}")).with_exit(exit)
 }
 
-/// The source of connections.
-enum Source {
-    Listener(Listener),
-    Connect,
-}
-
-impl Source {
-    async fn open(session: &Session, args: &FileArgs, target: &Target) -> Result<Self, Failure> {
-        match target {
-            Target::Listen { .. } => Ok(Self::Listener(session.listen(target, &args.peer).await?)),
-            Target::Connect { .. } => Ok(Self::Connect),
-        }
-    }
-
-    async fn next(&self, session: &Session, args: &FileArgs, target: &Target) -> Result<Stream, Failure> {
-        let Self::Listener(listener) = self else { return session.connect(target, &args.peer).await };
-        session.accept_within(listener, args.peer.wait).await
-    }
-}
-
-/// Greets the sender if the transfer is verified, and reads how it begins.
-async fn open(
-    session: &Session,
-    mut stream: Stream,
-    verify: bool,
-    wait: Option<Duration>,
-) -> Result<Opened, Failure> {
-    stream.guard().map_err(|error| session.net.failure("receiving", &error))?;
-    if let Some(length) = stream.announced_length() {
-        session.meter.expect(length);
-    }
-    if !verify {
-        return Ok(Opened { stream, opening: Opening::Plain(Vec::new()) });
-    }
-    let nonce = Nonce::new();
-    let opening = async {
-        protocol::greet(&mut stream, nonce).await?;
-        Header::read(&mut stream, nonce).await
-    };
-    let opening = tokio::select! {
-        opening = opening => opening.map_err(|error| session.net.failure("receiving", &error))?,
-        failure = session.breaks_off(wait) => return Err(failure),
-    };
-    Ok(Opened { stream, opening })
-}
-
 /// Receives from a plain peer until it closes. A close means that the data is whole, a reset that it is not.
 async fn plain(
     session: &Session,
@@ -218,7 +199,7 @@ async fn plain(
     seen: Vec<u8>,
     store: &Store,
     args: &FileArgs,
-) -> Result<(Copied, Stream), Failure> {
+) -> Result<(Option<Copied>, Vec<Waiting>), Failure> {
     let limit = args.move_.bytes.unwrap_or(u64::MAX);
     let expected = args.move_.bytes.or(stream.announced_length());
     session.meter.expect(expected.unwrap_or(0));
@@ -227,32 +208,21 @@ async fn plain(
     if expected.is_some_and(|expected| copied.bytes != expected) {
         return Err(Failure::new(Exit::Failed, "the sender closed before the end of the data"));
     }
-    Ok((copied, stream))
+    Ok((Some(copied), vec![Waiting { stream, receipt: None }]))
 }
 
 /// Receives all parts of a verified transfer; the first connection has announced its own.
 async fn parts(
     session: &'static Session,
-    source: &Source,
-    args: &FileArgs,
-    target: &Target,
+    arrivals: &mut Arrivals,
     store: &Store,
     first: (Stream, Header),
-) -> Result<Option<Copied>, Failure> {
+) -> Result<(Option<Copied>, Vec<Waiting>), Failure> {
     let header = first.1;
     let count = header.part.1;
     check_count(count, store)?;
     session.meter.expect(header.total.unwrap_or(0));
-    let mut opened = vec![first];
-    while opened.len() < usize::from(count) {
-        let next = open(session, source.next(session, args, target).await?, true, store.wait).await?;
-        match next.opening {
-            Opening::Header(other) if other.fits(&header) => opened.push((next.stream, other)),
-            _ => {
-                return Err(Failure::new(Exit::Failed, "a connection carries no part of the file"));
-            }
-        }
-    }
+    let opened = gather(arrivals, first).await?;
     store.in_pieces.store(count > 1, Ordering::Relaxed);
     let mut receiving = JoinSet::new();
     for (stream, header) in opened {
@@ -263,13 +233,47 @@ async fn parts(
     // The other streams are reset, and their tasks have released the file.
     receiving.shutdown().await;
     let received = received?;
-    let extents = received.iter().map(|(offset, copied)| (*offset, copied.bytes)).collect();
-    check_whole(extents, header.total)?;
-    Ok(received.first().map(|(_, copied)| *copied).filter(|_| count == 1))
+    check_whole(received.iter().map(|part| (part.offset, part.copied.bytes)).collect(), header.total)?;
+    let copied = received.first().map(|part| part.copied).filter(|_| count == 1);
+    let waiting = received.into_iter().map(|part| {
+        let receipt = Receipt { bytes: part.copied.bytes, hash: part.copied.hash };
+        Waiting { stream: part.stream, receipt: Some(receipt) }
+    });
+    Ok((copied, waiting.collect()))
+}
+
+/// The connections of all parts: from the host of the first, each with a part that no other has.
+async fn gather(arrivals: &mut Arrivals, first: (Stream, Header)) -> Result<Vec<(Stream, Header)>, Failure> {
+    let header = first.1;
+    let sender = first.0.peer_addr().ok().map(|peer| peer.ip());
+    arrivals.connect(header.part.1.saturating_sub(1));
+    let mut opened = vec![first];
+    while opened.len() < usize::from(header.part.1) {
+        let next = arrivals.next().await?;
+        let is_of_sender = next.stream.peer_addr().ok().map(|peer| peer.ip()) == sender;
+        match next.opening {
+            Opening::Header(other)
+                if is_of_sender
+                    && other.fits(&header)
+                    && opened.iter().all(|(_, known)| known.part.0 != other.part.0) =>
+            {
+                opened.push((next.stream, other));
+            }
+            _ => arrivals.disregard(&name(&next.stream), "carries no part of the file")?,
+        }
+    }
+    Ok(opened)
+}
+
+/// A part that was written and whose hash is right.
+struct ReceivedPart {
+    offset: u64,
+    copied: Copied,
+    stream: Stream,
 }
 
 /// Waits for all parts, or for the first that fails.
-async fn all(receiving: &mut JoinSet<Result<(u64, Copied), Failure>>) -> Result<Vec<(u64, Copied)>, Failure> {
+async fn all(receiving: &mut JoinSet<Result<ReceivedPart, Failure>>) -> Result<Vec<ReceivedPart>, Failure> {
     let mut all = Vec::new();
     while let Some(ended) = receiving.join_next().await {
         all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
@@ -317,28 +321,28 @@ impl Header {
 }
 
 impl Store {
-    /// Receives one part, compares its hash and reports to the sender; returns the part's offset.
+    /// Receives one part and compares its hash. A sender whose data is wrong is told at once.
     async fn receive_part(
         self,
         session: &Session,
         mut stream: Stream,
         header: Header,
-    ) -> Result<(u64, Copied), Failure> {
+    ) -> Result<ReceivedPart, Failure> {
         let (copied, told) = self.copy(session, &mut stream, Incoming::Frames, header.offset, true).await?;
+        if told == Some(copied.hash) {
+            return Ok(ReceivedPart { offset: header.offset, copied, stream });
+        }
         let receipt = Receipt { bytes: copied.bytes, hash: copied.hash };
         let lost = |error: io::Error| session.net.failure("confirming", &error);
         receipt.write(&mut stream).await.map_err(lost)?;
         session.observer.ended(&stream);
         stream.finish().map_err(lost)?;
         stream.shutdown().await.map_err(lost)?;
-        if told != Some(copied.hash) {
-            return Err(exit::verification(format!(
-                "the data received has hash {}, not the sender's; {} is untouched",
-                copied.hash,
-                self.path.display()
-            )));
-        }
-        Ok((header.offset, copied))
+        Err(exit::verification(format!(
+            "the data received has hash {}, not the sender's; {} is untouched",
+            copied.hash,
+            self.path.display()
+        )))
     }
 
     /// Writes the data from `offset` on; returns the hash that the sender gave, if the data came in frames.
@@ -387,7 +391,7 @@ impl Store {
         offset: u64,
     ) -> Result<Copied, Failure> {
         let mut writer = self.file.writer(offset).await.map_err(|error| self.write_failed(&error))?;
-        let copied = self.ended(session, copier.copy(reader, &mut *writer, Framing::Plain)).await;
+        let copied = self.ended(session, copier.copy(reader, &mut writer, Framing::Plain)).await;
         if copied.is_err() {
             // As above.
             let _ = writer.flush().await;
@@ -416,6 +420,9 @@ impl Store {
         self.file.failure(error)
     }
 }
+
+/// How long a sender may take to take the result.
+const TELL_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

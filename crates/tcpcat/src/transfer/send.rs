@@ -1,5 +1,6 @@
 //! `tcpcat send FILE`.
 
+use std::collections::VecDeque;
 use std::io::{self, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,10 +9,11 @@ use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinSet};
 
 use super::blocks::BlockReader;
-use super::protocol::{self, Header, Receipt};
+use super::protocol::{self, Header, Nonce, Receipt};
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
 use crate::exit;
@@ -22,8 +24,10 @@ use crate::session::{Kind, Outcome, Session};
 #[derive(Clone, Debug)]
 struct Part {
     header: Header,
-    /// The number of bytes; `None`: until the file ends.
+    /// The number of bytes, if it is known.
     len: Option<u64>,
+    /// The most that is sent; `None`: until the file ends.
+    limit: Option<u64>,
     /// Bits a second.
     rate: Option<u64>,
     verify: bool,
@@ -51,34 +55,163 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
     let parts = plan(&args).await.map_err(|error| Failure::file("read", &args.file, &error))?;
     let total = parts.first().and_then(|part| part.header.total);
     session.meter.expect(total.unwrap_or(0));
-    session.net.carry_file(total);
-    let streams = connections(session, &args, &target, parts.len()).await?;
-    let started = Instant::now();
-    let mut sending = JoinSet::new();
-    for (part, stream) in parts.into_iter().zip(streams) {
-        let file = args.file.clone();
-        sending.spawn(async move { send_part(session, stream, &file, part).await });
+    if args.announce_length {
+        session.net.carry_file(total);
     }
+    let connected = Notify::new();
+    let breaks_off = async {
+        connected.notified().await;
+        session.breaks_off(args.peer.wait).await
+    };
+    let mut sending = Sending { session, args: &args, tasks: JoinSet::new(), connected: &connected };
     let sent = tokio::select! {
         biased;
-        sent = all(&mut sending) => sent,
-        failure = session.breaks_off(args.peer.wait) => Err(failure),
+        sent = sending.send(&target, parts) => sent,
+        failure = breaks_off => Err(failure),
     };
     match sent {
-        Ok(sent) => Ok(outcome(&args, &sent, started.elapsed())),
+        Ok((sent, took)) => {
+            let mut outcome = outcome(&args, &sent, took);
+            outcome.notes.extend(remark(&args, total, session.meter.sent()).await);
+            Ok(outcome)
+        }
         Err(failure) => {
             // Each stream that is dropped before its end is reset.
-            sending.shutdown().await;
+            sending.tasks.shutdown().await;
             Err(broken_off(session, total, failure))
         }
     }
+}
+
+/// The connections of a transfer. Each part goes as soon as it has one: a receiver may connect again only when
+/// it has learnt how many parts there are.
+struct Sending<'a> {
+    session: &'static Session,
+    args: &'a FileArgs,
+    tasks: JoinSet<Result<SentPart, Failure>>,
+    connected: &'a Notify,
+}
+
+impl Sending<'_> {
+    /// Sends all parts; returns also how long that took from the first connection on.
+    async fn send(
+        &mut self,
+        target: &Target,
+        parts: Vec<Part>,
+    ) -> Result<(Vec<SentPart>, Duration), Failure> {
+        let (session, in_parts) = (self.session, parts.len() > 1);
+        if matches!(target, Target::Listen { .. }) {
+            return self.serve(target, parts).await;
+        }
+        let mut opening = JoinSet::new();
+        for part in parts {
+            let (target, peer) = (target.clone(), self.args.peer.clone());
+            opening.spawn(async move { Ok((session.connect(&target, &peer).await?, part)) });
+        }
+        let mut started = None;
+        while let Some(opened) = opening.join_next().await {
+            let (stream, part) = joined(opened)?;
+            started.get_or_insert_with(Instant::now);
+            self.connected.notify_one();
+            let file = self.args.file.clone();
+            self.tasks.spawn(async move {
+                let greeted = greeted(session, stream, &part, in_parts).await?;
+                send_part(session, greeted, &file, part).await
+            });
+        }
+        let sent = all(&mut self.tasks).await?;
+        Ok((sent, started.map_or(Duration::ZERO, |started| started.elapsed())))
+    }
+
+    /// Sends a part to each receiver that comes. One that cannot take a part does not hold up the others.
+    async fn serve(
+        &mut self,
+        target: &Target,
+        parts: Vec<Part>,
+    ) -> Result<(Vec<SentPart>, Duration), Failure> {
+        let (session, in_parts) = (self.session, parts.len() > 1);
+        let listener = session.listen(target, &self.args.peer).await?;
+        let mut parts = VecDeque::from(parts);
+        let (mut greeting, mut sent) = (JoinSet::new(), Vec::new());
+        let mut started = None;
+        while let Some(next) = parts.front() {
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => sent.push(joined(ended)?),
+                Some(ended) = greeting.join_next() => {
+                    let greeted: Greeted = match ended {
+                        Ok(Ok(greeted)) => greeted,
+                        Ok(Err(failure)) if !in_parts => return Err(failure),
+                        _ => continue,
+                    };
+                    if in_parts && greeted.nonce.is_none() {
+                        session.observer.say("a peer cannot receive a part of a file; still listening");
+                        continue;
+                    }
+                    let Some(part) = parts.pop_front() else { break };
+                    let file = self.args.file.clone();
+                    self.tasks.spawn(async move { send_part(session, greeted, &file, part).await });
+                }
+                accepted = session.accept_within(&listener, self.args.peer.wait),
+                    if in_parts || greeting.is_empty() => {
+                    let stream = accepted?;
+                    started.get_or_insert_with(Instant::now);
+                    self.connected.notify_one();
+                    let part = next.clone();
+                    greeting.spawn(async move { greeted(session, stream, &part, in_parts).await });
+                }
+            }
+        }
+        sent.extend(all(&mut self.tasks).await?);
+        Ok((sent, started.map_or(Duration::ZERO, |started| started.elapsed())))
+    }
+}
+
+/// A connection to a receiver, and its nonce if it verifies.
+struct Greeted {
+    stream: Stream,
+    nonce: Option<Nonce>,
+}
+
+/// Waits for the receiver's greeting if the part is to be verified.
+async fn greeted(
+    session: &Session,
+    mut stream: Stream,
+    part: &Part,
+    in_parts: bool,
+) -> Result<Greeted, Failure> {
+    let lost = |error: &io::Error| session.net.failure("sending", error);
+    stream.guard().map_err(|error| lost(&error))?;
+    let nonce = if part.verify {
+        protocol::await_greeting(&mut stream, in_parts).await.map_err(|error| lost(&error))?
+    } else {
+        None
+    };
+    Ok(Greeted { stream, nonce })
+}
+
+fn joined<T>(ended: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure> {
+    ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?
+}
+
+/// What the user should know of a file that was sent without an error.
+async fn remark(args: &FileArgs, total: Option<u64>, sent: u64) -> Option<String> {
+    let file = args.file.display();
+    if sent == 0 && !args.announce_length && !args.move_.verify && args.streams == 1 {
+        return Some(format!(
+            "{file} is empty; a plain tcpcat recv takes that for no file, --verify does not"
+        ));
+    }
+    let now = length(&args.file).await.ok()?.1?;
+    let grew = args.move_.bytes.is_none() && total.is_some_and(|total| now > total && sent == total);
+    grew.then(|| format!("{file} grew while it was sent: its first {sent} bytes were sent"))
 }
 
 /// Waits for all parts, or for the first that fails.
 async fn all(sending: &mut JoinSet<Result<SentPart, Failure>>) -> Result<Vec<SentPart>, Failure> {
     let mut all = Vec::new();
     while let Some(ended) = sending.join_next().await {
-        all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
+        all.push(joined(ended)?);
     }
     Ok(all)
 }
@@ -116,36 +249,17 @@ fn outcome(args: &FileArgs, all: &[SentPart], took: Duration) -> Outcome {
     outcome
 }
 
-/// One connection for each part, in the parts' order.
-async fn connections(
-    session: &Session,
-    args: &FileArgs,
-    target: &Target,
-    count: usize,
-) -> Result<Vec<Stream>, Failure> {
-    let mut streams = Vec::with_capacity(count);
-    if matches!(target, Target::Connect { .. }) {
-        for _ in 0..count {
-            streams.push(session.connect(target, &args.peer).await?);
-        }
-        return Ok(streams);
-    }
-    let listener = session.listen(target, &args.peer).await?;
-    for _ in 0..count {
-        streams.push(session.accept_within(&listener, args.peer.wait).await?);
-    }
-    Ok(streams)
-}
-
 /// Divides the file into parts.
 async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
-    let len = length(&args.file).await?;
+    let (is_file, len) = length(&args.file).await?;
     let total = match (len, args.move_.bytes) {
         (Some(len), Some(most)) => Some(len.min(most)),
         (len, _) => len,
     };
-    let streams = args.streams;
-    let verify = args.move_.verify || streams > 1;
+    let verify = args.move_.verify || args.streams > 1;
+    let streams = if len.is_none() && is_file { 1 } else { args.streams };
+    // Without a promise a file goes to its end, wherever that is by then.
+    let is_promised = verify || args.announce_length || args.move_.bytes.is_some();
     let rate = args.move_.rate.map(|rate| rate.div_ceil(u64::from(streams)));
     if streams > 1 && total.is_none() {
         return Err(io::Error::new(
@@ -157,21 +271,27 @@ async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
     let parts = (0..streams).map(|index| {
         let offset = (u64::from(index) * each).min(total.unwrap_or(0));
         let len = total.map_or(args.move_.bytes, |total| Some(each.min(total - offset)));
-        Part { header: Header { part: (index, streams), offset, total }, len, rate, verify }
+        let limit = len.filter(|_| is_promised);
+        Part { header: Header { part: (index, streams), offset, total }, len, limit, rate, verify }
     });
     Ok(parts.collect())
 }
 
-/// The length of a regular file.
-async fn length(file: &Path) -> io::Result<Option<u64>> {
+/// Whether it is a regular file, and the length if that is known.
+async fn length(file: &Path) -> io::Result<(bool, Option<u64>)> {
     if file == Path::new("-") {
-        return Ok(None);
+        return Ok((false, None));
     }
     let metadata = tokio::fs::metadata(file).await?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok(metadata.is_file().then_some(metadata.len()))
+    if !metadata.is_file() {
+        return Ok((false, None));
+    }
+    // Files of /proc have length 0 and are not empty.
+    let is_true = metadata.len() > 0 || File::open(file).await?.read(&mut [0]).await? == 0;
+    Ok((true, is_true.then_some(metadata.len())))
 }
 
 /// The source of the data.
@@ -182,7 +302,7 @@ enum Source {
 }
 
 async fn open(file: &Path, part: &Part, stream: &Stream) -> io::Result<Source> {
-    let limit = part.len.unwrap_or(u64::MAX);
+    let limit = part.limit.unwrap_or(u64::MAX);
     if part.header.total.is_some() && part.rate.is_none() && stream.has_slices() {
         return BlockReader::open(file.to_owned(), part.header.offset, limit).await.map(Source::Blocks);
     }
@@ -202,18 +322,13 @@ async fn open_bytes(file: &Path, part: &Part, limit: u64) -> io::Result<Box<dyn 
 
 async fn send_part(
     session: &Session,
-    mut stream: Stream,
+    greeted: Greeted,
     file: &Path,
     part: Part,
 ) -> Result<SentPart, Failure> {
     let lost = |error: &io::Error| session.net.failure("sending", error);
-    stream.guard().map_err(|error| lost(&error))?;
+    let Greeted { mut stream, nonce } = greeted;
     let mut source = open(file, &part, &stream).await.map_err(|error| Failure::file("read", file, &error))?;
-    let nonce = if part.verify {
-        protocol::await_greeting(&mut stream).await.map_err(|error| lost(&error))?
-    } else {
-        None
-    };
     let Some(nonce) = nonce else {
         if part.header.part.1 > 1 {
             return Err(Failure::new(Exit::Failed, "the receiver does not accept a file in parts")
@@ -232,6 +347,10 @@ async fn send_part(
     session.observer.ended(&stream);
     stream.finish().map_err(|error| lost(&error))?;
     stream.shutdown().await.map_err(|error| lost(&error))?;
+    if receipt == Receipt::not_kept() {
+        return Err(Failure::new(Exit::Failed, "the receiver got everything, but could not keep the file")
+            .remedy("its own message says why"));
+    }
     let expected = Receipt { bytes: copied.bytes, hash: copied.hash };
     if receipt != expected {
         return Err(exit::verification(format!(
@@ -264,8 +383,9 @@ async fn copy(
         Source::Bytes(bytes) => copier.copy(&mut **bytes, stream, framing).await,
     };
     match copied {
-        Ok(copied) if part.header.total.is_some() && Some(copied.bytes) != part.len => {
-            Err(Failure::new(Exit::File, format!("{} was truncated while it was read", file.display())))
+        Ok(copied) if part.header.total.is_some() && part.len.is_some_and(|len| copied.bytes < len) => {
+            Err(Failure::new(Exit::File, format!("{} was truncated while it was read", file.display()))
+                .remedy("send it again; a file of /sys goes through a pipe: cat FILE | tcpcat send -"))
         }
         Ok(copied) => Ok(copied),
         Err(Broken::Read(error)) => Err(Failure::file("read", file, &error)),
@@ -277,23 +397,33 @@ async fn copy(
 /// Closes the sending side, which marks the file as whole, and waits until the peer has acknowledged all of
 /// it.
 async fn acknowledged(session: &Session, stream: &mut Stream) -> Result<(), Failure> {
-    let lost = |error: io::Error| session.net.failure("waiting for the last acknowledgement", &error);
+    let lost = |error| session.net.failure("waiting for the last acknowledgement", &error);
     stream.all_written().map_err(lost)?;
     stream.shutdown().await.map_err(lost)?;
     let mut ignored = vec![0; 64 << 10];
     loop {
         tokio::select! {
+            // A reset is an error before it is an end.
+            biased;
             read = stream.read(&mut ignored) => {
                 if read.map_err(lost)? == 0 {
-                    return Ok(());
+                    break;
                 }
             }
             () = tokio::time::sleep(ACKNOWLEDGED_POLL) => {
                 if stream.is_acknowledged() {
-                    return Ok(());
+                    break;
                 }
             }
         }
+    }
+    // A peer may end its side long before it has everything.
+    loop {
+        stream.delivered().await.map_err(lost)?;
+        if stream.is_acknowledged() {
+            return Ok(());
+        }
+        tokio::time::sleep(ACKNOWLEDGED_POLL).await;
     }
 }
 

@@ -101,8 +101,7 @@ impl Copier<'_> {
             if framing == Framing::Frames {
                 write_length(stream, len).await.map_err(Broken::Write)?;
             }
-            write_all(stream, block, |_| {}).await.map_err(Broken::Write)?;
-            self.moved(len);
+            write_all(stream, block, |taken| self.moved(taken)).await.map_err(Broken::Write)?;
             bytes += len as u64;
         }
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -200,6 +200,21 @@ impl Process {
         self.child.stdin.take().expect("stdin is taken once")
     }
 
+    /// The next `len` bytes of its stdout, while it runs.
+    pub(crate) fn read_stdout(&mut self, len: usize) -> Vec<u8> {
+        let mut stdout = self.child.stdout.take().expect("stdout is not read elsewhere");
+        let (sender, read) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = vec![0; len];
+            let result = std::io::Read::read_exact(&mut stdout, &mut bytes);
+            let _ = sender.send(result.map(|()| (stdout, bytes)));
+        });
+        let read = read.recv_timeout(PROMPT_TIME_MAX).expect("stdout has the bytes in time");
+        let (stdout, bytes) = read.expect("stdout has the bytes");
+        self.child.stdout = Some(stdout);
+        bytes
+    }
+
     /// Sends a signal, as `INT`.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
@@ -326,6 +341,14 @@ pub(crate) fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf 
     path
 }
 
+/// Asserts that two files have the same contents.
+pub(crate) fn assert_same(one: &Path, other: &Path) {
+    assert!(
+        fs::read(one).expect("the first file") == fs::read(other).expect("the second file"),
+        "they differ"
+    );
+}
+
 /// Asserts the exit code and returns what was written to standard error.
 pub(crate) fn said(output: &Output, code: i32) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -335,6 +358,9 @@ pub(crate) fn said(output: &Output, code: i32) -> String {
 
 /// No step of a test takes longer, on a busy machine either.
 const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What arrives is shown within this time, also on a busy machine.
+const PROMPT_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// A host on tun1: the kernel's end is 10.9.1.1.
 pub(crate) const HOST1: &str = "--configure --tun tun1 --addr 10.9.1.2/24";

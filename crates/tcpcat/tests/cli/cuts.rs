@@ -63,7 +63,7 @@ fn a_link_local_address_names_its_link() {
 #[test]
 fn a_retry_lasts_until_somebody_listens() {
     let Some(netns) = Netns::new() else { return };
-    let mut peer = netns.start(&format!("10.9.1.1 7000 --retry -v {HOST1}"));
+    let mut peer = netns.start(&format!("-N 10.9.1.1 7000 --retry -v {HOST1}"));
     peer.await_line("trying again every second");
     let server = Process::start(netns.command("nc").args(["-l", "-N", "7000"]));
     drop(peer.stdin());

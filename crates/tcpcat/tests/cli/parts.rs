@@ -39,7 +39,7 @@ struct Ended {
 impl Transfer {
     /// Begins one between two stacks, and returns when some of it has come.
     fn begin(sender_flags: &str, receiver_flags: &str) -> Option<Self> {
-        let ends = (format!("10.9.2.2 7000 {HOST1}"), HOST2.to_owned());
+        let ends = (format!("10.9.2.2 7000 --announce-length {HOST1}"), format!("--announce-length {HOST2}"));
         Self::between(&ends.0, sender_flags, &ends.1, receiver_flags)
     }
 
@@ -282,13 +282,14 @@ fn a_sender_learns_of_the_receivers_full_disk_by_a_reset() {
 }
 
 #[test]
-fn a_file_without_verification_tells_its_length_and_is_whole() {
+fn a_file_whose_length_is_announced_is_whole() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     for len in [0, 1, 300_000] {
         let (from, to) = (random_file(&scratch, "from", len), scratch.path("to"));
-        let receiver = netns.listen(&format!("recv {} -l 7000 -v {HOST2}", to.display()));
-        said(&netns.tcpcat(&format!("send {} 10.9.2.2 7000 {HOST1}", from.display())), 0);
+        let receiver = netns.listen(&format!("recv {} -l 7000 -v --announce-length {HOST2}", to.display()));
+        let line = format!("send {} 10.9.2.2 7000 --announce-length {HOST1}", from.display());
+        said(&netns.tcpcat(&line), 0);
         said(&receiver.finish(), 0);
         assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap(), "{len} bytes");
         assert_eq!(scratch.names(), ["from", "to"]);
@@ -300,8 +301,9 @@ fn the_length_is_told_by_a_sender_that_listens_too() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let (from, to) = (random_file(&scratch, "from", LEN), scratch.path("to"));
-    let sender = netns.listen(&format!("send {} -l 7000 -v --rate {RATE} {HOST1}", from.display()));
-    let receiver = netns.start(&format!("recv {} 10.9.1.2 7000 {HOST2}", to.display()));
+    let sender =
+        netns.listen(&format!("send {} -l 7000 -v --rate {RATE} --announce-length {HOST1}", from.display()));
+    let receiver = netns.start(&format!("recv {} 10.9.1.2 7000 --announce-length {HOST2}", to.display()));
     scratch.await_part(SOME);
     sender.signal("TERM");
     said(&sender.finish(), 143);

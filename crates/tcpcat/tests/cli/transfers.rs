@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 
 use ackclock_tests::kernel::program::have;
 
-use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, random_file, said};
+use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, assert_same, random_file, said};
 
 #[test]
 fn a_file_crosses_between_two_user_space_hosts() {
@@ -292,11 +291,4 @@ fn await_listener(netns: &Netns, port: u16) {
     netns.shell(&format!(
         "for i in $(seq 500); do ss -ltn | grep -q ':{port} ' && exit 0; sleep 0.02; done; exit 1"
     ));
-}
-
-fn assert_same(one: &Path, other: &Path) {
-    assert!(
-        fs::read(one).expect("the first file") == fs::read(other).expect("the second file"),
-        "they differ"
-    );
 }
