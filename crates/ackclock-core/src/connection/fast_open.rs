@@ -110,6 +110,12 @@ impl Connection {
         self.state == State::SynReceived && matches!(self.opening(), Some(FastOpening::Server { .. }))
     }
 
+    /// Whether the connection is over, and such a handshake never was.
+    pub(crate) fn ended_in_fast_open(&self) -> bool {
+        let serves = matches!(self.opening(), Some(FastOpening::Server { .. }));
+        self.state == State::Closed && !self.established && serves
+    }
+
     /// What a server sends between its SYN,ACK and its acknowledgement.
     #[inline(never)]
     pub(super) fn segment_before_handshake_ends(&mut self, now: Instant, limits: Limits) -> Option<Segment> {

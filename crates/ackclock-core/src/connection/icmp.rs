@@ -89,8 +89,8 @@ fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
     })
 }
 
-/// The path MTU that a message with this MTU is believed to tell, about a packet larger than the path's, which
-/// was taken to carry `known`.
+/// The path MTU that a message with this MTU is believed to tell. It is about a packet larger than the
+/// path's MTU, which was taken for `known`.
 pub(crate) fn believed_mtu(told: u32, known: u32, is_ipv4: bool) -> Option<u32> {
     match told {
         // RFC 8201 §4: a message that tells less than each IPv6 link carries is discarded.

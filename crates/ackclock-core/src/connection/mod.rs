@@ -86,6 +86,7 @@ pub(crate) use self::open::{
     initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
+pub(crate) use self::timers::R2_SYN;
 pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 

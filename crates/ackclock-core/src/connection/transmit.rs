@@ -280,8 +280,8 @@ impl Connection {
         whole_segments(payload, smss).max(smss)
     }
 
-    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on each
-    /// piece, where it names another octet (RFC 9293 MUST-62).
+    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on
+    /// each piece, where it names another octet (RFC 9293 MUST-62).
     #[inline]
     fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
         if self.snd.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }

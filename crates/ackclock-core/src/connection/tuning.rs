@@ -285,8 +285,8 @@ mod tests {
         }
     }
 
-    /// The round trip was 20 ms and is 100, the product a megabyte. From five sixths of that on, a window wider
-    /// by half is received a fifth later, and no longer pays.
+    /// The round trip was 20 ms and is 100, the product a megabyte. From five sixths of that on, a window
+    /// wider by half is received a fifth later, and no longer pays.
     #[test]
     fn window_grows_when_the_path_has_become_five_times_longer() {
         for rtt_min in [Duration::ZERO, 20 * MS] {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::Endpoint;
 use super::claims::{BoundId, Sharing, overlap};
-use super::listener::{FastOpenQueue, Listener};
+use super::fast_open::PendingFastOpens;
+use super::listener::Listener;
 use crate::{FourTuple, Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
 
 /// The binding of a socket.
@@ -139,8 +140,7 @@ impl Endpoint {
             decisions_max: options.decisions_max,
             deferred: options.deferred,
             reuse_port: options.reuse_port,
-            fast_open: fast_open
-                .then(|| Box::new(FastOpenQueue { max: options.fast_open_max, pending: Vec::new() })),
+            fast_open: fast_open.then(|| Box::new(PendingFastOpens::new(options.fast_open_max))),
             accept_queue: VecDeque::new(),
             half_open: 0,
             undecided: 0,

@@ -9,9 +9,11 @@
 //! long.
 //!
 //! A listener bounds its connections whose handshake is not over. A SYN beyond the bound is an ordinary one,
-//! and its data is not accepted (§5.1). A client remembers [`CACHE_MAX`] servers and forgets the least
-//! recently used. If a SYN was answered only without the option, the server is not tried again for an hour,
-//! then two, up to 32: a middlebox drops such SYNs (§4.1.3.1, §7.3).
+//! and its data is not accepted. One that is reset counts until it would have been given up (§5.1).
+//!
+//! A client remembers [`CACHE_MAX`] servers and forgets the least recently used. If a SYN was answered only
+//! without the option, the server is not tried again for an hour, then two, up to 32: a middlebox drops such
+//! SYNs (§4.1.3.1, §7.3).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,11 +25,29 @@ use ackclock_wire::{FastOpenCookie, SeqNum};
 use super::Endpoint;
 use super::input::Arrival;
 use super::keys::{Key, KeyedState, Purpose};
-use super::listener::Listener;
 use super::live::Owner;
 use super::syn_queue::PeerSyn;
-use crate::connection::{FastOpenOffer, FastOpenOutcome, Handshake, default_mss, window_scale_for};
+use crate::connection::{FastOpenOffer, FastOpenOutcome, Handshake, R2_SYN, default_mss, window_scale_for};
 use crate::{ConnectError, Connection, ConnectionId, FourTuple, Instant, ListenerId, TcpConfig};
+
+/// The connections that a listener has opened by Fast Open and whose handshake is not over: RFC 7413's
+/// PendingFastOpenRequests, and their limit.
+#[derive(Debug)]
+pub(super) struct PendingFastOpens {
+    max: usize,
+    /// These, and some whose handshake is over.
+    places: Vec<Place>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Place {
+    connection: ConnectionId,
+    /// When the handshake is given up without an answer.
+    until: Instant,
+    /// It was reset, and keeps its place until then.
+    is_reset: bool,
+}
 
 /// The servers that this end knows as a client.
 #[derive(Debug)]
@@ -135,6 +155,34 @@ impl ServerCache {
     }
 }
 
+impl PendingFastOpens {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, places: Vec::new() }
+    }
+
+    /// Whether another handshake may be open. `is_open`: whether this one still is. Finished ones are removed
+    /// from the list when it is full.
+    fn has_room(&mut self, now: Instant, is_open: impl Fn(ConnectionId) -> bool) -> bool {
+        if self.places.len() >= self.max {
+            self.places.retain(
+                |place| {
+                    if place.is_reset { now < place.until } else { is_open(place.connection) }
+                },
+            );
+        }
+        self.places.len() < self.max
+    }
+
+    /// The connection in this slot ended before its handshake did.
+    // RFC 7413 §5.1: what was reset counts until a timeout period has passed, or the resets of a host whose
+    // address is forged would make room for the next SYNs.
+    fn keep_place(&mut self, index: u32) {
+        if let Some(place) = self.places.iter_mut().rev().find(|place| place.connection.index == index) {
+            place.is_reset = true;
+        }
+    }
+}
+
 impl Endpoint {
     /// Opens a connection as [`connect`](Self::connect) does, with `data` that the server may read from the
     /// SYN if it gave this end a cookie before (TCP Fast Open, RFC 7413). Without a cookie, or where such
@@ -194,11 +242,11 @@ impl Endpoint {
             self.rare_counters().fast_open_refused.grow(u64::from(!cookie.is_request()));
             return false;
         }
-        if !self.has_fast_open_room(id) {
+        if !self.has_fast_open_room(now, id) {
             self.rare_counters().fast_open_over_bound.count();
             return false;
         }
-        let waits = self.listeners.get(id).is_some_and(Listener::has_room);
+        let waits = self.listeners.get(id).is_some_and(|listener| listener.has_room());
         if !waits || self.connections.len() >= self.config.connections_max {
             return false;
         }
@@ -207,20 +255,29 @@ impl Endpoint {
         true
     }
 
-    /// Whether another handshake may be open. Finished ones are removed from the list when it is full.
-    fn has_fast_open_room(&mut self, id: ListenerId) -> bool {
+    fn has_fast_open_room(&mut self, now: Instant, id: ListenerId) -> bool {
         let listener = self.listeners.get_mut(id);
-        let Some(queue) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) else {
+        let Some(pending) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) else {
             return false;
         };
-        if queue.pending.len() >= queue.max {
-            let connections = &self.connections;
-            queue.pending.retain(|id| {
-                let live = connections.get(id.index, id.generation);
-                live.is_some_and(|live| live.bound && !live.connection.is_established())
-            });
+        let connections = &self.connections;
+        pending.has_room(now, |id| {
+            let live = connections.get(id.index, id.generation);
+            live.is_some_and(|live| live.bound && !live.connection.is_established())
+        })
+    }
+
+    /// A connection is over. Had a SYN with data opened it, and nothing completed the handshake, it keeps its
+    /// place among the pending.
+    pub(super) fn keep_fast_open_place(&mut self, index: u32) {
+        let Some(live) = self.connections.at(index) else { return };
+        if !live.bound || !live.connection.ended_in_fast_open() {
+            return;
         }
-        queue.pending.len() < queue.max
+        let listener = self.listeners.find(live.name()).and_then(|id| self.listeners.get_mut(id));
+        if let Some(pending) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) {
+            pending.keep_place(index);
+        }
     }
 
     fn establish_fast(
@@ -247,14 +304,15 @@ impl Endpoint {
         };
         let tell = peer.wants_cookie.then(|| self.fast_open_cookie(now, &tuple));
         let environment = self.environment(&tuple, iss);
+        let until = now + tcp.user_timeout.unwrap_or(R2_SYN);
         let (opening, text) = ((tell, peer.ecn), arrival.segment.payload);
         let connection =
             Connection::passive_with_data(now, tuple, tcp, &environment, handshake, opening, text);
         let connection = self.add_connection(connection, Owner::Listener(id));
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, None));
-            if let Some(queue) = &mut listener.fast_open {
-                queue.pending.push(connection);
+            if let Some(pending) = &mut listener.fast_open {
+                pending.places.push(Place { connection, until, is_reset: false });
             }
         }
         self.events.acceptable.push(id.index);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::claims::{BoundId, Claims, Sharing};
 use super::cookies::COOKIE_LIFETIME;
+use super::fast_open::PendingFastOpens;
 use super::keys::{Key, KeyedState, Purpose};
 use super::reuse::{Group, MEMBERS_MAX};
 use super::slots::Slots;
@@ -43,7 +44,7 @@ pub(super) struct Listener {
     /// Whether others that also set this may listen on the same address.
     pub(super) reuse_port: bool,
     /// Present if Fast Open is served.
-    pub(super) fast_open: Option<Box<FastOpenQueue>>,
+    pub(super) fast_open: Option<Box<PendingFastOpens>>,
     /// Established connections that wait, the oldest first; with deferred accept, with their SYNs.
     pub(super) accept_queue: VecDeque<(ConnectionId, Option<IncomingId>)>,
     /// Half-open records, including those that wait for a decision and those whose end the application has
@@ -53,15 +54,6 @@ pub(super) struct Listener {
     pub(super) undecided: usize,
     /// When a SYN last found the queue full.
     pub(super) overflowed: Option<Instant>,
-}
-
-/// The connections that a listener has opened by Fast Open.
-#[derive(Debug)]
-pub(super) struct FastOpenQueue {
-    /// The limit on those whose handshake is not over.
-    pub(super) max: usize,
-    /// These, and some whose handshake is over.
-    pub(super) pending: Vec<ConnectionId>,
 }
 
 impl Listeners {

@@ -88,6 +88,7 @@ impl Endpoint {
 
     /// A connection is over: frees its name, and its slot if it has no owner.
     fn finish(&mut self, index: u32) {
+        self.keep_fast_open_place(index);
         self.unbind(index);
         if self.connections.at(index).is_some_and(|live| live.owner.is_gone()) {
             self.remove_released(index);

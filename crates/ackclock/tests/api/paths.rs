@@ -97,8 +97,8 @@ async fn a_router_that_tells_no_mtu_means_the_next_plateau() {
     assert_eq!(inner(socket.send(b"x").await), UdpSocketError::PathTooSmall { max: 1492 - 28 });
 }
 
-/// RFC 8201 §4: what tells less than 1280 bytes, or none, is discarded. RFC 1191 allows less than 552 in IPv4,
-/// which RFC 5927 §7 does not believe: 552 are the nearest.
+/// RFC 8201 §4: what tells less than 1280 bytes, or none, is discarded. RFC 1191 allows less than 552 in
+/// IPv4, which RFC 5927 §7 does not believe: 552 are the nearest.
 #[tokio::test]
 async fn a_router_that_tells_less_than_is_believed_means_the_least_in_ipv4_and_nothing_in_ipv6() {
     for (peer, told, max) in [

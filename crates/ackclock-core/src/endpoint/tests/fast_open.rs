@@ -139,6 +139,45 @@ fn handshakes_that_are_not_over_are_bounded_and_beyond_that_a_syn_is_an_ordinary
     assert!(!acked(&fast(&mut host, 4001)));
 }
 
+/// RFC 7413 §5.1: a spoofed host's resets must not fuel the flood, so what has been reset counts against the
+/// bound until it would have been given up for want of an answer: three minutes after its SYN.
+#[test]
+fn handshake_that_is_reset_keeps_its_place_until_it_would_have_timed_out() {
+    let (mut host, listener) = serving(2);
+    let cookie = cookie(&mut host, 2000);
+    let opened = host.now;
+    let accepted =
+        |host: &mut Host, port| fast_syn(host, port, cookie, b"request")[0].ack == SeqNum::new(1008);
+    assert!(accepted(&mut host, 3000) && accepted(&mut host, 3001));
+    // One is the application's, the other waits.
+    let id = host.endpoint.accept(host.now, listener).unwrap();
+    for port in [3000, 3001] {
+        assert_eq!(host.from(port, fields(Flags::RST, 1008, SeqNum::new(0))), []);
+    }
+    host.endpoint.release(host.now, id);
+    for seconds in [0, 1, 179] {
+        host.wait((opened + seconds * SECOND).saturating_since(host.now));
+        let port = 4000 + u16::try_from(seconds).unwrap();
+        assert!(!accepted(&mut host, port), "{seconds} s");
+    }
+    host.wait((opened + 180 * SECOND).saturating_since(host.now));
+    assert!(accepted(&mut host, 5000) && accepted(&mut host, 5001));
+    assert!(!accepted(&mut host, 5002));
+}
+
+/// A connection that was opened and then reset has shown that its client is there.
+#[test]
+fn connection_that_is_reset_after_its_handshake_keeps_no_place() {
+    let (mut host, _) = serving(1);
+    let cookie = cookie(&mut host, 2000);
+    for port in 3000..3003 {
+        let syn_ack = fast_syn(&mut host, port, cookie, b"request")[0].clone();
+        assert_eq!(syn_ack.ack, SeqNum::new(1008), "{port}");
+        host.from(port, ack(1008, syn_ack.seq + 1));
+        host.from(port, fields(Flags::RST, 1008, SeqNum::new(0)));
+    }
+}
+
 #[test]
 fn no_more_than_a_segment_of_a_syn_is_taken() {
     let (mut host, listener) = serving(1);
