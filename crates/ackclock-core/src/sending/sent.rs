@@ -33,6 +33,8 @@ pub(crate) struct Departure {
     pub(crate) start: Position,
     pub(crate) end: Position,
     pub(crate) reason: SendReason,
+    /// The most payload of one segment on the wire.
+    pub(crate) segment: u32,
     /// Whether nothing more waits behind it.
     pub(crate) drained: bool,
 }
@@ -140,7 +142,7 @@ impl Flight {
     /// Data or a FIN left.
     #[inline]
     pub(crate) fn on_sent(&mut self, call: &mut Call<'_>, departure: &Departure) {
-        let Departure { start, end, reason, drained } = *departure;
+        let Departure { start, end, reason, segment, drained } = *departure;
         let now = call.now;
         let bytes = end.since(start);
         let retransmission = start < self.nxt;
@@ -150,14 +152,14 @@ impl Flight {
                 self.scoreboard.on_probe(start, end);
                 self.note_copy(end);
             } else {
-                self.scoreboard.on_retransmitted(start, end, moment);
+                self.scoreboard.on_retransmitted(start, end, segment, moment);
             }
             self.rto.estimator_mut().on_segment_retransmitted();
             if let Some(history) = &mut self.history {
                 history.undo.on_retransmitted(now, start, end, reason);
             }
         } else {
-            self.scoreboard.on_sent(start, end, self.smss, moment);
+            self.scoreboard.on_sent(start, end, segment, moment);
             self.rto.estimator_mut().on_segment_sent(now);
             self.nxt = end;
         }

@@ -62,7 +62,7 @@ impl Sender {
 
     fn leaves(&mut self, start: Position, end: Position, reason: SendReason) {
         self.call(|flight, call| {
-            flight.on_sent(call, &Departure { start, end, reason, drained: false });
+            flight.on_sent(call, &Departure { start, end, reason, segment: SMSS as u32, drained: false });
             flight.run_timer(call, true);
             flight.arm_tail_probe(call.now);
         });

@@ -8,6 +8,7 @@ mod feedback;
 mod lone;
 mod options;
 mod pacing;
+mod sacked;
 mod slices;
 mod timeout;
 mod traces;

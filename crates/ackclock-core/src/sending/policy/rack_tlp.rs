@@ -131,7 +131,9 @@ impl RackTlp {
     fn find_late(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         self.reordering = Instant::FAR_FUTURE;
         let newest = self.rack.newest().filter(|&newest| evidence.scoreboard.was_sent_before(newest))?;
-        let three_held = evidence.scoreboard.sacked() >= u64::from(DUP_THRESH).saturating_mul(evidence.smss);
+        // RFC 6675 §4 IsLost: three segments are more than two of SMSS bytes. Options make them shorter.
+        let two = u64::from(DUP_THRESH.saturating_sub(1)).saturating_mul(evidence.smss);
+        let three_held = evidence.scoreboard.sacked() > two;
         let certain = three_held || !evidence.episode.is_open();
         let patience = self.rack.patience(evidence.rtt.rtt_min(), evidence.rtt.srtt(), certain);
         let (marked, next) = evidence.scoreboard.mark_lost_by_time(evidence.now, newest, patience);
