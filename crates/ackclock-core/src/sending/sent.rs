@@ -75,8 +75,14 @@ impl Flight {
     /// What must be retransmitted now: lost data, as far as the window and the pipe allow (RFC 6675 §4
     /// NextSeg (1)), or a probe for a lost tail.
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
+        if self.scoreboard.lost() == 0 {
             // Everything may have been acknowledged since the probe was decided on; then new data leaves.
+            return self.choose_tail_probe();
+        }
+        if self.holds_retransmissions() {
+            if self.room() < u64::from(self.smss) {
+                self.delivery.note_cwnd_limited(self.nxt);
+            }
             return self.choose_tail_probe();
         }
         if self.probe.is_due() {

@@ -209,3 +209,23 @@ fn report_of_old_data_sent_once_takes_the_timeout_back() {
         assert_eq!(sender.info().undone.frto, undone, "{held:?}");
     }
 }
+
+/// A timeout of a tail, with nothing new to send: the window of one segment holds back what is lost, so the
+/// first acknowledgement makes it two (RFC 5681 §3.1), also while F-RTO judges (RFC 5682 §2.1 (3): without new
+/// data the conventional recovery goes on).
+#[test]
+fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
+    for frto in [true, false] {
+        let mut tcp = reno();
+        tcp.choices.undo.frto = frto;
+        tcp.choices.recovery = Recovery::Sack;
+        let mut sender = Sender::new(tcp);
+        sender.send(8).expire();
+        assert_eq!(sender.resend(8).len(), 1, "one segment");
+        assert_eq!(sender.flight.cwnd(), SMSS);
+        sender.wait(20).sendable = 0;
+        sender.ack(1, &[]);
+        assert_eq!(sender.flight.cwnd(), 2 * SMSS, "F-RTO: {frto}");
+        assert_eq!(sender.resend(8).len(), 2, "F-RTO: {frto}");
+    }
+}
