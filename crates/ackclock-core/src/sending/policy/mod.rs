@@ -122,8 +122,9 @@ impl Evidence<'_> {
 pub(super) struct Progress {
     /// The episode, by its recovery point.
     pub(super) episode: Position,
-    /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively.
-    pub(super) delivered: u64,
+    /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively. `None`: no
+    /// acknowledgement but a timer found the loss.
+    pub(super) delivered: Option<u64>,
     /// SafeACK: SND.UNA advanced and no more data was found to be lost.
     pub(super) safe: bool,
     /// The controller's threshold; `u64::MAX` if it has none.

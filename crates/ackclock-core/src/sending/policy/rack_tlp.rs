@@ -94,7 +94,8 @@ impl Policy for RackTlp {
             return;
         }
         let in_flight = scoreboard.pipe();
-        let before = in_flight.saturating_add(scoreboard.lost()).saturating_add(progress.delivered);
+        let delivered = progress.delivered.unwrap_or(0);
+        let before = in_flight.saturating_add(scoreboard.lost()).saturating_add(delivered);
         let prr = self.prr.get_or_insert_with(|| Box::new(Prr::new(progress.episode, before)));
         if !prr.is_of(progress.episode) {
             **prr = Prr::new(progress.episode, before);
@@ -175,7 +176,7 @@ mod tests {
 
         let mut policy = RackTlp::default();
         let episode = start + 20_000;
-        let progress = Progress { episode, delivered: 3000, safe: false, ssthresh: 10_000, smss: 1000 };
+        let progress = Progress { episode, delivered: Some(3000), safe: false, ssthresh: 10_000, smss: 1000 };
         policy.regulate(&scoreboard, &progress);
         // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS): half of what was delivered, as 10,000 is of
         // 20,000.

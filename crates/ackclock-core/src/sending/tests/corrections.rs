@@ -229,3 +229,22 @@ fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
         assert_eq!(sender.resend(8).len(), 2, "F-RTO: {frto}");
     }
 }
+
+/// RFC 9937, from memory (DeliveredData = 0: return); RFC 6937 §3 counts what an acknowledgement delivers. A
+/// report of a duplicate delivers nothing, so it lets nothing go.
+#[test]
+fn reports_of_duplicates_alone_release_nothing_during_recovery() {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20).ack(0, &[(1, 14)]);
+    sender.resend(20);
+    let room = sender.flight.room() / SMSS;
+    sender.send(room);
+    let before = sender.flight.in_flight();
+    for _ in 0..30 {
+        sender.acknowledge(0, &[(at(3), at(4)), (at(1), at(14))]);
+        assert_eq!(sender.resend(20), []);
+        let room = sender.flight.room() / SMSS;
+        sender.send(room);
+    }
+    assert_eq!(sender.flight.in_flight(), before);
+}
