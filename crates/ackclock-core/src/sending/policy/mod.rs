@@ -211,6 +211,9 @@ pub(super) trait Policy {
     /// The episode is over.
     fn on_episode_end(&mut self) {}
 
+    /// Another controller decides about the window, possibly during an episode.
+    fn on_controller_change(&mut self) {}
+
     /// The last episode was a mistake.
     fn on_undo(&mut self, _una: Position, _nxt: Position, _by_timer: bool) {}
 }
@@ -346,6 +349,10 @@ impl Policy for Policies {
 
     fn on_episode_end(&mut self) {
         in_force!(self, policy => policy.on_episode_end());
+    }
+
+    fn on_controller_change(&mut self) {
+        in_force!(self, policy => policy.on_controller_change());
     }
 
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {

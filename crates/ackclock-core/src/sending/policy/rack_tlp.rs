@@ -117,6 +117,12 @@ impl Policy for RackTlp {
         self.rack.on_recovery_end();
     }
 
+    /// What PRR lets go follows the threshold of the controller that went. The next acknowledgement begins
+    /// anew if the other has one.
+    fn on_controller_change(&mut self) {
+        self.prr = None;
+    }
+
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
         self.rack.forget_delivery();
         if !by_timer {

@@ -230,6 +230,33 @@ fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
     }
 }
 
+/// Of 20 segments the first 8 are lost. From the first report on the controller is another one, or the same.
+/// Returns the segments sent during recovery.
+fn sent_during_recovery(change: bool) -> usize {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20).ack(0, &[(8, 11)]);
+    let mut sent = sender.resend(20).len();
+    if change {
+        sender.call(|flight, call| flight.replace_controller(call));
+    }
+    for held in 12..=20 {
+        sender.ack(0, &[(8, held)]);
+        let resent = sender.resend(20).len();
+        let new = sender.flight.room() / SMSS;
+        sender.send(if resent == 0 { new } else { 0 });
+        sent += resent + if resent == 0 { new as usize } else { 0 };
+    }
+    sent
+}
+
+#[test]
+fn another_controller_during_recovery_sends_on() {
+    let (same, other) = (sent_during_recovery(false), sent_during_recovery(true));
+    // Half of 20 may be in flight; 8 were lost and 12 delivered.
+    assert!((7..=12).contains(&same), "{same}");
+    assert!((7..=12).contains(&other), "{other} with another controller, {same} without");
+}
+
 /// RFC 9937, from memory (DeliveredData = 0: return); RFC 6937 §3 counts what an acknowledgement delivers. A
 /// report of a duplicate delivers nothing, so it lets nothing go.
 #[test]
