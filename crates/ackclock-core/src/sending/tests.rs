@@ -1,6 +1,7 @@
 //! A flight alone: its inputs and outputs in virtual time, without packets or a connection.
 
 mod corrections;
+mod division;
 mod mtu_probes;
 mod probes;
 mod vegas;
