@@ -1,6 +1,7 @@
 //! Tracking slow-start flights: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.1.
 //!
-//! Deviation: bytes instead of segments; each acknowledgement grows a flight by one SMSS, as slow start does.
+//! Deviation: bytes instead of segments; each acknowledgement grows a flight by one SMSS, as slow start does, but by
+//! no more than it acknowledges (RFC 5681 §3.1 (2)).
 
 use super::{SenderEstimator, bytes_per_second};
 use crate::Instant;
@@ -11,10 +12,10 @@ use crate::divide::at_least_one;
 pub struct Tssf {
     n: u32,
     smss: u64,
-    /// The flight: its first byte, its size, and the number of acknowledgements for it.
+    /// The flight: its first byte, its size, and by how much its acknowledgements make the next one larger.
     start: u64,
     size: u64,
-    flight_acks: u64,
+    growth: u64,
     /// Bytes acknowledged so far.
     acked: u64,
     /// The acknowledgements considered: how many, when the first came, bytes after the first.
@@ -41,7 +42,7 @@ impl Tssf {
             smss: smss.max(1),
             start: 0,
             size: initial_window.max(1),
-            flight_acks: 0,
+            growth: 0,
             acked: 0,
             looked_at: 0,
             first: Instant::ZERO,
@@ -53,8 +54,8 @@ impl Tssf {
     fn next_flight(&mut self) {
         self.start = self.start.saturating_add(self.size);
         // The next flight is F + N_a: slow start's increase.
-        self.size = self.size.saturating_add(self.flight_acks.saturating_mul(self.smss));
-        (self.flight_acks, self.looked_at) = (0, 0);
+        self.size = self.size.saturating_add(self.growth);
+        (self.growth, self.looked_at) = (0, 0);
     }
 }
 
@@ -76,7 +77,7 @@ impl SenderEstimator for Tssf {
             let ahead = self.acked.saturating_sub(self.start).saturating_sub(1) / at_least_one(self.size);
             self.start = self.start.saturating_add(ahead.saturating_mul(self.size));
         }
-        self.flight_acks = self.flight_acks.saturating_add(1);
+        self.growth = self.growth.saturating_add(bytes.min(self.smss));
         if self.looked_at == 0 {
             (self.looked_at, self.first, self.bytes) = (1, at, 0);
         } else if bytes > self.smss {

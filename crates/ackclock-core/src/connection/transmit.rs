@@ -296,7 +296,7 @@ impl Connection {
         let segments = text.div_ceil(u64::from(self.smss()));
         let text_end = start + text.min(segments.saturating_mul(segment_max.into()));
         let fin = end > data_end && text_end >= data_end;
-        self.note_sent(now, start, text_end + u64::from(fin), reason);
+        self.note_sent(now, Chosen { start, end: text_end + u64::from(fin), reason }, segment_max);
         let payload_len = text_end.index_from(start);
         let mut flags = Self::ACK;
         if fin {
@@ -309,19 +309,21 @@ impl Connection {
         Segment { start, flags, payload_len, segment_max, reason }
     }
 
-    fn note_sent(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
+    /// `chosen` left in segments of `segment` bytes.
+    fn note_sent(&mut self, now: Instant, chosen: Chosen, segment: u32) {
+        let Chosen { start, end, reason } = chosen;
         let data_end = self.snd.data_end();
         // A FIN takes a number, but is not payload.
         let payload = end.min(data_end).since(start);
         if start < self.flight.nxt() {
-            let segments = payload.div_ceil(u64::from(self.smss())).max(1);
+            let segments = payload.div_ceil(u64::from(segment.max(1))).max(1);
             self.rare.count_retransmission(payload, segments);
         } else {
             self.pending.override_sws = false;
         }
         self.counts.bytes_sent.grow(payload);
         let drained = end.max(self.flight.nxt()) >= data_end;
-        self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, drained });
+        self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, segment, drained });
         if drained {
             self.forget_cork();
         }

@@ -321,15 +321,16 @@ impl Flight {
         if let Some(found) = found {
             self.take_loss(call, found, flight_size);
         }
-        self.regulate(seen.outcome.newly_acked, safe);
+        self.regulate(Some(seen.outcome.newly_acked), safe);
         self.arm_tail_probe(call.now);
         if seen.advanced > 0 {
             self.episode.note_advance(seen.advanced);
         }
     }
 
-    /// Tells the policy how much was delivered, after congestion control has set its threshold.
-    pub(super) fn regulate(&mut self, delivered: u64, safe: bool) {
+    /// Tells the policy how much was delivered, or that a timer found a loss, after congestion control has
+    /// set its threshold.
+    pub(super) fn regulate(&mut self, delivered: Option<u64>, safe: bool) {
         let Some(episode) = self.episode.recovery_point() else { return };
         let (ssthresh, smss) = (self.control.ssthresh(), u64::from(self.smss));
         self.policy.regulate(&self.scoreboard, &Progress { episode, delivered, safe, ssthresh, smss });

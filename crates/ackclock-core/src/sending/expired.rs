@@ -141,7 +141,7 @@ impl Flight {
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
             self.take_loss(call, found, self.flight_size());
-            self.regulate(0, false);
+            self.regulate(None, false);
         }
     }
 }

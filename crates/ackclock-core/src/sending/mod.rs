@@ -301,6 +301,11 @@ impl Flight {
     pub(crate) fn replace_controller(&mut self, call: &mut Call<'_>) {
         let start = Start { smss: self.smss, initial_window: self.control.cwnd(), now: call.now };
         self.control.replace(call.tcp.congestion.create(&start));
+        self.policy.on_controller_change();
+        if let Some(history) = &mut self.history {
+            // The new one has not reduced anything that it could take back.
+            history.undo.let_reduction_stand();
+        }
         self.trace_window(call, WindowCause::Start);
     }
 

@@ -37,11 +37,8 @@ impl MtuProbe {
 impl Flight {
     /// Sends a probe: one segment of new data of this length.
     pub(crate) fn send_mtu_probe(&mut self, call: &mut Call<'_>, start: Position, end: Position) {
-        // For this one segment, its length is the segment size.
-        let len = u32::try_from(end.since(start)).unwrap_or(self.smss);
-        let smss = std::mem::replace(&mut self.smss, len);
-        self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, drained: false });
-        self.smss = smss;
+        let segment = u32::try_from(end.since(start)).unwrap_or(u32::MAX);
+        self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, segment, drained: false });
         let probe = MtuProbe { start, end, lost: false, excused: start };
         self.history.get_or_insert_default().mtu_probe = Some(probe);
     }

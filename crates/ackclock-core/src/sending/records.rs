@@ -234,6 +234,28 @@ impl Records {
         RecordIndex { piece, ..place }
     }
 
+    /// Joins the record at `place` to its neighbours, where one call sent them and the same became of them.
+    /// Returns its place.
+    pub(super) fn join(&mut self, place: RecordIndex) -> RecordIndex {
+        let RecordIndex { batch, mut piece } = place;
+        let Some(Batch::Split(pieces)) = self.batches.get_mut(batch) else { return place };
+        let mut moved = 0;
+        for first in [Some(piece), piece.checked_sub(1)].into_iter().flatten() {
+            let second = first.saturating_add(1);
+            let (Some(one), Some(two)) = (pieces.get(first), pieces.get(second).copied()) else { continue };
+            if one.is_like(&two) {
+                if let Some(one) = pieces.get_mut(first) {
+                    one.end = two.end;
+                }
+                pieces.remove(second);
+                piece = first;
+                moved = pieces.len();
+            }
+        }
+        self.visit(moved as u64);
+        RecordIndex { batch, piece }
+    }
+
     #[cfg(any(test, debug_assertions))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Record> {
         self.batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|piece| batch.piece(piece)))

@@ -59,7 +59,7 @@ pub(super) struct Record {
     pub(super) start: Position,
     pub(super) end: Position,
     pub(super) moment: SendMoment,
-    /// The segment size in which it was sent; splits happen at segment edges.
+    /// The segment size in which it left.
     pub(super) segment: u32,
     pub(super) condition: Condition,
     pub(super) retransmitted: bool,
@@ -68,6 +68,12 @@ pub(super) struct Record {
 impl Record {
     fn len(&self) -> u64 {
         self.end.since(self.start)
+    }
+
+    /// Whether both left together, and are in the same condition.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (self.moment, self.segment, self.condition, self.retransmitted)
+            == (other.moment, other.segment, other.condition, other.retransmitted)
     }
 }
 
@@ -131,6 +137,9 @@ impl AckOutcome {
 impl Scoreboard {
     /// The most ranges that the peer may hold beyond gaps. Blocks that would begin another are ignored.
     pub(super) const SACKED_RANGES_MAX: usize = 4096;
+    /// From this many ranges on, one begins and ends with segments as they were sent last. A peer that
+    /// reports every other byte then cuts no more of them into pieces.
+    pub(super) const EXACT_RANGES_MAX: usize = 64;
     /// The most bytes that share one record.
     const RECORD_MAX: u64 = 1 << 16;
 
@@ -269,8 +278,13 @@ impl Scoreboard {
             if record.start >= until {
                 break;
             }
-            // Rounded inward to segment edges: a segment that the peer holds only in part is not held.
-            let (start, end) = inner_edges(&record, from, until);
+            // RFC 6675 §4: each octet that is SACKed is marked. A peer may hold a part of a segment: one that
+            // was sent again in other segments, or that something on the way cut.
+            let (start, end) = if self.sacked.len() < Self::EXACT_RANGES_MAX {
+                (record.start.max(from), record.end.min(until))
+            } else {
+                inner_edges(&record, from, until)
+            };
             if record.condition == Condition::Sacked || start >= end {
                 place = self.records.after(place);
                 continue;
@@ -292,7 +306,8 @@ impl Scoreboard {
             }
             self.highest_held = self.highest_held.max(end);
             self.sacked.insert(start, end);
-            place = self.records.after(place);
+            let joined = self.records.join(place);
+            place = self.records.after(joined);
         }
     }
 
@@ -306,20 +321,33 @@ impl Scoreboard {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))
     }
 
-    /// Lost bytes, as returned by `next_lost` or the front of that, were retransmitted.
-    pub(super) fn on_retransmitted(&mut self, start: Position, end: Position, moment: SendMoment) {
+    /// Lost bytes, as returned by `next_lost` or the front of that, were retransmitted in segments of `segment`
+    /// bytes.
+    pub(super) fn on_retransmitted(
+        &mut self,
+        start: Position,
+        end: Position,
+        segment: u32,
+        moment: SendMoment,
+    ) {
+        let segment = segment.max(1);
         let mut place = self.records.place_at(start);
         while let Some(record) = self.records.get(place).copied() {
             if record.start >= end {
                 break;
             }
-            place = self.records.isolate(place, record.start.max(start), record.end.min(end));
+            let from = record.start.max(start);
+            // What left together may once have left in other segments. A record begins with a segment.
+            let inside = from.since(start).checked_rem(u64::from(segment)).unwrap_or(0);
+            let edge = if inside == 0 { end } else { from + u64::from(segment).saturating_sub(inside) };
+            place = self.records.isolate(place, from, record.end.min(end).min(edge));
             if let Some(record) = self.records.get_mut(place) {
                 if record.condition == Condition::Lost {
                     record.condition = Condition::Outstanding;
                     self.outstanding.grow(record.len());
                 }
                 record.moment = moment;
+                record.segment = segment;
                 record.retransmitted = true;
             }
             place = self.records.after(place);
@@ -427,9 +455,15 @@ impl Scoreboard {
             (Some(first), Some(last)) => last.end.index_from(first.start),
             _ => 0,
         };
-        let pieces = outstanding.checked_div(smss as usize).unwrap_or(outstanding);
+        let cut = self.sacked.len().min(Self::EXACT_RANGES_MAX).saturating_mul(2);
+        let pieces = outstanding.checked_div(smss as usize).unwrap_or(outstanding).saturating_add(cut);
         kept.saturating_add(pieces.saturating_mul(2).saturating_mul(size_of::<Record>()))
             .saturating_add(ranges)
+    }
+
+    #[cfg(test)]
+    pub(super) fn pieces(&self) -> usize {
+        self.records.iter().count()
     }
 
     /// Records visited so far.

@@ -57,6 +57,12 @@ impl Model {
         self.bytes.iter().filter(|&&byte| byte == which).count() as u64
     }
 
+    /// Runs of bytes within `start..end` that the peer does not hold.
+    fn gaps(&self, start: u64, end: u64) -> usize {
+        let held = |at: u64| self.bytes[(at - self.una) as usize] == Byte::Sacked;
+        (start..end).filter(|&at| !held(at) && (at == start || held(at - 1))).count()
+    }
+
     fn set(&mut self, start: u64, end: u64, from: &[Byte], to: Byte) -> u64 {
         let range = (start - self.una) as usize..(end - self.una) as usize;
         let mut changed = 0;
@@ -84,8 +90,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (1u64..5).prop_map(Step::Send),
-        (0u64..6).prop_map(Step::Ack),
-        (0u64..20, 1u64..6).prop_map(|(from, len)| Step::Sack(from, len)),
+        (0u64..6).prop_map(|segments| Step::Ack(segments * SEGMENT)),
+        (0u64..60).prop_map(Step::Ack),
+        (0u64..20, 1u64..6).prop_map(|(from, len)| Step::Sack(from * SEGMENT + SEGMENT - 1, len * SEGMENT)),
+        (0u64..200, 1u64..60).prop_map(|(from, len)| Step::Sack(from, len)),
         Just(Step::LoseFirst),
         Just(Step::LoseAll),
         (1u64..4).prop_map(Step::Retransmit),
@@ -95,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn agrees_with_a_model_of_single_bytes(steps in prop::collection::vec(step(), 1..80)) {
+    fn agrees_with_a_model_of_single_bytes(steps in prop::collection::vec(step(), 1..Scoreboard::EXACT_RANGES_MAX)) {
         let mut board = Scoreboard::default();
         let mut model = Model::default();
         let mut nxt = 0;
@@ -108,8 +116,8 @@ proptest! {
                     model.bytes.resize((end - model.una) as usize, Byte::Outstanding);
                     nxt = end;
                 }
-                Step::Ack(segments) => {
-                    let una = (model.una + segments * SEGMENT).min(nxt);
+                Step::Ack(bytes) => {
+                    let una = (model.una + bytes).min(nxt);
                     let mut outcome = AckOutcome::default();
                     board.on_cumulative_ack(at(una), &mut outcome);
                     let gone: Vec<Byte> = model.bytes.drain(..(una - model.una) as usize).collect();
@@ -118,9 +126,10 @@ proptest! {
                     prop_assert_eq!(outcome.newly_acked, fresh);
                 }
                 Step::Sack(from, len) => {
-                    let start = (model.una + SEGMENT + from * SEGMENT).min(nxt);
-                    let end = (start + len * SEGMENT).min(nxt);
-                    if start < end {
+                    let start = (model.una + 1 + from).min(nxt);
+                    let end = (start + len).min(nxt);
+                    // One block closes at most eight gaps.
+                    if start < end && model.gaps(start, end) <= 8 {
                         let mut outcome = AckOutcome::default();
                         board.on_sack(at(start), at(end), &mut outcome);
                         let fresh = model.set(start, end, &[Byte::Outstanding, Byte::Lost], Byte::Sacked);
@@ -128,11 +137,12 @@ proptest! {
                     }
                 }
                 Step::LoseFirst => {
-                    let end = (model.una + SEGMENT).min(nxt);
-                    let expected = if model.bytes.first() == Some(&Byte::Outstanding) {
-                        model.set(model.una, end, &[Byte::Outstanding], Byte::Lost)
-                    } else { 0 };
-                    prop_assert_eq!(board.mark_first_lost().bytes, expected);
+                    let marked = board.mark_first_lost().bytes;
+                    // What is left of the first segment, or as much as is in the same condition.
+                    prop_assert!(marked <= SEGMENT);
+                    prop_assert_eq!(marked > 0, model.bytes.first() == Some(&Byte::Outstanding));
+                    let end = model.una + marked;
+                    prop_assert_eq!(model.set(model.una, end, &[Byte::Outstanding], Byte::Lost), marked);
                 }
                 Step::LoseAll => {
                     let expected = model.set(model.una, nxt, &[Byte::Outstanding], Byte::Lost);
@@ -147,7 +157,7 @@ proptest! {
                     let next = board.next_lost(segments * SEGMENT);
                     prop_assert_eq!(next.map(|(start, _)| start), first.map(|i| at(model.una + i as u64)));
                     if let Some((start, end)) = next {
-                        board.on_retransmitted(start, end, now);
+                        board.on_retransmitted(start, end, SEGMENT as u32, now);
                         let (start, end) = (start.since(at(0)), end.since(at(0)));
                         prop_assert!(end - start <= segments * SEGMENT);
                         let changed = model.set(start, end, &[Byte::Lost], Byte::Outstanding);
@@ -186,7 +196,7 @@ fn a_retransmission_is_not_judged_again_by_the_same_evidence() {
     board.on_sack(at(10), at(60), &mut outcome);
     assert_eq!(board.mark_lost_before(at(10)).bytes, 10);
     let (start, end) = board.next_lost(10).unwrap();
-    board.on_retransmitted(start, end, moment(9));
+    board.on_retransmitted(start, end, SEGMENT as u32, moment(9));
     assert_eq!(board.mark_lost_before(at(10)).bytes, 0);
     assert_eq!((board.pipe(), board.lost()), (10, 0));
 }
@@ -195,7 +205,7 @@ fn a_retransmission_is_not_judged_again_by_the_same_evidence() {
 fn karn_a_retransmitted_record_gives_no_sample() {
     let mut board = sent(2);
     board.mark_first_lost();
-    board.on_retransmitted(at(0), at(10), moment(50));
+    board.on_retransmitted(at(0), at(10), SEGMENT as u32, moment(50));
     let mut outcome = AckOutcome::default();
     board.on_cumulative_ack(at(10), &mut outcome);
     assert!(outcome.newest_once.is_none() && outcome.retransmission_acked);
@@ -204,14 +214,66 @@ fn karn_a_retransmitted_record_gives_no_sample() {
     assert_eq!(outcome.newest_once, Some(moment(1).at));
 }
 
+/// RFC 6675 §4: "each octet that is cumulatively ACKed or SACKed should be marked accordingly".
 #[test]
-fn a_segment_held_in_part_is_not_held() {
+fn each_octet_that_the_peer_holds_is_marked() {
     let mut board = sent(3);
     let mut outcome = AckOutcome::default();
     board.on_sack(at(12), at(28), &mut outcome);
-    assert_eq!(outcome.newly_sacked, 0);
+    assert_eq!((outcome.newly_sacked, board.pipe()), (16, 14));
     board.on_sack(at(10), at(28), &mut outcome);
-    assert_eq!(outcome.newly_sacked, 10);
+    assert_eq!((outcome.newly_sacked, board.pipe()), (18, 12));
+    board.check_invariants();
+}
+
+/// A peer that reports every other byte is believed up to a number of ranges; then only for whole segments.
+/// What is kept stays within what the flight says of itself.
+#[test]
+fn reports_of_single_bytes_cut_few_records() {
+    const SIZE: u64 = 1000;
+    let mut board = Scoreboard::default();
+    board.on_sent(at(0), at(50 * SIZE), SIZE as u32, moment(0));
+    let mut outcome = AckOutcome::default();
+    for k in 0..20_000 {
+        board.on_sack(at(SIZE + 2 * k), at(SIZE + 2 * k + 1), &mut outcome);
+    }
+    let most = Scoreboard::EXACT_RANGES_MAX as u64;
+    assert_eq!(outcome.newly_sacked, most);
+    board.on_sack(at(44 * SIZE + 1), at(48 * SIZE - 1), &mut outcome);
+    let whole = outcome.newly_sacked - most;
+    assert!((2 * SIZE..4 * SIZE).contains(&whole), "{whole}: the segments between, as far as they are known");
+    // What lay between the bytes is held now, so they are one range, and one record. A block closes eight gaps.
+    for _ in 0..most {
+        board.on_sack(at(SIZE), at(3 * SIZE), &mut outcome);
+    }
+    assert_eq!(board.sacked(), 2 * SIZE + whole);
+    board.on_sack(at(4 * SIZE + 1), at(4 * SIZE + 2), &mut outcome);
+    assert_eq!(board.sacked(), 2 * SIZE + whole + 1);
+    assert_eq!(board.pieces(), 7, "three ranges, and what lies around them");
+    board.check_invariants();
+}
+
+/// Data of several records leaves again in one packet, in other segments. With very many ranges only whole
+/// segments are held, and these are the segments in which it left last.
+#[test]
+fn segments_of_a_retransmission_begin_where_it_began() {
+    let mut board = sent(400);
+    board.mark_first_lost();
+    board.on_retransmitted(at(0), at(10), SEGMENT as u32, moment(1000));
+    let mut outcome = AckOutcome::default();
+    for k in 0..Scoreboard::EXACT_RANGES_MAX as u64 {
+        board.on_sack(at((200 + 2 * k) * SEGMENT), at((201 + 2 * k) * SEGMENT), &mut outcome);
+    }
+    board.mark_lost_before(at(100 * SEGMENT));
+    assert_eq!(board.next_lost(45), Some((at(10), at(55))));
+    board.on_retransmitted(at(10), at(55), 7, moment(1001));
+    let held = outcome.newly_sacked;
+    board.on_sack(at(17), at(24), &mut outcome);
+    board.on_sack(at(31), at(45), &mut outcome);
+    assert_eq!(outcome.newly_sacked - held, 21, "three of 7 bytes, from 10 on");
+    board.on_sack(at(25), at(30), &mut outcome);
+    assert_eq!(outcome.newly_sacked - held, 21, "part of one");
+    board.check_invariants();
 }
 
 #[test]
@@ -256,7 +318,7 @@ fn looks_of_sacks(flight: u64, per_call: u64, order: impl Fn(u64) -> u64) -> u64
             board.mark_lost_before(boundary);
         }
         if let Some((start, end)) = board.next_lost(SEGMENT) {
-            board.on_retransmitted(start, end, moment(late + k));
+            board.on_retransmitted(start, end, SEGMENT as u32, moment(late + k));
         }
     }
     let looks = board.visits();
@@ -293,7 +355,7 @@ fn cost_of_a_lost_retransmission_does_not_grow_with_what_is_in_flight() {
         let before = board.visits();
         assert_eq!(board.mark_first_lost().bytes, SEGMENT);
         assert_eq!(board.next_lost(SEGMENT), Some((at(0), at(SEGMENT))));
-        board.on_retransmitted(at(0), at(SEGMENT), moment(200_000 + k));
+        board.on_retransmitted(at(0), at(SEGMENT), SEGMENT as u32, moment(200_000 + k));
         assert_eq!(board.last_segment(), Some((at(99_999 * SEGMENT), at(100_000 * SEGMENT))));
         assert!(board.visits() - before <= LOOKS);
     }
@@ -330,7 +392,7 @@ fn what_left_with_the_newest_delivered_and_lies_behind_it_does_not_wait() {
     let mut board = Scoreboard::default();
     board.on_sent(at(0), at(40), SEGMENT as u32, moment(0));
     board.mark_first_lost();
-    board.on_retransmitted(at(0), at(10), moment(5));
+    board.on_retransmitted(at(0), at(10), SEGMENT as u32, moment(5));
     board.on_sack(at(10), at(20), &mut AckOutcome::default());
     let (now, patience) = (Instant::from_millis(10), Duration::from_millis(100));
     let (marked, due) = board.mark_lost_by_time(now, (moment(0).at, at(20)), patience);

@@ -33,6 +33,8 @@ pub(crate) struct Departure {
     pub(crate) start: Position,
     pub(crate) end: Position,
     pub(crate) reason: SendReason,
+    /// The most payload of one segment on the wire.
+    pub(crate) segment: u32,
     /// Whether nothing more waits behind it.
     pub(crate) drained: bool,
 }
@@ -73,8 +75,14 @@ impl Flight {
     /// What must be retransmitted now: lost data, as far as the window and the pipe allow (RFC 6675 §4
     /// NextSeg (1)), or a probe for a lost tail.
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
-        if self.scoreboard.lost() == 0 || self.holds_retransmissions() {
+        if self.scoreboard.lost() == 0 {
             // Everything may have been acknowledged since the probe was decided on; then new data leaves.
+            return self.choose_tail_probe();
+        }
+        if self.holds_retransmissions() {
+            if self.room() < u64::from(self.smss) {
+                self.delivery.note_cwnd_limited(self.nxt);
+            }
             return self.choose_tail_probe();
         }
         if self.probe.is_due() {
@@ -140,7 +148,7 @@ impl Flight {
     /// Data or a FIN left.
     #[inline]
     pub(crate) fn on_sent(&mut self, call: &mut Call<'_>, departure: &Departure) {
-        let Departure { start, end, reason, drained } = *departure;
+        let Departure { start, end, reason, segment, drained } = *departure;
         let now = call.now;
         let bytes = end.since(start);
         let retransmission = start < self.nxt;
@@ -150,14 +158,14 @@ impl Flight {
                 self.scoreboard.on_probe(start, end);
                 self.note_copy(end);
             } else {
-                self.scoreboard.on_retransmitted(start, end, moment);
+                self.scoreboard.on_retransmitted(start, end, segment, moment);
             }
             self.rto.estimator_mut().on_segment_retransmitted();
             if let Some(history) = &mut self.history {
                 history.undo.on_retransmitted(now, start, end, reason);
             }
         } else {
-            self.scoreboard.on_sent(start, end, self.smss, moment);
+            self.scoreboard.on_sent(start, end, segment, moment);
             self.rto.estimator_mut().on_segment_sent(now);
             self.nxt = end;
         }

@@ -1,6 +1,7 @@
 //! A flight alone: its inputs and outputs in virtual time, without packets or a connection.
 
 mod corrections;
+mod division;
 mod mtu_probes;
 mod probes;
 mod vegas;
@@ -25,6 +26,8 @@ struct Sender {
     tcp: TcpConfig,
     trace: Trace,
     now: Instant,
+    /// Bytes of new data that may leave, as acknowledgements find them.
+    sendable: u64,
 }
 
 /// Where segment `segment` begins, counted from 0.
@@ -38,7 +41,7 @@ impl Sender {
         let now = Instant::from_millis(1000);
         let iss = Position::initial(SeqNum::new(u32::MAX - 5000));
         let flight = Flight::new(now, iss, SMSS as u32, 1_000_000, &tcp);
-        let mut sender = Self { flight, tcp, trace: Trace::default(), now };
+        let mut sender = Self { flight, tcp, trace: Trace::default(), now, sendable: 1 << 30 };
         sender.call(|flight, call| {
             flight.on_syn_sent(call, iss);
             flight.on_syn_acked(iss + 1);
@@ -62,7 +65,7 @@ impl Sender {
 
     fn leaves(&mut self, start: Position, end: Position, reason: SendReason) {
         self.call(|flight, call| {
-            flight.on_sent(call, &Departure { start, end, reason, drained: false });
+            flight.on_sent(call, &Departure { start, end, reason, segment: SMSS as u32, drained: false });
             flight.run_timer(call, true);
             flight.arm_tail_probe(call.now);
         });
@@ -100,17 +103,23 @@ impl Sender {
 
     /// The same with reports that begin and end anywhere.
     fn acknowledge(&mut self, una: u64, sack: &[(Position, Position)]) -> &mut Self {
+        self.acknowledge_before(at(una), sack)
+    }
+
+    /// Everything before `una` is acknowledged.
+    fn acknowledge_before(&mut self, una: Position, sack: &[(Position, Position)]) -> &mut Self {
         let sack: Vec<_> = sack.iter().map(|(start, end)| (start.seq(), end.seq())).collect();
+        let sendable = self.sendable;
         self.call(|flight, call| {
             let acknowledgement = Acknowledgement {
-                ack: at(una),
+                ack: una,
                 sack: &sack,
                 echo: None,
                 bare: true,
                 window: u32::MAX,
                 same_window: true,
                 reopened: false,
-                sendable: 1 << 30,
+                sendable,
             };
             let mut news = AckNews::default();
             if flight.on_ack(call, &acknowledgement, &mut news) {

@@ -133,6 +133,8 @@ pub(super) struct Sender {
     usual: u64,
     /// Packets acknowledged, up to [`TRIAL_PACKETS`], and how many of them were marked.
     trial: (u64, u64),
+    /// Windows that were reduced for marks, up to [`TRIAL_ROUNDS`].
+    rounds: u8,
     /// Whether ECT(0) and ECT(1) have been sent.
     sent: (bool, bool),
     options: Options,
@@ -164,6 +166,7 @@ impl Sender {
             assumed: 0,
             usual: 0,
             trial: (0, 0),
+            rounds: 0,
             sent: (false, false),
             options: Options::None,
             ignored: false,
@@ -173,6 +176,16 @@ impl Sender {
     /// Ignores the peer's feedback from now on.
     pub(super) fn ignore(&mut self) {
         self.ignored = true;
+    }
+
+    /// The window was reduced for marks, as it is once a round trip. Returns whether the path marks
+    /// everything; its marks are then ignored.
+    // RFC 9768 §3.2.2.3: after "the first three or four rounds".
+    pub(super) fn on_answered(&mut self) -> bool {
+        self.rounds = self.rounds.saturating_add(1).min(TRIAL_ROUNDS);
+        let on_trial = self.trial.0 < TRIAL_PACKETS;
+        self.ignored |= on_trial && self.rounds >= TRIAL_ROUNDS && self.trial.1 >= self.trial.0;
+        self.ignored
     }
 
     /// Data leaves with this codepoint.
@@ -255,6 +268,9 @@ impl Sender {
         self.trial.1.grow(marked.min(covered));
         let over = self.trial.0 >= TRIAL_PACKETS;
         let all_marked = self.trial.1 >= self.trial.0;
+        // RFC 9768 §3.2.2.3: "it is advised not to respond" to continuous marks, and to go on responding where
+        // other mangling was found.
+        self.ignored |= over && all_marked;
         let bleached =
             self.options == Options::Seen && self.bytes == Counters::INITIAL && ce == Counters::INITIAL.ce;
         changed || over && (all_marked || bleached)
@@ -279,6 +295,8 @@ const BYTES_MODULUS: u32 = 1 << 24;
 const OPTION_REPEATS: u8 = 3;
 /// After this many packets the path has shown how it treats ECN.
 const TRIAL_PACKETS: u64 = 64;
+/// After this many round trips it has, if it marked everything.
+const TRIAL_ROUNDS: u8 = 4;
 
 #[cfg(test)]
 mod tests;

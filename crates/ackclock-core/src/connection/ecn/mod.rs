@@ -318,6 +318,9 @@ impl Connection {
         if bytes > 0 && self.flight.on_marked(lend!(self, now), news) {
             if let Some(ecn) = &mut self.ecn {
                 ecn.totals.reductions.count();
+                if let Feedback::Accurate(accurate) = &mut ecn.feedback {
+                    ecn.capable &= !accurate.sender.on_answered();
+                }
             }
             self.note_reduction();
         }

@@ -122,8 +122,9 @@ impl Evidence<'_> {
 pub(super) struct Progress {
     /// The episode, by its recovery point.
     pub(super) episode: Position,
-    /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively.
-    pub(super) delivered: u64,
+    /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively. `None`: no
+    /// acknowledgement but a timer found the loss.
+    pub(super) delivered: Option<u64>,
     /// SafeACK: SND.UNA advanced and no more data was found to be lost.
     pub(super) safe: bool,
     /// The controller's threshold; `u64::MAX` if it has none.
@@ -209,6 +210,9 @@ pub(super) trait Policy {
 
     /// The episode is over.
     fn on_episode_end(&mut self) {}
+
+    /// Another controller decides about the window, possibly during an episode.
+    fn on_controller_change(&mut self) {}
 
     /// The last episode was a mistake.
     fn on_undo(&mut self, _una: Position, _nxt: Position, _by_timer: bool) {}
@@ -345,6 +349,10 @@ impl Policy for Policies {
 
     fn on_episode_end(&mut self) {
         in_force!(self, policy => policy.on_episode_end());
+    }
+
+    fn on_controller_change(&mut self) {
+        in_force!(self, policy => policy.on_controller_change());
     }
 
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {

@@ -42,10 +42,15 @@ impl Prr {
     /// RFC 9937: on every acknowledgement starting or during fast recovery.
     pub(super) fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
         let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
-        if delivered == 0 {
-            // A timer found the loss. There may be no acknowledgement left to come, so one segment follows
-            // for what has left the network.
+        let Some(delivered) = delivered else {
+            // There may be no acknowledgement left to come, so one segment follows for what has left the
+            // network.
             self.allowance = self.allowance.max(smss);
+            return;
+        };
+        if delivered == 0 {
+            // RFC 9937 (from memory): an acknowledgement that delivers nothing, such as one that reports a
+            // duplicate, changes nothing.
             return;
         }
         self.delivered.grow(delivered);
@@ -92,7 +97,7 @@ mod tests {
     fn deliver(prr: &mut Prr, in_flight: &mut u64, ssthresh: u64, safe: bool) -> u64 {
         *in_flight -= SMSS;
         let episode = Position::default();
-        prr.on_ack(&Progress { episode, delivered: SMSS, safe, ssthresh, smss: SMSS }, *in_flight);
+        prr.on_ack(&Progress { episode, delivered: Some(SMSS), safe, ssthresh, smss: SMSS }, *in_flight);
         let sent = prr.allowance(Position::default()).unwrap_or(0) / SMSS * SMSS;
         prr.on_sent(sent);
         *in_flight += sent;
@@ -134,6 +139,7 @@ mod tests {
     /// segments and RecoverFS of 20.
     fn sndcnt(prr: &mut Prr, delivered: u64, in_flight: u64, safe: bool) -> u64 {
         let episode = Position::default();
+        let delivered = Some(delivered);
         prr.on_ack(&Progress { episode, delivered, safe, ssthresh: 10 * SMSS, smss: SMSS }, in_flight);
         prr.allowance(episode).expect("it is the episode's")
     }
@@ -161,11 +167,25 @@ mod tests {
 
     #[test]
     fn where_a_timer_found_the_loss_one_segment_may_leave() {
-        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        let episode = Position::default();
+        let mut prr = Prr::new(episode, 20 * SMSS);
         prr.on_sent(500);
-        assert_eq!(sndcnt(&mut prr, 0, 4_000, true), 1000);
+        let found = Progress { episode, delivered: None, safe: false, ssthresh: 10 * SMSS, smss: SMSS };
+        prr.on_ack(&found, 4_000);
+        assert_eq!(prr.allowance(episode), Some(1000));
         assert_eq!(sndcnt(&mut prr, 1500, 4_000, false), 1500);
-        assert_eq!(sndcnt(&mut prr, 0, 4_000, false), 1500, "what may be sent already stays");
+        prr.on_ack(&found, 4_000);
+        assert_eq!(prr.allowance(episode), Some(1500), "what may be sent already stays");
+    }
+
+    #[test]
+    fn acknowledgement_that_delivers_nothing_changes_nothing() {
+        let mut prr = Prr::new(Position::default(), 20 * SMSS);
+        assert_eq!(sndcnt(&mut prr, 0, 4_000, true), 0);
+        assert_eq!(sndcnt(&mut prr, 1500, 4_000, false), 1500);
+        assert_eq!(sndcnt(&mut prr, 0, 4_000, true), 1500);
+        prr.on_sent(1500);
+        assert_eq!(sndcnt(&mut prr, 0, 4_000, true), 0);
     }
 
     #[test]

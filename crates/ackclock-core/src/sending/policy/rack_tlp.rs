@@ -94,7 +94,8 @@ impl Policy for RackTlp {
             return;
         }
         let in_flight = scoreboard.pipe();
-        let before = in_flight.saturating_add(scoreboard.lost()).saturating_add(progress.delivered);
+        let delivered = progress.delivered.unwrap_or(0);
+        let before = in_flight.saturating_add(scoreboard.lost()).saturating_add(delivered);
         let prr = self.prr.get_or_insert_with(|| Box::new(Prr::new(progress.episode, before)));
         if !prr.is_of(progress.episode) {
             **prr = Prr::new(progress.episode, before);
@@ -116,6 +117,12 @@ impl Policy for RackTlp {
         self.rack.on_recovery_end();
     }
 
+    /// What PRR lets go follows the threshold of the controller that went. The next acknowledgement begins
+    /// anew if the other has one.
+    fn on_controller_change(&mut self) {
+        self.prr = None;
+    }
+
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {
         self.rack.forget_delivery();
         if !by_timer {
@@ -131,7 +138,9 @@ impl RackTlp {
     fn find_late(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         self.reordering = Instant::FAR_FUTURE;
         let newest = self.rack.newest().filter(|&newest| evidence.scoreboard.was_sent_before(newest))?;
-        let three_held = evidence.scoreboard.sacked() >= u64::from(DUP_THRESH).saturating_mul(evidence.smss);
+        // RFC 6675 §4 IsLost: three segments are more than two of SMSS bytes. Options make them shorter.
+        let two = u64::from(DUP_THRESH.saturating_sub(1)).saturating_mul(evidence.smss);
+        let three_held = evidence.scoreboard.sacked() > two;
         let certain = three_held || !evidence.episode.is_open();
         let patience = self.rack.patience(evidence.rtt.rtt_min(), evidence.rtt.srtt(), certain);
         let (marked, next) = evidence.scoreboard.mark_lost_by_time(evidence.now, newest, patience);
@@ -173,7 +182,7 @@ mod tests {
 
         let mut policy = RackTlp::default();
         let episode = start + 20_000;
-        let progress = Progress { episode, delivered: 3000, safe: false, ssthresh: 10_000, smss: 1000 };
+        let progress = Progress { episode, delivered: Some(3000), safe: false, ssthresh: 10_000, smss: 1000 };
         policy.regulate(&scoreboard, &progress);
         // sndcnt = CEIL(prr_delivered * ssthresh / RecoverFS): half of what was delivered, as 10,000 is of
         // 20,000.

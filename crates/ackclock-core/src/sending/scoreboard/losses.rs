@@ -7,7 +7,7 @@ use ackclock_control::Instant;
 use ackclock_control::tally::Tally;
 
 use super::super::records::RecordIndex;
-use super::{Condition, Record, Scoreboard, SendMoment, inner_edges};
+use super::{Condition, Record, Scoreboard, SendMoment};
 use crate::position::Position;
 
 /// What was found to be lost.
@@ -55,10 +55,8 @@ impl Scoreboard {
             if record.start >= boundary {
                 break;
             }
-            let end = record.end.min(boundary);
-            let (start, end) = inner_edges(&record, record.start, end);
-            if record.condition == Condition::Outstanding && !record.retransmitted && start < end {
-                place = self.records.isolate(place, start, end);
+            if record.condition == Condition::Outstanding && !record.retransmitted {
+                place = self.records.isolate(place, record.start, record.end.min(boundary));
                 self.mark_lost_at(place, &mut marked);
             }
             place = self.records.after(place);

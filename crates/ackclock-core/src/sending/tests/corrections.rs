@@ -209,3 +209,69 @@ fn report_of_old_data_sent_once_takes_the_timeout_back() {
         assert_eq!(sender.info().undone.frto, undone, "{held:?}");
     }
 }
+
+/// A timeout of a tail, with nothing new to send: the window of one segment holds back what is lost, so the
+/// first acknowledgement makes it two (RFC 5681 §3.1), also while F-RTO judges (RFC 5682 §2.1 (3): without new
+/// data the conventional recovery goes on).
+#[test]
+fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
+    for frto in [true, false] {
+        let mut tcp = reno();
+        tcp.choices.undo.frto = frto;
+        tcp.choices.recovery = Recovery::Sack;
+        let mut sender = Sender::new(tcp);
+        sender.send(8).expire();
+        assert_eq!(sender.resend(8).len(), 1, "one segment");
+        assert_eq!(sender.flight.cwnd(), SMSS);
+        sender.wait(20).sendable = 0;
+        sender.ack(1, &[]);
+        assert_eq!(sender.flight.cwnd(), 2 * SMSS, "F-RTO: {frto}");
+        assert_eq!(sender.resend(8).len(), 2, "F-RTO: {frto}");
+    }
+}
+
+/// Of 20 segments the first 8 are lost. From the first report on the controller is another one, or the same.
+/// Returns the segments sent during recovery.
+fn sent_during_recovery(change: bool) -> usize {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20).ack(0, &[(8, 11)]);
+    let mut sent = sender.resend(20).len();
+    if change {
+        sender.call(|flight, call| flight.replace_controller(call));
+    }
+    for held in 12..=20 {
+        sender.ack(0, &[(8, held)]);
+        let resent = sender.resend(20).len();
+        let new = sender.flight.room() / SMSS;
+        sender.send(if resent == 0 { new } else { 0 });
+        sent += resent + if resent == 0 { new as usize } else { 0 };
+    }
+    sent
+}
+
+#[test]
+fn another_controller_during_recovery_sends_on() {
+    let (same, other) = (sent_during_recovery(false), sent_during_recovery(true));
+    // Half of 20 may be in flight; 8 were lost and 12 delivered.
+    assert!((7..=12).contains(&same), "{same}");
+    assert!((7..=12).contains(&other), "{other} with another controller, {same} without");
+}
+
+/// RFC 9937, from memory (DeliveredData = 0: return); RFC 6937 §3 counts what an acknowledgement delivers. A
+/// report of a duplicate delivers nothing, so it lets nothing go.
+#[test]
+fn reports_of_duplicates_alone_release_nothing_during_recovery() {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20).ack(0, &[(1, 14)]);
+    sender.resend(20);
+    let room = sender.flight.room() / SMSS;
+    sender.send(room);
+    let before = sender.flight.in_flight();
+    for _ in 0..30 {
+        sender.acknowledge(0, &[(at(3), at(4)), (at(1), at(14))]);
+        assert_eq!(sender.resend(20), []);
+        let room = sender.flight.room() / SMSS;
+        sender.send(room);
+    }
+    assert_eq!(sender.flight.in_flight(), before);
+}

@@ -119,7 +119,10 @@ fn new_data(sender: &mut Sender, walk: &mut Walk) {
         let drained = walk.one_in(4);
         sender.call(|flight, call| {
             let reason = SendReason::NewData;
-            flight.on_sent(call, &Departure { start, end: chosen.end, reason, drained });
+            flight.on_sent(
+                call,
+                &Departure { start, end: chosen.end, reason, segment: flight.smss(), drained },
+            );
             flight.run_timer(call, true);
             flight.arm_tail_probe(call.now);
         });
