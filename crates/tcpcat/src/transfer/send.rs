@@ -219,7 +219,12 @@ async fn all(sending: &mut JoinSet<Result<SentPart, Failure>>) -> Result<Vec<Sen
 /// Reports how much of the file was sent.
 fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failure {
     match failure.exit() {
-        Exit::Failed | Exit::Unreachable | Exit::Interrupted | Exit::Terminated => {
+        Exit::Failed
+        | Exit::Unreachable
+        | Exit::HungUp
+        | Exit::Interrupted
+        | Exit::Quit
+        | Exit::Terminated => {
             let sent = session.meter.sent();
             let of = total.map_or_else(String::new, |total| format!(" of {total}"));
             failure.after(&format!("{sent}{of} bytes were sent"))
