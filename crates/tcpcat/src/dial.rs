@@ -44,9 +44,9 @@ fn in_order(mut found: Vec<SocketAddr>, reaches: impl Fn(&SocketAddr) -> bool) -
     found
 }
 
-/// Connects to the first of `remotes` that answers. An address gets a quarter of a second before the next one
-/// is tried beside it (RFC 8305 §5), and none if it fails at once. Returns the failure of the first one if all
-/// fail.
+/// Connects to the first of `remotes` that answers. An address gets a quarter of a second before the next
+/// one is tried beside it (RFC 8305 §5), and none if it fails at once. Returns the failure of the first one
+/// if all fail.
 pub(crate) async fn race(
     net: &Net,
     source: Option<IpAddr>,

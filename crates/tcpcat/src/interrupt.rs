@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT. A conversation ends in order at the first and at once at the second; a file is not
-//! whole at the first, so there the first ends it.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT. A conversation ends in order at the first and at once at the
+//! second; a file is not whole at the first, so there the first ends it.
 
 use std::fs;
 use std::io;

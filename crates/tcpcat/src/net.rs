@@ -116,14 +116,14 @@ impl Net {
             && info.routes.is_none_or(|routes| routes.iter().any(|route| route.contains(remote)))
     }
 
-    /// The bytes that the kernel has not got rid of, for all connections together. The stack's connections say
-    /// more than that.
+    /// The bytes that the kernel has not got rid of, for all connections together. The stack's own
+    /// connections say more than that.
     pub(crate) fn kernel_queued(&self) -> u64 {
         let open = self.kernel_streams.lock().unwrap_or_else(PoisonError::into_inner);
         if open.is_empty() {
             return 0;
         }
-        let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|path| fs::read_to_string(path));
+        let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
         let lines = tables.iter().flatten().flat_map(|table| table.lines());
         lines.filter_map(queue_of).filter(|(ends, _)| open.contains(*ends)).map(|(_, bytes)| bytes).sum()
     }

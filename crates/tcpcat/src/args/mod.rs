@@ -109,7 +109,8 @@ pub(crate) struct PipeArgs {
     /// peer closes
     #[arg(short = 'N')]
     pub(crate) shutdown: bool,
-    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts seconds
+    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts
+    /// seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin

@@ -83,8 +83,8 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
     }
 }
 
-/// The connections of a transfer. Each part goes as soon as it has one: a receiver may connect again only when
-/// it has learnt how many parts there are.
+/// The connections of a transfer. Each part goes as soon as it has one: a receiver may connect again only
+/// when it has learnt how many parts there are.
 struct Sending<'a> {
     session: &'static Session,
     args: &'a FileArgs,
