@@ -21,8 +21,12 @@ pub enum Exit {
     File = 6,
     /// What arrived is not what was sent.
     Verification = 7,
-    /// SIGINT ended `send` or `recv`: 128 and the signal's number, as in shells.
+    /// SIGHUP ended `send` or `recv`: 128 and the signal's number, as in shells.
+    HungUp = 129,
+    /// SIGINT ended `send` or `recv`.
     Interrupted = 130,
+    /// SIGQUIT ended `send` or `recv`.
+    Quit = 131,
     /// The reader of stdout left before the end: 128 and SIGPIPE.
     ReaderGone = 141,
     /// SIGTERM ended `send`, `recv` or `top`.
@@ -50,7 +54,7 @@ struct Row {
 
 impl Exit {
     /// All codes, in ascending order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -59,7 +63,9 @@ impl Exit {
         Self::Device,
         Self::File,
         Self::Verification,
+        Self::HungUp,
         Self::Interrupted,
+        Self::Quit,
         Self::ReaderGone,
         Self::Terminated,
     ];
@@ -104,7 +110,9 @@ impl Exit {
             Self::Device => row(Some("device"), "The device cannot be opened or used.", None),
             Self::File => row(Some("file"), "A local file cannot be read or written.", Some("local file")),
             Self::Verification => row(Some("verification"), "What arrived is not what was sent.", None),
+            Self::HungUp => row(Some("interrupted"), "SIGHUP ended send or recv.", None),
             Self::Interrupted => row(Some("interrupted"), "SIGINT ended send or recv.", None),
+            Self::Quit => row(Some("interrupted"), "SIGQUIT ended send or recv.", None),
             Self::ReaderGone => {
                 row(Some("reader_gone"), "The reader of stdout left before the end, as head does.", None)
             }
@@ -138,12 +146,14 @@ mod tests {
             Exit::Device,
             Exit::File,
             Exit::Verification,
+            Exit::HungUp,
             Exit::Interrupted,
+            Exit::Quit,
             Exit::ReaderGone,
             Exit::Terminated,
         ];
         assert_eq!(all, Exit::ALL);
-        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7, 130, 141, 143]);
+        assert_eq!(all.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7, 129, 130, 131, 141, 143]);
     }
 
     #[test]

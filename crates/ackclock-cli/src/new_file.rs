@@ -95,8 +95,8 @@ impl NewFile {
         self.beside.take()
     }
 
-    /// Gives the file its name, unless writing has failed. It is on the disk then. If it is complete and cannot
-    /// have its name, it stays beside, and the failure says where.
+    /// Gives the file its name, unless writing has failed. It is on the disk then. If it is complete and
+    /// cannot have its name, it stays beside, and the failure says where.
     ///
     /// # Errors
     /// `written` is one, or the file cannot be completed.
@@ -133,8 +133,8 @@ impl NewFile {
     }
 }
 
-/// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be kept,
-/// another group gets no more than everybody.
+/// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be
+/// kept, another group gets no more than everybody.
 fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     let kept = chown(beside, Some(existing.uid()), Some(existing.gid()))
         .or_else(|_| chown(beside, None, Some(existing.gid())))
@@ -168,8 +168,8 @@ impl Drop for NewFile {
     }
 }
 
-/// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one. What
-/// replaces a file may be as private as that one, so until the end it is its owner's alone.
+/// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one.
+/// What replaces a file may be as private as that one, so until the end it is its owner's alone.
 fn create_beside(target: &Path, name: &str, replaces: bool) -> io::Result<PathBuf> {
     let mode = if replaces { 0o600 } else { 0o666 };
     // Leaves room for the rest of the name within the 255 bytes that file systems allow.

@@ -1,6 +1,7 @@
-//! Ctrl-C and SIGTERM. A conversation ends in order at the first and at once at the second; a file is not
-//! whole at the first, so there the first ends it.
+//! Ctrl-C, SIGTERM, SIGHUP and SIGQUIT. A conversation ends in order at the first and at once at the
+//! second; a file is not whole at the first, so there the first ends it.
 
+use std::fs;
 use std::io;
 
 use ackclock_cli::Exit;
@@ -14,7 +15,8 @@ pub(crate) struct Interrupt(watch::Receiver<Seen>);
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     count: u32,
-    terminated: bool,
+    /// The code of the first.
+    exit: Option<Exit>,
 }
 
 /// What the first interrupt does.
@@ -30,8 +32,11 @@ impl Interrupt {
     /// Takes the signals from now on.
     pub(crate) fn install(first: First) -> io::Result<Self> {
         let (sender, receiver) = watch::channel(Seen::default());
-        let (interrupts, terminations) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        tokio::spawn(count(interrupts, terminations, sender, first));
+        for (kind, exit) in SIGNALS {
+            if !is_ignored(kind) {
+                tokio::spawn(count(signal(kind)?, exit, sender.clone(), first));
+            }
+        }
         Ok(Self(receiver))
     }
 
@@ -52,7 +57,7 @@ impl Interrupt {
 
     /// The code of a process that the first signal ended.
     pub(crate) fn exit(&self) -> Exit {
-        if self.0.borrow().terminated { Exit::Terminated } else { Exit::Interrupted }
+        self.0.borrow().exit.unwrap_or(Exit::Interrupted)
     }
 
     async fn reached(&self, times: u32) {
@@ -63,20 +68,38 @@ impl Interrupt {
     }
 }
 
-async fn count(mut interrupts: Signal, mut terminations: Signal, sender: watch::Sender<Seen>, first: First) {
-    loop {
-        let terminated = tokio::select! {
-            _ = interrupts.recv() => false,
-            _ = terminations.recv() => true,
-        };
+async fn count(mut signals: Signal, exit: Exit, sender: watch::Sender<Seen>, first: First) {
+    while signals.recv().await.is_some() {
+        let mut count = 0;
         sender.send_modify(|seen| {
-            seen.terminated |= terminated && seen.count == 0;
+            seen.exit.get_or_insert(exit);
             seen.count += 1;
+            count = seen.count;
         });
-        match (sender.borrow().count, first) {
+        match (count, first) {
             (1, First::Closes) => say!("tcpcat: closing; interrupt again to abort"),
             (1, First::Aborts) => say!("tcpcat: interrupted"),
             _ => say!("tcpcat: aborted"),
         }
     }
 }
+
+/// Whether a signal is to stay ignored: nohup asks for that with SIGHUP, and a shell with SIGQUIT for a
+/// program in the background.
+fn is_ignored(kind: SignalKind) -> bool {
+    if kind != SignalKind::hangup() && kind != SignalKind::quit() {
+        return false;
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
+/// The signals that end a transfer, and its exit code then.
+const SIGNALS: [(SignalKind, Exit); 4] = [
+    (SignalKind::interrupt(), Exit::Interrupted),
+    (SignalKind::terminate(), Exit::Terminated),
+    (SignalKind::hangup(), Exit::HungUp),
+    (SignalKind::quit(), Exit::Quit),
+];

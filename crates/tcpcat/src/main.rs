@@ -20,6 +20,7 @@ mod args;
 mod bench;
 mod demo;
 mod device;
+mod dial;
 mod doctor;
 mod exit;
 mod host;

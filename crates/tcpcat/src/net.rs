@@ -1,10 +1,12 @@
 //! One interface to the stack's sockets and the kernel's, so that a transfer can run over either.
 
+use std::collections::HashSet;
+use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,7 +27,11 @@ pub(crate) struct Net {
     abort: Arc<AtomicBool>,
     /// What the handshakes of a file transfer announce.
     length: Arc<OnceLock<Option<u64>>>,
+    kernel_streams: KernelStreams,
 }
+
+/// The kernel's connections, by their ends as /proc/net/tcp shows them.
+type KernelStreams = Arc<Mutex<HashSet<String>>>;
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -38,6 +44,8 @@ enum Kind {
 pub(crate) struct Stream {
     inner: Inner,
     abort: Arc<AtomicBool>,
+    /// Its place among the kernel's.
+    kernel: Option<(KernelStreams, String)>,
     /// The data so far is a part and must not pass for the whole: dropped now, the connection is reset.
     is_part: bool,
 }
@@ -57,11 +65,21 @@ pub(crate) enum Listener {
 
 impl Net {
     pub(crate) fn user(stack: Stack, device: Label) -> Self {
-        Self { kind: Kind::User { stack, device }, abort: Arc::default(), length: Arc::default() }
+        Self {
+            kind: Kind::User { stack, device },
+            abort: Arc::default(),
+            length: Arc::default(),
+            kernel_streams: Arc::default(),
+        }
     }
 
     pub(crate) fn kernel() -> Self {
-        Self { kind: Kind::Kernel, abort: Arc::default(), length: Arc::default() }
+        Self {
+            kind: Kind::Kernel,
+            abort: Arc::default(),
+            length: Arc::default(),
+            kernel_streams: Arc::default(),
+        }
     }
 
     /// The device under the connections, for messages.
@@ -88,6 +106,28 @@ impl Net {
         }
     }
 
+    /// Whether an address of the same kind and a route lead there. The kernel finds out by itself.
+    pub(crate) fn reaches(&self, remote: IpAddr) -> bool {
+        let Kind::User { stack, .. } = &self.kind else { return true };
+        let info = stack.info();
+        let is_local = |addr: IpAddr| matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
+        let is_source = |own: IpAddr| own.is_ipv4() == remote.is_ipv4() && is_local(own) == is_local(remote);
+        info.addresses.iter().any(|own| is_source(own.addr()))
+            && info.routes.is_none_or(|routes| routes.iter().any(|route| route.contains(remote)))
+    }
+
+    /// The bytes that the kernel has not got rid of, for all connections together. The stack's own
+    /// connections say more than that.
+    pub(crate) fn kernel_queued(&self) -> u64 {
+        let open = self.kernel_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.is_empty() {
+            return 0;
+        }
+        let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
+        let lines = tables.iter().flatten().flat_map(|table| table.lines());
+        lines.filter_map(queue_of).filter(|(ends, _)| open.contains(*ends)).map(|(_, bytes)| bytes).sum()
+    }
+
     /// From now on connections carry a file, and announce that and its length, if known, to a tcpcat at the
     /// other end.
     pub(crate) fn carry_file(&self, length: Option<u64>) {
@@ -102,7 +142,16 @@ impl Net {
     }
 
     fn stream(&self, inner: Inner) -> Stream {
-        Stream { inner, abort: Arc::clone(&self.abort), is_part: false }
+        let mut stream = Stream { inner, abort: Arc::clone(&self.abort), kernel: None, is_part: false };
+        if let (Inner::Kernel(_), Ok(local), Ok(peer)) =
+            (&stream.inner, stream.local_addr(), stream.peer_addr())
+        {
+            let ends = format!("{} {}", shown(local), shown(peer));
+            let open = Arc::clone(&self.kernel_streams);
+            open.lock().unwrap_or_else(PoisonError::into_inner).insert(ends.clone());
+            stream.kernel = Some((open, ends));
+        }
+        stream
     }
 
     /// Opens a connection from `local`, whose address may be unspecified and whose port may be 0.
@@ -332,7 +381,32 @@ impl Drop for Stream {
         if let (true, Inner::User(stream)) = (aborts, &self.inner) {
             stream.abort();
         }
+        if let Some((open, ends)) = self.kernel.take() {
+            open.lock().unwrap_or_else(PoisonError::into_inner).remove(&ends);
+        }
     }
+}
+
+/// The ends of a connection and the bytes in its send queue, from a line of /proc/net/tcp.
+fn queue_of(line: &str) -> Option<(&str, u64)> {
+    let line = line.trim_start().split_once(' ')?.1;
+    let ends = line.match_indices(' ').nth(1).map(|(at, _)| &line[..at])?;
+    let queues = line[ends.len()..].split_whitespace().nth(1)?;
+    Some((ends, u64::from_str_radix(queues.split_once(':')?.0, 16).ok()?))
+}
+
+/// An address and a port as /proc/net/tcp writes them.
+fn shown(addr: SocketAddr) -> String {
+    let octets = match addr.ip() {
+        IpAddr::V4(addr) => addr.octets().to_vec(),
+        IpAddr::V6(addr) => addr.octets().to_vec(),
+    };
+    let word = |word: &[u8]| {
+        let bytes = word.iter().rev().fold(0u32, |all, &byte| all << 8 | u32::from(byte));
+        format!("{:08X}", if cfg!(target_endian = "big") { bytes.swap_bytes() } else { bytes })
+    };
+    let words: String = octets.chunks(4).map(word).collect();
+    format!("{words}:{:04X}", addr.port())
 }
 
 impl AsyncRead for Stream {
@@ -398,3 +472,19 @@ pub(crate) const STACK_CLOSE_TIME: Duration = Duration::from_secs(60);
 
 /// How long resets may take to leave.
 const ABORT_TIME_MAX: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernels_table_is_found_by_its_ends() {
+        let line =
+            "   1: 0100007F:1B58 0200000A:A3D2 01 0000FA00:00000000 01:00000014 00000000     0        0 1 2";
+        let ends = ["127.0.0.1:7000", "10.0.0.2:41938"].map(|addr| shown(addr.parse().unwrap())).join(" ");
+        assert_eq!(queue_of(line), Some((ends.as_str(), 0xfa00)));
+        let mapped = shown("[::ffff:127.0.0.1]:7000".parse().unwrap());
+        assert_eq!(mapped, "0000000000000000FFFF00000100007F:1B58");
+        assert_eq!(queue_of("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when"), None);
+    }
+}

@@ -1,7 +1,7 @@
 //! The frame of every transfer: a host, the counts, the interrupt, and the output.
 
 use std::future::Future;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use ackclock::ConnectionInfo;
 use ackclock_cli::{Exit, Failure, output};
 
-use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback, scoped};
-use crate::host::{self, Host};
+use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback};
+use crate::dial::{self, addresses, any};
+use crate::host::Host;
 use crate::interrupt::{First, Interrupt};
 use crate::net::{Listener, Net, Stream};
 use crate::observe::{self, Observer};
@@ -179,12 +180,23 @@ impl Session {
             self.meter.sent() + self.meter.received() + acknowledged + written()
         };
         let (mut last, mut since) = (moved(), tokio::time::Instant::now());
+        let (mut queued, mut looked) = (self.net.kernel_queued(), since);
         loop {
             tokio::time::sleep(IDLE_POLL.min(wait)).await;
             let now = moved();
             if now != last {
                 (last, since) = (now, tokio::time::Instant::now());
-            } else if since.elapsed() >= wait {
+            }
+            // The kernel takes large pieces and lets them go in small ones.
+            let is_over = since.elapsed() >= wait;
+            if is_over || looked.elapsed() >= wait / 16 {
+                looked = tokio::time::Instant::now();
+                let now = self.net.kernel_queued();
+                if now != queued {
+                    (queued, since) = (now, looked);
+                }
+            }
+            if since.elapsed() >= wait {
                 return wait;
             }
         }
@@ -207,15 +219,14 @@ impl Session {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
         };
-        let remote = resolve(host, *port, peer, self.net.link()).await?;
-        if self.own.contains(&remote.ip()) {
-            return Err(own_address(remote.ip()));
-        }
-        let source = peer.source.unwrap_or_else(|| unspecified(remote));
+        let mut remotes = addresses(host, *port, peer, &self.net).await?;
+        let first = remotes[0];
+        remotes.retain(|remote| !self.own.contains(&remote.ip()));
+        let Some(&remote) = remotes.first() else { return Err(own_address(first.ip())) };
         let doing = format!("connecting to {remote}");
         self.note(|| doing.clone());
-        let connecting = self.attempt(SocketAddr::new(source, *local_port), remote, peer.retry);
-        let stream = tokio::select! {
+        let connecting = self.attempt(peer, *local_port, &remotes);
+        let (stream, remote) = tokio::select! {
             connected = connecting => connected?,
             () = self.interrupt.first() => return Err(self.interrupted("there was no connection yet")),
             () = patience(peer.wait, remote) => {
@@ -227,15 +238,20 @@ impl Session {
         Ok(stream)
     }
 
-    /// Connects; with `retry`, again and again while nothing listens there or nothing answers.
-    async fn attempt(&self, local: SocketAddr, remote: SocketAddr, retry: bool) -> Result<Stream, Failure> {
+    /// Connects; with `--retry`, again and again while nothing listens there or nothing answers.
+    async fn attempt(
+        &self,
+        peer: &PeerArgs,
+        local_port: u16,
+        remotes: &[SocketAddr],
+    ) -> Result<(Stream, SocketAddr), Failure> {
         let mut told = false;
         loop {
-            let failure = match self.net.connect(local, remote).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => self.net.failure(&format!("connecting to {remote}"), &error),
+            let failure = match dial::race(&self.net, peer.source, local_port, remotes).await {
+                Ok(connected) => return Ok(connected),
+                Err((remote, error)) => self.net.failure(&format!("connecting to {remote}"), &error),
             };
-            if !retry || !matches!(failure.exit(), Exit::Refused | Exit::Unreachable) {
+            if !peer.retry || !matches!(failure.exit(), Exit::Refused | Exit::Unreachable) {
                 return Err(failure);
             }
             if !std::mem::replace(&mut told, true) {
@@ -251,7 +267,7 @@ impl Session {
             return Err(Failure::usage("PORT to listen on is missing"));
         };
         let local = match host {
-            Some(host) => resolve(host, *port, peer, self.net.link()).await?,
+            Some(host) => addresses(host, *port, peer, &self.net).await?[0],
             None => SocketAddr::new(peer.source.unwrap_or_else(|| any(peer.ipv6)), *port),
         };
         let listener = self.net.listen(local);
@@ -376,43 +392,6 @@ fn refuse_overwriting(common: &Common, file: Option<(&str, &Path)>) -> Result<()
     ])
 }
 
-/// The address of a name, of the requested family.
-///
-/// `link` is the name of the stack's only link, which an address may carry as its scope.
-async fn resolve(host: &str, port: u16, peer: &PeerArgs, link: Option<&str>) -> Result<SocketAddr, Failure> {
-    if peer.numeric && host.parse::<IpAddr>().is_err() && scoped(host).is_none() {
-        return Err(Failure::usage(format!("{host:?} is not an address, and -n forbids a name lookup")));
-    }
-    let found = lookup(host, port, link).await?;
-    let wanted = |addr: &SocketAddr| !(peer.ipv4 && addr.is_ipv6() || peer.ipv6 && addr.is_ipv4());
-    let family = if peer.ipv4 { "IPv4 address" } else { "IPv6 address" };
-    let mut found: Vec<SocketAddr> = found.into_iter().filter(wanted).collect();
-    // The resolver's order suits the kernel's addresses; the stack's are more often IPv4.
-    found.sort_by_key(|addr| addr.is_ipv6());
-    found.first().copied().ok_or_else(|| Failure::usage(format!("{host} has no {family}")))
-}
-
-/// All addresses of a name. The kernel needs the scope of an address that is valid on one link only; a stack
-/// has one link.
-async fn lookup(host: &str, port: u16, link: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
-    match (scoped(host), link) {
-        (Some((addr, scope)), Some(link)) if scope == link => return Ok(vec![(addr, port).into()]),
-        (Some((addr, scope)), Some(link)) => {
-            return Err(Failure::usage(format!("the stack is on {link}, not on {scope}"))
-                .remedy(format!("write {addr}%{link}, or name {scope} as the device")));
-        }
-        (None, None) if host.parse::<Ipv6Addr>().is_ok_and(|addr| addr.is_unicast_link_local()) => {
-            return Err(Failure::usage(format!(
-                "{host} is valid on one link only, and it does not say which"
-            ))
-            .remedy(format!("name the interface: {host}%eth0")));
-        }
-        _ => {}
-    }
-    let found = tokio::net::lookup_host((host, port)).await;
-    Ok(found.map_err(|error| host::unresolved(host, &error))?.collect())
-}
-
 /// Completes when the user's time limit is over; reports once that no answer has arrived yet.
 async fn patience(limit: Option<Duration>, remote: SocketAddr) {
     let notice = tokio::time::sleep(NOTICE_AFTER);
@@ -422,14 +401,6 @@ async fn patience(limit: Option<Duration>, remote: SocketAddr) {
         return std::future::pending().await;
     };
     tokio::time::sleep(limit).await;
-}
-
-fn unspecified(remote: SocketAddr) -> std::net::IpAddr {
-    any(remote.is_ipv6())
-}
-
-fn any(ipv6: bool) -> std::net::IpAddr {
-    if ipv6 { std::net::Ipv6Addr::UNSPECIFIED.into() } else { std::net::Ipv4Addr::UNSPECIFIED.into() }
 }
 
 /// How often the meter is checked for movement.

@@ -30,8 +30,8 @@ use crate::units;
 /// or a recording.
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 reset or failed, 2 usage, 3 refused,
-/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 130 and 143: SIGINT or
-/// SIGTERM ended send or recv; 141: the reader of stdout left.
+/// 4 timeout or unreachable, 5 device or permission, 6 local file, 7 verification; 129, 130, 131 and 143:
+/// SIGHUP, SIGINT, SIGQUIT or SIGTERM ended send or recv; 141: the reader of stdout left.
 ///
 /// Sizes, rates and times need a unit, as in 64KiB, 100Mbit/s and 20ms. As for dd and iperf3, 1M is 1048576
 /// bytes as a size, and 1000000 bits a second as a rate.
@@ -109,7 +109,8 @@ pub(crate) struct PipeArgs {
     /// peer closes
     #[arg(short = 'N')]
     pub(crate) shutdown: bool,
-    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts seconds
+    /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts
+    /// seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
     pub(crate) quit_after: Option<Duration>,
     /// Do not read stdin

@@ -1,6 +1,7 @@
 //! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the
 //! `--json` report.
 
+mod bounded;
 mod facts;
 mod progress;
 mod report;
@@ -13,6 +14,7 @@ use ackclock::{ConnectionInfo, FourTuple};
 use ackclock_cli::{Exit, Failure};
 use tokio::time::{MissedTickBehavior, interval};
 
+use self::bounded::Bounded;
 use self::progress::Progress;
 use self::report::{Connected, End, Interval, Report, StreamReport};
 use crate::args::ObserveArgs;
@@ -40,14 +42,20 @@ struct Seen {
     report: Report,
     /// The end of the last interval.
     last: Look,
+    /// The retransmissions of all connections that have ended.
+    retransmits: u64,
     /// Connections that have ended, in their last state.
-    ended: Vec<(FourTuple, ConnectionInfo)>,
+    ended: Bounded<(FourTuple, ConnectionInfo)>,
 }
 
 impl Observer {
     pub(crate) fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
-        let seen =
-            Seen { report: Report::new(kind.name, net.device()), last: Look::default(), ended: Vec::new() };
+        let seen = Seen {
+            report: Report::new(kind.name, net.device()),
+            last: Look::default(),
+            retransmits: 0,
+            ended: Bounded::default(),
+        };
         Self {
             kind,
             stats: args.stats,
@@ -93,6 +101,9 @@ impl Observer {
 
     /// Notes a new connection.
     pub(crate) fn connected(&self, stream: &Stream) {
+        if !self.json {
+            return;
+        }
         let connected = Connected::new(stream);
         self.seen().report.start.connected.push(connected);
     }
@@ -107,7 +118,11 @@ impl Observer {
         if self.stats.is_some() {
             self.say(&format!("end {}", stats_line(&tuple, &info)));
         }
-        self.seen().ended.push((tuple, info));
+        let mut seen = self.seen();
+        seen.retransmits += info.retransmits;
+        if self.json {
+            seen.ended.push((tuple, info));
+        }
     }
 
     /// Prints a line to stderr, past the bar if there is one.
@@ -130,7 +145,7 @@ impl Observer {
         }
         let took = result.as_ref().ok().and_then(|outcome| outcome.took).unwrap_or_else(|| started.elapsed());
         let mut seen = self.seen();
-        let retransmits: u64 = seen.ended.iter().map(|(_, info)| info.retransmits).sum();
+        let retransmits = seen.retransmits;
         match result {
             Ok(outcome) => {
                 for note in &outcome.notes {
@@ -146,6 +161,8 @@ impl Observer {
         if self.json {
             let streams = seen.ended.iter().map(|(tuple, info)| StreamReport::new(tuple, info)).collect();
             seen.report.end = Some(End::new(meter, took, retransmits, streams, exit, result));
+            let left_out = seen.ended.left_out();
+            seen.report.note_left_out(left_out);
             seen.report.print(self.kind.data_on_stdout);
         }
         exit

@@ -6,6 +6,7 @@ use ackclock::{ConnectionInfo, FourTuple};
 use ackclock_cli::{Exit, Failure};
 use serde::Serialize;
 
+use super::bounded::Bounded;
 use super::{Look, stats};
 use crate::json::SCHEMA;
 use crate::net::Stream;
@@ -17,8 +18,19 @@ use crate::units::bits_per_second;
 pub(super) struct Report {
     schema: u32,
     pub(super) start: Start,
-    pub(super) intervals: Vec<Interval>,
+    pub(super) intervals: Bounded<Interval>,
     pub(super) end: Option<End>,
+    /// What a process that ran for long has more than the lists show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<LeftOut>,
+}
+
+/// How many items are missing in the lists of a report.
+#[derive(Debug, Serialize)]
+struct LeftOut {
+    connected: u64,
+    intervals: u64,
+    streams: u64,
 }
 
 /// What was known at the beginning, and each connection as it opened.
@@ -29,7 +41,7 @@ pub(super) struct Start {
     device: String,
     /// Seconds since 1970.
     timestamp: u64,
-    pub(super) connected: Vec<Connected>,
+    pub(super) connected: Bounded<Connected>,
 }
 
 /// A new connection.
@@ -119,8 +131,16 @@ impl Report {
     pub(super) fn new(mode: &'static str, device: &str) -> Self {
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let version = env!("CARGO_PKG_VERSION");
-        let start = Start { version, mode, device: device.to_owned(), timestamp, connected: Vec::new() };
-        Self { schema: SCHEMA, start, intervals: Vec::new(), end: None }
+        let start =
+            Start { version, mode, device: device.to_owned(), timestamp, connected: Bounded::default() };
+        Self { schema: SCHEMA, start, intervals: Bounded::default(), end: None, left_out: None }
+    }
+
+    /// Says how many items are missing, `streams` of them at the end.
+    pub(super) fn note_left_out(&mut self, streams: u64) {
+        let (connected, intervals) = (self.start.connected.left_out(), self.intervals.left_out());
+        let any = connected + intervals + streams > 0;
+        self.left_out = any.then_some(LeftOut { connected, intervals, streams });
     }
 
     /// Prints the report where it does not mix with data.

@@ -100,8 +100,8 @@ impl<'a> Copier<'a> {
         Ok(self.copied(bytes))
     }
 
-    /// Writes a piece whose last `len` bytes are data, and counts them as they go: a slow peer takes a piece in
-    /// parts.
+    /// Writes a piece whose last `len` bytes are data, and counts them as they go: a slow peer takes a
+    /// piece in parts.
     async fn write<W>(&self, writer: &mut W, piece: &[u8], len: usize) -> Result<(), Broken>
     where
         W: AsyncWrite + Unpin + ?Sized,

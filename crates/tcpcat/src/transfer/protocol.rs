@@ -2,9 +2,9 @@
 //!
 //! Without verification the stream carries the file and nothing else, in both directions, because a plain
 //! peer would take any other byte for data. TCP itself marks a part: the end of the stream means that the
-//! file is whole, a reset that it is not. On request (`--announce-length`) the file's length travels outside the
-//! stream, in an experimental option of the handshake (RFC 6994, `Net::carry_file`), which other peers skip;
-//! the kernel's sockets (`--kernel`) lack it.
+//! file is whole, a reset that it is not. On request (`--announce-length`) the file's length travels
+//! outside the stream, in an experimental option of the handshake (RFC 6994, `Net::carry_file`), which
+//! other peers skip; the kernel's sockets (`--kernel`) lack it.
 //!
 //! The receiver greets with a nonce. A sender that knows the protocol repeats the nonce in its header, which
 //! no file could begin with. The data follows in frames (a length of four bytes, then that many bytes), ended

@@ -83,8 +83,8 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
     }
 }
 
-/// The connections of a transfer. Each part goes as soon as it has one: a receiver may connect again only when
-/// it has learnt how many parts there are.
+/// The connections of a transfer. Each part goes as soon as it has one: a receiver may connect again only
+/// when it has learnt how many parts there are.
 struct Sending<'a> {
     session: &'static Session,
     args: &'a FileArgs,
@@ -219,7 +219,12 @@ async fn all(sending: &mut JoinSet<Result<SentPart, Failure>>) -> Result<Vec<Sen
 /// Reports how much of the file was sent.
 fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failure {
     match failure.exit() {
-        Exit::Failed | Exit::Unreachable | Exit::Interrupted | Exit::Terminated => {
+        Exit::Failed
+        | Exit::Unreachable
+        | Exit::HungUp
+        | Exit::Interrupted
+        | Exit::Quit
+        | Exit::Terminated => {
             let sent = session.meter.sent();
             let of = total.map_or_else(String::new, |total| format!(" of {total}"));
             failure.after(&format!("{sent}{of} bytes were sent"))

@@ -145,7 +145,11 @@ impl Drop for Netns {
 /// nothing behind.
 fn bound_to_this_thread(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
-    bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    // Whoever runs the tests in the background may ignore signals that a program then ignores, too.
+    bound
+        .args(["--pdeathsig", "KILL", "--", "env", "--default-signal=HUP,QUIT"])
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => bound.env(name, value),

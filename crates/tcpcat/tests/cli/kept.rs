@@ -133,6 +133,13 @@ fn a_link_stays_and_a_pipe_gets_the_bytes() {
     assert!(fs::symlink_metadata(scratch.path("to")).unwrap().is_symlink());
     assert_same(&scratch.path("from"), &scratch.path("behind"));
 
+    // Another name of the old file keeps it.
+    fs::write(scratch.path("behind"), "old").unwrap();
+    fs::hard_link(scratch.path("behind"), scratch.path("other")).unwrap();
+    transfer(&netns, &scratch, "--verify", (0, 0), || {});
+    assert_same(&scratch.path("from"), &scratch.path("behind"));
+    assert_eq!(fs::read(scratch.path("other")).unwrap(), b"old");
+
     let fifo = scratch.path("fifo");
     netns.shell(&format!("mkfifo {}", fifo.display()));
     let out = scratch.path("out");

@@ -90,7 +90,7 @@ impl Ended {
 
 #[test]
 fn an_interrupted_sender_resets_and_says_so_by_its_code() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129), ("QUIT", 131)] {
         let Some(transfer) = Transfer::begin("", "") else { return };
         transfer.sender.signal(signal);
         let ended = transfer.end();
@@ -142,7 +142,7 @@ fn a_sender_that_is_killed_is_found_out_within_half_a_minute() {
 
 #[test]
 fn an_interrupted_receiver_resets_and_keeps_its_part() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129), ("QUIT", 131)] {
         let Some(transfer) = Transfer::begin("", "") else { return };
         transfer.receiver.signal(signal);
         let ended = transfer.end();

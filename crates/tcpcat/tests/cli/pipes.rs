@@ -243,3 +243,101 @@ while data := s.recv(65536): sys.stdout.buffer.write(data)
     listener.signal("INT");
     said(&listener.finish(), 0);
 }
+
+#[test]
+fn a_hang_up_and_a_quit_close_in_order_and_nohup_ignores_the_first() {
+    let Some(netns) = Netns::new() else { return };
+    for signal in ["HUP", "QUIT"] {
+        let mut listener = netns.listen(&format!("-l 7000 -v {HOST1}"));
+        let _stdin = listener.stdin();
+        let peer = client(&netns, "10.9.1.2", 7000, "assert s.recv(1) == b''");
+        listener.await_line("connection from");
+        listener.signal(signal);
+        listener.await_line("interrupt again to abort");
+        said(&peer.finish(), 0);
+        said(&listener.finish(), 0);
+    }
+    let script = format!("exec nohup {TCPCAT} -l 7000 -v {HOST1}");
+    let mut listener = Process::start(netns.command("sh").args(["-c", &script]));
+    let _stdin = listener.stdin();
+    listener.await_line("listening on");
+    listener.signal("HUP");
+    let peer = client(&netns, "10.9.1.2", 7000, "s.sendall(b'still there?')");
+    assert_eq!(listener.read_stdout(12), b"still there?");
+    said(&peer.finish(), 0);
+    listener.signal("TERM");
+    said(&listener.finish(), 0);
+}
+
+#[test]
+fn slow_is_not_idle() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 240_000), scratch.path("to"));
+    // 40 kB/s: six seconds, less than a piece of 256 KiB in all.
+    let receiver = netns.listen(&format!("recv {} -l 7000 -v --rate-limit 320kbit/s {HOST1}", to.display()));
+    let began = Instant::now();
+    said(&netns.tcpcat(&format!("send {} 10.9.1.2 7000 --kernel -w 2", from.display())), 0);
+    said(&receiver.finish(), 0);
+    assert!(began.elapsed() >= Duration::from_secs(5), "the link is slower than that");
+    assert_same(&from, &to);
+
+    for flags in ["recv - -l", "-l -d"] {
+        let slow = "import sys, time
+while data := sys.stdin.buffer.raw.read(4000): time.sleep(0.1)";
+        let script =
+            format!("{TCPCAT} {flags} 7000 -v --kernel -w 2 | python3 -c '{slow}'; exit ${{PIPESTATUS[0]}}");
+        let receiver = Process::start(netns.command("bash").args(["-c", &script]));
+        receiver.await_line("listening on");
+        said(&netns.tcpcat(&format!("send {} 127.0.0.1 7000 --kernel", from.display())), 0);
+        said(&receiver.finish(), 0);
+    }
+}
+
+#[test]
+fn silence_is_idle_for_the_kernels_connections() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let from = random_file(&scratch, "from", 20_000_000);
+    let server = server(&netns, "s.recv(1)\nsys.stdin.read()");
+    let began = Instant::now();
+    let words = said(&netns.tcpcat(&format!("send {} 127.0.0.1 7001 --kernel -w 2", from.display())), 4);
+    assert!(words.contains("nothing moved for 2s"), "{words}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    drop(server);
+}
+
+#[test]
+fn a_name_is_dialled_by_the_addresses_that_are_within_reach() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let hosts = scratch.path("hosts");
+    std::fs::write(&hosts, "10.9.1.1 both\nfd09::1 both\n").unwrap();
+    // `ip netns exec` has a mount namespace of its own.
+    let dial = |host: &str, flags: &str| {
+        let script = format!(
+            "mount --bind {} /etc/hosts && exec {TCPCAT} -d -v {flags} both 7001 {host}",
+            hosts.display()
+        );
+        let dials = Process::start(netns.command("sh").args(["-c", &script]));
+        said(&dials.finish(), 0)
+    };
+    let script = "
+import socket, sys
+l = socket.create_server(('::', 7001), family=socket.AF_INET6, dualstack_ipv6=True)
+print('ready', file=sys.stderr, flush=True)
+while True: l.accept()[0].close()
+";
+    let server = Process::start(netns.command("python3").args(["-c", script]));
+    server.await_line("ready");
+    let six = dial("--configure --tun tun1 --addr fd09::2/64", "");
+    assert!(six.contains("connected to [fd09::1]:7001"), "{six}");
+    let four = dial("--configure --tun tun1 --addr 10.9.1.2/24", "");
+    assert!(four.contains("connected to 10.9.1.1:7001"), "{four}");
+
+    // The first of two families does not answer.
+    let both = "--configure --tun tun1 --addr 10.9.1.2/24 --addr fd09::2/64";
+    std::fs::write(&hosts, "10.9.1.1 both\nfd09::99 both\n").unwrap();
+    let words = dial(both, "-w 10");
+    assert!(words.contains("connected to 10.9.1.1:7001"), "{words}");
+}
