@@ -1,10 +1,11 @@
 //! The core in memory: both ends on one thread, checksums on. Throughput of a round of up to 64 packets and
-//! its acknowledgement, and a request with its answer.
+//! its acknowledgement, a request with its answer, and the choice of an ephemeral port.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_benches::pair::{Bulk, Link, Pair};
-use ackclock_core::{Instant, TcpConfig};
+use ackclock_core::{ConnectError, Endpoint, EndpointConfig, Instant, TcpConfig};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn tcp() -> TcpConfig {
@@ -52,5 +53,32 @@ fn request_response(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, bulk, request_response);
+/// A connection is opened to a peer to which so many of Linux's 28,232 ephemeral ports are taken, and ends.
+/// The last row is the refusal when all are.
+fn ephemeral_port(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("core/connect");
+    let now = Instant::from_millis(1);
+    let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+    for taken in [0, 14_000, 28_000, 28_232] {
+        let mut config = EndpointConfig::new(vec!["10.0.0.1".parse().expect("an address")], [7; 32]);
+        config.ephemeral_ports = (32_768, 60_999);
+        let mut endpoint = Endpoint::new(config, now);
+        let connect = |endpoint: &mut Endpoint| endpoint.connect(now, remote, (None, 0), None);
+        for _ in 0..taken {
+            connect(&mut endpoint).expect("a port is free");
+        }
+        group.bench_function(format!("{taken}-taken"), |bencher| {
+            bencher.iter(|| match connect(&mut endpoint) {
+                Ok(id) => {
+                    endpoint.update(now, id, |connection, now| connection.abort(now));
+                    endpoint.release(now, id);
+                }
+                Err(error) => assert_eq!(error, ConnectError::AddressInUse(remote)),
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bulk, request_response, ephemeral_port);
 criterion_main!(benches);

@@ -1,14 +1,15 @@
 //! Passive opening, and binding: a socket is bound to an address and a port, and may then listen or connect.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Endpoint;
-use super::claims::{BoundId, Sharing, overlap};
+use super::claims::{BoundId, Sharing};
 use super::fast_open::PendingFastOpens;
 use super::listener::Listener;
-use crate::{FourTuple, Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
+use super::taken::{Taken, Use};
+use crate::{Instant, ListenAddr, ListenError, ListenOptions, ListenerId, TcpConfig};
 
 /// The binding of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +33,19 @@ impl Endpoint {
         self.advance(now);
         let BindOptions { addr, port, sharing } = options;
         self.check_local(addr)?;
-        let taken = if sharing.reuse_address { Vec::new() } else { self.connected_ports(addr) };
-        let is_free = |port: u16| {
-            let (word, bit) = (usize::from(port) / 64, u32::from(port) % 64);
-            let connected = taken.get(word).is_some_and(|bits: &u64| bits & 1_u64.wrapping_shl(bit) != 0);
-            !connected && self.listeners.claims.is_free(addr, port, sharing)
+        if !sharing.reuse_address {
+            self.count_names();
+        }
+        let wanted = Use::Bound(addr, sharing);
+        let port = match port {
+            0 => self.find_port(wanted, |endpoint, port| !endpoint.is_port_taken(wanted, port)),
+            port => Some(port).filter(|&port| !self.is_port_taken(wanted, port)),
         };
-        let port = if port == 0 {
-            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let mut ports = self.ports.candidates(addr.unwrap_or(any), SocketAddr::new(any, 0));
-            ports.find(|&port| is_free(port)).ok_or(ListenError::AddressInUse)?
-        } else if is_free(port) {
-            port
-        } else {
-            return Err(ListenError::AddressInUse);
-        };
-        self.listeners.claim(addr, port, sharing)
+        self.taken(Taken::forget_few_names);
+        let port = port.ok_or(ListenError::AddressInUse)?;
+        let bound = self.listeners.claim(addr, port, sharing)?;
+        self.taken(|taken| taken.note(wanted, port));
+        Ok(bound)
     }
 
     /// Records a binding made at the first of several endpoints, under the same name.
@@ -69,6 +67,7 @@ impl Endpoint {
     /// Releases the port of a bound socket. Connections opened from it keep theirs.
     pub fn release_bound(&mut self, id: BoundId) {
         self.listeners.claims.release(id);
+        self.taken(|taken| taken.released(id.port));
     }
 
     /// Starts to listen (RFC 9293 §3.10.1, passive). Port 0 asks for a free one.
@@ -156,24 +155,32 @@ impl Endpoint {
         }
     }
 
-    /// The ports of this address with connections, TIME-WAIT included, as a bitmap. It searches all
-    /// connections; only a socket that does not reuse addresses pays for that.
-    fn connected_ports(&self, addr: Option<IpAddr>) -> Vec<u64> {
-        let mut ports = vec![0_u64; (usize::from(u16::MAX) + 1) / 64];
-        let connections = self.connections.iter().filter(|(_, _, live)| live.bound);
-        let connections = connections.map(|(_, _, live)| *live.name());
-        let mut note = |tuple: &FourTuple| {
-            let word = ports.get_mut(usize::from(tuple.local_port) / 64);
-            if let Some(word) = word.filter(|_| overlap(addr, Some(tuple.local_addr))) {
-                // The shift wraps at 64.
-                *word |= 1_u64.wrapping_shl(tuple.local_port.into());
+    /// Whether a socket cannot be bound to this port. If so, it is known then.
+    fn is_port_taken(&mut self, wanted: Use, port: u16) -> bool {
+        let Use::Bound(addr, sharing) = wanted else { return false };
+        let claimed = !self.listeners.claims.is_free(addr, port, sharing);
+        // In one step: another endpoint may end the connection meanwhile.
+        self.taken(|taken| {
+            let is_taken = claimed || !sharing.reuse_address && taken.is_connected(addr, port);
+            if is_taken {
+                taken.learn(wanted, port);
             }
-        };
+            is_taken
+        })
+    }
+
+    /// Counts the names on each port, if they are not counted already. It visits all names; that is once,
+    /// unless they are few.
+    fn count_names(&mut self) {
         match self.directory() {
             // Including those of the other endpoints.
-            Some(directory) => directory.for_each(&mut note),
-            None => connections.chain(self.time_wait.names()).for_each(|tuple| note(&tuple)),
+            Some(directory) => directory.count_names(),
+            None if self.ports.taken.counts_names() => {}
+            None => {
+                let connections = self.connections.iter().filter(|(_, _, live)| live.bound);
+                let connections = connections.map(|(_, _, live)| *live.name());
+                self.ports.taken.count_names(connections.chain(self.time_wait.names()));
+            }
         }
-        ports
     }
 }

@@ -28,7 +28,7 @@ pub struct BoundId {
 }
 
 /// How a socket shares its port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sharing {
     /// With connections on it, and with sockets that also set this and do not listen.
     pub reuse_address: bool,
@@ -144,7 +144,7 @@ impl Claim {
 }
 
 /// Whether both cover a common address.
-pub(super) fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
+fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return true };
     a == b || a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified())
 }

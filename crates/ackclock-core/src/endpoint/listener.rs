@@ -123,12 +123,10 @@ impl Listeners {
         }
     }
 
+    /// Removes a listener. The caller releases its port.
     pub(super) fn remove(&mut self, id: ListenerId) -> Option<Listener> {
         self.get(id)?;
         let listener = self.slots.remove(id.index)?;
-        if let Some(claim) = listener.claim {
-            self.claims.release(claim);
-        }
         match self.by_addr.get_mut(&listener.addr) {
             Some(ListenersAt::Several(group)) => {
                 if let Some(last) = group.leave(id.index) {

@@ -8,8 +8,9 @@
 //!   decision [`deferred`]; Fast Open in [`fast_open`].
 //! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets. [`icmp`]:
 //!   ICMP errors.
-//! - [`bound`]: binding and listening; [`claims`]: which ports are taken; [`reuse`]: which of several
+//! - [`bound`]: binding and listening; [`claims`]: which ports are bound; [`reuse`]: which of several
 //!   listeners on one port takes a SYN.
+//! - [`ports`]: ephemeral ports; [`taken`]: which are known to be taken.
 //! - [`slots`], [`live`]: connections. [`output`]: what leaves.
 //! - [`beside`]: other protocols: UDP sockets ([`udp`]), fragments ([`fragments`]), packets for others
 //!   ([`others`]), ICMP that is sent ([`icmp_out`], within [`limits`]), all through [`outbox`].
@@ -91,6 +92,7 @@ mod slots;
 mod source;
 mod stateless;
 mod syn_queue;
+mod taken;
 mod time_wait;
 mod timers;
 mod traces;
@@ -128,6 +130,7 @@ use self::reply::Replies;
 use self::shard::Sharded;
 use self::slots::Slots;
 use self::syn_queue::SynQueue;
+use self::taken::Use;
 use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
 use self::traces::Traces;
@@ -324,20 +327,29 @@ impl Endpoint {
             return Err(ConnectError::TooManyConnections(self.config.connections_max));
         }
         let tuple_from = |port| FourTuple::new(SocketAddr::new(addr, port), remote);
-        let tuple = match local.1 {
-            0 => self
-                .ports
-                .candidates(addr, remote)
-                .filter(|&port| !self.listeners.claims.has(addr, port))
-                // A connection from a socket to itself must be requested by that port.
-                .filter(|&port| SocketAddr::new(addr, port) != remote)
-                .map(tuple_from)
-                .find(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok()),
+        let port = match local.1 {
+            0 => self.find_port(Use::Connection(addr, remote), |endpoint, port| {
+                endpoint.take_ephemeral_name(&tuple_from(port))
+            }),
             port => {
-                Some(tuple_from(port)).filter(|tuple| self.find(tuple).is_none() && self.hold(tuple).is_ok())
+                self.sample_ports(&tuple_from(port));
+                Some(port)
+                    .filter(|&port| self.find(&tuple_from(port)).is_none())
+                    .filter(|&port| self.hold(&tuple_from(port)).is_ok())
             }
         };
-        tuple.ok_or(ConnectError::AddressInUse(remote))
+        port.map(tuple_from).ok_or(ConnectError::AddressInUse(remote))
+    }
+
+    /// Holds a name with a port that was drawn, unless that is taken, which is known then.
+    fn take_ephemeral_name(&mut self, name: &FourTuple) -> bool {
+        let (local, remote) = (SocketAddr::new(name.local_addr, name.local_port), name.remote());
+        // A connection from a socket to itself must be requested by that port.
+        if self.listeners.claims.has(name.local_addr, name.local_port) || local == remote {
+            self.taken(|taken| taken.learn(Use::of(name), name.local_port));
+            return false;
+        }
+        !self.is_name_taken(name) && self.hold(name).is_ok()
     }
 
     fn open(
@@ -368,6 +380,9 @@ impl Endpoint {
         let now = self.advance(now);
         let Some(listener) = self.listeners.remove(id) else { return };
         later::keep(|| Kept::Settings(listener.tcp));
+        if let Some(claim) = listener.claim {
+            self.release_bound(claim);
+        }
         for index in self.half_open.of_listener(id) {
             self.remove_half_open(index);
         }

@@ -1,22 +1,24 @@
 //! Ephemeral ports (RFC 6056).
 
-use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::keys::{Key, Purpose};
+use super::Endpoint;
+use super::keys::{Key, KeyedState, Purpose};
+use super::taken::{Range, Taken, Use};
 use crate::FourTuple;
 
 /// Chooses local ports.
 ///
-/// RFC 6056 §3.3.1 (simple randomisation), with a keyed hash instead of a random number generator: the hash
-/// of the peer's socket and of a number never used twice. A port seen by one peer therefore reveals nothing
-/// about the ports used with another, or about the next one.
+/// RFC 6056 §3.3.2 (random draws until a port is free), with a keyed hash instead of a random number
+/// generator: the hash of the peer's socket and of a number never used twice. A port seen by one peer
+/// therefore reveals nothing about the ports used with another, or about the next one. Among the ports not
+/// known to be taken ([`Taken`]) each is as likely as any other, also behind a run of taken ones.
 #[derive(Debug)]
 pub(super) struct Ports {
     key: Key,
-    first: u16,
-    last: u16,
-    drawn: u64,
+    pub(super) drawn: u64,
+    /// What is known to be taken. Of several endpoints, the directory knows that.
+    pub(super) taken: Taken,
 }
 
 impl Ports {
@@ -25,32 +27,65 @@ impl Ports {
         Self { drawn: (index as u64) << 48, ..self }
     }
 
-    /// Ports from `first` to `last` inclusive, in either order.
-    pub(super) fn new(secret: &[u8; 32], (first, last): (u16, u16)) -> Self {
-        let (first, last) = (first.min(last).max(1), first.max(last).max(1));
-        Self { key: Key::derive(secret, Purpose::Ports), first, last, drawn: 0 }
+    /// Ports from the first to the last inclusive, in either order.
+    pub(super) fn new(secret: &[u8; 32], range: (u16, u16)) -> Self {
+        let key = Key::derive(secret, Purpose::Ports);
+        let taken = Taken::new(Range::new(range), KeyedState(Key::derive(secret, Purpose::Tables)));
+        Self { key, drawn: 0, taken }
     }
 
-    /// Every port of the range once, in the order in which to try them.
-    pub(super) fn candidates(
-        &mut self,
-        local: IpAddr,
-        remote: SocketAddr,
-    ) -> impl Iterator<Item = u16> + use<> {
-        let (first, last) = (self.first, self.last);
-        let range = NonZeroU32::MIN.saturating_add(last.saturating_sub(first).into());
-        let start = first.saturating_add(u16::try_from(self.draw(local, remote) % range).unwrap_or(0));
-        (start..=last).chain(first..start)
-    }
-
-    fn draw(&mut self, local: IpAddr, remote: SocketAddr) -> u32 {
+    /// A random number that nobody who lacks the key can guess.
+    fn draw(&mut self, wanted: Use) -> u32 {
         self.drawn = self.drawn.wrapping_add(1);
-        let [a, b, c, d, e, f, g, h] = self.drawn.to_le_bytes();
+        self.hash(wanted, 0, self.drawn)
+    }
+
+    fn hash(&self, wanted: Use, port: u16, number: u64) -> u32 {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let (local, remote) = match wanted {
+            Use::Connection(local, remote) => (local, remote),
+            Use::Bound(local, _) | Use::Datagrams(local) => (local.unwrap_or(any), SocketAddr::new(any, 0)),
+        };
+        let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
         let words = [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])];
-        let tuple = FourTuple::new(SocketAddr::new(local, 0), remote);
-        let hash = self.key.hash24_tuple(&tuple, words);
-        // At most 2^16 ports out of 2^32 values: the bias of the remainder is below 2^-16.
-        (hash >> 32) as u32
+        let tuple = FourTuple::new(SocketAddr::new(local, port), remote);
+        (self.key.hash24_tuple(&tuple, words) >> 32) as u32
+    }
+}
+
+impl Endpoint {
+    /// A random port that `take` takes. If it does not, it has made that port known as taken, so that the
+    /// search ends.
+    pub(super) fn find_port(
+        &mut self,
+        wanted: Use,
+        mut take: impl FnMut(&mut Self, u16) -> bool,
+    ) -> Option<u16> {
+        loop {
+            let random = self.ports.draw(wanted);
+            let port = self.taken(|taken| taken.pick(wanted, random))?;
+            if take(self, port) {
+                return Some(port);
+            }
+        }
+    }
+
+    /// A connection is opened from a port that the application chose. Ports taken in this way are noticed as
+    /// drawn ones are: one random port to the same peer is looked at.
+    pub(super) fn sample_ports(&mut self, chosen: &FourTuple) {
+        let wanted = Use::of(chosen);
+        let random = self.ports.hash(wanted, chosen.local_port, 0);
+        if let Some(port) = self.taken(|taken| taken.pick(wanted, random)) {
+            self.is_name_taken(&FourTuple { local_port: port, ..*chosen });
+        }
+    }
+
+    /// Calls `f` on what is known to be taken.
+    pub(super) fn taken<R>(&mut self, f: impl FnOnce(&mut Taken) -> R) -> R {
+        match self.directory() {
+            Some(directory) => directory.with_taken(f),
+            None => f(&mut self.ports.taken),
+        }
     }
 }
 
@@ -67,7 +102,9 @@ mod tests {
     }
 
     fn first(ports: &mut Ports, peer: u8) -> u16 {
-        ports.candidates(LOCAL, remote(peer)).next().unwrap()
+        let to_peer = Use::Connection(LOCAL, remote(peer));
+        let random = ports.draw(to_peer);
+        ports.taken.pick(to_peer, random).unwrap()
     }
 
     #[test]
@@ -93,9 +130,32 @@ mod tests {
     #[test]
     fn sec_a7_every_port_is_tried_once_and_then_it_ends() {
         let mut ports = Ports::new(&[1; 32], (2000, 2099));
-        let tried: Vec<u16> = ports.candidates(LOCAL, remote(1)).collect();
+        let to_peer = Use::Connection(LOCAL, remote(1));
+        let mut tried = Vec::new();
+        loop {
+            let random = ports.draw(to_peer);
+            let Some(port) = ports.taken.pick(to_peer, random) else { break };
+            tried.push(port);
+            ports.taken.learn(to_peer, port);
+        }
         assert_eq!(tried.len(), 100);
         assert_eq!(tried.into_iter().collect::<HashSet<_>>(), (2000..=2099).collect());
+    }
+
+    #[test]
+    fn sec_a7_behind_a_run_of_taken_ports_no_port_is_likelier_than_another() {
+        // RFC 6056 §3.3.1: the next free port after a random one "is biased towards the first available port
+        // after a sequence of unavailable port numbers"; a draw among the free ones is not.
+        const DRAWS: u32 = 10_000;
+        let mut ports = Ports::new(&[1; 32], (2000, 2999));
+        let to_peer = Use::Connection(LOCAL, remote(1));
+        (2000..2990).for_each(|port| ports.taken.learn(to_peer, port));
+        let mut drawn = [0_u32; 10];
+        for _ in 0..DRAWS {
+            drawn[usize::from(first(&mut ports, 1) - 2990)] += 1;
+        }
+        // 1,000 each; five standard deviations of a binomial with p = 0.1 are 150.
+        assert!(drawn.iter().all(|drawn| (850..=1_150).contains(drawn)), "{drawn:?}");
     }
 
     #[test]

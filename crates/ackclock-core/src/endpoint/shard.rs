@@ -26,6 +26,7 @@ use super::Endpoint;
 use super::demux::Target;
 use super::directory::Directory;
 use super::input::{Arrival, Frame};
+use super::taken::Use;
 use crate::budget::{Budget, Lease};
 use crate::{EndpointConfig, FourTuple, Instant};
 
@@ -57,7 +58,7 @@ pub(super) struct Sharded {
 impl Shard {
     /// The shards of one host.
     pub(crate) fn all(config: &EndpointConfig, count: usize) -> impl Iterator<Item = Self> {
-        let directory = Arc::new(Directory::new(&config.secret));
+        let directory = Arc::new(Directory::new(&config.secret, config.ephemeral_ports));
         let budget = Budget::with(config.memory_budget, config.keep_bytes);
         (0..count).map(move |index| Self {
             index,
@@ -191,17 +192,44 @@ impl Endpoint {
         let held = self.hold(name);
         debug_assert_eq!(held, Ok(()), "who enters a name holds it");
         self.demux.insert(self.demux.tag(name), target);
+        let taken = &mut self.ports.taken;
+        if !taken.is_empty() {
+            taken.entered(name);
+            if !matches!(target, Target::HalfOpen(_)) {
+                taken.connected(name);
+            }
+        }
     }
 
     /// Removes a name from the demultiplexer.
     pub(super) fn strike(&mut self, name: &FourTuple, target: Target) {
         self.demux.remove(self.demux.tag(name), target);
         self.let_go(name);
+        let taken = &mut self.ports.taken;
+        if !taken.is_empty() {
+            taken.gone(name);
+            if !matches!(target, Target::HalfOpen(_)) {
+                taken.disconnected(name);
+            }
+        }
     }
 
     /// The directory of all names, if there are several endpoints.
     pub(super) fn directory(&self) -> Option<&Directory> {
         self.sharded.as_ref().map(|sharded| &*sharded.shard.directory)
+    }
+
+    /// Whether a connection or record of any endpoint has this name. If so, its port is known to be taken
+    /// then.
+    pub(super) fn is_name_taken(&mut self, name: &FourTuple) -> bool {
+        if let Some(directory) = self.directory() {
+            return directory.is_taken(name);
+        }
+        let is_taken = self.find(name).is_some();
+        if is_taken {
+            self.ports.taken.learn(Use::of(name), name.local_port);
+        }
+        is_taken
     }
 
     /// The number of the next connection. No two endpoints use the same one.

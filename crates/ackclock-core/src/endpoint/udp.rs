@@ -1,7 +1,7 @@
 //! UDP at an endpoint: the application's calls, datagrams that arrive, and errors about them (RFC 768,
 //! RFC 1122 §4.1).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::tally::Tally;
 use ackclock_wire::icmp_out::IcmpError;
@@ -13,6 +13,7 @@ use ackclock_wire::{
 use super::Endpoint;
 use super::input::Frame;
 use super::outbox::Origin;
+use super::taken::Use;
 use crate::connection::believed_mtu;
 use crate::udp::{Datagram, Socket};
 use crate::{
@@ -30,20 +31,31 @@ impl Endpoint {
         if let Some(addr) = options.addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
             return Err(UdpSocketError::NotLocal(addr));
         }
+        let addr = options.addr.addr;
+        let wanted = Use::Datagrams(addr);
         if options.addr.port == Some(0) {
-            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let addr = options.addr.addr;
-            let mut ports = self.ports.candidates(addr.unwrap_or(any), SocketAddr::new(any, 0));
-            let sockets = &self.beside().udp;
-            let free = ports.find(|&port| !sockets.has(ListenAddr { addr, port: Some(port) }));
+            let free = self.find_port(wanted, |endpoint, port| {
+                let is_taken = endpoint.beside().udp.has(ListenAddr { addr, port: Some(port) });
+                if is_taken {
+                    endpoint.taken(|taken| taken.learn(wanted, port));
+                }
+                !is_taken
+            });
             options.addr.port = Some(free.ok_or(UdpSocketError::AddressInUse)?);
         }
-        self.beside().udp.insert(Socket::new(options))
+        let port = options.addr.port;
+        let id = self.beside().udp.insert(Socket::new(options))?;
+        if let Some(port) = port {
+            self.taken(|taken| taken.note(wanted, port));
+        }
+        Ok(id)
     }
 
     /// Closes a socket. Datagrams that wait to be read are dropped; those that wait to be sent leave.
     pub fn udp_close(&mut self, id: UdpId) {
-        self.beside().udp.remove(id);
+        if let Some(port) = self.beside().udp.remove(id).and_then(|addr| addr.port) {
+            self.taken(|taken| taken.released(port));
+        }
     }
 
     /// Connects a socket to a peer, or with `None` to none. A connected socket can send without `to`, accepts

@@ -53,10 +53,11 @@ impl Sockets {
         Ok(id)
     }
 
-    pub(crate) fn remove(&mut self, id: UdpId) {
-        if let Some(socket) = self.sockets.remove(&id) {
-            self.by_addr.remove(&socket.addr());
-        }
+    /// Removes a socket. Returns its name, which is free then.
+    pub(crate) fn remove(&mut self, id: UdpId) -> Option<ListenAddr> {
+        let addr = self.sockets.remove(&id)?.addr();
+        self.by_addr.remove(&addr);
+        Some(addr)
     }
 
     pub(crate) fn get(&self, id: UdpId) -> Option<&Socket> {

@@ -15,6 +15,7 @@ mod lifecycle;
 mod mtu_search;
 mod others;
 mod pauses;
+mod ports;
 mod predicted;
 mod push;
 mod reuse;

@@ -62,9 +62,7 @@ impl Shards {
     }
 
     fn names(&self) -> usize {
-        let mut names = 0;
-        self.hosts[0].endpoint.directory().unwrap().for_each(|_| names += 1);
-        names
+        self.hosts[0].endpoint.directory().unwrap().len()
     }
 }
 
