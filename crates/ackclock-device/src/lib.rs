@@ -51,6 +51,8 @@ pub mod configure {
     pub use self::cidr::{Cidr, CidrError};
 }
 #[cfg(feature = "os")]
+mod deadline;
+#[cfg(feature = "os")]
 mod error;
 #[cfg(feature = "os")]
 pub mod ethernet;

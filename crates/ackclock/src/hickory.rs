@@ -104,10 +104,11 @@ impl Runtime {
         Self { stack, tasks: TokioHandle::default() }
     }
 
+    /// Sockets made through it do not keep the stack up, nor delay its end.
     fn stack(&self) -> io::Result<Stack> {
         let shards = self.stack.upgrade().ok_or(StackError::Shutdown)?;
         let first = shards.refs().next().ok_or(StackError::Shutdown)?;
-        Ok(Stack::new(Handle::new(first)))
+        Ok(Stack::new(Handle::new(first.for_stack())))
     }
 }
 

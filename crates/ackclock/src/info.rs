@@ -45,7 +45,8 @@ pub(crate) fn info(stack: &ShardRef) -> StackInfo {
     let (lock_waits, lock_waited) =
         waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));
     let connections = shards.iter().map(connections).sum();
-    stack.look(|state| {
+    // The first queue has what is not divided.
+    shards[0].look(|state| {
         let (memory_used, memory_max) = state.endpoint.memory();
         StackInfo {
             addresses: state.network.addresses.clone(),

@@ -5,6 +5,7 @@ use std::fmt;
 use ackclock_core::{Connection, Counters, State as Tcp};
 
 use crate::Stack;
+use crate::shared::Shared;
 use crate::state::{Phase, StackState};
 
 /// A stack's counters and gauges at one moment, by name: for collectors that need not know each number.
@@ -63,46 +64,70 @@ pub enum MetricKind {
     Gauge,
 }
 
-/// A gauge: its name, unit, description and source.
-struct Gauge(&'static str, &'static str, &'static str, fn(&StackState) -> u64);
+/// A gauge: its name, unit, description, and what it is of.
+struct Gauge(&'static str, &'static str, &'static str, Of);
+
+/// What a gauge is of, with a value for each queue.
+enum Of {
+    /// The queues together.
+    Sum(fn(&StackState) -> u64),
+    /// The stack: the queues have it alike, or the least counts while they change one after the other.
+    Least(fn(&StackState) -> u64),
+}
 
 const GAUGES: [Gauge; 10] = [
     Gauge(
         "up",
         "",
         "Whether the stack takes new connections: 1, or 0 once it drains, closes or is gone.",
-        |state| u64::from(matches!(state.phase, Phase::Up)),
+        Of::Least(|state| u64::from(matches!(state.phase, Phase::Up))),
     ),
     Gauge(
         "connections",
         "",
         "Connections that exist, those included that close in the background.",
-        |state| state.endpoint.connections().count() as u64,
+        Of::Sum(|state| state.endpoint.connections().count() as u64),
     ),
-    Gauge("connections_opening", "", "Those of them whose handshake is not over.", |state| {
-        connections(state, |tcp| matches!(tcp, Tcp::SynSent | Tcp::SynReceived))
-    }),
+    Gauge(
+        "connections_opening",
+        "",
+        "Those of them whose handshake is not over.",
+        Of::Sum(|state| connections(state, |tcp| matches!(tcp, Tcp::SynSent | Tcp::SynReceived))),
+    ),
     Gauge(
         "connections_established",
         "",
         "Those of them that can send: ESTABLISHED and CLOSE-WAIT.",
-        |state| connections(state, |tcp| matches!(tcp, Tcp::Established | Tcp::CloseWait)),
+        Of::Sum(|state| connections(state, |tcp| matches!(tcp, Tcp::Established | Tcp::CloseWait))),
     ),
-    Gauge("listeners", "", "Listeners.", |state| state.listeners.len() as u64),
-    Gauge("udp_sockets", "", "UDP sockets.", |state| state.udp.len() as u64),
+    Gauge("listeners", "", "Listeners.", Of::Least(|state| state.listeners.len() as u64)),
+    Gauge("udp_sockets", "", "UDP sockets.", Of::Sum(|state| state.udp.len() as u64)),
     Gauge(
         "receive_queue_bytes",
         "bytes",
         "Bytes that have arrived in order and that programs have not read.",
-        |state| state.endpoint.connections().map(|(_, connection)| connection.readable() as u64).sum(),
+        Of::Sum(|state| {
+            state.endpoint.connections().map(|(_, connection)| connection.readable() as u64).sum()
+        }),
     ),
-    Gauge("memory_used_bytes", "bytes", "What all buffers take.", |state| state.endpoint.memory().0 as u64),
-    Gauge("memory_max_bytes", "bytes", "What all buffers may take.", |state| {
-        state.endpoint.memory().1 as u64
-    }),
-    Gauge("mtu_bytes", "bytes", "The largest IP packet that every device carries.", |state| {
-        state.mtu() as u64
-    }),
+    Gauge(
+        "memory_used_bytes",
+        "bytes",
+        "What all buffers take.",
+        Of::Least(|state| state.endpoint.memory().0 as u64),
+    ),
+    Gauge(
+        "memory_max_bytes",
+        "bytes",
+        "What all buffers may take.",
+        Of::Least(|state| state.endpoint.memory().1 as u64),
+    ),
+    Gauge(
+        "mtu_bytes",
+        "bytes",
+        "The largest IP packet that every device carries.",
+        Of::Least(|state| state.mtu() as u64),
+    ),
 ];
 
 impl Stack {
@@ -110,10 +135,29 @@ impl Stack {
     /// connection.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared.look(|state| Metrics {
-            gauges: GAUGES.map(|Gauge(.., value)| value(state)),
-            counters: state.endpoint.counters(),
-        })
+        let queues = self.shared.all().iter();
+        let of_queue = |shard: &Shared| shard.look(|state| GAUGES.map(|Gauge(.., of)| of.value(state)));
+        let gauges = queues.map(of_queue).reduce(|mut all, one| {
+            for ((all, one), Gauge(.., of)) in all.iter_mut().zip(one).zip(&GAUGES) {
+                *all = of.join(*all, one);
+            }
+            all
+        });
+        Metrics { gauges: gauges.unwrap_or_default(), counters: self.shared.counters() }
+    }
+}
+
+impl Of {
+    fn value(&self, state: &StackState) -> u64 {
+        let (Self::Sum(value) | Self::Least(value)) = self;
+        value(state)
+    }
+
+    fn join(&self, one: u64, other: u64) -> u64 {
+        match self {
+            Self::Sum(_) => one + other,
+            Self::Least(_) => one.min(other),
+        }
     }
 }
 

@@ -74,10 +74,23 @@ impl std::panic::RefUnwindSafe for Shards {}
 #[derive(Clone, Debug)]
 pub(crate) struct ShardRef {
     shards: Arc<Shards>,
-    index: usize,
+    // Half a word, as an open stream's memory is bounded; there are 256 queues at most.
+    index: u32,
+    owner: Owner,
 }
 
-/// A counted reference held by a stack, listener or stream: the stack closes when the last one is dropped.
+/// Whose sockets are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The program's: their handles keep the stack up.
+    Program,
+    /// The stack's own, for instance connections to name servers. They are reset when the stack begins to
+    /// close, so that they delay nothing.
+    #[cfg_attr(not(feature = "dns"), expect(dead_code, reason = "no name server is asked"))]
+    Stack,
+}
+
+/// A reference held by a stack, listener or stream: the stack closes when the program's last one is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle(ShardRef);
 
@@ -105,18 +118,35 @@ impl Shards {
 
     /// A reference to each.
     pub(crate) fn refs(self: &Arc<Self>) -> impl Iterator<Item = ShardRef> + '_ {
-        (0..self.list.len()).map(|index| ShardRef { shards: Arc::clone(self), index })
+        let of = |index| ShardRef { shards: Arc::clone(self), index, owner: Owner::Program };
+        (0..).take(self.list.len()).map(of)
     }
 }
 
 impl ShardRef {
+    /// The index of this shard.
+    pub(crate) fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Whose sockets are used through this reference.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The same shard, for the stack's own sockets.
+    #[cfg(feature = "dns")]
+    pub(crate) fn for_stack(self) -> Self {
+        Self { owner: Owner::Stack, ..self }
+    }
+
     /// All shards of the stack, this one included.
     pub(crate) fn all(&self) -> &[Shared] {
         &self.shards.list
     }
 
     fn others(&self) -> impl Iterator<Item = &Shared> {
-        let own = self.index;
+        let own = self.index();
         self.all().iter().enumerate().filter(move |(index, _)| *index != own).map(|(_, shard)| shard)
     }
 
@@ -162,13 +192,15 @@ impl ShardRef {
 impl Deref for ShardRef {
     type Target = Shared;
     fn deref(&self) -> &Shared {
-        &self.shards.list[self.index]
+        &self.shards.list[self.index()]
     }
 }
 
 impl Handle {
     pub(crate) fn new(shard: ShardRef) -> Self {
-        shard.shards.handles.fetch_add(1, Ordering::Relaxed);
+        if shard.owner == Owner::Program {
+            shard.shards.handles.fetch_add(1, Ordering::Relaxed);
+        }
         Self(shard)
     }
 
@@ -193,13 +225,9 @@ impl Handle {
         Ok(made.get().map(|made| (names, &**made)))
     }
 
-    /// The index of this shard.
-    pub(crate) fn index(&self) -> usize {
-        self.0.index
-    }
-
     /// The same stack through another of its shards.
     pub(crate) fn at(&self, index: usize) -> Self {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
         Self::new(ShardRef { index, ..self.0.clone() })
     }
 
@@ -302,7 +330,7 @@ impl Clone for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.0.shards.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.owner == Owner::Program && self.0.shards.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.each(StackState::begin_close);
             self.wake_drivers();
         }

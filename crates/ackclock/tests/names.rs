@@ -3,11 +3,13 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ackclock::device::memory;
-use ackclock::{HappyEyeballs, Stack, StackBuilder, TcpListener, TcpStream, UdpSocket};
+use ackclock::device::{Capabilities, Device, ReceiveBatch, memory};
+use ackclock::{HappyEyeballs, Stack, StackBuilder, TcpListener, TcpStream, TxPacket, UdpSocket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
@@ -271,4 +273,138 @@ async fn a_name_server_that_is_silent_ends_in_a_timeout() {
     assert!(error.to_string().contains("`host.test.`"), "{error}");
     let took = began.elapsed();
     assert!((Duration::from_secs(5)..Duration::from_secs(60)).contains(&took), "{took:?}");
+}
+
+/// A device that says when it is dropped.
+#[derive(Debug)]
+struct Noting(memory::MemoryDevice, Arc<AtomicBool>);
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        self.1.store(true, Relaxed);
+    }
+}
+
+impl Device for Noting {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        batch: &mut ReceiveBatch,
+    ) -> Poll<std::io::Result<usize>> {
+        self.0.poll_receive(cx, batch)
+    }
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.0.poll_send_ready(cx)
+    }
+    fn send(&mut self, packet: &TxPacket<'_>) -> std::io::Result<()> {
+        self.0.send(packet)
+    }
+}
+
+/// A stack that has asked over TCP, since an answer did not fit into a datagram, and whether its device is
+/// gone. The name server keeps the connection (RFC 7766 §6.2.3) and never closes it.
+async fn asked_over_tcp() -> (Stack, Arc<AtomicBool>, Stack) {
+    let (left, right) = memory::pair(memory::Config::default());
+    let gone = Arc::new(AtomicBool::new(false));
+    let client = Stack::builder().name_servers([addr(NAME_SERVER)]).address("10.0.0.1/24".parse().unwrap());
+    let client = client.device(Noting(left, Arc::clone(&gone))).spawn().unwrap();
+    let server = Stack::builder().address("10.0.0.2/24".parse().unwrap()).device(right).spawn().unwrap();
+    let (datagrams, listener) = (server.udp(addr(NAME_SERVER)).unwrap(), server.listen(addr(NAME_SERVER)));
+    tokio::spawn(async move {
+        let mut buf = [0; 1500];
+        while let Ok((len, client)) = datagrams.recv_from(&mut buf).await {
+            let mut cut = answer(&buf[..question(&buf[..len]).2], &[], false);
+            // RFC 1035 §4.1.1: TC, the answer was truncated.
+            cut[2] |= 0x02;
+            datagrams.send_to(&cut, client).await.unwrap();
+        }
+    });
+    let listener = listener.unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                // RFC 1035 §4.2.2: two bytes of length before each message.
+                while let Ok(len) = stream.read_u16().await {
+                    let mut query = vec![0; usize::from(len)];
+                    stream.read_exact(&mut query).await.unwrap();
+                    let (_, kind, end) = question(&query);
+                    let found: &[&str] = if kind == A { &["10.0.0.2"] } else { &[] };
+                    let answer = answer(&query[..end], found, false);
+                    stream.write_u16(answer.len() as u16).await.unwrap();
+                    stream.write_all(&answer).await.unwrap();
+                }
+                std::future::pending::<()>().await;
+            });
+        }
+    });
+    assert_eq!(client.lookup("long.test").await.unwrap(), [ip("10.0.0.2")]);
+    let kept = client.connections();
+    assert!(kept.iter().any(|(tuple, _)| tuple.remote() == addr(NAME_SERVER)), "{kept:?}");
+    (client, gone, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_to_name_servers_do_not_keep_a_stack() {
+    let (client, gone, server) = asked_over_tcp().await;
+    let mut stream = {
+        let _other = server.listen(addr("10.0.0.2:80")).unwrap();
+        client.connect(addr("10.0.0.2:80")).await.unwrap()
+    };
+    drop(client);
+    sleep(Duration::from_secs(60)).await;
+    assert!(!gone.load(Relaxed), "a stream of the program's does");
+    let _ = stream.shutdown().await;
+    drop(stream);
+    sleep(Duration::from_secs(1)).await;
+    assert!(gone.load(Relaxed));
+    let open = |(tuple, info): &(ackclock::FourTuple, ackclock::ConnectionInfo)| {
+        tuple.local().port() == 53 && info.state != ackclock::State::Closed
+    };
+    assert!(!server.connections().iter().any(open), "the name server hears of the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_to_name_servers_delay_neither_drain_nor_shutdown() {
+    for drains in [true, false] {
+        let (client, gone, _server) = asked_over_tcp().await;
+        let began = Instant::now();
+        if drains {
+            assert_eq!(client.drain(Duration::from_secs(3600)).await.unwrap(), 0);
+        } else {
+            client.shutdown().await;
+        }
+        assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+        assert!(gone.load(Relaxed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_to_a_name_server_that_is_being_opened_keeps_no_stack() {
+    let (left, right) = memory::pair(memory::Config::default());
+    let client = Stack::builder().name_servers([addr(NAME_SERVER)]).address("10.0.0.1/24".parse().unwrap());
+    let client = client.device(left).spawn().unwrap();
+    let server = Stack::builder().address("10.0.0.2/24".parse().unwrap()).device(right).spawn().unwrap();
+    // A listener that never answers a SYN.
+    let _mute = server.listener().addr(addr(NAME_SERVER)).deferred().unwrap();
+    let datagrams = server.udp(addr(NAME_SERVER)).unwrap();
+    let looking = tokio::spawn({
+        let client = client.clone();
+        async move { client.lookup("long.test").await.map(|_| ()) }
+    });
+    let mut buf = [0; 1500];
+    for _ in 0..2 {
+        let (len, from) = datagrams.recv_from(&mut buf).await.unwrap();
+        let mut cut = answer(&buf[..question(&buf[..len]).2], &[], false);
+        cut[2] |= 0x02;
+        datagrams.send_to(&cut, from).await.unwrap();
+    }
+    sleep(Duration::from_millis(100)).await;
+    assert!(!client.connections().is_empty(), "the SYN is out");
+    let began = Instant::now();
+    assert_eq!(client.drain(Duration::from_secs(3600)).await.unwrap(), 0);
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(looking.await.unwrap().is_err());
 }

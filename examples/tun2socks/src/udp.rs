@@ -81,7 +81,7 @@ async fn relay(
     let Association { mut control, relay } = shared.proxy.associate().await?;
     let lost = |error| SocksError::Proxy(shared.proxy.addr, error);
     let (mut buf, mut wrapped) = (vec![0; DATAGRAM_MAX], Vec::new());
-    let mut idle_at = Instant::now() + shared.udp_timeout;
+    let mut idle_at = idle_at_after(shared.udp_timeout);
     loop {
         tokio::select! {
             next = outgoing.recv() => {
@@ -107,8 +107,13 @@ async fn relay(
             },
             () = sleep_until(idle_at) => return Ok(()),
         }
-        idle_at = Instant::now() + shared.udp_timeout;
+        idle_at = idle_at_after(shared.udp_timeout);
     }
+}
+
+/// When a relay ends if no datagram comes. No clock reaches the longest time that a user can ask for.
+fn idle_at_after(time: Duration) -> Instant {
+    Instant::now() + time.min(YEAR)
 }
 
 /// Gives the client what a relay has passed on, with the original sender's address.
@@ -134,5 +139,19 @@ const RELAYS_MAX: usize = 1024;
 const WAITING_MAX: usize = 64;
 /// The longest datagram.
 const DATAGRAM_MAX: usize = 65_535;
+/// The longest time that a relay waits for a datagram.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// RFC 4787 §4.3: a mapping must not end before two minutes have passed (read in quotations).
 pub(crate) const IDLE_SECONDS: u64 = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_time_may_pass_before_a_relay_ends() {
+        let now = Instant::now();
+        assert!(idle_at_after(Duration::from_secs(u64::MAX)) >= now + YEAR);
+        assert!(idle_at_after(Duration::ZERO) < now + YEAR);
+    }
+}

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::rng::{SplitMix64, below, happens};
 use super::{Settings, Statistics};
+use crate::deadline::after;
 
 /// One direction.
 #[derive(Debug)]
@@ -163,7 +164,7 @@ impl Lane {
         }
         let jitter_ns = u64::try_from(self.settings.jitter.as_nanos()).unwrap_or(u64::MAX);
         let jitter = Duration::from_nanos(below(jitter_draw, jitter_ns));
-        let arrival = departure + self.settings.delay + jitter;
+        let arrival = after(departure, self.settings.delay.saturating_add(jitter));
         let release = self.last_release.map_or(arrival, |last| last.max(arrival));
         if held_back {
             let until = release + REORDER_HOLD_MAX;

@@ -231,3 +231,22 @@ const UDP_HEADER: [u8; 28] = {
     (header[26], header[27]) = (6, 7);
     header
 };
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_delay_is_a_delay() {
+    for delay in [Duration::MAX, Duration::from_secs(i64::MAX as u64), Duration::from_secs(1 << 40)] {
+        let settings =
+            Settings { delay, jitter: Duration::MAX, reorder: 0.5, reorder_depth: 1, ..Settings::default() };
+        let (mut near, mut far) = impaired(settings, settings);
+        for _ in 0..10 {
+            near.send(&whole_packet(&[0x45; 100])).unwrap();
+            far.send(&whole_packet(&[0x45; 100])).unwrap();
+        }
+        let ten_years = tokio::time::sleep(Duration::from_secs(10 * 365 * 24 * 3600));
+        tokio::select! {
+            _ = receive(&mut near) => panic!("a packet arrived"),
+            _ = receive(&mut far) => panic!("a packet arrived"),
+            () = ten_years => {}
+        }
+    }
+}

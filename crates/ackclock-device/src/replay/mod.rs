@@ -36,6 +36,7 @@ use std::time::Duration;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::time::{Instant, Sleep};
 
+use crate::deadline::after;
 use crate::recording::{Recording, RecordingError};
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 use connection::{Connections, Role, Wait};
@@ -201,9 +202,11 @@ impl Replay {
         self.connections.wait(role)?;
         let recorded = self.recording.packets()[index].time_ns;
         let due = match (self.config.pace, self.last) {
-            (Pace::Recorded, Some((at, then))) => at + Duration::from_nanos(recorded.saturating_sub(then)),
+            (Pace::Recorded, Some((at, then))) => {
+                after(at, Duration::from_nanos(recorded.saturating_sub(then)))
+            }
             (Pace::AtOnce, Some(_)) => now,
-            (_, None) => self.asked_at.unwrap_or(now) + self.config.lead,
+            (_, None) => after(self.asked_at.unwrap_or(now), self.config.lead),
         };
         Ok((Due::Next, due))
     }
@@ -318,7 +321,7 @@ impl Device for Replay {
                 _ if received > 0 => return Poll::Ready(Ok(received)),
                 Ok((_, due)) => due,
                 Err(wait) => {
-                    let until = *self.active_at.get_or_insert(now) + self.config.patience;
+                    let until = after(*self.active_at.get_or_insert(now), self.config.patience);
                     if until <= now {
                         return Poll::Ready(Err(self.failure(wait)));
                     }

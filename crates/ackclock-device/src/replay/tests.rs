@@ -346,3 +346,16 @@ fn recording_of_others_says_that_nothing_is_played() {
     assert_eq!(device.packets(), 0);
     assert!(device.remarks()[0].contains("no packet is to the stack's addresses"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn lead_and_patience_may_be_the_longest() {
+    let saved = Saved::new("patient", &file(&recorded()));
+    let patient = ReplayConfig { patience: Duration::MAX, ..config() };
+    let mut device = Replay::open(&saved.0, patient).unwrap();
+    assert_eq!(receive(&mut device).await.unwrap().len(), 1);
+    let year = Duration::from_secs(365 * 24 * 3600);
+    assert!(tokio::time::timeout(year, receive(&mut device)).await.is_err(), "it waits for the SYN-ACK");
+
+    let mut late = Replay::open(&saved.0, ReplayConfig { lead: Duration::MAX, ..config() }).unwrap();
+    assert!(tokio::time::timeout(year, receive(&mut late)).await.is_err(), "it has not begun");
+}

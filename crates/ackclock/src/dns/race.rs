@@ -129,7 +129,7 @@ impl<T> Attempts<T> {
     /// If no attempt has started, the first one may after this time.
     fn first_after(&mut self, delay: Duration) {
         if self.began.is_none() {
-            self.due = Instant::now() + delay;
+            self.due = Instant::now() + delay.min(RESOLUTION_DELAY_MAX);
         }
     }
 
@@ -193,6 +193,8 @@ fn is_own(error: &io::Error) -> bool {
 const ATTEMPTS_APART_MIN: Duration = Duration::from_millis(10);
 /// RFC 8305 §5 recommends 1 s.
 const HEARD_OUT_FOR: Duration = Duration::from_secs(1);
+/// No clock reaches the longest time that a program can ask for.
+const RESOLUTION_DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The most addresses of a family that are tried.
 const ADDRESSES_MAX: usize = 16;
 
@@ -323,6 +325,14 @@ mod tests {
         let (called, _) =
             calls_with(eyeballs, after(8, &["fd00::1"]), after(0, &["10.0.0.1"]), "fd00::1").await;
         assert_eq!(called, expected(&[(7, "10.0.0.1"), (107, "fd00::1")]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_resolution_delay_waits_for_the_other_answer() {
+        let eyeballs = HappyEyeballs::default().resolution_delay(Duration::MAX);
+        let (called, _) =
+            calls_with(eyeballs, after(5000, &["fd00::1"]), after(0, &["10.0.0.1"]), "fd00::1").await;
+        assert_eq!(called, expected(&[(5000, "fd00::1")]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -42,6 +42,9 @@ impl StackState {
         for id in listeners {
             self.close_listener(now, id);
         }
+        for id in std::mem::take(&mut self.own) {
+            self.endpoint.update(now, id, |connection, now| connection.abort(now));
+        }
         self.shutdown.wake(&mut self.woken);
     }
 

@@ -67,7 +67,8 @@ impl StackState {
     ) -> io::Result<ListenerId> {
         self.check_up()?;
         self.check_tcp(options.tcp.as_ref())?;
-        let deferred = options.deferred.then(|| Box::new(Deferred::new(2 * options.decisions_max)));
+        let deferred =
+            options.deferred.then(|| Box::new(Deferred::new(options.decisions_max.saturating_mul(2))));
         let asked = options.addr;
         let id = match bound {
             Some(bound) => self.endpoint.listen_bound(now, bound, options),

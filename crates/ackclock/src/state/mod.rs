@@ -10,7 +10,7 @@ mod network;
 #[cfg(all(feature = "control", unix))]
 mod taps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub(crate) struct StackState {
     pub(crate) turns: Turns,
     choices: Arc<Choices>,
     close_timeout: Duration,
+    /// Connections that the stack opened for itself.
+    pub(crate) own: BTreeSet<ConnectionId>,
     /// Dropped streams whose linger time runs, ordered by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
     lingerings_made: u64,
@@ -161,6 +163,7 @@ impl StackState {
             following: Vec::new(),
             turns: Turns::Foreign,
             close_timeout,
+            own: BTreeSet::new(),
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
@@ -417,6 +420,7 @@ impl StackState {
     /// Gives up a connection as SO_LINGER asks: without it the connection closes by itself; with zero it is
     /// reset; with a time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
+        self.own.remove(&id);
         if matches!(self.phase, Phase::Down(_)) {
             // It was kept for data left to read; its peer cannot be reached.
             self.endpoint.update(now, id, |connection, now| connection.abort(now));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ackclock_core::{ConnectError, ConnectionId, Instant, TcpConfig};
 
 use super::TcpStream;
-use crate::shards::Handle;
+use crate::shards::{Handle, Owner};
 use crate::state::StackState;
 use crate::{Stack, error, names};
 
@@ -71,7 +71,11 @@ fn open_in_turn<T>(
             state.check_tcp(tcp.as_ref())?;
             let remote = names::remote(state, remote);
             state.check_route(remote.ip())?;
-            match attempt(state, now, remote, tcp) {
+            let opened = attempt(state, now, remote, tcp);
+            if let (Ok((id, _)), Owner::Stack) = (&opened, shared.owner()) {
+                state.own.insert(*id);
+            }
+            match opened {
                 Err(ConnectError::TooManyConnections(_)) if !is_last => Ok(None),
                 opened => opened.map(Some).map_err(error::connect),
             }

@@ -15,7 +15,7 @@ use ackclock_wire::{
     ControlSegment, Fields, Flags, HEADER_MAX, IpPacket, IpPayload, Segment, SeqNum, write_control,
 };
 
-use crate::support::{Virtual, Woken, addr, detached};
+use crate::support::{self, Virtual, Woken, addr, detached, hosts};
 
 const CLIENT: &str = "10.0.0.9:4000";
 const SERVER: &str = "10.0.0.1:80";
@@ -280,4 +280,16 @@ fn syns_beyond_the_decisions_that_may_be_pending_wait_for_their_clients_to_try_a
     server.give_from(other, Flags::SYN, 7, 0);
     assert_eq!(server.stack.counters().dropped_syn_backlog, 1);
     assert_eq!(incoming(&listener).peer_addr(), addr(other));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_decisions_may_wait() {
+    for most in [0, usize::MAX / 2 + 1, usize::MAX] {
+        let hosts = hosts();
+        let server = hosts.server.listener().addr(addr(support::SERVER)).decisions_max(most);
+        let server = server.backlog(usize::MAX).syn_backlog(usize::MAX).deferred().unwrap();
+        let served = async { server.incoming().await.unwrap().accept().await.unwrap() };
+        let (_, stream) = tokio::join!(served, hosts.client.connect(addr(support::SERVER)));
+        assert!(stream.is_ok(), "{most}");
+    }
 }

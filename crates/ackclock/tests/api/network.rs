@@ -13,7 +13,7 @@ use ackclock_wire::TxPacket;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::support::{addr, connection, host, hosts, kind, settle};
+use crate::support::{addr, between, connection, host, hosts, kind, settle};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -313,4 +313,30 @@ async fn a_device_that_fails_or_is_stuck_leaves_the_others_working() {
     socket.send_to(b"through", addr("10.2.0.9:7")).await.unwrap();
     settle().await;
     assert_eq!(bound.try_recv(&mut [0; 9]).unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_and_times_may_be_the_greatest() {
+    let (left, right) = memory::pair(memory::Config::default());
+    let most = |builder: ackclock::StackBuilder| {
+        builder
+            .memory_budget(usize::MAX)
+            .connections_max(usize::MAX)
+            .other_packets(usize::MAX)
+            .echo_replies(u32::MAX)
+            .flight_recorder(usize::MAX)
+            .close_timeout(Duration::MAX)
+    };
+    let client = most(host("10.0.0.1/24", "fd00::1/64").device(left)).spawn().unwrap();
+    let server = most(host("10.0.0.2/24", "fd00::2/64").device(right)).spawn().unwrap();
+    let (stream, peer) = between(&client, &server).await;
+    stream.set_linger(Some(Duration::MAX)).unwrap();
+    stream.set_user_timeout(Some(Duration::MAX)).unwrap();
+    drop(stream);
+    let draining = tokio::spawn(async move { server.drain(Duration::MAX).await });
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    assert!(!draining.is_finished());
+    drop(peer);
+    assert_eq!(draining.await.unwrap().unwrap(), 0);
+    client.shutdown().await;
 }

@@ -534,3 +534,38 @@ async fn connections_are_accepted_at_the_queue_that_they_take() {
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(refused.to_string().contains("are 0 to 1"), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_of_both_queues() {
+    let ends = ends(Way::ByFlow);
+    let listener = ends.server.listen(addr(SERVER)).unwrap();
+    let _udp = ends.server.udp(addr("10.0.0.2:53")).unwrap();
+    let mut streams = Vec::new();
+    // Four connections at one queue, two at the other; on each, three bytes unread.
+    for port in [5000, 5001, 5002, 5004, 5006, 5007] {
+        let mut stream = from_port(&ends.client, port).await;
+        stream.write_all(b"abc").await.unwrap();
+        streams.push((stream, listener.accept().await.unwrap()));
+    }
+    settle().await;
+    let (metrics, info) = (ends.server.metrics(), ends.server.info());
+    for (name, value) in [
+        ("up", 1),
+        ("connections", 6),
+        ("connections_opening", 0),
+        ("connections_established", 6),
+        ("listeners", 1),
+        ("udp_sockets", 1),
+        ("receive_queue_bytes", 18),
+        ("memory_used_bytes", info.memory_used as u64),
+        ("memory_max_bytes", info.memory_max as u64),
+        ("mtu_bytes", info.mtu as u64),
+        ("opened_passively", 6),
+    ] {
+        assert_eq!(metrics.get(name), Some(value), "{name}");
+    }
+    let counters = ends.server.counters();
+    for (name, _, value) in counters.iter() {
+        assert_eq!(metrics.get(name), Some(value), "{name}");
+    }
+}
