@@ -104,6 +104,10 @@ impl Shared {
         self.clock.now()
     }
 
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Locks the state. If a call panicked under the lock, the endpoint's own bounds and checks still hold,
     /// so other tasks may continue with their connections.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
@@ -221,7 +225,7 @@ impl Shared {
         let mut locked = self.lock();
         let held = match queue {
             Queue::Write(id) if locked.stack.holds_writers() => {
-                locked.stack.hold_writer(id);
+                locked.stack.hold_writer(now, id);
                 true
             }
             _ => false,
@@ -273,7 +277,8 @@ impl Shared {
         }
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
-                let sent = transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
+                let cx = &mut Context::from_waker(waker);
+                let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
                 match sent {
                     Ok(sent) => sent.is_complete(),
                     Err(error) => {
