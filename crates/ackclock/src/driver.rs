@@ -279,7 +279,7 @@ impl Driver {
     fn send(&mut self, stack: &mut StackState, cx: &mut Context<'_>, now: Instant) -> io::Result<bool> {
         let mut device = self.shared.device();
         let Some(device) = device.as_mut() else { return Ok(false) };
-        let sent = transmit(stack, device, cx, now)?;
+        let sent = transmit(stack, device, cx, now, self.shared.clock())?;
         stack.dispatch(now);
         if stack.has_finished() && !sent.more && self.shared.finish(&mut self.finished) {
             stack.go_down(now, StackError::Shutdown);

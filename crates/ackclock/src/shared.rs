@@ -242,7 +242,7 @@ impl Shared {
         let mut locked = self.lock();
         let held = match queue {
             Queue::Write(id) if locked.stack.holds_writers() => {
-                locked.stack.hold_writer(id);
+                locked.stack.hold_writer(now, id);
                 true
             }
             _ => false,
@@ -295,7 +295,8 @@ impl Shared {
         let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
             (Some(waker), Ok(Some(device))) => {
                 let _context = self.clock.enter();
-                let sent = transmit(&mut locked.stack, device, &mut Context::from_waker(waker), now);
+                let cx = &mut Context::from_waker(waker);
+                let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
                 match sent {
                     Ok(sent) => sent.is_complete(),
                     Err(error) => {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use ackclock_core::{Instant, Limits};
 use ackclock_device::{Capabilities, Device};
 
+use crate::clock::ShardClock;
 use crate::state::StackState;
 
 /// Where sending stopped.
@@ -24,8 +25,9 @@ pub(crate) fn transmit(
     device: &mut Box<dyn Device>,
     cx: &mut Context<'_>,
     now: Instant,
+    clock: &ShardClock,
 ) -> io::Result<Transmitted> {
-    let sent = hand_over(stack, device, cx, now)?;
+    let sent = hand_over(stack, device, cx, now, clock)?;
     if sent.packets > 0 {
         device.flush()?;
     }
@@ -37,8 +39,10 @@ fn hand_over(
     device: &mut Box<dyn Device>,
     cx: &mut Context<'_>,
     now: Instant,
+    clock: &ShardClock,
 ) -> io::Result<Transmitted> {
     let looped = stack.endpoint.packets_looped();
+    let mut now = now;
     for packets in 0..TRANSMIT_PACKETS {
         match device.poll_send_ready(cx) {
             Poll::Ready(Ok(())) => {}
@@ -52,6 +56,10 @@ fn hand_over(
         match device.send(&packet) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             Ok(()) | Err(_) => {}
+        }
+        if stack.endpoint.is_traced() {
+            // A trace shows how long the device took.
+            now = now.max(clock.now());
         }
         if let Some(addr) = stack.endpoint.take_reached() {
             device.reached(addr);

@@ -50,6 +50,8 @@ impl Connection {
         let written = if affordable { append(&mut self.snd, limit) } else { 0 };
         if written < len {
             self.await_room();
+        } else {
+            self.snd.awaited.remove(Awaited::MORE);
         }
         if written == 0 {
             if self.snd.queued() < limit {
@@ -76,6 +78,7 @@ impl Connection {
     /// that found [`is_writable`](Self::is_writable) false and did not try to write.
     pub fn await_room(&mut self) {
         self.snd.awaited.add(Awaited::ROOM);
+        self.snd.awaited.add(Awaited::MORE);
         if self.not_sent_lowat().is_some() {
             self.snd.awaited.add(Awaited::SENT);
         }
@@ -135,7 +138,7 @@ impl Connection {
         }
     }
 
-    fn is_write_due(&self) -> bool {
+    pub(super) fn is_write_due(&self) -> bool {
         let cwnd = self.flight.cwnd();
         let supply = self.supply(cwnd);
         let limit = self.send_limit_for(cwnd, supply);

@@ -59,11 +59,14 @@ impl Awaited {
     pub(crate) const SENT: Self = Self(2);
     /// Acknowledgements: it has asked for feedback.
     pub(crate) const DELIVERY: Self = Self(4);
+    /// To write the rest of what did not fit: it is known to have more. Nothing wakes it for this; it is told
+    /// of the room.
+    pub(crate) const MORE: Self = Self(8);
 
-    /// Whether it waits for nothing.
+    /// Whether it waits for nothing that an acknowledgement can bring.
     #[inline]
     pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
+        self.0 & !Self::MORE.0 == 0
     }
 
     /// Whether it waits for this.

@@ -42,6 +42,7 @@ impl Connection {
             // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
             self.close_with(now, None);
         }
+        self.trace_freed(now);
         self.check_invariants();
     }
 

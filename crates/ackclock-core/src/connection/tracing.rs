@@ -3,6 +3,7 @@
 use ackclock_wire::{Fields, Flags};
 
 use super::header::Segment;
+use super::sender::Awaited;
 use super::{Connection, State};
 use crate::Instant;
 use crate::trace::{
@@ -91,6 +92,9 @@ impl Connection {
         if fields.flags.contains(Flags::ACK) {
             self.trace.told(now, self.rcv.nxt.since(self.rcv.irs), self.rcv.wnd());
         }
+        if segment.payload_len > 0 {
+            self.trace.host_ran(now);
+        }
         let seq = low(segment.start.since(self.snd.iss));
         let ([_, flags], len) = (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
         self.trace.note(now, Entry::Sent { reason: segment.reason, flags, seq, len });
@@ -110,8 +114,22 @@ impl Connection {
 
     #[inline]
     pub(super) fn trace_written(&mut self, now: Instant, len: usize) {
-        let queued = saturated(self.snd.queued() as u64);
-        self.trace.note(now, Entry::Written { len: saturated(len as u64), queued });
+        if self.trace.is_on() {
+            self.trace.host_ran(now);
+            let queued = saturated(self.snd.queued() as u64);
+            self.trace.note(now, Entry::Written { len: saturated(len as u64), queued });
+            self.trace_freed(now);
+        }
+    }
+
+    /// Records from when on the host alone keeps the connection from going on, after anything that may have
+    /// lifted a limit.
+    #[inline]
+    pub(super) fn trace_freed(&mut self, now: Instant) {
+        if self.trace.is_on() {
+            let free = self.limit() == Limit::Host;
+            self.trace.freed(now, free);
+        }
     }
 
     #[inline]
@@ -132,41 +150,56 @@ impl Connection {
     #[inline]
     pub(super) fn trace_limit(&mut self, now: Instant) {
         if self.trace.is_on() {
+            self.trace.host_ran(now);
             self.trace.limited(now, self.limit(), self.flight.in_flight(), self.unsent());
             self.trace.timers(now, self.deadlines());
         }
     }
 
-    /// What keeps the connection from sending more, after it has sent what it could.
+    /// What would let the next byte leave now if it alone were lifted. RFC 4898's three states
+    /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd), with the last one, "any reason which cannot be classified
+    /// as Receiver Limited or Congestion Limited", told apart.
     fn limit(&self) -> Limit {
         let unsent = self.unsent();
-        let smss = u64::from(self.smss());
+        let piece = unsent.min(u64::from(self.smss()));
         if !self.state.may_send_data() && self.state != State::FinWait2 {
             return Limit::NotOpen;
         }
         if self.flight.expiries().pacing != Instant::FAR_FUTURE {
-            return Limit::Pacing;
+            return self.flight.pacing_limit(&self.tcp);
         }
         if self.flight.lost() > 0 {
             return Limit::Recovery;
         }
         if unsent == 0 {
-            return if self.snd.closed { Limit::Finished } else { Limit::Application };
+            return if self.snd.closed { Limit::Finished } else { self.limit_of_writer(Limit::Application) };
         }
         let window = self.right_edge().since(self.flight.nxt());
         let room = self.flight.room();
-        if window < unsent.min(smss) && window <= room {
+        if window < piece && window <= room {
             Limit::PeerWindow
-        } else if room < unsent.min(smss) {
+        } else if room < piece {
             if self.flight.in_recovery() { Limit::Recovery } else { Limit::Cwnd }
-        } else if self.snd.corked {
-            Limit::Cork
-        } else if self.pending.more_follows {
-            Limit::Application
-        } else if unsent < smss {
-            Limit::Nagle
         } else {
-            Limit::PeerWindow
+            let held = unsent < u64::from(self.smss()) && !self.may_send_tail(0);
+            match (held, self.snd.corked, self.pending.more_follows) {
+                (true, true, _) => self.limit_of_writer(Limit::Cork),
+                (_, _, true) => self.limit_of_writer(Limit::Application),
+                (true, false, false) => self.limit_of_writer(Limit::Nagle),
+                (false, _, false) => Limit::Host,
+            }
+        }
+    }
+
+    /// The limit of a connection that has sent all that makes a segment: what kept the application from
+    /// writing the rest, or `otherwise` if it is not known to have more.
+    fn limit_of_writer(&self, otherwise: Limit) -> Limit {
+        if !self.snd.awaited.has(Awaited::MORE) {
+            otherwise
+        } else if self.is_write_due() {
+            Limit::Host
+        } else {
+            Limit::SendBuffer
         }
     }
 

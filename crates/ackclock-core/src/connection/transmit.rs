@@ -41,6 +41,7 @@ impl Connection {
             return None;
         };
         let outgoing = self.write_segment(now, limits, header, &segment, plain);
+        self.trace_freed(now);
         self.check_invariants();
         Some(outgoing)
     }

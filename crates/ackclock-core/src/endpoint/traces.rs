@@ -151,6 +151,13 @@ impl Endpoint {
         self.traces.waiting.as_ref().is_some_and(|waiting| !waiting.traces.is_empty())
     }
 
+    /// Whether records have come from any connection so far.
+    #[inline]
+    #[must_use]
+    pub fn is_traced(&self) -> bool {
+        self.traces.waiting.is_some()
+    }
+
     /// Makes all traced connections deliver their records now.
     pub fn request_traces(&mut self) {
         self.for_each_traced(|traces, live| {

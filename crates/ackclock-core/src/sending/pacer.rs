@@ -27,6 +27,7 @@ use ackclock_control::congestion::window_rate;
 use ackclock_control::time::nanos;
 
 use super::{Chosen, Flight, whole_segments};
+use crate::trace::Limit;
 use crate::{Instant, TcpConfig};
 
 /// A sender's position on its schedule.
@@ -250,6 +251,18 @@ impl Flight {
         match (wanted, tcp.pacing_rate_max) {
             (Some(wanted), Some(max)) => Some(wanted.min(max)),
             (wanted, max) => wanted.or(max),
+        }
+    }
+
+    /// Whose rate a sender waits for that the schedule holds.
+    pub(crate) fn pacing_limit(&self, tcp: &TcpConfig) -> Limit {
+        let own = self.control.controller().pacing_rate();
+        if tcp.pacing_rate_max.is_some() && self.pacing_rate(tcp) == tcp.pacing_rate_max {
+            Limit::RateCap
+        } else if own.is_some() {
+            Limit::Pacing
+        } else {
+            Limit::PacedCwnd
         }
     }
 

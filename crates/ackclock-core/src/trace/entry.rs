@@ -97,6 +97,12 @@ pub enum Entry {
         /// Bytes written and not yet sent.
         unsent: u32,
     },
+    /// The wait that ends here was the host's: for this long data might have left, or the application might
+    /// have written what it has, and neither the driver nor the application ran.
+    HeldByHost {
+        /// How long.
+        for_us: u32,
+    },
     /// The congestion window or the threshold changed.
     Window {
         /// The cause.
@@ -216,6 +222,7 @@ impl Entry {
                 (kind::TIMER_FIRED, timer.code(), pair(late_us, count))
             }
             Self::Limited { by, in_flight, unsent } => (kind::LIMITED, by.code(), pair(in_flight, unsent)),
+            Self::HeldByHost { for_us } => (kind::HELD_BY_HOST, 0, pair(for_us, 0)),
             Self::Window { cause, cwnd, ssthresh } => (kind::WINDOW, cause.code(), pair(cwnd, ssthresh)),
             Self::Lost { rule, start, end } => (kind::LOST, rule.code(), pair(start, end)),
             Self::SegmentSize { bytes } => (kind::SEGMENT_SIZE, 0, pair(bytes, 0)),
@@ -260,6 +267,7 @@ impl Entry {
             kind::LIMITED => {
                 Self::Limited { by: Limit::from_code(detail)?, in_flight: first, unsent: second }
             }
+            kind::HELD_BY_HOST => Self::HeldByHost { for_us: first },
             kind::WINDOW => {
                 Self::Window { cause: WindowCause::from_code(detail)?, cwnd: first, ssthresh: second }
             }
@@ -320,6 +328,7 @@ mod kind {
     pub(super) const TOLD: u8 = 23;
     pub(super) const SEGMENT_SIZE: u8 = 24;
     pub(super) const EXTENSION: u8 = 25;
+    pub(super) const HELD_BY_HOST: u8 = 26;
 }
 
 #[cfg(test)]
@@ -355,6 +364,7 @@ mod tests {
             Entry::Queue { packets: a, bytes: b },
             Entry::Dropped { rule: 2, len: b },
             Entry::Extension { what: Extension::UserTimeoutAdopted, value: b },
+            Entry::HeldByHost { for_us: b },
         ];
         for entry in entries {
             let record = entry.encode(Instant::from_millis(42));
@@ -364,7 +374,7 @@ mod tests {
         // Catches a kind that is added to only one of the lists.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
-        assert_eq!(kinds, (kind::STATE..=kind::EXTENSION).collect());
+        assert_eq!(kinds, (kind::STATE..=kind::HELD_BY_HOST).collect());
     }
 
     #[test]

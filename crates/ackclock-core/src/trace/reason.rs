@@ -138,7 +138,7 @@ coded! {
 coded! {
     /// What keeps a connection from sending more.
     pub enum Limit {
-        /// Nothing waits to be sent: the application has written nothing more.
+        /// Nothing waits to be sent, and the application is not known to have more.
         Application = "application",
         /// The congestion window is full.
         Cwnd = "cwnd",
@@ -146,7 +146,7 @@ coded! {
         Recovery = "recovery",
         /// The peer's window is full, or too small for a segment.
         PeerWindow = "peer-window",
-        /// The pacing rate.
+        /// The pacing rate of a controller that sets one.
         Pacing = "pacing",
         /// Nagle's algorithm waits for more to fill a segment, or for acknowledgements.
         Nagle = "nagle",
@@ -156,6 +156,15 @@ coded! {
         Finished = "finished",
         /// The connection is not open yet, or no longer.
         NotOpen = "not-open",
+        /// The congestion window, which is spread over its round trip.
+        PacedCwnd = "paced-cwnd",
+        /// The largest pacing rate that the application allows.
+        RateCap = "rate-cap",
+        /// The application has more to write, and the send buffer has no room for it.
+        SendBuffer = "send-buffer",
+        /// Nothing in TCP: data may leave and the driver has yet to send it, or the application has more to
+        /// write, and room for it, and has yet to run.
+        Host = "host",
     }
 }
 

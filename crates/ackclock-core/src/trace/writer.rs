@@ -48,6 +48,8 @@ struct Traced {
     /// The last acknowledgement and window sent to the peer.
     told: (u64, u64),
     limit: Limit,
+    /// Since when only the host keeps the connection from going on, if it does.
+    host_since: Option<Instant>,
     timers: Deadlines,
     /// The controller's numbers, and when an acknowledgement samples them again.
     numbers_due: Instant,
@@ -86,6 +88,7 @@ impl Trace {
             smoothed: (0, 0),
             told: (0, 0),
             limit: Limit::NotOpen,
+            host_since: None,
             timers: [UNSET; Timer::ALL.len()],
             numbers_due: Instant::ZERO,
             names: Vec::new(),
@@ -234,6 +237,25 @@ impl Trace {
     pub(crate) fn timers(&mut self, now: Instant, deadlines: Deadlines) {
         if let Some(traced) = &mut self.0 {
             traced.see_timers(now, deadlines);
+        }
+    }
+
+    /// Something happened; `free`: from now on only the host keeps the connection from going on.
+    pub(crate) fn freed(&mut self, now: Instant, free: bool) {
+        if let Some(traced) = &mut self.0 {
+            traced.host_since = if free { traced.host_since.or(Some(now)) } else { None };
+        }
+    }
+
+    /// The host goes on now: what it has kept waiting is recorded, if that was any time.
+    pub(crate) fn host_ran(&mut self, now: Instant) {
+        if let Some(traced) = &mut self.0
+            && let Some(since) = traced.host_since.take()
+        {
+            let for_us = micros(now.saturating_since(since));
+            if for_us > 0 {
+                traced.log.push(now, Entry::HeldByHost { for_us });
+            }
         }
     }
 

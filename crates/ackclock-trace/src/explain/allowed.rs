@@ -13,7 +13,8 @@ use ackclock_core::{Instant, State};
 
 use super::acks::Acks;
 use super::verdicts::Verdicts;
-use super::waits::{Waiting, Waits};
+use super::waiting::Waiting;
+use super::waits::Waits;
 use crate::stream::extend;
 use crate::theory::{cubic_window, reno_window};
 
@@ -139,7 +140,14 @@ impl Walk {
 }
 
 fn is_governed(waits: &Waits, time: Duration) -> bool {
-    let kinds = [Waiting::Cwnd, Waiting::Recovery, Waiting::Pacing, Waiting::Timeout, Waiting::TailProbe];
+    let kinds = [
+        Waiting::Cwnd,
+        Waiting::SlowStart,
+        Waiting::Path,
+        Waiting::Recovery,
+        Waiting::Timeout,
+        Waiting::TailProbe,
+    ];
     let governed: Duration = kinds.iter().filter_map(|kind| waits.time.get(kind)).sum();
     governed * 100 >= time * GOVERNED_MIN_PERCENT
 }

@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | What did it wait for? | `waits` |
+//! | What did it wait for? | `waits`, with the causes in `waiting`, and evidence in `queueing` |
 //! | What was declared lost, what delayed the repair, and which declarations were wrong? | `verdicts` |
 //! | Which round-trip samples are far from the others, and what did they set? | `samples` |
 //! | How many segments does an acknowledgement cover? | `acks` |
@@ -15,9 +15,12 @@ mod allowed;
 mod byte;
 mod byte_words;
 mod json;
+mod queueing;
 mod samples;
+mod spans;
 mod units;
 mod verdicts;
+mod waiting;
 mod waits;
 mod words;
 
@@ -28,7 +31,8 @@ pub use byte::{Event, history};
 pub use byte_words::byte_sentences;
 pub use samples::{AROUND, FAR_RANGES, FAR_TIMES, FarSample, RoundTrips, SetRate};
 pub use verdicts::{Held, Refuted, Verdicts};
-pub use waits::{Silence, Waiting, Waits};
+pub use waiting::Waiting;
+pub use waits::{Silence, Waits};
 pub use words::sentences;
 
 #[cfg(test)]

@@ -153,7 +153,10 @@ impl Walk {
     fn hold_back(&mut self) {
         // A connection that holds data to be lost and may not send it reports one of these limits. Under any
         // other limit it was not asked for data yet: the driver took in waiting packets first.
-        let Some(by @ (Limit::Recovery | Limit::Pacing)) = self.limit else { return };
+        let Some(by @ (Limit::Recovery | Limit::Pacing | Limit::PacedCwnd | Limit::RateCap)) = self.limit
+        else {
+            return;
+        };
         for found in &mut self.found {
             found.held_by.get_or_insert(by);
         }

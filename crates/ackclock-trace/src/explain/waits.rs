@@ -1,63 +1,31 @@
 //! Where the time went.
 //!
 //! From one [`Entry::Limited`] to the next, one thing keeps a connection from sending, and the time between
-//! counts to it. Three things override this. Before the handshake is complete, all time counts to the
-//! handshake. When a retransmission timer expires, the silence before it, since the last acknowledgement with
-//! news, counts to that timer. When a tail probe's timer expires, the silence before it, since the last
-//! acknowledgement or the last data sent, counts to the probe.
+//! counts to it, with what the windows say of it: whether the congestion window is in slow start, and whether
+//! the peer's is full of what is on its way or of what its application has not read. Before the handshake is
+//! complete, all time counts to the handshake.
+//!
+//! Evidence then claims a part of these times, the later in this list before the earlier:
+//!
+//! 1. A write, or an attempt at one, while a small segment is held: until then the application had not written
+//!    what fills it, so the time counts to the application. So it does if the application writes again before
+//!    the peer has sent anything, because it did not wait for an answer. Nagle's algorithm and a cork keep what
+//!    delays an answer or the end.
+//! 2. A long round trip: to the path, on which anything that left earlier would have arrived no earlier, or to
+//!    the peer that delayed the acknowledgement of a lone segment (`queueing`).
+//! 3. [`Entry::HeldByHost`], and a timer's lateness: to the host.
+//! 4. A timer that expires: the silence before it. For a retransmission timer, this is the time since the last
+//!    acknowledgement with news; for a tail probe's, since the last acknowledgement or the last data sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ackclock_core::trace::{Entry, Limit, Timer};
+use ackclock_core::trace::{Entry, Limit, SendReason, Timer, WindowCause};
 use ackclock_core::{Instant, State};
 
-/// What a connection can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Waiting {
-    /// The handshake.
-    Handshake,
-    /// The application, to write data.
-    Application,
-    /// The peer's window, to open.
-    PeerWindow,
-    /// Acknowledgements, with the congestion window full.
-    Cwnd,
-    /// Acknowledgements, during loss recovery.
-    Recovery,
-    /// A retransmission timer, to expire.
-    Timeout,
-    /// A tail probe's timer, to expire.
-    TailProbe,
-    /// The pacing rate.
-    Pacing,
-    /// Nagle's algorithm or a cork, which holds a small segment.
-    SmallSegment,
-    /// The end: all data is sent, and the peer has yet to acknowledge it or to close.
-    Closing,
-    /// What a packet capture does not show: the congestion window, pacing, or the application.
-    Unseen,
-}
-
-impl Waiting {
-    /// The name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Handshake => "handshake",
-            Self::Application => "application",
-            Self::PeerWindow => "peer-window",
-            Self::Cwnd => "cwnd",
-            Self::Recovery => "recovery",
-            Self::Timeout => "timeout",
-            Self::TailProbe => "tail-probe",
-            Self::Pacing => "pacing",
-            Self::SmallSegment => "small-segment",
-            Self::Closing => "closing",
-            Self::Unseen => "unseen",
-        }
-    }
-}
+use super::queueing;
+use super::spans::{Span, append, claim};
+use super::waiting::Waiting;
 
 /// A silence ended by a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +51,8 @@ pub struct Waits {
     pub probes: Vec<Silence>,
     /// How many timers expired more than a millisecond late, and the largest delay.
     pub late: (u64, Duration),
+    /// How often this end sent its SYN, and the time from the first to the last.
+    pub attempts: (u32, Duration),
 }
 
 /// A connection's waits, under construction.
@@ -91,19 +61,40 @@ pub(super) struct Walk {
     waits: Waits,
     /// When the present wait began, and its cause.
     present: Option<(Instant, Waiting)>,
-    /// Ended waits, before silences claim their share.
-    ended: Vec<(Instant, Instant, Waiting)>,
+    /// Ended waits, before evidence claims its share.
+    ended: Vec<Span>,
+    /// Those of them in which a small segment was held and that no data of the peer has followed.
+    unanswered: Vec<usize>,
+    limit: Option<Limit>,
+    windows: Windows,
     /// When an acknowledgement last brought news, or data was sent into silence.
     news: Option<Instant>,
     /// When data was last sent.
     sent_at: Option<Instant>,
+    /// When the first SYN was sent.
+    began: Option<Instant>,
     /// Silences and their causes, in order of time.
-    silences: Vec<(Instant, Instant, Waiting)>,
+    silences: Vec<Span>,
+    /// When the host kept the connection waiting.
+    held: Vec<Span>,
+    queueing: queueing::Walk,
+    /// A loss episode is going on.
+    recovering: bool,
     open: bool,
     /// Whether the only source is a packet capture.
     captured: bool,
     acked: u32,
     sent_end: u32,
+}
+
+/// What the last records say of the windows.
+#[derive(Clone, Copy, Default)]
+struct Windows {
+    cwnd: u32,
+    ssthresh: u32,
+    /// The peer's, and the largest that it has offered.
+    peer: u32,
+    peer_max: u32,
 }
 
 impl Walk {
@@ -115,18 +106,29 @@ impl Walk {
         if self.present.is_none() {
             self.present = Some((at, Waiting::Handshake));
         }
+        self.queueing.entry(at, entry);
         match entry {
             Entry::State(_, State::Established) => {
                 self.open = true;
-                self.turn(at, if self.captured { Waiting::Unseen } else { Waiting::Application });
+                self.limited(at, Limit::Application);
             }
             Entry::Limited { by, .. } => self.limited(at, by),
-            Entry::Sent { seq, len, .. } if len > 0 => self.sent(at, seq.wrapping_add(len)),
-            Entry::Acked { ack, .. } if ack.wrapping_sub(self.acked).cast_signed() > 0 => {
-                self.acked = ack;
-                self.news = Some(at);
+            Entry::Window { cause, cwnd, ssthresh } => {
+                self.recovering |= cause == WindowCause::LossEpisode;
+                (self.windows.cwnd, self.windows.ssthresh) = (cwnd, ssthresh);
+                self.look_again(at);
             }
+            Entry::Recovered | Entry::Undone(_) => {
+                self.recovering = false;
+                self.look_again(at);
+            }
+            Entry::Written { .. } => self.written(at),
+            Entry::Received { len, .. } if len > 0 => self.unanswered.clear(),
+            Entry::Sent { reason: SendReason::Handshake, .. } if !self.open => self.tried(at),
+            Entry::Sent { seq, len, .. } if len > 0 => self.sent(at, seq.wrapping_add(len)),
+            Entry::Acked { ack, window, .. } => self.answered(at, ack, window),
             Entry::Sacked { .. } => self.news = Some(at),
+            Entry::HeldByHost { for_us } => self.held_by_host(at, Duration::from_micros(for_us.into())),
             Entry::TimerFired { timer, late_us, count } => self.fired(at, timer, late_us, count),
             _ => {}
         }
@@ -135,25 +137,55 @@ impl Walk {
     fn limited(&mut self, at: Instant, by: Limit) {
         // A trace that begins in the middle has no handshake.
         self.open |= by != Limit::NotOpen;
-        let waiting = match by {
-            Limit::Application if self.captured => Waiting::Unseen,
-            Limit::Application => Waiting::Application,
-            Limit::Cwnd => Waiting::Cwnd,
-            Limit::Recovery => Waiting::Recovery,
-            Limit::PeerWindow => Waiting::PeerWindow,
-            Limit::Pacing => Waiting::Pacing,
-            Limit::Nagle | Limit::Cork => Waiting::SmallSegment,
-            Limit::NotOpen if !self.open => Waiting::Handshake,
-            _ => Waiting::Closing,
+        self.limit = Some(by);
+        self.look_again(at);
+    }
+
+    /// The cause may be another since the last record.
+    fn look_again(&mut self, at: Instant) {
+        let Some(limit) = self.limit else { return };
+        let windows = self.windows;
+        let waiting = match Waiting::at(limit) {
+            _ if limit == Limit::NotOpen && !self.open => Waiting::Handshake,
+            Waiting::Application if self.captured => Waiting::Unseen,
+            // What is left would arrive behind the hole.
+            Waiting::Closing | Waiting::Nagle | Waiting::Cork if self.recovering => Waiting::Recovery,
+            Waiting::Cwnd if windows.cwnd < windows.ssthresh => Waiting::SlowStart,
+            Waiting::PeerWindow if windows.peer < windows.peer_max / 2 => Waiting::Reader,
+            waiting => waiting,
         };
-        self.turn(at, waiting);
+        if self.present.is_none_or(|(_, before)| before != waiting) {
+            self.turn(at, waiting);
+        }
     }
 
     /// Ends the present wait and begins another.
     fn turn(&mut self, at: Instant, waiting: Waiting) {
-        if let Some((since, before)) = self.present.replace((at, waiting)) {
-            self.ended.push((since, at, before));
+        if matches!(waiting, Waiting::SendBuffer | Waiting::Host) {
+            self.written(at);
         }
+        if let Some((since, before)) = self.present.replace((at, waiting)) {
+            append(&mut self.ended, (since, at, before));
+            if before.is_small_segment() && at > since {
+                self.unanswered.push(self.ended.len() - 1);
+            }
+        }
+    }
+
+    /// The application has more to write.
+    fn written(&mut self, at: Instant) {
+        for place in self.unanswered.drain(..) {
+            self.ended[place].2 = Waiting::Application;
+        }
+        if let Some((since, waiting)) = self.present.filter(|(_, waiting)| waiting.is_small_segment()) {
+            append(&mut self.ended, (since, at, Waiting::Application));
+            self.present = Some((at, waiting));
+        }
+    }
+
+    fn tried(&mut self, at: Instant) {
+        let began = *self.began.get_or_insert(at);
+        self.waits.attempts = (self.waits.attempts.0 + 1, at.saturating_since(began));
     }
 
     fn sent(&mut self, at: Instant, end: u32) {
@@ -164,6 +196,20 @@ impl Walk {
         if end.wrapping_sub(self.sent_end).cast_signed() > 0 || self.sent_end == 0 {
             self.sent_end = end;
         }
+    }
+
+    fn answered(&mut self, at: Instant, ack: u32, window: u32) {
+        if ack.wrapping_sub(self.acked).cast_signed() > 0 {
+            self.acked = ack;
+            self.news = Some(at);
+        }
+        self.windows.peer = window;
+        self.windows.peer_max = self.windows.peer_max.max(window);
+        self.look_again(at);
+    }
+
+    fn held_by_host(&mut self, at: Instant, time: Duration) {
+        self.held.push((before(at, time), at, Waiting::Host));
     }
 
     fn fired(&mut self, at: Instant, timer: Timer, late_us: u32, count: u32) {
@@ -178,48 +224,33 @@ impl Walk {
         };
         let since = since.unwrap_or(at);
         list.push(Silence { at, lasted: at.saturating_since(since), count });
-        self.silences.push((since, at, waiting));
+        let due = before(at, late).max(since);
+        self.silences.push((since, due, waiting));
+        self.silences.push((due, at, Waiting::Host));
         self.news = Some(at);
     }
 
-    /// Gives silences their share of the waits up to `last`, the time of the last entry.
+    /// Gives the evidence its share of the waits up to `last`, the time of the last entry.
     pub(super) fn finish(mut self, last: Instant) -> Waits {
         if let Some((since, waiting)) = self.present {
-            self.ended.push((since, last, waiting));
+            append(&mut self.ended, (since, last, waiting));
         }
-        let mut silences = self.silences.as_slice();
-        for (from, until, waiting) in std::mem::take(&mut self.ended) {
-            while let [(_, end, _), rest @ ..] = silences
-                && *end <= from
-            {
-                silences = rest;
-            }
-            let mut reached = from;
-            if waiting != Waiting::Handshake {
-                for &(begin, end, what) in silences.iter().take_while(|(begin, ..)| *begin < until) {
-                    self.waits.add(reached, begin, waiting);
-                    self.waits.add(reached.max(begin), end.min(until), what);
-                    reached = reached.max(end.min(until));
-                }
-            }
-            self.waits.add(reached, until, waiting);
-        }
-        for &(from, until, waiting) in &self.waits.spans {
+        let mut ended = Vec::with_capacity(self.ended.len());
+        self.ended.into_iter().for_each(|span| append(&mut ended, span));
+        let (busy, delayed) = self.queueing.finish();
+        let is_open = |waiting| waiting != Waiting::Handshake;
+        let spans = claim(ended, &busy, Waiting::is_vain_on_a_busy_path);
+        let spans = claim(spans, &delayed, Waiting::is_for_window);
+        let spans = claim(spans, &self.held, |waiting| is_open(waiting) && waiting != Waiting::Closing);
+        let spans = claim(spans, &self.silences, is_open);
+        for &(from, until, waiting) in &spans {
             *self.waits.time.entry(waiting).or_default() += until.saturating_since(from);
         }
-        self.waits
+        Waits { spans, ..self.waits }
     }
 }
 
-impl Waits {
-    /// Adds a wait if it took any time. Adjacent spans of one cause are merged.
-    fn add(&mut self, from: Instant, until: Instant, waiting: Waiting) {
-        if until <= from {
-            return;
-        }
-        match self.spans.last_mut() {
-            Some((_, end, before)) if *end == from && *before == waiting => *end = until,
-            _ => self.spans.push((from, until, waiting)),
-        }
-    }
+pub(super) fn before(at: Instant, time: Duration) -> Instant {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Instant::from_nanos(at.as_nanos().saturating_sub(nanos))
 }

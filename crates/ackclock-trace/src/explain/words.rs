@@ -8,7 +8,8 @@ use super::allowed::Allowed;
 use super::samples::{FarSample, RoundTrips, SetRate};
 use super::units::{clock, counted, listed, percent, plural, rate, size, span, times};
 use super::verdicts::{Held, Verdicts};
-use super::waits::{Silence, Waiting};
+use super::waiting::Waiting;
+use super::waits::Silence;
 use crate::file::{Source, TracedSource};
 
 /// Where the time of a connection went, in sentences.
@@ -26,6 +27,7 @@ pub fn sentences(source: &TracedSource) -> Vec<String> {
         said.push(format!("{} records are of kinds that this version does not know.", source.unknown));
     }
     said.extend(waits(&account));
+    said.extend(attempts(account.waits.attempts));
     if source.source.is_captured() {
         said.extend(assessed(&account));
     } else {
@@ -96,13 +98,25 @@ fn wait_words(what: Waiting) -> &'static str {
     match what {
         Waiting::Handshake => "it waited for the handshake",
         Waiting::Application => "it had nothing to send: it waited for the application",
+        Waiting::SendBuffer => "the send buffer was full: its application had more to write",
+        Waiting::Host => "this host kept it waiting, its processor or its device: nothing else did",
         Waiting::PeerWindow => "the peer's window kept it from sending more",
+        Waiting::Reader => "the peer's application was slow to read, and its window had closed or nearly",
         Waiting::Cwnd => "the congestion window was full: it waited for acknowledgements",
+        Waiting::SlowStart => {
+            "the congestion window was full and still in slow start: it waited for acknowledgements"
+        }
+        Waiting::Path => {
+            "the path was busy: what had been sent waited in a queue, before its slowest link or in a host"
+        }
+        Waiting::DelayedAck => "it waited for the peer to acknowledge a lone segment, which the peer delays",
         Waiting::Recovery => "it recovered from losses, and was allowed no more than it sent",
         Waiting::Timeout => "it waited in silence for a retransmission timer to run out",
         Waiting::TailProbe => "it waited in silence until a tail probe was due (RFC 8985 §7)",
-        Waiting::Pacing => "it waited for its turn at the pacing rate",
-        Waiting::SmallSegment => "it held a small segment back (Nagle's algorithm, or a cork)",
+        Waiting::Pacing => "it waited for its turn at the rate that its controller sets",
+        Waiting::RateCap => "it waited for its turn at the largest rate that its application allows",
+        Waiting::Nagle => "it held a small segment back until an acknowledgement came (Nagle's algorithm)",
+        Waiting::Cork => "it held a small segment back because its application had corked the stream",
         Waiting::Unseen => {
             "it waited for what no packet shows: the congestion window, pacing, or the application"
         }
@@ -110,6 +124,13 @@ fn wait_words(what: Waiting) -> &'static str {
             "all had been sent, and it waited for the last acknowledgements or the peer's close"
         }
     }
+}
+
+fn attempts((attempts, time): (u32, Duration)) -> Option<String> {
+    (attempts > 1).then(|| {
+        let span = span(time);
+        format!("The handshake took {attempts} attempts: the last left {span} after the first, which was lost or not answered.")
+    })
 }
 
 /// How the retransmissions of a captured connection are classified.

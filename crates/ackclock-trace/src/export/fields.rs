@@ -55,6 +55,7 @@ pub fn fields(source: &Source, entry: &Entry) -> (&'static str, Vec<(&'static st
             let what = ("what", text(by.name()));
             ("limited", vec![what, ("in_flight", number(in_flight)), ("unsent", number(unsent))])
         }
+        Entry::HeldByHost { for_us } => ("held-by-host", vec![("for_us", number(for_us))]),
         Entry::Window { cause, cwnd, ssthresh } => {
             let mut values = vec![("what", text(cause.name())), ("cwnd", number(cwnd))];
             if ssthresh != u32::MAX {

@@ -10,7 +10,7 @@ use super::fields::{Value, fields};
 use crate::file::Trace;
 
 /// The columns of [`csv`], after time, source and entry.
-pub const COLUMNS: [&str; 24] = [
+pub const COLUMNS: [&str; 25] = [
     "what",
     "flags",
     "seq",
@@ -30,6 +30,7 @@ pub const COLUMNS: [&str; 24] = [
     "rto_us",
     "in_us",
     "late_us",
+    "for_us",
     "count",
     "value",
     "packets",

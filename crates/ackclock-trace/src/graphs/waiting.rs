@@ -11,19 +11,6 @@ use ackclock_chart::{Axis, Panel, Point, Series, Style};
 /// The most spans of a strip. A longer one is cut into this many time slices, each with the colour of its
 /// longest wait.
 const SLICES: usize = 4000;
-const ALL: [Waiting; 11] = [
-    Waiting::Handshake,
-    Waiting::Application,
-    Waiting::PeerWindow,
-    Waiting::Cwnd,
-    Waiting::Recovery,
-    Waiting::Timeout,
-    Waiting::TailProbe,
-    Waiting::Pacing,
-    Waiting::SmallSegment,
-    Waiting::Closing,
-    Waiting::Unseen,
-];
 
 type Span = (Instant, Instant, Waiting);
 
@@ -32,7 +19,7 @@ type Span = (Instant, Instant, Waiting);
 pub(super) fn waiting(source: &TracedSource, peer: Option<&TracedSource>, zero: Instant) -> Panel {
     let ends: Vec<Waits> = [Some(source), peer].into_iter().flatten().map(|end| account(end).waits).collect();
     let strips: Vec<Vec<Span>> = ends.iter().map(|waits| sliced(&waits.spans)).collect();
-    let mut all: Vec<Series> = ALL.map(|kind| strip(kind, &strips, zero)).into();
+    let mut all: Vec<Series> = Waiting::ALL.map(|kind| strip(kind, &strips, zero)).into();
     all.push(series("longest silence", Style::Labels, 1, longest(&ends[0], zero).into_iter().collect()));
     // From the bottom up.
     let categories =
@@ -58,14 +45,14 @@ fn strip(kind: Waiting, strips: &[Vec<Span>], zero: Instant) -> Series {
 /// Waits that never occur side by side may share a colour, because there are only eight.
 fn colour(kind: Waiting) -> u8 {
     match kind {
-        Waiting::Cwnd => 0,
+        Waiting::Cwnd | Waiting::SlowStart => 0,
         Waiting::Timeout => 1,
-        Waiting::PeerWindow => 2,
-        Waiting::TailProbe => 3,
-        Waiting::Recovery => 4,
-        Waiting::Pacing => 5,
+        Waiting::PeerWindow | Waiting::Reader => 2,
+        Waiting::TailProbe | Waiting::DelayedAck => 3,
+        Waiting::Recovery | Waiting::SendBuffer => 4,
+        Waiting::Pacing | Waiting::RateCap | Waiting::Path => 5,
         Waiting::Application | Waiting::Closing | Waiting::Unseen => 6,
-        Waiting::Handshake | Waiting::SmallSegment => 7,
+        Waiting::Handshake | Waiting::Nagle | Waiting::Cork | Waiting::Host => 7,
     }
 }
 

@@ -360,9 +360,11 @@ impl StackState {
     }
 
     /// Notes, in its stream's list, that a writer waits for the driver's turn.
-    pub(crate) fn hold_writer(&mut self, id: ConnectionId) {
+    pub(crate) fn hold_writer(&mut self, now: Instant, id: ConnectionId) {
         if !self.held.contains(&id) {
             self.held.push(id);
+            // Its connection then knows that it is not the application that is slow.
+            self.endpoint.update(now, id, |connection, _| connection.await_room());
         }
     }
 

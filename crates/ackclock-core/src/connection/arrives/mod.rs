@@ -70,6 +70,7 @@ impl Connection {
             _ => self.arrives_synchronized(now, segment, segments, codepoint, block),
         }
         self.update_send_timer(now);
+        self.trace_freed(now);
         self.check_invariants();
     }
 

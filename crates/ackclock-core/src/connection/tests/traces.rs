@@ -103,11 +103,51 @@ fn the_trace_says_what_sending_waits_for() {
     let unpaced =
         TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
     let found = limits(unpaced.clone());
-    assert!(found.contains(&Limit::Cwnd) && !found.contains(&Limit::Pacing), "{found:?}");
+    assert!(found.contains(&Limit::Cwnd) && !found.contains(&Limit::PacedCwnd), "{found:?}");
     assert_eq!(found.last(), Some(&Limit::Application));
-    assert!(limits(TcpConfig::default()).contains(&Limit::Pacing));
+    // The window's pace is not a rate that anyone chose.
+    let paced = limits(TcpConfig::default());
+    assert!(paced.contains(&Limit::PacedCwnd) && !paced.contains(&Limit::RateCap), "{paced:?}");
+    let capped = limits(TcpConfig { pacing_rate_max: Some(1_000_000), ..TcpConfig::default() });
+    assert!(capped.contains(&Limit::RateCap), "{capped:?}");
     let small = TcpConfig { receive_buffer_max: 8 << 10, ..unpaced };
     assert!(limits(small).contains(&Limit::PeerWindow));
+}
+
+#[test]
+fn writer_without_room_is_limited_by_the_send_buffer_and_then_by_the_host() {
+    let tcp = TcpConfig { send_buffer_max: 8 << 10, ..TcpConfig::default() };
+    let mut pair = Pair::established([tcp.clone(), tcp], Box::new(|_, _| Fate::Deliver(10 * MS)));
+    let now = pair.now;
+    let written = pair.ends[0].write(now, &[0; 100_000]).expect("there is room");
+    assert!(written < 100_000);
+    pair.run_for(MS);
+    // Nagle's algorithm holds the rest of the buffer, but only because no more fits behind it.
+    assert_eq!(pair.ends[0].limited_by(), Limit::SendBuffer);
+    pair.run_for(40 * MS);
+    assert_eq!(pair.ends[0].limited_by(), Limit::Host, "the writer was told of room, and has not run");
+    // A write that fits shows that the application has no more.
+    let now = pair.now;
+    assert_eq!(pair.ends[0].write(now, &[0; 100]), Ok(100));
+    pair.run_for(40 * MS);
+    assert_eq!(pair.ends[0].limited_by(), Limit::Application);
+}
+
+#[test]
+fn data_that_the_driver_leaves_is_held_by_the_host() {
+    let held = |late: Duration| {
+        let path = Box::new(|_, _| Fate::Deliver(10 * MS));
+        let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+        pair.trace(0);
+        let now = pair.now;
+        pair.ends[0].write(now, &[0; 100]).expect("there is room");
+        assert_eq!(pair.ends[0].limited_by(), Limit::Host);
+        pair.now = now + late;
+        pair.run_for(40 * MS);
+        entries(&pair, 0).filter(|entry| matches!(entry, Entry::HeldByHost { .. })).collect::<Vec<_>>()
+    };
+    assert_eq!(held(5 * MS), [Entry::HeldByHost { for_us: 5000 }]);
+    assert_eq!(held(Duration::ZERO), []);
 }
 
 #[test]

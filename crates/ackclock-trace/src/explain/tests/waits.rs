@@ -5,7 +5,7 @@ use ackclock_sim::scenario::Scripted;
 
 use super::*;
 
-/// 10 ms of handshake, 20 of application; two segments, one answered after 30; a probe after 80 more, a
+/// 10 ms of handshake, 20 of application; two segments, one answered after 30, 20 more than a round trip; a probe after 80 more, a
 /// timeout after another 150; the rest is recovery.
 fn probed() -> TracedSource {
     traced(
@@ -34,7 +34,8 @@ fn silence_before_a_probe_is_apart_from_that_before_a_timeout() {
     let expected = [
         (Waiting::Handshake, 10 * MS),
         (Waiting::Application, 20 * MS),
-        (Waiting::Cwnd, 30 * MS),
+        (Waiting::Cwnd, 10 * MS),
+        (Waiting::Path, 20 * MS),
         (Waiting::Recovery, 10 * MS),
         (Waiting::Timeout, 150 * MS),
         (Waiting::TailProbe, 80 * MS),
@@ -100,7 +101,7 @@ fn waits_too_short_for_a_digit_are_one_line_or_none() {
     let short = [(Limit::Cwnd, 30_000), (Limit::Recovery, 20_000), (Limit::Nagle, 10_000)];
     let said = sentences(&patient(&short));
     let other = said.iter().find(|said| said.contains("other waits")).expect("60 ms of 100 s");
-    assert_eq!(other, "0.1 % of the time (60.0 ms) went to other waits: cwnd, recovery, small-segment.");
+    assert_eq!(other, "0.1 % of the time (60.0 ms) went to other waits: cwnd, recovery, nagle.");
     let is_nothing = |said: &String| said.starts_with("0.0 %") || said.contains(" 0.0 %");
     assert!(!said.iter().any(is_nothing), "{said:#?}");
     let said = sentences(&patient(&short[1..]));
