@@ -6,6 +6,7 @@ mod edges;
 mod events;
 mod feedback;
 mod lone;
+mod memory;
 mod options;
 mod pacing;
 mod slices;
