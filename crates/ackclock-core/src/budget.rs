@@ -10,9 +10,12 @@
 //! have their own bound.
 //!
 //! The last quarter is reserved for buffers that have little. While it is in use, a lease grows only up to a
-//! share: the limit divided among the buffers of all connections, but at least [`SHARE_MIN`]. A connection
-//! that makes progress and is still refused *pleads*. The endpoint then resets connections that hold memory
-//! and have not made progress for long.
+//! share, at least [`SHARE_MIN`]. The share begins as the limit divided among the buffers of all connections,
+//! and shrinks as the quarter fills, so that crowds of buffers never take all of it: a new connection finds
+//! room (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
+//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998). A connection that makes progress and is still
+//! refused *pleads*. The endpoint then resets connections that hold memory and have not made progress for
+//! long.
 //!
 //! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
 //! most recently freed first. They do not count in the budget; any more go back to the allocator.
@@ -42,8 +45,8 @@ pub(crate) const BLOCK: usize = 1 << 16;
 /// The most free blocks kept.
 const FREE_MAX: usize = 64;
 
-/// The minimum share of a buffer, however many connections there are.
-const SHARE_MIN: usize = 8192;
+/// The minimum share of a buffer, however many connections there are: the smallest block.
+const SHARE_MIN: usize = 4096;
 
 impl Budget {
     #[cfg(test)]
@@ -102,12 +105,35 @@ impl Budget {
         self.0.limit.saturating_sub(self.0.limit / 4)
     }
 
-    /// What a single buffer may have of the last quarter: one of two shares for each connection, or all for a
-    /// single one.
-    fn share(&self) -> usize {
+    /// What a single buffer may have once the last quarter is in use: one of two shares for each connection,
+    /// or all for a single one.
+    fn share(&self, used: usize) -> usize {
         let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         let buffers = sharers.saturating_mul(2).saturating_sub(1);
-        self.0.limit.checked_div(buffers).unwrap_or(self.0.limit).max(SHARE_MIN)
+        if buffers <= 1 {
+            return self.0.limit;
+        }
+        let free = self.0.limit.saturating_sub(used).min(self.0.limit / 4);
+        free.saturating_mul(4).checked_div(buffers).unwrap_or(free).max(SHARE_MIN)
+    }
+
+    /// What is in use once a lease that then has `total` has taken `more`; `None` if it may not.
+    fn used_with(&self, used: usize, more: usize, total: usize) -> Option<usize> {
+        let after = used.checked_add(more)?;
+        let allowed = after <= self.unpressed() || after <= self.0.limit && total <= self.share(used);
+        allowed.then_some(after)
+    }
+
+    /// Whether a lease that then has `total` may take `more`.
+    pub(crate) fn allows(&self, more: usize, total: usize) -> bool {
+        self.used_with(self.used(), more, total).is_some()
+    }
+
+    /// How many more bytes a lease that has `held` may take.
+    pub(crate) fn room_for(&self, held: usize) -> usize {
+        let used = self.used();
+        let of_reserve = self.0.limit.saturating_sub(used).min(self.share(used).saturating_sub(held));
+        self.unpressed().saturating_sub(used).max(of_reserve)
     }
 
     /// One more connection shares the budget.
@@ -125,12 +151,11 @@ impl Budget {
         self.0.pleas.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a connection has pleaded since `heard`, which is updated. Every endpoint that shares the
-    /// budget notices, because the memory may be held by any endpoint's connections.
+    /// How often a connection that makes progress was refused. Every endpoint that shares the budget counts
+    /// what it has heard, because the memory may be held by any endpoint's connections.
     #[inline]
-    pub(crate) fn has_pleaded(&self, heard: &mut u32) -> bool {
-        let before = std::mem::replace(heard, self.0.pleas.load(Ordering::Relaxed));
-        before != *heard
+    pub(crate) fn pleas(&self) -> u32 {
+        self.0.pleas.load(Ordering::Relaxed)
     }
 
     /// A lease of `bytes`, if the budget allows it.
@@ -146,12 +171,8 @@ impl Budget {
 
     /// Takes `bytes` more for a lease, which then has `total`.
     fn take(&self, bytes: usize, total: usize) -> bool {
-        let limit = if total > self.share() { self.unpressed() } else { self.0.limit };
-        self.0
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|&used| used <= limit)
-            })
+        let used = &self.0.used;
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| self.used_with(used, bytes, total))
             .is_ok()
     }
 }
@@ -236,16 +257,30 @@ mod tests {
         assert_eq!(budget.free_blocks().len(), 63);
     }
 
+    /// A thousand buffers that take all they are given leave room for those that come later.
     #[test]
-    fn a_plea_is_heard_once_by_each_who_shares_the_budget() {
-        let budget = Budget::new(1 << 20);
-        let mut heard = [0; 2];
-        assert!(!budget.has_pleaded(&mut heard[0]));
-        budget.plead();
-        budget.plead();
-        for heard in &mut heard {
-            assert!(budget.has_pleaded(heard) && !budget.has_pleaded(heard));
+    fn the_share_shrinks_with_what_is_left_of_the_last_quarter() {
+        let budget = Budget::new(64 << 20);
+        (0..2001).for_each(|_| budget.add_sharer());
+        let mut held = Vec::new();
+        for _ in 0..2000 {
+            let mut lease = budget.lease();
+            for size in (12..=16).map(|power| 1 << power) {
+                lease.resize(size);
+            }
+            held.push(lease);
         }
+        assert!(budget.under_pressure(), "{} of {} in use", budget.used(), budget.limit());
+        let left = budget.limit() - budget.used();
+        assert!(left >= 1 << 20, "{left} bytes are left");
+        let mut late = budget.lease();
+        assert!(budget.allows(4096, 4096) && late.resize(4096));
+        assert!(
+            !budget.allows(61_440, 65_536) && !late.resize(65_536),
+            "it may not have what the others have"
+        );
+        let room = budget.room_for(late.bytes());
+        assert!(late.resize(4096 + room) && budget.room_for(late.bytes()) == 0, "{room} more");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(crate) struct Driver {
     since_sleep: usize,
     lone: bool,
     capabilities_due: Instant,
+    /// How often connections had pleaded for memory when the other shards' drivers were last woken for it.
+    pleas: u32,
     /// The device's abilities when last asked, and now.
     generations: (Option<u64>, Option<u64>),
 }
@@ -101,6 +103,7 @@ impl Driver {
             since_sleep: 0,
             lone: false,
             capabilities_due: Instant::ZERO,
+            pleas: 0,
             generations: (None, None),
         }
     }
@@ -208,7 +211,11 @@ impl Driver {
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
+        let pleas = std::mem::replace(&mut self.pleas, locked.stack.endpoint.memory_pleas());
         drop(guard);
+        if pleas != self.pleas {
+            shared.wake_others();
+        }
         shared.hand_over(&mut self.packets.strays);
         if let Some(why) = down {
             shared.spread(&why);

@@ -165,6 +165,11 @@ impl ShardRef {
         }
     }
 
+    /// Makes the drivers of the other shards look at their states again.
+    pub(crate) fn wake_others(&self) {
+        self.others().for_each(Shared::wake_driver);
+    }
+
     /// Reports, once, that this shard has nothing left to finish. Returns whether that holds for all.
     pub(crate) fn finish(&self, said: &mut bool) -> bool {
         if !std::mem::replace(said, true) {

@@ -181,10 +181,16 @@ impl Shared {
         let mut locked = self.lock();
         locked.driver.has_calls = true;
         let result = f(&mut locked.stack, now);
+        (result, self.settle(&mut locked, now, true))
+    }
+
+    /// Sees to what a call has caused, whatever it returned: events, packets if the call `leaves` them to
+    /// nobody else, and an earlier deadline.
+    fn settle(&self, locked: &mut Locked, now: Instant, leaves: bool) -> Woken {
         locked.stack.dispatch(now);
+        let driver = if leaves { self.flush(locked, now) } else { None };
         let tasks = locked.stack.take_woken();
-        let driver = self.flush(&mut locked, now);
-        (result, locked.woken(driver, tasks))
+        locked.woken(driver, tasks)
     }
 
     fn wake(&self, woken: Woken) {
@@ -248,27 +254,30 @@ impl Shared {
             _ => false,
         };
         let outcome = if held { Poll::Pending } else { attempt(&mut locked.stack, now) };
+        // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
+        let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
         if outcome.is_pending() {
-            let driver = held.then(|| locked.driver.unpark()).flatten();
+            // It waits before the consequences are seen to: they may be what it waits for.
             let replaced = match (locked.stack.list(queue), slot) {
                 (Some(list), WaitSlot::Poller) => list.register_poller(cx.waker()),
                 (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker()),
                 (None, _) => None,
             };
+            let mut woken = self.settle(&mut locked, now, leaves);
+            if held {
+                woken.driver = woken.driver.or_else(|| locked.driver.unpark());
+            }
             drop(locked);
             drop(replaced);
-            wake(driver);
+            self.wake(woken);
             return Poll::Pending;
         }
         let left = match slot {
             WaitSlot::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
             WaitSlot::Poller => None,
         };
-        // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
-        let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
         locked.driver.has_calls = true;
-        let driver = if leaves { self.flush(&mut locked, now) } else { None };
-        let woken = locked.woken(driver, Vec::new());
+        let woken = self.settle(&mut locked, now, leaves);
         drop(locked);
         drop(left);
         self.wake(woken);
@@ -292,30 +301,39 @@ impl Shared {
             // It looks at everything again before it sleeps.
             return None;
         }
-        let done = match (&locked.driver.waker, self.device.try_lock().as_deref_mut()) {
-            (Some(waker), Ok(Some(device))) => {
-                let _context = self.clock.enter();
-                let cx = &mut Context::from_waker(waker);
-                let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
-                match sent {
-                    Ok(sent) => sent.is_complete(),
-                    Err(error) => {
-                        locked.stack.go_down(now, StackError::Device(Arc::new(error)));
-                        false
-                    }
-                }
-            }
-            // The owner of a port takes the packets itself.
-            _ => false,
-        };
+        let done = !locked.stack.endpoint.has_outgoing() || self.sends_all(locked, now);
         locked.stack.endpoint.flush_journal();
         let due = locked.stack.poll_timeout();
         let early = due.is_some_and(|due| locked.driver.until.is_none_or(|until| due < until));
+        // The driver alone ends a stack that has nothing left to do.
+        let done = done && !locked.stack.has_finished();
         if done && !early && !locked.stack.following.is_empty() {
             // A writer's partly filled packet leaves with the driver's turn at the latest.
             return locked.driver.waker.clone();
         }
         if done && !early { None } else { locked.driver.unpark() }
+    }
+
+    /// Sends what there is, in the place of the driver. Returns whether nothing is left.
+    fn sends_all(&self, locked: &mut Locked, now: Instant) -> bool {
+        // The owner of a port takes the packets itself.
+        let Some(waker) = &locked.driver.waker else { return false };
+        let Ok(mut device) = self.device.try_lock() else { return false };
+        let Some(device) = device.as_mut() else { return false };
+        let _context = self.clock.enter();
+        let cx = &mut Context::from_waker(waker);
+        let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
+        match sent {
+            Ok(sent) => {
+                // The last packet of a connection may have been what kept it.
+                locked.stack.dispatch(now);
+                sent.is_complete()
+            }
+            Err(error) => {
+                locked.stack.go_down(now, StackError::Device(Arc::new(error)));
+                false
+            }
+        }
     }
 
     /// Makes the driver look at the state again.

@@ -73,9 +73,27 @@ impl Queue {
     /// Makes the lease cover `bytes` kept beside the queue, as far as they exceed an eighth of its size.
     /// Returns `false`, and changes nothing, if the budget does not allow it.
     pub(crate) fn keep_beside(&mut self, bytes: usize) -> bool {
-        let free = self.capacity().max(BLOCK_MIN) / 8;
-        let charge = bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP);
+        let charge = self.charge_for(bytes);
         charge == self.beside() || self.lease.resize(self.capacity().saturating_add(charge))
+    }
+
+    /// What the lease covers of `bytes` kept beside the queue.
+    fn charge_for(&self, bytes: usize) -> usize {
+        let free = self.capacity().max(BLOCK_MIN) / 8;
+        bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP)
+    }
+
+    /// How many more bytes the budget allows for slices.
+    pub(crate) fn affordable(&self) -> usize {
+        self.lease.budget().room_for(self.lease.bytes())
+    }
+
+    /// Whether another byte could be appended, with `beside` bytes kept beside the queue.
+    pub(crate) fn takes_more(&self, beside: usize) -> bool {
+        let growth = if self.len < self.room() { 0 } else { self.least_growth() };
+        let total = self.capacity().saturating_add(growth).saturating_add(self.charge_for(beside));
+        let more = total.saturating_sub(self.lease.bytes());
+        more == 0 || self.lease.budget().allows(more, total)
     }
 
     // ----- writing -----
@@ -104,6 +122,14 @@ impl Queue {
             self.len.grow(data.len());
         }
         written
+    }
+
+    /// Appends as much of `data` as the budget allows. Returns how much.
+    #[cold]
+    pub(crate) fn append_part(&mut self, data: &[u8]) -> usize {
+        self.grow_in_part(self.len.saturating_add(data.len()));
+        let part = data.get(..self.room().saturating_sub(self.len)).unwrap_or(data);
+        if !part.is_empty() && self.append(part) { part.len() } else { 0 }
     }
 
     /// Writes `data` at `offset` from the first byte without counting it. Returns `false` without memory for
@@ -195,18 +221,9 @@ impl Queue {
 
     #[cold]
     fn grow(&mut self, total: usize) -> bool {
-        if !self.lease.budget().keeps_bytes() {
-            return self.resize(counted_capacity(total));
-        }
         let before = self.store().blocks.len();
         while self.room() < total {
-            let missing = total.saturating_sub(self.room());
-            let grown = match self.store().blocks.back() {
-                Some(last) if last.is_owned() && last.pinned() < BLOCK => self.grow_last(total),
-                Some(last) if last.is_owned() => self.push_owned(BLOCK),
-                _ => self.push_owned(block_size(missing)),
-            };
-            if !grown {
+            if !self.grow_once(total, BLOCK) {
                 // Return the blocks that did not suffice.
                 while self.store().blocks.len() > before {
                     self.pop_last();
@@ -215,6 +232,50 @@ impl Queue {
             }
         }
         true
+    }
+
+    /// Makes room for as many of `total` bytes from the first as the budget allows: in smaller steps where it
+    /// refuses larger ones.
+    fn grow_in_part(&mut self, total: usize) {
+        let mut step = total.saturating_sub(self.room());
+        while step > 0 {
+            let reach = self.room().saturating_add(step);
+            if self.grow_once(reach, block_size(step)) {
+                step = step.min(total.saturating_sub(self.room()));
+            } else {
+                step /= 2;
+            }
+        }
+    }
+
+    /// Enlarges the last block, or adds one; behind a full block one of `size`.
+    fn grow_once(&mut self, total: usize, size: usize) -> bool {
+        if !self.lease.budget().keeps_bytes() {
+            return self.resize(counted_capacity(total));
+        }
+        let missing = total.saturating_sub(self.room());
+        match self.store().blocks.back() {
+            Some(last) if last.is_owned() && last.pinned() < BLOCK => self.grow_last(total),
+            Some(last) if last.is_owned() => self.push_owned(size),
+            _ => self.push_owned(block_size(missing)),
+        }
+    }
+
+    /// How much more capacity the next byte needs.
+    fn least_growth(&self) -> usize {
+        let total = self.len.saturating_add(1);
+        if !self.lease.budget().keeps_bytes() {
+            return counted_capacity(total).saturating_sub(self.capacity());
+        }
+        let Some(store) = &self.store else { return BLOCK_MIN };
+        match store.blocks.back() {
+            Some(last) if last.is_owned() && last.pinned() < BLOCK => {
+                let from = if store.blocks.len() == 1 { store.head } else { last.start };
+                let needed = total.saturating_sub(from.wrapping_sub(store.head));
+                if needed <= last.pinned() / 2 { 0 } else { last.pinned() }
+            }
+            _ => BLOCK_MIN,
+        }
     }
 
     /// Moves the content of the last block to its front, or to that of a larger one.

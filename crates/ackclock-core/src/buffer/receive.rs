@@ -40,7 +40,8 @@ pub(crate) struct Received {
     pub(crate) repeated: Option<(Position, Position)>,
     /// Whether the text lies beyond a gap.
     pub(crate) out_of_order: bool,
-    /// Whether it was dropped for lack of memory or of room in the list of ranges.
+    /// Whether text was dropped for lack of memory or of room in the list of ranges: all of it, or all behind
+    /// what advanced.
     pub(crate) dropped: bool,
 }
 
@@ -90,11 +91,21 @@ impl ReceiveBuffer {
                 }
                 _ => self.queue.append(data),
             };
-            let advanced = if taken { data.len() as u64 } else { 0 };
-            self.next += advanced;
-            return Received { advanced, dropped: !taken, ..Received::default() };
+            if !taken {
+                return self.insert_part(data);
+            }
+            self.next += data.len() as u64;
+            return Received { advanced: data.len() as u64, ..Received::default() };
         }
         self.insert_around_gaps(start, data)
+    }
+
+    /// Takes as much of the next text as the budget allows.
+    #[cold]
+    fn insert_part(&mut self, data: &[u8]) -> Received {
+        let taken = self.queue.append_part(data);
+        self.next += taken as u64;
+        Received { advanced: taken as u64, dropped: taken < data.len(), ..Received::default() }
     }
 
     fn insert_around_gaps(&mut self, start: Position, data: &[u8]) -> Received {

@@ -5,13 +5,14 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 
 use super::sender::{Awaited, Sender};
-use super::timers::{BUDGET_RETRY, BUFFERS_KEPT, PLEA_RETRY, Timers};
+use super::timers::{BUFFERS_KEPT, Timers};
 use super::{Connection, State};
 use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
 
 impl Connection {
-    /// Copies as much of `data` into the send buffer as fits. Returns how much.
+    /// Copies as much of `data` into the send buffer as fits, and as the memory budget has room for. Returns
+    /// how much.
     ///
     /// # Errors
     /// [`WriteError::WouldBlock`] without room; the others are final. One call reports how the connection
@@ -49,16 +50,11 @@ impl Connection {
         let limit = self.write_limit();
         let written = if affordable { append(&mut self.snd, limit) } else { 0 };
         if written < len {
-            self.await_room();
+            self.await_room(now);
         } else {
             self.snd.awaited.remove(Awaited::MORE);
         }
         if written == 0 {
-            if self.snd.queued() < limit {
-                // The memory budget is spent. No acknowledgement will announce new room.
-                let retry = if self.plead(now) { PLEA_RETRY } else { BUDGET_RETRY };
-                self.timers.buffers = self.timers.buffers.min(now + retry);
-            }
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
@@ -68,19 +64,28 @@ impl Connection {
         Ok(written)
     }
 
-    /// Bytes that `write` would take now.
+    /// Bytes that `write` would take now; fewer if the memory budget is nearly spent.
     #[must_use]
     pub fn write_room(&self) -> usize {
-        if self.check_writable().is_ok() { self.write_limit().saturating_sub(self.snd.queued()) } else { 0 }
+        if self.check_writable().is_ok() && self.has_memory_to_write() {
+            self.write_limit().saturating_sub(self.snd.queued())
+        } else {
+            0
+        }
     }
 
     /// Requests [`Readiness::writable`](crate::Readiness::writable) once there is room again, for a caller
     /// that found [`is_writable`](Self::is_writable) false and did not try to write.
-    pub fn await_room(&mut self) {
+    pub fn await_room(&mut self, now: Instant) {
         self.snd.awaited.add(Awaited::ROOM);
         self.snd.awaited.add(Awaited::MORE);
         if self.not_sent_lowat().is_some() {
             self.snd.awaited.add(Awaited::SENT);
+        }
+        if self.check_writable().is_ok() && self.snd.queued() < self.write_limit() {
+            self.await_memory(now);
+        } else {
+            self.has_got_memory();
         }
     }
 
@@ -273,7 +278,7 @@ impl Connection {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         match self.check_writable() {
-            Ok(()) => self.snd.queued() < self.write_limit(),
+            Ok(()) => self.snd.queued() < self.write_limit() && self.has_memory_to_write(),
             Err(WriteError::NotConnected) => false,
             Err(_) => true,
         }

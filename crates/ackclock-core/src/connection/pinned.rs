@@ -8,12 +8,20 @@
 use std::time::Duration;
 
 use super::Connection;
-use super::timers::PLEA_RETRY;
+use super::sender::Awaited;
+use super::timers::Timers;
 use crate::{ConnectionError, Instant};
 
 /// A connection that has held memory for less time than this is never reset for it: longer than an honest
 /// path stalls for two losses of the same segment.
 const PINNED_MIN: Duration = Duration::from_secs(5);
+/// How soon a writer that makes progress looks again after its first plea: connections without progress are
+/// expected to make room for it at once.
+const PLEA_RETRY: Duration = Duration::from_millis(1);
+/// How soon it looks again after that: memory comes from connections that end.
+const PLEA_AGAIN: Duration = Duration::from_millis(10);
+/// How often any other writer looks at the budget.
+const MEMORY_RETRY: Duration = Duration::from_millis(100);
 
 impl Connection {
     /// Since when it has held memory without progress, if that is long enough for a reset.
@@ -25,8 +33,41 @@ impl Connection {
         (now.saturating_since(since) >= PINNED_MIN).then_some(since)
     }
 
+    /// Whether the budget has room for another byte of the send buffer. No acknowledgement announces such
+    /// room.
+    pub(super) fn has_memory_to_write(&self) -> bool {
+        self.snd.takes_more(self.flight.bytes_kept())
+    }
+
+    /// A writer waits for the memory budget: the connection looks at it again soon.
+    pub(super) fn await_memory(&mut self, now: Instant) {
+        let retry = if self.plead(now) { PLEA_RETRY } else { MEMORY_RETRY };
+        self.timers.memory = self.timers.memory.min(now + retry);
+    }
+
+    /// No writer waits for the memory budget.
+    #[inline]
+    pub(super) fn has_got_memory(&mut self) {
+        self.timers.memory = Timers::UNSET;
+    }
+
+    /// A writer that the memory budget refused learns of room, or waits on.
+    pub(super) fn on_memory_timeout(&mut self, now: Instant) {
+        self.has_got_memory();
+        if !self.snd.awaited.has(Awaited::ROOM) {
+            return;
+        }
+        if self.has_memory_to_write() {
+            self.snd.awaited.remove(Awaited::ROOM);
+            self.readiness.writable = true;
+        } else {
+            let retry = if self.plead(now) { PLEA_AGAIN } else { MEMORY_RETRY };
+            self.timers.memory = now + retry;
+        }
+    }
+
     /// The budget refused this connection. If it makes progress, it pleads for room. Returns whether it did.
-    pub(super) fn plead(&mut self, now: Instant) -> bool {
+    fn plead(&self, now: Instant) -> bool {
         let gets_on = self.pinned_since(now).is_none();
         if gets_on {
             self.snd.budget().plead();
@@ -41,9 +82,7 @@ impl Connection {
             return;
         }
         self.rcv.narrow();
-        if self.plead(now) {
-            self.timers.buffers = self.timers.buffers.min(now + PLEA_RETRY);
-        }
+        self.plead(now);
     }
 
     /// Resets this connection in favour of those that make progress: buffered data in both directions is

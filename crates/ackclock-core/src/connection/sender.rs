@@ -127,7 +127,7 @@ impl Sender {
     pub(crate) fn append(&mut self, data: &[u8], limit: usize) -> usize {
         let room = limit.saturating_sub(self.buffer.len());
         let data = data.get(..room).unwrap_or(data);
-        if self.buffer.append(data) { data.len() } else { 0 }
+        if self.buffer.append(data) { data.len() } else { self.buffer.append_part(data) }
     }
 
     /// Appends as much of `data` as fits below a total of `limit` bytes, as a slice if it is long enough.
@@ -141,11 +141,20 @@ impl Sender {
         if len < SLICE_MIN {
             return self.append(data, limit);
         }
-        let (copied, kept) = (data.slice(..short), data.slice(short..len));
-        if short > 0 && !self.buffer.append(&copied) {
-            return 0;
+        if short > 0 && !self.buffer.append(&data.slice(..short)) {
+            return self.buffer.append_part(&data.slice(..short));
         }
-        if self.buffer.append_given(kept) { len } else { short }
+        let affordable = len.saturating_sub(short).min(self.buffer.affordable());
+        let kept = data.slice(short..short.saturating_add(affordable));
+        if affordable >= BETWEEN_MIN && self.buffer.append_given(kept) {
+            return short.saturating_add(affordable);
+        }
+        short.saturating_add(self.buffer.append_part(&data.slice(short..len)))
+    }
+
+    /// Whether the budget has room for another byte, with records of `records` bytes beside it.
+    pub(crate) fn takes_more(&self, records: usize) -> bool {
+        self.buffer.takes_more(records)
     }
 
     /// How many of `len` bytes from `start` on can be one segment, or several cut from one packet: all of

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::sender::Awaited;
 use super::timers::{BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, Timers};
 use super::{Connection, State, lend};
 use crate::trace::{BatchCause, Timer};
@@ -36,6 +35,9 @@ impl Connection {
         }
         if self.timers.buffers <= now {
             self.release_buffers(now);
+        }
+        if self.timers.memory <= now {
+            self.on_memory_timeout(now);
         }
         if self.timers.close <= now && !self.on_search_timer(now) {
             self.trace_fired(now, Timer::Close, self.timers.close);
@@ -157,8 +159,6 @@ impl Connection {
 
     fn release_buffers(&mut self, now: Instant) {
         self.timers.buffers = Timers::UNSET;
-        // A writer that the memory budget refused tries again.
-        self.readiness.writable |= self.snd.awaited.remove(Awaited::ROOM);
         let used = [self.flight.sent_at(), self.counts.received_at].into_iter().flatten().max();
         if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
             self.timers.buffers = at + BUFFERS_KEPT;

@@ -21,6 +21,8 @@ pub(crate) struct Timers {
     pub(crate) cork: Instant,
     /// When empty buffers free their memory.
     pub(crate) buffers: Instant,
+    /// When a writer that waits for the memory budget looks at it again.
+    pub(crate) memory: Instant,
 }
 
 impl Timers {
@@ -35,6 +37,7 @@ impl Timers {
             close: Self::UNSET,
             cork: Self::UNSET,
             buffers: Self::UNSET,
+            memory: Self::UNSET,
         }
     }
 
@@ -47,7 +50,8 @@ impl Timers {
             .min(self.keepalive)
             .min(self.close)
             .min(self.cork)
-            .min(self.buffers);
+            .min(self.buffers)
+            .min(self.memory);
         (next != Self::UNSET).then_some(next)
     }
 }
@@ -72,7 +76,3 @@ pub(crate) const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 pub(crate) const CORK_MAX: Duration = Duration::from_millis(200);
 /// How long empty buffers keep their memory.
 pub(crate) const BUFFERS_KEPT: Duration = Duration::from_millis(500);
-/// How long a writer waits before it tries again, if the memory budget had no room.
-pub(crate) const BUDGET_RETRY: Duration = Duration::from_millis(100);
-/// The same, if connections without progress are expected to make room for it.
-pub(crate) const PLEA_RETRY: Duration = Duration::from_millis(1);

@@ -52,6 +52,10 @@ impl Outbox {
         true
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Takes the next packet, which [`taken`](Self::taken) then shows. Returns its origin and length.
     pub(super) fn take(&mut self) -> Option<(Origin, usize)> {
         self.taken = self.queue.pop_front();

@@ -89,6 +89,17 @@ impl Endpoint {
         }
     }
 
+    /// Whether [`poll_transmit`](Self::poll_transmit) may have something to send or to deliver. If not, it
+    /// need not be called.
+    #[must_use]
+    #[inline]
+    pub fn has_outgoing(&self) -> bool {
+        !self.transmit.is_empty()
+            || !self.replies.is_empty()
+            || self.beside.as_ref().is_some_and(|beside| !beside.outbox.is_empty())
+            || self.has_looped()
+    }
+
     /// Whether only segments of connections may leave.
     #[inline]
     fn has_segments_alone(&self) -> bool {
@@ -205,7 +216,8 @@ impl Endpoint {
             return Some(self.now);
         }
         let of_tables = earlier(self.half_open.next_timeout(), self.time_wait.next_timeout());
-        earlier(self.timers.next(), earlier(of_tables, self.reassembly_timeout()))
+        let of_all = earlier(self.reassembly_timeout(), self.relief_due());
+        earlier(self.timers.next(), earlier(of_tables, of_all))
     }
 
     /// A timer may have expired. A spurious call does nothing.

@@ -31,6 +31,11 @@ impl IndexQueue {
         }
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
     /// Removes the first index.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {

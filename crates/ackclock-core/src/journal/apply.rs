@@ -91,7 +91,7 @@ impl ConnectionCall {
             Self::Write { len } => connection.write(now, &offered(connection, len)).code(),
             Self::WriteBytes { len } => connection.write_bytes(now, &offered(connection, len).into()).code(),
             Self::WriteUrgent { len } => connection.write_urgent(now, &offered(connection, len)).code(),
-            Self::AwaitRoom => connection.await_room().code(),
+            Self::AwaitRoom => connection.await_room(now).code(),
             Self::Read { len } => {
                 let readable = connection.readable();
                 connection.read(now, &mut zeros(len.min(readable))).code()

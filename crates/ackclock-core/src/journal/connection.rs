@@ -73,7 +73,7 @@ pass! {
     /// As there.
     write_urgent[now](data: &[u8]) -> Result<usize, WriteError> =
         ConnectionCall::WriteUrgent { len: data.len() };
-    await_room() = ConnectionCall::AwaitRoom;
+    await_room[now]() = ConnectionCall::AwaitRoom;
     ///
     /// # Errors
     /// As there.

@@ -156,7 +156,7 @@ impl App for Speaker {
         if let Some(Ok(written)) = cx.update(id, |connection, now| connection.write(now, &data)) {
             self.sent += written;
         }
-        cx.update(id, |connection, _| connection.await_room());
+        cx.update(id, |connection, now| connection.await_room(now));
         if self.sent == SAID {
             cx.shutdown(id);
         }

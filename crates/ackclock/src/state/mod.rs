@@ -364,7 +364,7 @@ impl StackState {
         if !self.held.contains(&id) {
             self.held.push(id);
             // Its connection then knows that it is not the application that is slow.
-            self.endpoint.update(now, id, |connection, _| connection.await_room());
+            self.endpoint.update(now, id, |connection, now| connection.await_room(now));
         }
     }
 

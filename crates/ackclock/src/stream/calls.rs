@@ -196,7 +196,7 @@ impl StackState {
 
     /// Asks the endpoint to report when there is room.
     fn await_room<T>(&mut self, now: Instant, id: ConnectionId) -> Poll<io::Result<T>> {
-        self.update(now, id, |connection, _| connection.await_room())?;
+        self.update(now, id, |connection, now| connection.await_room(now))?;
         Poll::Pending
     }
 

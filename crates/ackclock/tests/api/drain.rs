@@ -126,3 +126,48 @@ async fn closing_is_ready_once_nothing_new_is_taken() {
         assert!(!ending.is_finished(), "drains: {drains}");
     }
 }
+
+/// However a program gives its last connection up, nothing of it is left to wait for, though no packet and no
+/// timer wakes the driver.
+#[tokio::test(start_paused = true)]
+async fn a_stack_ends_at_once_when_its_last_connection_is_given_up() {
+    for drains in [true, false] {
+        for how in 0..4 {
+            let hosts = hosts();
+            let (mut client, server) = connection(&hosts).await;
+            client.write_all(b"unread").await.unwrap();
+            let dialling = hosts.server.clone();
+            let connecting =
+                tokio::spawn(async move { dialling.connect(addr("10.0.0.9:7")).await.map(drop) });
+            if how < 3 {
+                connecting.abort();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let stack = hosts.server.clone();
+            let ending = tokio::spawn(async move {
+                if drains {
+                    assert_eq!(stack.drain(LONG).await.unwrap(), 0);
+                } else {
+                    stack.shutdown().await;
+                }
+            });
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(!ending.is_finished());
+            let start = Instant::now();
+            match how {
+                0 => drop(server),
+                1 => server.abort(),
+                2 => {
+                    server.set_linger(Some(Duration::ZERO)).unwrap();
+                    drop(server);
+                }
+                _ => {
+                    server.abort();
+                    connecting.abort();
+                }
+            }
+            timeout(LONG, ending).await.expect("it ends").unwrap();
+            assert!(start.elapsed() <= Duration::from_millis(1), "{drains} {how}: {:?}", start.elapsed());
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 mod accept;
 mod beside;
+mod budget;
 mod cancel;
 mod choices;
 mod clocks;

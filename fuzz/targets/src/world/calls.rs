@@ -335,7 +335,7 @@ impl Call {
             }
             14 => return Some(text((connection.take_error(), connection.take_soft_error()))),
             15 => connection.set_more_follows(on),
-            16 => connection.await_room(),
+            16 => connection.await_room(now),
             20 => return Some(text(connection.set_acks(ACKS[usize::from(by) % ACKS.len()]))),
             21 => connection.set_undo(if on { UndoChoice::ALL } else { UndoChoice::OFF }),
             22 => {

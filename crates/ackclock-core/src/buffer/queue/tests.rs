@@ -194,6 +194,47 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Whether another byte fits is known beforehand, whatever is in the queue; and of what does not fit
+    /// whole, a part is taken unless not even one byte fits.
+    #[test]
+    fn takes_more_exactly_if_another_byte_can_be_appended(
+        steps in prop::collection::vec((0..4u8, 1..70_000usize), 1..40), limit in 4096..300_000usize,
+        keeps in any::<bool>(), beside in 0..20_000usize,
+    ) {
+        let budget = Budget::with(limit, keeps);
+        let (mut queue, mut model, mut source) = (Queue::new(&budget), Vec::new(), Source::default());
+        for (kind, len) in steps {
+            let data = source.bytes(len);
+            match kind {
+                0 | 1 => {
+                    let room = queue.takes_more(0);
+                    let taken = if queue.append(&data) { len } else { queue.append_part(&data) };
+                    prop_assert_eq!(room, taken > 0);
+                    prop_assert!(taken <= len && (taken == len || !queue.takes_more(0) || taken >= 4096));
+                    model.extend(&data[..taken]);
+                }
+                2 if queue.append_bytes(Bytes::from(data.clone()), len) => model.extend(data),
+                2 => prop_assert!(!keeps || queue.affordable() < len),
+                _ => {
+                    let len = len.min(queue.len());
+                    queue.advance(len);
+                    model.drain(..len);
+                }
+            }
+            prop_assert_eq!(queue.len(), model.len());
+            prop_assert!(budget.used() <= limit);
+            if keeps {
+                let bytes: Vec<u8> = queue.chunks().flatten().copied().collect();
+                prop_assert_eq!(&bytes, &model);
+            }
+        }
+        let room = queue.takes_more(beside);
+        let fits = queue.keep_beside(beside) && (queue.append(&[7]) || queue.append_part(&[7]) == 1);
+        prop_assert_eq!(room, fits);
+    }
+}
+
 #[test]
 fn refuses_to_grow_beyond_the_budget_and_loses_nothing() {
     let budget = Budget::new(8192);

@@ -5,7 +5,7 @@ use ackclock_control::profile::AckPolicy;
 use bytes::Bytes;
 
 use super::super::Connection;
-use super::super::timers::ACK_DELAY_MAX;
+use super::super::timers::{ACK_DELAY_MAX, Timers};
 use super::{Arrival, StepOutcome};
 use crate::Instant;
 use crate::position::Position;
@@ -78,20 +78,26 @@ impl Connection {
         if received.out_of_order {
             self.rare.count_out_of_order();
         }
+        if received.advanced > 0 {
+            self.timers.buffers = Timers::UNSET;
+            if !was_readable {
+                self.readiness.readable = true;
+                self.rcv.waits_since = text.now;
+            }
+        }
         if received.dropped {
-            // As if lost on the way: it is not acknowledged, so it comes again.
+            // What was not taken is as if lost on the way: it is not acknowledged, so it comes again.
             self.report_duplicate(text.start, text.cut);
             self.acks.now = true;
             self.on_text_refused(text.now);
             return StepOutcome::Drop;
         }
-        if received.advanced > 0 && !was_readable {
-            self.readiness.readable = true;
-            self.rcv.waits_since = text.now;
-        } else if received.out_of_order && !gap_before && !was_readable {
-            self.rcv.waits_since = text.now;
+        if received.advanced == 0 {
+            self.timers.buffers = Timers::UNSET;
+            if received.out_of_order && !gap_before && !was_readable {
+                self.rcv.waits_since = text.now;
+            }
         }
-        self.timers.buffers = super::super::timers::Timers::UNSET;
         let at_gap = gap_before || received.out_of_order;
         // RFC 2883 §4.2: of several duplicate stretches the first is reported.
         let duplicate = text.cut.or(received.repeated);

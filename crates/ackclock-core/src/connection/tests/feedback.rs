@@ -117,7 +117,7 @@ fn mark_is_two_segments_at_least_and_a_new_one_wakes_the_writer() {
         Ok(20 * SMSS),
         "only the send buffer limits it"
     );
-    pair.ends[0].await_room();
+    pair.ends[0].await_room(pair.now);
     pair.ends[0].set_not_sent_lowat(None);
     assert!(!pair.ends[0].take_readiness().writable, "nothing has changed");
 }

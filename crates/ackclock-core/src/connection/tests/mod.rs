@@ -8,6 +8,7 @@ mod events;
 mod feedback;
 mod lone;
 mod marks;
+mod memory;
 mod options;
 mod pacing;
 mod sacked;

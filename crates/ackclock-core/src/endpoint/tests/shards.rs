@@ -96,6 +96,43 @@ fn bounds_are_divided_and_memory_is_shared() {
     assert_eq!(memory[0].1, 1 << 20);
 }
 
+/// A writer at one endpoint pleads; what holds the memory is at the other, which is due at once, or when its
+/// last look at all connections is 100 ms old.
+#[test]
+fn a_plea_at_one_endpoint_makes_the_other_give_memory() {
+    let config = EndpointConfig { memory_budget: 1 << 20, ..config(SERVER) };
+    let mut shards = Shards::with(config);
+    let open = |shards: &mut Shards, at: usize, port| {
+        let iss = shards.from(at, port, syn(1000))[at][0].seq;
+        shards.from(at, port, ack(1001, iss + 1));
+        let host = &mut shards.hosts[at];
+        host.endpoint.accept(host.now, shards.listeners[at]).expect("it is established")
+    };
+    let write = |host: &mut Host, id| {
+        host.endpoint.update(host.now, id, |connection, now| connection.write(now, &[7; 8192])).unwrap()
+    };
+    // Three quarters of the budget; nobody is refused.
+    for port in 0..96 {
+        let id = open(&mut shards, 1, 5000 + port);
+        assert_eq!(write(&mut shards.hosts[1], id), Ok(8192));
+        shards.hosts[1].sent();
+    }
+    for host in &mut shards.hosts {
+        host.wait(Duration::from_secs(6));
+    }
+    let id = open(&mut shards, 0, 4000);
+    while write(&mut shards.hosts[0], id).is_ok() {}
+    let [_, holder] = &mut shards.hosts;
+    let due = holder.endpoint.poll_timeout().expect("the plea is heard");
+    assert!(due <= holder.now + Duration::from_millis(100), "{due:?} at {:?}", holder.now);
+    holder.now = holder.now.max(due);
+    holder.endpoint.handle_timeout(holder.now);
+    assert!(holder.endpoint.counters().memory_resets > 0);
+    let (used, limit) = shards.hosts[0].endpoint.memory();
+    assert!(used <= limit / 2, "{used} of {limit}");
+    assert!(write(&mut shards.hosts[0], id).is_ok());
+}
+
 #[test]
 fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
     let mut shards = Shards::new();

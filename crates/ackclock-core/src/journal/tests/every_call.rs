@@ -271,7 +271,7 @@ fn option_calls(life: &mut Life, id: ConnectionId, other: ConnectionId) {
     });
     life.on(A, id, |connection, now| {
         connection.write(now, &vec![4; 400_000]).unwrap();
-        connection.await_room();
+        connection.await_room(now);
     });
     for _ in 0..8 {
         life.on(B, other, |connection, now| {
