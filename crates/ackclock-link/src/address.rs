@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::nd::AdvertisedPrefix;
-use crate::random::Random;
 use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Prefix, Timing};
+use ackclock_wire::random::Rng;
 
 /// Whether one of the host's addresses may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ struct Lifetime {
 }
 
 impl Addresses {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Random) -> Self {
+    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let mut addresses = Self {
             own: Vec::new(),
             interface_id: config.interface_id,
@@ -183,7 +183,7 @@ impl Addresses {
         &mut self,
         now: Instant,
         told: &AdvertisedPrefix,
-        random: &mut Random,
+        random: &mut Rng,
         counters: &mut LinkCounters,
     ) {
         // RFC 4862 §5.5.3 (b), (c), (d): and Ethernet's interface identifiers have 64 bits.
@@ -214,7 +214,7 @@ impl Addresses {
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Random) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Rng) {
         let (timing, claims) = (self.timing, &mut self.claims);
         for own in self.own.iter_mut().filter(|own| own.due.is_some_and(|due| due <= now)) {
             own.advance(now, &timing, claims, random);
@@ -281,7 +281,7 @@ impl Addresses {
         prefix: Prefix,
         automatic: bool,
         lifetime: Option<Lifetime>,
-        random: &mut Random,
+        random: &mut Rng,
     ) {
         if self.own.len() >= self.addresses_max || self.is_own(prefix.addr()) {
             return;
@@ -295,18 +295,18 @@ impl Addresses {
 }
 
 impl Own {
-    fn begin(&mut self, now: Instant, detection: Detection, timing: &Timing, random: &mut Random) {
+    fn begin(&mut self, now: Instant, detection: Detection, timing: &Timing, random: &mut Rng) {
         let probes =
             if self.prefix.addr().is_ipv4() { timing.arp_probes } else { timing.duplicate_questions };
         (self.phase, self.due) = match detection {
             Detection::Probe if probes > 0 => {
-                (Phase::Probing(probes), Some(now + random.between(Duration::ZERO, timing.start_max)))
+                (Phase::Probing(probes), Some(now + random.time_between(Duration::ZERO, timing.start_max)))
             }
             _ => (Phase::Announcing(timing.announcements), Some(now)),
         };
     }
 
-    fn advance(&mut self, now: Instant, timing: &Timing, claims: &mut VecDeque<Claim>, random: &mut Random) {
+    fn advance(&mut self, now: Instant, timing: &Timing, claims: &mut VecDeque<Claim>, random: &mut Rng) {
         let addr = self.prefix.addr();
         match self.phase {
             Phase::Probing(left) => {
@@ -315,7 +315,7 @@ impl Own {
                 self.phase = if left > 0 { Phase::Probing(left) } else { Phase::Listening };
                 let wait = match (addr, left) {
                     (IpAddr::V4(_), 0) => timing.arp_announce_wait,
-                    (IpAddr::V4(_), _) => random.between(timing.arp_probe_min, timing.arp_probe_max),
+                    (IpAddr::V4(_), _) => random.time_between(timing.arp_probe_min, timing.arp_probe_max),
                     (IpAddr::V6(_), _) => timing.retransmit,
                 };
                 self.due = Some(now + wait);

@@ -61,7 +61,6 @@ mod mld;
 mod nd;
 mod neighbours;
 mod prefix;
-mod random;
 mod routers;
 
 pub use ackclock_control::time::Instant;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::address::until;
 use crate::nd::RouterAdvertisement;
-use crate::random::Random;
 use crate::{Instant, LinkConfig, LinkCounters, Prefix, Timing};
+use ackclock_wire::random::Rng;
 
 /// What is known of routers and of what needs none.
 #[derive(Debug)]
@@ -40,9 +40,9 @@ struct OnLink {
 }
 
 impl Routers {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Random) -> Self {
+    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let timing = config.timing;
-        let due = config.autoconfigure.then(|| now + random.between(Duration::ZERO, timing.start_max));
+        let due = config.autoconfigure.then(|| now + random.time_between(Duration::ZERO, timing.start_max));
         Self {
             gateways: config.gateways.clone(),
             learned: Vec::new(),

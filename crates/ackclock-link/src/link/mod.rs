@@ -16,9 +16,9 @@ use crate::hold::HeldPacket;
 use crate::mac::solicited_node;
 use crate::memberships::{Memberships, Reports};
 use crate::neighbours::{NeighbourInfo, Neighbours, Question};
-use crate::random::Random;
 use crate::routers::Routers;
 use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
+use ackclock_wire::random::Rng;
 
 /// One station on an Ethernet.
 ///
@@ -45,7 +45,7 @@ pub struct Link {
     addresses: Addresses,
     routers: Routers,
     memberships: Memberships,
-    random: Random,
+    random: Rng,
     messages: VecDeque<Message>,
     messages_max: usize,
     /// What [`Link::poll_transmit`] lends out.
@@ -97,7 +97,7 @@ impl Link {
     /// A link that comes up at `now`.
     #[must_use]
     pub fn new(config: LinkConfig, now: Instant) -> Self {
-        let mut random = Random::new(config.seed);
+        let mut random = Rng::new(config.seed);
         Self {
             mac: config.mac,
             any_station: config.any_station,
