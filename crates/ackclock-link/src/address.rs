@@ -11,9 +11,11 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use crate::nd::AdvertisedPrefix;
-use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Prefix, Timing};
+use ackclock_wire::Cidr;
 use ackclock_wire::random::Rng;
+
+use crate::nd::AdvertisedPrefix;
+use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Timing};
 
 /// Whether one of the host's addresses may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum AddressState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
     /// The address and its network.
-    pub prefix: Prefix,
+    pub prefix: Cidr,
     /// Whether it may be used.
     pub state: AddressState,
     /// Whether it was made from a router's prefix or is the link-local address, rather than configured.
@@ -63,7 +65,7 @@ pub(crate) struct Addresses {
 
 #[derive(Debug)]
 struct Own {
-    prefix: Prefix,
+    prefix: Cidr,
     automatic: bool,
     phase: Phase,
     due: Option<Instant>,
@@ -111,7 +113,7 @@ impl Addresses {
         let has_v6 = config.autoconfigure || addresses.own.iter().any(|own| own.prefix.addr().is_ipv6());
         if has_v6 && !addresses.own.iter().any(has_link_local) {
             let addr = with_interface_id(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), config.interface_id);
-            addresses.add(now, Prefix::new(addr.into(), 64), true, None, random);
+            addresses.add(now, Cidr::up_to(addr.into(), 64), true, None, random);
         }
         addresses
     }
@@ -141,7 +143,7 @@ impl Addresses {
     }
 
     pub(crate) fn is_broadcast(&self, addr: IpAddr) -> bool {
-        self.own.iter().any(|own| own.prefix.is_broadcast(addr))
+        self.own.iter().any(|own| own.prefix.broadcast() == Some(addr))
     }
 
     /// The host's address as the source of a request for `target`: one in its network if there is one, else
@@ -191,7 +193,7 @@ impl Addresses {
         if !told.autonomous || !usable || told.preferred_s > told.valid_s {
             return;
         }
-        let prefix = Prefix::new(with_interface_id(told.prefix, self.interface_id).into(), told.len);
+        let prefix = Cidr::up_to(with_interface_id(told.prefix, self.interface_id).into(), told.len);
         let preferred_until = until(now, told.preferred_s);
         if let Some(own) = self.own.iter_mut().find(|own| own.prefix == prefix) {
             if let Some(lifetime) = own.lifetime.as_mut() {
@@ -278,7 +280,7 @@ impl Addresses {
     fn add(
         &mut self,
         now: Instant,
-        prefix: Prefix,
+        prefix: Cidr,
         automatic: bool,
         lifetime: Option<Lifetime>,
         random: &mut Rng,

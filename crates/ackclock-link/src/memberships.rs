@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use crate::mld::{Query, Saying};
 use crate::{Instant, Timing};
-use ackclock_wire::random::Rng;
 
 /// The groups: as many as own IPv6 addresses, and those that were left and are still reported.
 #[derive(Debug)]

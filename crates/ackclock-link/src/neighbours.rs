@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use crate::hold::HeldPacket;
 use crate::nd::Advertisement;
 use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
-use ackclock_wire::random::Rng;
 
 /// How reliable a neighbour's Ethernet address is (RFC 4861 §7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,6 +34,7 @@
 
 mod bytes;
 pub mod checksum;
+mod cidr;
 pub mod control;
 pub mod ecn;
 pub mod flow_label;
@@ -55,6 +56,7 @@ pub mod template;
 mod testing;
 pub mod udp;
 
+pub use cidr::{Cidr, CidrError};
 pub use control::{ControlSegment, write_control};
 pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
 pub use flow_label::FlowLabel;

@@ -26,9 +26,9 @@ use ackclock_wire::random::Rng;
 /// [`Link::poll_timeout`] when [`Link::handle_timeout`] is to be called next.
 ///
 /// ```
-/// use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
+/// use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr};
 /// let mut config = LinkConfig::new(MacAddr::local(1));
-/// config.addresses = vec![Prefix::new("10.9.0.2".parse()?, 24)];
+/// config.addresses = vec!["10.9.0.2/24".parse()?];
 /// config.detection = Detection::Announce;
 /// let mut link = Link::new(config, Instant::ZERO);
 /// link.handle_timeout(Instant::ZERO);
