@@ -74,7 +74,7 @@ pub struct Report {
     /// The snapshot of each end's controller when both had finished.
     pub controllers: [Snapshot; 2],
     /// A hash over every packet and its time: equal for equal runs.
-    pub trace: u64,
+    pub trace: [u8; blake3::OUT_LEN],
 }
 
 /// One end.
@@ -105,7 +105,7 @@ pub struct Pair {
     late_max: Duration,
     /// Steps without time passing.
     spins: u32,
-    trace: u64,
+    trace: blake3::Hasher,
 }
 
 impl Pair {
@@ -147,7 +147,7 @@ impl Pair {
             merged: 0,
             late_max: Duration::ZERO,
             spins: 0,
-            trace: 0,
+            trace: blake3::Hasher::new(),
         };
         let [client, server] = &mut pair.sides;
         let addr = ListenAddr { addr: Some(server.socket.ip()), port: Some(server.socket.port()) };
@@ -209,7 +209,7 @@ impl Pair {
             controllers: infos
                 .each_ref()
                 .map(|info| info.as_ref().map(|info| info.controller).unwrap_or_default()),
-            trace: self.trace,
+            trace: self.trace.finalize().into(),
         };
         (report, infos)
     }
@@ -310,7 +310,7 @@ impl Pair {
         let frame =
             check_frame(&packet, side.host.mtu()).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
         side.flow.sent(&frame.seg);
-        self.trace = hash(self.trace ^ self.now.as_nanos(), &packet);
+        self.trace.update(&self.now.as_nanos().to_le_bytes()).update(&packet);
         if let Entered::TooBig(mtu) = self.links[i].send(self.now, packet.clone()) {
             // The router's answer may be lost like any other packet.
             let report = packet_too_big(host_addr(self.scenario.v6, 254), mtu as u32, &packet);
@@ -463,13 +463,6 @@ fn epoch(
     let syn = probe.transmit().pop().expect("a SYN");
     // RFC 9293 MUST-8: the initial sequence number grows by one every 4 µs.
     drawn + Duration::from_micros(4 * u64::from(wanted.wrapping_sub(syn.seg.seq)))
-}
-
-/// FNV-1a.
-fn hash(start: u64, bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(start ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Scenario {

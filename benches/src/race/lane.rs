@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ackclock_wire::random::{Rng, falls_into, mix};
+
 /// What a direction does to packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaneSpec {
@@ -133,16 +135,7 @@ impl Lane {
 
 /// Whether the packet with this number is lost.
 fn is_lost(seed: u64, number: u64, loss: f64) -> bool {
-    let word = mix(seed ^ mix(number.wrapping_add(0x9e37_79b9_7f4a_7c15)));
-    (word >> 11) as f64 * (1.0 / (1_u64 << 53) as f64) < loss
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA
-/// 2014).
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    falls_into(mix(seed ^ Rng::new(number).next_u64()), loss)
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {

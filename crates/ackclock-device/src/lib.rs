@@ -44,11 +44,9 @@ pub mod capture;
 pub mod configure;
 #[cfg(not(feature = "os"))]
 pub mod configure {
-    //! Parsing networks. Configuring the kernel's end comes with the feature `os`.
+    //! Networks. Configuring the kernel's end comes with the feature `os`.
 
-    mod cidr;
-
-    pub use self::cidr::{Cidr, CidrError};
+    pub use ackclock_wire::{Cidr, CidrError};
 }
 #[cfg(feature = "os")]
 mod deadline;

@@ -11,9 +11,11 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
+use ackclock_wire::Cidr;
+use ackclock_wire::random::Rng;
+
 use crate::nd::AdvertisedPrefix;
-use crate::random::Random;
-use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Prefix, Timing};
+use crate::{Detection, Instant, LinkConfig, LinkCounters, MacAddr, Timing};
 
 /// Whether one of the host's addresses may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub enum AddressState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressInfo {
     /// The address and its network.
-    pub prefix: Prefix,
+    pub prefix: Cidr,
     /// Whether it may be used.
     pub state: AddressState,
     /// Whether it was made from a router's prefix or is the link-local address, rather than configured.
@@ -63,7 +65,7 @@ pub(crate) struct Addresses {
 
 #[derive(Debug)]
 struct Own {
-    prefix: Prefix,
+    prefix: Cidr,
     automatic: bool,
     phase: Phase,
     due: Option<Instant>,
@@ -92,7 +94,7 @@ struct Lifetime {
 }
 
 impl Addresses {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Random) -> Self {
+    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let mut addresses = Self {
             own: Vec::new(),
             interface_id: config.interface_id,
@@ -111,7 +113,7 @@ impl Addresses {
         let has_v6 = config.autoconfigure || addresses.own.iter().any(|own| own.prefix.addr().is_ipv6());
         if has_v6 && !addresses.own.iter().any(has_link_local) {
             let addr = with_interface_id(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), config.interface_id);
-            addresses.add(now, Prefix::new(addr.into(), 64), true, None, random);
+            addresses.add(now, Cidr::up_to(addr.into(), 64), true, None, random);
         }
         addresses
     }
@@ -141,7 +143,7 @@ impl Addresses {
     }
 
     pub(crate) fn is_broadcast(&self, addr: IpAddr) -> bool {
-        self.own.iter().any(|own| own.prefix.is_broadcast(addr))
+        self.own.iter().any(|own| own.prefix.broadcast() == Some(addr))
     }
 
     /// The host's address as the source of a request for `target`: one in its network if there is one, else
@@ -183,7 +185,7 @@ impl Addresses {
         &mut self,
         now: Instant,
         told: &AdvertisedPrefix,
-        random: &mut Random,
+        random: &mut Rng,
         counters: &mut LinkCounters,
     ) {
         // RFC 4862 §5.5.3 (b), (c), (d): and Ethernet's interface identifiers have 64 bits.
@@ -191,7 +193,7 @@ impl Addresses {
         if !told.autonomous || !usable || told.preferred_s > told.valid_s {
             return;
         }
-        let prefix = Prefix::new(with_interface_id(told.prefix, self.interface_id).into(), told.len);
+        let prefix = Cidr::up_to(with_interface_id(told.prefix, self.interface_id).into(), told.len);
         let preferred_until = until(now, told.preferred_s);
         if let Some(own) = self.own.iter_mut().find(|own| own.prefix == prefix) {
             if let Some(lifetime) = own.lifetime.as_mut() {
@@ -214,7 +216,7 @@ impl Addresses {
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Random) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Rng) {
         let (timing, claims) = (self.timing, &mut self.claims);
         for own in self.own.iter_mut().filter(|own| own.due.is_some_and(|due| due <= now)) {
             own.advance(now, &timing, claims, random);
@@ -278,10 +280,10 @@ impl Addresses {
     fn add(
         &mut self,
         now: Instant,
-        prefix: Prefix,
+        prefix: Cidr,
         automatic: bool,
         lifetime: Option<Lifetime>,
-        random: &mut Random,
+        random: &mut Rng,
     ) {
         if self.own.len() >= self.addresses_max || self.is_own(prefix.addr()) {
             return;
@@ -295,18 +297,18 @@ impl Addresses {
 }
 
 impl Own {
-    fn begin(&mut self, now: Instant, detection: Detection, timing: &Timing, random: &mut Random) {
+    fn begin(&mut self, now: Instant, detection: Detection, timing: &Timing, random: &mut Rng) {
         let probes =
             if self.prefix.addr().is_ipv4() { timing.arp_probes } else { timing.duplicate_questions };
         (self.phase, self.due) = match detection {
             Detection::Probe if probes > 0 => {
-                (Phase::Probing(probes), Some(now + random.between(Duration::ZERO, timing.start_max)))
+                (Phase::Probing(probes), Some(now + random.time_between(Duration::ZERO, timing.start_max)))
             }
             _ => (Phase::Announcing(timing.announcements), Some(now)),
         };
     }
 
-    fn advance(&mut self, now: Instant, timing: &Timing, claims: &mut VecDeque<Claim>, random: &mut Random) {
+    fn advance(&mut self, now: Instant, timing: &Timing, claims: &mut VecDeque<Claim>, random: &mut Rng) {
         let addr = self.prefix.addr();
         match self.phase {
             Phase::Probing(left) => {
@@ -315,7 +317,7 @@ impl Own {
                 self.phase = if left > 0 { Phase::Probing(left) } else { Phase::Listening };
                 let wait = match (addr, left) {
                     (IpAddr::V4(_), 0) => timing.arp_announce_wait,
-                    (IpAddr::V4(_), _) => random.between(timing.arp_probe_min, timing.arp_probe_max),
+                    (IpAddr::V4(_), _) => random.time_between(timing.arp_probe_min, timing.arp_probe_max),
                     (IpAddr::V6(_), _) => timing.retransmit,
                 };
                 self.due = Some(now + wait);

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::{MacAddr, Prefix};
+use ackclock_wire::Cidr;
+
+use crate::MacAddr;
 
 /// The configuration of a link.
 #[derive(Clone, Debug)]
@@ -15,7 +17,7 @@ pub struct LinkConfig {
     pub interface_id: [u8; 8],
     /// Its own IP addresses with the networks that are reached without a router. At most
     /// [`Limits::addresses_max`] count; the others are ignored.
-    pub addresses: Vec<Prefix>,
+    pub addresses: Vec<Cidr>,
     /// Routers for everything else, at most one of each family; they come before those that advertise
     /// themselves.
     pub gateways: Vec<IpAddr>,

@@ -6,9 +6,9 @@
 //! inputs give the same frames.
 //!
 //! ```
-//! use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
+//! use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr};
 //! let mut config = LinkConfig::new(MacAddr::local(1));
-//! config.addresses = vec![Prefix::new("10.9.0.2".parse()?, 24)];
+//! config.addresses = vec!["10.9.0.2/24".parse()?];
 //! config.detection = Detection::Announce;
 //! let mut link = Link::new(config, Instant::ZERO);
 //! link.handle_timeout(Instant::ZERO);
@@ -60,8 +60,6 @@ mod memberships;
 mod mld;
 mod nd;
 mod neighbours;
-mod prefix;
-mod random;
 mod routers;
 
 pub use ackclock_control::time::Instant;
@@ -73,4 +71,3 @@ pub use frame::HEADER_LEN;
 pub use link::{Link, Refusal, Sending, Transmit};
 pub use mac::{MacAddr, MacError};
 pub use neighbours::{NeighbourInfo, NeighbourState};
-pub use prefix::Prefix;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use crate::mld::{Query, Saying};
-use crate::random::Random;
 use crate::{Instant, Timing};
 
 /// The groups: as many as own IPv6 addresses, and those that were left and are still reported.
@@ -90,7 +91,7 @@ impl Memberships {
             .for_each(|known| known.change(true, reports, now));
     }
 
-    pub(crate) fn asked(&mut self, now: Instant, query: &Query, random: &mut Random) {
+    pub(crate) fn asked(&mut self, now: Instant, query: &Query, random: &mut Rng) {
         if query.is_v1 {
             self.v1_until = Some(now + V1_HEARD);
         }
@@ -107,7 +108,7 @@ impl Memberships {
     }
 
     /// What is due at `now`; each group at most once.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Random) -> Option<Reports> {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Rng) -> Option<Reports> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let answers_all = is_due(self.answer_due);
         if answers_all {
@@ -146,8 +147,8 @@ impl Membership {
 }
 
 /// A random time up to `max`, and never at once.
-fn later(random: &mut Random, max: Duration) -> Duration {
-    random.between(Duration::ZERO, max).max(Duration::from_millis(1))
+fn later(random: &mut Rng, max: Duration) -> Duration {
+    random.time_between(Duration::ZERO, max).max(Duration::from_millis(1))
 }
 
 /// How long a router of version 1 counts as present after its query: RFC 3810 §9.12 (not read), with the

@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use crate::hold::HeldPacket;
 use crate::nd::Advertisement;
-use crate::random::Random;
 use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
 
 /// How reliable a neighbour's Ethernet address is (RFC 4861 §7.3.2).
@@ -82,7 +83,7 @@ struct Entry {
 }
 
 impl Neighbours {
-    pub(crate) fn new(limits: Limits, timing: Timing, random: &mut Random) -> Self {
+    pub(crate) fn new(limits: Limits, timing: Timing, random: &mut Rng) -> Self {
         Self {
             entries: BTreeMap::new(),
             reachable: random_reachable(timing.reachable, random),
@@ -247,7 +248,7 @@ impl Neighbours {
         &mut self,
         reachable: Option<Duration>,
         retransmit: Option<Duration>,
-        random: &mut Random,
+        random: &mut Rng,
     ) {
         if let Some(reachable) = reachable.map(|time| time.clamp(REACHABLE_MIN, REACHABLE_MAX))
             && reachable != self.timing.reachable
@@ -447,9 +448,9 @@ impl Entry {
 }
 
 /// RFC 4861 §6.3.2: a half to one and a half times the base, so that hosts do not send requests in step.
-fn random_reachable(base: Duration, random: &mut Random) -> Duration {
+fn random_reachable(base: Duration, random: &mut Rng) -> Duration {
     let half = base.checked_div(2).unwrap_or_default();
-    random.between(half, base.saturating_add(half))
+    random.time_between(half, base.saturating_add(half))
 }
 
 /// A router may advertise at most an hour (RFC 4861 §6.2.1); less than a second would cause a flood of

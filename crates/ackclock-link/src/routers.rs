@@ -4,10 +4,12 @@ use ackclock_control::tally::Tally;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
+use ackclock_wire::Cidr;
+use ackclock_wire::random::Rng;
+
 use crate::address::until;
 use crate::nd::RouterAdvertisement;
-use crate::random::Random;
-use crate::{Instant, LinkConfig, LinkCounters, Prefix, Timing};
+use crate::{Instant, LinkConfig, LinkCounters, Timing};
 
 /// What is known of routers and of what needs none.
 #[derive(Debug)]
@@ -34,15 +36,15 @@ struct Router {
 
 #[derive(Clone, Copy, Debug)]
 struct OnLink {
-    prefix: Prefix,
+    prefix: Cidr,
     /// `None`: for ever.
     until: Option<Instant>,
 }
 
 impl Routers {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Random) -> Self {
+    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let timing = config.timing;
-        let due = config.autoconfigure.then(|| now + random.between(Duration::ZERO, timing.start_max));
+        let due = config.autoconfigure.then(|| now + random.time_between(Duration::ZERO, timing.start_max));
         Self {
             gateways: config.gateways.clone(),
             learned: Vec::new(),
@@ -107,7 +109,7 @@ impl Routers {
         for prefix in told.prefixes.iter().filter(|prefix| prefix.on_link) {
             // RFC 4861 §6.3.4: the link-local prefix is always on the link.
             if !prefix.prefix.is_unicast_link_local() && !prefix.prefix.is_multicast() {
-                let network = Prefix::new(prefix.prefix.into(), prefix.len);
+                let network = Cidr::up_to(prefix.prefix.into(), prefix.len);
                 self.on_link(now, network, prefix.valid_s, counters);
             }
         }
@@ -153,9 +155,9 @@ impl Routers {
         routers.chain(prefixes).chain(self.due).min()
     }
 
-    fn on_link(&mut self, now: Instant, network: Prefix, valid_s: u32, counters: &mut LinkCounters) {
+    fn on_link(&mut self, now: Instant, network: Cidr, valid_s: u32, counters: &mut LinkCounters) {
         let same = |on_link: &OnLink| {
-            on_link.prefix.len() == network.len() && on_link.prefix.contains(network.addr())
+            on_link.prefix.prefix_len() == network.prefix_len() && on_link.prefix.contains(network.addr())
         };
         let known = self.prefixes.iter().position(same);
         match known {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use ackclock_core::{ConnectionInfo, Instant, fetch};
+use ackclock_wire::random::mix;
 
 use crate::meter::Histogram;
 
@@ -175,7 +176,7 @@ fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The simulation itself makes the names, so one multiplication spreads them well enough.
+/// The simulation itself makes the names, so no key is needed.
 #[derive(Clone, Copy, Debug, Default)]
 struct NameHasher(u64);
 
@@ -189,7 +190,7 @@ impl Hasher for NameHasher {
     }
 
     fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        self.0 = mix(self.0 ^ word);
     }
 }
 

@@ -5,66 +5,49 @@
 //! does not change what the others draw. The variates are computed in integers: a platform's `ln` and `exp`
 //! may differ in their last bit, and one bit makes another simulation.
 
+pub use ackclock_wire::random::Rng;
+
 use crate::units::{Share, Span};
 
-/// SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17.
-#[derive(Clone, Copy, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// The generator named `name` in a scenario with this seed.
-    #[must_use]
-    pub fn derive(seed: u64, name: &str) -> Self {
-        // FNV-1a (Fowler, Noll, Vo), then mixed with the seed by the generator itself.
-        let hash =
-            name.bytes().fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
-        let mut mixer = Self(seed);
-        Self(mixer.next_u64() ^ hash)
-    }
-
-    /// The next 64-bit number.
-    #[inline]
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`; 0 when `end` is 0.
-    #[inline]
-    pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
-    }
-
+/// Draws from the distributions that traffic and links follow.
+pub trait Variates {
     /// Whether an event of this probability happens.
-    #[inline]
-    pub fn happens(&mut self, share: Share) -> bool {
-        share.holds(self.next_u64())
-    }
+    fn happens(&mut self, share: Share) -> bool;
 
     /// An exponentially distributed time.
-    pub fn exponential(&mut self, mean: Span) -> Span {
-        // -ln(U) = -log2(U) * ln 2.
-        let nats = (u128::from(self.neg_log2()) * LN_2_Q32) >> 32;
-        Span(narrow((nats * u128::from(mean.0)) >> 32))
-    }
+    fn exponential(&mut self, mean: Span) -> Span;
 
     /// A Pareto-distributed number of at least `least`, with the shape in thousandths (1500: α = 1.5). It
     /// saturates.
-    pub fn pareto(&mut self, least: u64, shape_thousandths: u32) -> u64 {
-        // U^(-1/α) = 2^(-log2(U)/α).
-        let exponent = u128::from(self.neg_log2()) * 1000 / u128::from(shape_thousandths.max(1));
-        narrow(exp2_q32(narrow(exponent)).saturating_mul(u128::from(least)) >> 32)
-    }
+    fn pareto(&mut self, least: u64, shape_thousandths: u32) -> u64;
 
     /// A log-normally distributed number with this median. The standard deviation of its logarithm to base 2
     /// is given in thousandths.
     ///
     /// The normal variate is a sum of twelve uniform ones (Irwin and Hall), right to about 0.01 within three
     /// standard deviations and never beyond six.
-    pub fn log_normal(&mut self, median: u64, deviation_thousandths: u32) -> u64 {
+    fn log_normal(&mut self, median: u64, deviation_thousandths: u32) -> u64;
+}
+
+impl Variates for Rng {
+    #[inline]
+    fn happens(&mut self, share: Share) -> bool {
+        share.holds(self.next_u64())
+    }
+
+    fn exponential(&mut self, mean: Span) -> Span {
+        // -ln(U) = -log2(U) * ln 2.
+        let nats = (u128::from(neg_log2(self)) * LN_2_Q32) >> 32;
+        Span(narrow((nats * u128::from(mean.0)) >> 32))
+    }
+
+    fn pareto(&mut self, least: u64, shape_thousandths: u32) -> u64 {
+        // U^(-1/α) = 2^(-log2(U)/α).
+        let exponent = u128::from(neg_log2(self)) * 1000 / u128::from(shape_thousandths.max(1));
+        narrow(exp2_q32(narrow(exponent)).saturating_mul(u128::from(least)) >> 32)
+    }
+
+    fn log_normal(&mut self, median: u64, deviation_thousandths: u32) -> u64 {
         let sum: u64 = (0..12).map(|_| self.next_u64() >> 32).sum();
         let below = sum < 6 << 32;
         let distance = sum.abs_diff(6 << 32) * u64::from(deviation_thousandths) / 1000;
@@ -72,11 +55,11 @@ impl Rng {
         let median = u128::from(median);
         narrow(if below { (median << 32) / factor } else { median.saturating_mul(factor) >> 32 })
     }
+}
 
-    /// -log2 of a uniform number in (0, 1], in parts of 2³².
-    fn neg_log2(&mut self) -> u64 {
-        (64 << 32) - log2_q32(u128::from(self.next_u64()) + 1)
-    }
+/// -log2 of a uniform number in (0, 1], in parts of 2³².
+fn neg_log2(rng: &mut Rng) -> u64 {
+    (64 << 32) - log2_q32(u128::from(rng.next_u64()) + 1)
 }
 
 /// log2 of `x` from 1 to 2⁶⁴, in parts of 2³², rounded down: the mantissa is squared for each bit.
@@ -125,28 +108,10 @@ const ROOTS_OF_2: [u128; 32] = {
 };
 
 const LN_2_Q32: u128 = 2_977_044_472;
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_generator_is_splitmix64() {
-        // The first values of the reference implementation for seed 1234567.
-        let mut rng = Rng(1_234_567);
-        let values = [rng.next_u64(), rng.next_u64(), rng.next_u64()];
-        assert_eq!(values, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
-    }
-
-    #[test]
-    fn names_and_seeds_give_different_numbers() {
-        let first = |seed, name| Rng::derive(seed, name).next_u64();
-        assert_eq!(first(1, "a"), first(1, "a"));
-        assert_ne!(first(1, "a"), first(1, "b"));
-        assert_ne!(first(1, "a"), first(2, "a"));
-    }
 
     #[test]
     fn logarithms_and_powers_agree_with_floating_point() {

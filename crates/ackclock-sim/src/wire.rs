@@ -2,7 +2,7 @@
 
 use crate::packet::Packet;
 use crate::queue::DropRule;
-use crate::rng::Rng;
+use crate::rng::{Rng, Variates as _};
 use crate::scenario::{Blackout, Corruption, Direction, Jitter, Loss, Reordering, Scripted, Variation};
 use crate::units::{Bytes, Share};
 

@@ -34,11 +34,13 @@
 
 mod bytes;
 pub mod checksum;
+mod cidr;
 pub mod control;
 pub mod ecn;
 pub mod flow_label;
 pub mod fragment;
 pub mod gso;
+pub mod hash;
 pub mod icmp;
 pub mod icmp_out;
 pub mod ip;
@@ -46,6 +48,7 @@ pub mod options;
 pub mod packet;
 pub mod pcapng;
 pub mod predicted;
+pub mod random;
 pub mod seq;
 pub mod tcp;
 pub mod template;
@@ -53,6 +56,7 @@ pub mod template;
 mod testing;
 pub mod udp;
 
+pub use cidr::{Cidr, CidrError};
 pub use control::{ControlSegment, write_control};
 pub use ecn::{AccEcn, AccEcnOrder, Codepoint};
 pub use flow_label::FlowLabel;

@@ -387,16 +387,11 @@ impl AsyncRead for Pattern {
     }
 }
 
-/// The numbers of Marsaglia's xorshift.
+/// Bytes that no layer can compress.
 fn pattern(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_u32;
-    let mut byte = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state >> 24) as u8
-    };
-    (0..len).map(|_| byte()).collect()
+    let mut bytes = vec![0; len];
+    blake3::Hasher::new().update(MAGIC).finalize_xof().fill(&mut bytes);
+    bytes
 }
 
 /// How long a measurement takes if neither a time nor an amount is given.

@@ -14,6 +14,7 @@ use ackclock_sim::units::{Span, UnitError};
 use ackclock_trace::export;
 use ackclock_trace::file::{Origin, Source, Trace, Writer};
 use ackclock_wire::gso;
+use ackclock_wire::hash::Fnv1a;
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use serde_json::json;
 
@@ -280,9 +281,7 @@ fn trace_hash(trace: &Trace) -> anyhow::Result<u64> {
     }
     let mut rows = Vec::new();
     export::csv(&ordered, &mut rows)?;
-    // FNV-1a (draft-eastlake-fnv §2).
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    Ok(rows.iter().fold(0xcbf2_9ce4_8422_2325, step))
+    Ok(Fnv1a::of(&rows))
 }
 
 fn profile(name: &str) -> Result<Profile, String> {

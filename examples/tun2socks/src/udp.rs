@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ackclock::{UdpSocket, UdpTransmit};
 use tokio::io::AsyncReadExt;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix, Sending};
+use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Sending};
+use ackclock_wire::Cidr;
 use ackclock_wire::{ChecksumState, FlowLabel, TxPacket, UdpHeader, checksum, write_udp};
 use arbitrary::{Arbitrary, Unstructured};
 use etherparse::{ArpPacketSlice, EtherType, Ethernet2Slice, IpHeaders};
@@ -96,7 +97,7 @@ struct Rig {
 impl Rig {
     fn new(scene: &Scene) -> Self {
         let mut config = LinkConfig::new(OWN);
-        config.addresses = vec![Prefix::new(V4, 24), Prefix::new(V6, 64)];
+        config.addresses = vec![Cidr::up_to(V4, 24), Cidr::up_to(V6, 64)];
         config.seed = scene.seed;
         config.detection = if scene.probe { Detection::Probe } else { Detection::Announce };
         config.autoconfigure = scene.autoconfigure;

@@ -13,7 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use ackclock::{Stack, TcpStream};
-use ackclock_device::link::{Detection, LinkConfig, MacAddr, Prefix};
+use ackclock_device::configure::Cidr;
+use ackclock_device::link::{Detection, LinkConfig, MacAddr};
 use ackclock_device::{
     Device, EthernetDevice, EthernetOptions, LinkHandle, OffloadMode, OpenError, PacketDevice, PacketOptions,
     RawConfig, RawDevice, RawError, TapDevice,
@@ -250,7 +251,7 @@ async fn answer(mut stream: net::TcpStream, bytes: u64) -> io::Result<(Digest, D
 fn impatient(mac: MacAddr) -> LinkConfig {
     let mut config = LinkConfig::new(mac);
     config.addresses =
-        vec![Prefix::new(Family::V4.stack(0).ip(), 24), Prefix::new(Family::V6.stack(0).ip(), 64)];
+        vec![Cidr::up_to(Family::V4.stack(0).ip(), 24), Cidr::up_to(Family::V6.stack(0).ip(), 64)];
     config.detection = Detection::Announce;
     config.timing.reachable = Duration::from_secs(1);
     config.timing.first_probe = Duration::from_millis(300);

@@ -1,4 +1,5 @@
-//! What the tests of several crates share. It uses none of those crates, so that each of them can use it.
+//! What the tests of several crates share. Of those crates it uses only `ackclock-wire`, the
+//! lowest, so that each of them can use it.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-use crate::rng::mix;
+use ackclock_wire::random::{GOLDEN_GAMMA, mix};
 
 /// Compares a text with the one kept in a file.
 ///
@@ -40,7 +40,7 @@ pub fn fingerprint(text: &str) -> u64 {
 #[must_use]
 pub fn fold(hash: u64, number: u64) -> u64 {
     // Without the constant, zeros at the beginning would leave 0.
-    mix(hash.rotate_left(7).wrapping_add(0x9e37_79b9_7f4a_7c15) ^ number)
+    mix(hash.rotate_left(7).wrapping_add(GOLDEN_GAMMA) ^ number)
 }
 
 fn difference(kept: &str, found: &str) -> Option<String> {

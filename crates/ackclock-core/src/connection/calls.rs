@@ -55,6 +55,10 @@ impl Connection {
             self.snd.awaited.remove(Awaited::MORE);
         }
         if written == 0 {
+            if self.snd.queued() < limit {
+                // The budget refused it. No acknowledgement announces memory.
+                self.await_memory(now);
+            }
             return Err(WriteError::WouldBlock);
         }
         self.timers.buffers = Timers::UNSET;
@@ -82,7 +86,8 @@ impl Connection {
         if self.not_sent_lowat().is_some() {
             self.snd.awaited.add(Awaited::SENT);
         }
-        if self.check_writable().is_ok() && self.snd.queued() < self.write_limit() {
+        let has_room = self.check_writable().is_ok() && self.snd.queued() < self.write_limit();
+        if has_room && !self.has_memory_to_write() {
             self.await_memory(now);
         } else {
             self.has_got_memory();

@@ -3,7 +3,6 @@
 //! Everything here takes `CAP_NET_ADMIN` in the network namespace of the calling thread. Something that
 //! exists already is not an error, so a command can be repeated.
 
-mod cidr;
 mod netlink;
 
 use std::io;
@@ -13,7 +12,7 @@ use std::os::fd::AsFd;
 use crate::sys;
 use netlink::Request;
 
-pub use cidr::{Cidr, CidrError};
+pub use ackclock_wire::{Cidr, CidrError};
 
 /// Sets the MTU, gives the kernel's end the address `local`, and brings the interface `name` up.
 ///

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
-use ackclock_link::{Detection, LinkConfig, MacAddr, Prefix};
+use ackclock_link::{Detection, LinkConfig, MacAddr};
 
 use super::EthernetDevice;
 use crate::configure::Cidr;
@@ -186,8 +186,7 @@ impl EthernetOptions {
             // The kernel has the addresses made from its own identifier.
             config.interface_id = MacAddr::local(stable_hash(&(mac, &self.addresses))).interface_id();
         }
-        config.addresses =
-            self.addresses.iter().map(|own| Prefix::new(own.addr(), own.prefix_len())).collect();
+        config.addresses = self.addresses;
         config.gateways = self.gateways;
         config.autoconfigure = self.autoconfigure;
         config.detection = self.detection.unwrap_or(detection);

@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use ackclock_link::{Detection, NeighbourState, Prefix};
+use ackclock_link::{Detection, NeighbourState};
+use ackclock_wire::Cidr;
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
 use super::*;
@@ -47,7 +48,7 @@ fn pair(detection: Detection, second: &str) -> (Ethernet, Ethernet, Cable) {
     let cable = first_end.cable();
     let end = |end: MemoryDevice, number: u64, addr: &str| {
         let mut config = LinkConfig::new(MacAddr::local(number));
-        config.addresses = vec![Prefix::new(addr.parse().unwrap(), 24)];
+        config.addresses = vec![Cidr::up_to(addr.parse().unwrap(), 24)];
         config.detection = detection;
         config.seed = number;
         EthernetDevice::new(FrameCable(end), config)

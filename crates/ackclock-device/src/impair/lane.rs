@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use ackclock_wire::random::{Rng, falls_into, scale};
 use tokio::time::Instant;
 
-use super::rng::{SplitMix64, below, happens};
 use super::{Settings, Statistics};
 use crate::deadline::after;
 
@@ -15,7 +15,7 @@ use crate::deadline::after;
 pub(super) struct Lane {
     settings: Settings,
     blackout: bool,
-    rng: SplitMix64,
+    rng: Rng,
     /// For each packet on the bottleneck or waiting for it: when it will have left, and its length.
     departures: VecDeque<(Instant, usize)>,
     /// The total bytes of `departures`.
@@ -58,15 +58,15 @@ struct Draws {
 }
 
 impl Draws {
-    fn new(rng: &mut SplitMix64) -> Self {
+    fn new(rng: &mut Rng) -> Self {
         Self {
-            loss: rng.next(),
-            duplicate: rng.next(),
-            corrupt: rng.next(),
-            corrupt_bit: rng.next(),
-            reorder: rng.next(),
-            jitter: rng.next(),
-            copy_jitter: rng.next(),
+            loss: rng.next_u64(),
+            duplicate: rng.next_u64(),
+            corrupt: rng.next_u64(),
+            corrupt_bit: rng.next_u64(),
+            reorder: rng.next_u64(),
+            jitter: rng.next_u64(),
+            copy_jitter: rng.next_u64(),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Lane {
         Self {
             settings,
             blackout: false,
-            rng: SplitMix64::new(seed),
+            rng: Rng::new(seed),
             departures: VecDeque::new(),
             departing_bytes: 0,
             last_release: None,
@@ -107,20 +107,20 @@ impl Lane {
             self.statistics.blacked_out += 1;
             return;
         }
-        if happens(draws.loss, self.settings.loss) {
+        if falls_into(draws.loss, self.settings.loss) {
             self.statistics.lost += 1;
             return;
         }
         // Reuses the bit-flip draw, which is hardly ever needed. One more draw would have changed the fates
         // for every seed.
-        if happens(draws.corrupt_bit, self.settings.mark) {
+        if falls_into(draws.corrupt_bit, self.settings.mark) {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
         }
-        let copy = happens(draws.duplicate, self.settings.duplicate).then(|| bytes.clone());
-        if happens(draws.corrupt, self.settings.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
+        let copy = falls_into(draws.duplicate, self.settings.duplicate).then(|| bytes.clone());
+        if falls_into(draws.corrupt, self.settings.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
             self.statistics.corrupted += 1;
         }
-        let held_back = happens(draws.reorder, self.settings.reorder) && self.settings.reorder_depth > 0;
+        let held_back = falls_into(draws.reorder, self.settings.reorder) && self.settings.reorder_depth > 0;
         self.enter(now, bytes, draws.jitter, held_back);
         if let Some(copy) = copy
             && self.enter(now, copy, draws.copy_jitter, false)
@@ -163,7 +163,7 @@ impl Lane {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
         }
         let jitter_ns = u64::try_from(self.settings.jitter.as_nanos()).unwrap_or(u64::MAX);
-        let jitter = Duration::from_nanos(below(jitter_draw, jitter_ns));
+        let jitter = Duration::from_nanos(scale(jitter_draw, jitter_ns));
         let arrival = after(departure, self.settings.delay.saturating_add(jitter));
         let release = self.last_release.map_or(arrival, |last| last.max(arrival));
         if held_back {
@@ -230,7 +230,7 @@ impl Lane {
 }
 
 fn flip_bit(bytes: &mut [u8], draw: u64) -> bool {
-    let bit = below(draw, bytes.len() as u64 * 8);
+    let bit = scale(draw, bytes.len() as u64 * 8);
     let index = usize::try_from(bit / 8).ok();
     let Some(byte) = index.and_then(|index| bytes.get_mut(index)) else { return false };
     *byte ^= 1 << (bit % 8);

@@ -9,7 +9,6 @@
 //! millisecond.
 
 mod lane;
-mod rng;
 mod settings;
 mod timer;
 
@@ -18,12 +17,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
+use ackclock_wire::random::Rng;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::time::Instant;
 
 use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
 use lane::Lane;
-use rng::SplitMix64;
 use timer::Timer;
 
 pub use settings::{Settings, SettingsError, Statistics};
@@ -74,9 +73,9 @@ impl<D: Device> Impaired<D> {
     pub fn new(device: D, seed: u64, sent: Settings, received: Settings) -> Result<Self, SettingsError> {
         sent.check()?;
         received.check()?;
-        let mut seeds = SplitMix64::new(seed);
-        let lanes =
-            Lanes { sent: Lane::new(sent, seeds.next()), received: Lane::new(received, seeds.next()) };
+        let mut seeds = Rng::new(seed);
+        let (sent, received) = (Lane::new(sent, seeds.next_u64()), Lane::new(received, seeds.next_u64()));
+        let lanes = Lanes { sent, received };
         Ok(Self {
             device,
             network: Network(Arc::new(Mutex::new(lanes))),

@@ -16,9 +16,9 @@ use crate::hold::HeldPacket;
 use crate::mac::solicited_node;
 use crate::memberships::{Memberships, Reports};
 use crate::neighbours::{NeighbourInfo, Neighbours, Question};
-use crate::random::Random;
 use crate::routers::Routers;
 use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
+use ackclock_wire::random::Rng;
 
 /// One station on an Ethernet.
 ///
@@ -26,9 +26,9 @@ use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
 /// [`Link::poll_timeout`] when [`Link::handle_timeout`] is to be called next.
 ///
 /// ```
-/// use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr, Prefix};
+/// use ackclock_link::{Detection, Instant, Link, LinkConfig, MacAddr};
 /// let mut config = LinkConfig::new(MacAddr::local(1));
-/// config.addresses = vec![Prefix::new("10.9.0.2".parse()?, 24)];
+/// config.addresses = vec!["10.9.0.2/24".parse()?];
 /// config.detection = Detection::Announce;
 /// let mut link = Link::new(config, Instant::ZERO);
 /// link.handle_timeout(Instant::ZERO);
@@ -45,7 +45,7 @@ pub struct Link {
     addresses: Addresses,
     routers: Routers,
     memberships: Memberships,
-    random: Random,
+    random: Rng,
     messages: VecDeque<Message>,
     messages_max: usize,
     /// What [`Link::poll_transmit`] lends out.
@@ -97,7 +97,7 @@ impl Link {
     /// A link that comes up at `now`.
     #[must_use]
     pub fn new(config: LinkConfig, now: Instant) -> Self {
-        let mut random = Random::new(config.seed);
+        let mut random = Rng::new(config.seed);
         Self {
             mac: config.mac,
             any_station: config.any_station,

@@ -10,12 +10,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use ackclock_wire::{ChecksumAt, ChecksumState, TxPacket};
+use ackclock_wire::{ChecksumAt, ChecksumState, Cidr, TxPacket};
 
 use super::*;
 use crate::frame::Frame;
 use crate::nd::Nd;
-use crate::{AddressState, Detection, NeighbourState, Prefix};
+use crate::{AddressState, Detection, NeighbourState};
 
 /// A link and its clock.
 struct Rig {
@@ -51,7 +51,7 @@ impl Rig {
         let mut config = LinkConfig::new(own());
         // Separate tests cover multicast reports.
         config.timing.reports = 0;
-        config.addresses = vec![Prefix::new(ip(V4), 24), Prefix::new(ip(V6), 64)];
+        config.addresses = vec![Cidr::up_to(ip(V4), 24), Cidr::up_to(ip(V6), 64)];
         change(&mut config);
         let now = Instant::from_millis(1000);
         Self { link: Link::new(config, now), now }

@@ -1,5 +1,7 @@
 //! The packet log: one fixed-size record for each event, and a hash over them.
 
+use ackclock_wire::hash::Fnv1a;
+
 use super::{Observer, PacketEvent, What};
 
 /// Keeps the log's bytes.
@@ -9,9 +11,9 @@ pub struct PacketLog {
 }
 
 /// Keeps only a hash of the log. Equal runs give equal hashes, on every machine and in every build.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LogHash {
-    hash: u64,
+    hash: Fnv1a,
     records: u64,
 }
 
@@ -30,19 +32,13 @@ impl LogHash {
     /// The hash over all records so far.
     #[must_use]
     pub fn value(&self) -> u64 {
-        self.hash
+        self.hash.finish()
     }
 
     /// The number of records.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
-    }
-}
-
-impl Default for LogHash {
-    fn default() -> Self {
-        Self { hash: OFFSET, records: 0 }
     }
 }
 
@@ -57,7 +53,7 @@ impl Observer for PacketLog {
 impl Observer for LogHash {
     fn packet(&mut self, event: &PacketEvent<'_>) {
         self.records += 1;
-        self.hash = record(event).into_iter().fold(self.hash, mix);
+        record(event).into_iter().for_each(|word| self.hash.write_word(word));
     }
 }
 
@@ -73,21 +69,13 @@ fn record(event: &PacketEvent<'_>) -> [u64; PacketLog::RECORD / 8] {
     };
     let link = event.link.unwrap_or(u32::MAX);
     let packet = &event.packet;
-    let bytes =
-        packet.header().iter().chain(packet.payload()).fold(OFFSET, |hash, byte| mix(hash, (*byte).into()));
+    let mut bytes = Fnv1a::default();
+    packet.header().iter().chain(packet.payload()).for_each(|byte| bytes.write_word((*byte).into()));
     [
         event.at.as_nanos(),
         what << 56 | u64::from(event.node) << 32 | u64::from(link),
         packet.serial(),
         packet.len().into(),
-        bytes,
+        bytes.finish(),
     ]
 }
-
-/// FNV-1a (Fowler, Noll, Vo) on words instead of bytes, with a rotation for their upper halves.
-fn mix(hash: u64, word: u64) -> u64 {
-    ((hash ^ word).wrapping_mul(PRIME)).rotate_left(23)
-}
-
-const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -8,6 +8,7 @@ use ackclock_core::{ConnectionId, Instant, TcpConfig, fetch};
 use super::source::{Source, Step};
 use super::{Answer, ByConnection, Table, pop_if, tcplib};
 use crate::app::{App, AppContext, AppEvent};
+use crate::rng::Variates as _;
 use crate::scenario::TrafficKind;
 use crate::units::Span;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::rng::Rng;
+use crate::rng::{Rng, Variates as _};
 use crate::scenario::{SizeOf, TimeOf};
 use crate::units::{Rate, Span};
 

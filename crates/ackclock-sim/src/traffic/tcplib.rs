@@ -30,7 +30,7 @@
 use std::collections::VecDeque;
 
 use super::source::Step;
-use crate::rng::Rng;
+use crate::rng::{Rng, Variates as _};
 use crate::scenario::TcplibMix;
 use crate::units::Span;
 

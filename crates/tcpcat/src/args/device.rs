@@ -162,9 +162,7 @@ fn host(word: &str) -> Result<Cidr, String> {
         return Err(format!("the prefix is missing: write {word}/24 (IPv4) or {word}/64 (IPv6)"));
     }
     let network = cidr.network();
-    // RFC 3021 and RFC 6164: in a network of two, both are hosts.
-    let has_name = cidr.prefix_len() < if cidr.addr().is_ipv4() { 31 } else { 127 };
-    if has_name && network.addr() == cidr.addr() {
+    if cidr.network_address() == Some(cidr.addr()) {
         return Err(format!("{} is the network {network} itself; name a host in it", cidr.addr()));
     }
     if cidr.broadcast() == Some(cidr.addr()) {

@@ -231,7 +231,7 @@ fn from_routers(link: &LinkHandle) -> Vec<Cidr> {
     let is_local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let own = link.addresses().into_iter();
     own.filter(|own| own.automatic && own.state == AddressState::Preferred && !is_local(own.prefix.addr()))
-        .filter_map(|own| Cidr::new(own.prefix.addr(), own.prefix.len()).ok())
+        .map(|own| own.prefix)
         .collect()
 }
 

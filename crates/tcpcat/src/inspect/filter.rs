@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use ackclock::Cidr;
+
 use super::Seen;
 
 /// A filter of connections.
@@ -25,7 +27,7 @@ pub(crate) enum End {
 /// A host: an address, a prefix or any; and a port or any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
-    network: Option<(IpAddr, u8)>,
+    network: Option<Cidr>,
     port: Option<u16>,
 }
 
@@ -62,7 +64,7 @@ impl Filter {
             Self::State(states) => states.contains(&seen.info.state()),
             Self::Host(of, Host { network, port }) => {
                 let addr = end(*of);
-                network.is_none_or(|(network, bits)| contains(network, bits, addr.ip()))
+                network.is_none_or(|network| network.contains(addr.ip()))
                     && port.is_none_or(|port| port == addr.port())
             }
             Self::Port(of, order, port) => {
@@ -222,35 +224,16 @@ fn host(word: &str) -> Result<Host, String> {
     if addr.is_empty() || addr == "*" {
         return Ok(Host { network: None, port: found });
     }
-    let (addr, bits) = match addr.split_once('/') {
-        Some((addr, bits)) => (addr, Some(bits.parse().map_err(|_| wrong())?)),
-        None => (addr, None),
+    let network = match addr.split_once('/') {
+        Some((addr, bits)) => format!("{}/{bits}", addr.trim_end_matches(']')).parse().ok(),
+        None => addr.parse().ok().map(|addr: IpAddr| addr.into()),
     };
-    let addr: IpAddr = addr.trim_end_matches(']').parse().map_err(|_| wrong())?;
-    let width = if addr.is_ipv4() { 32 } else { 128 };
-    let bits = bits.unwrap_or(width);
-    if bits > width {
-        return Err(wrong());
-    }
-    Ok(Host { network: Some((addr, bits)), port: found })
+    Ok(Host { network: Some(network.ok_or_else(wrong)?), port: found })
 }
 
 fn port(word: &str) -> Result<u16, String> {
     let digits = word.trim_start_matches('*').trim_start_matches(':');
     digits.parse().map_err(|_| format!("{word:?} is not a port: write :80 or 80"))
-}
-
-fn contains(network: IpAddr, bits: u8, addr: IpAddr) -> bool {
-    let first = |value: u128, width: u32| value.checked_shr(width - u32::from(bits)).unwrap_or(0);
-    match (network, addr) {
-        (IpAddr::V4(network), IpAddr::V4(addr)) => {
-            first(u128::from(network.to_bits()), 32) == first(u128::from(addr.to_bits()), 32)
-        }
-        (IpAddr::V6(network), IpAddr::V6(addr)) => {
-            first(network.to_bits(), 128) == first(addr.to_bits(), 128)
-        }
-        _ => false,
-    }
 }
 
 const EXAMPLES: &str =

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ackclock_tests::devices::Needs;
 use ackclock_tests::netns::skip;
+use ackclock_tests::rng::fill_stream;
 use tempfile::TempDir;
 
 /// The program under test.
@@ -334,14 +335,9 @@ impl Scratch {
 /// A file of bytes that look random.
 pub(crate) fn random_file(scratch: &Scratch, name: &str, len: usize) -> PathBuf {
     let path = scratch.path(name);
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let byte = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    fs::write(&path, (0..len).map(byte).collect::<Vec<u8>>()).expect("a scratch file");
+    let mut bytes = vec![0; len];
+    fill_stream(1, 0, &mut bytes);
+    fs::write(&path, bytes).expect("a scratch file");
     path
 }
 

@@ -16,7 +16,7 @@
 //! seven segments to fourteen, and one of recovery, so the response functions promise a fifth too much.
 //! There, losses at equal intervals are compared with the recursions that include both effects.
 
-use ackclock_sim::rng::Rng;
+use ackclock_sim::rng::{Rng, Variates as _};
 use ackclock_sim::units::Share;
 use ackclock_trace::theory::{CUBIC_BETA as BETA, CUBIC_C as C, cubic_window, reno_window};
 

@@ -97,7 +97,7 @@ async fn opening(bytes: &[u8], size: usize) {
 
 async fn greeting(bytes: &[u8], size: usize) {
     let mut crumbs = Crumbs { rest: bytes, size };
-    let nonce = await_greeting(&mut crumbs).await.expect("the end of a stream is not an error");
+    let nonce = await_greeting(&mut crumbs, false).await.expect("the end of a stream is not an error");
     assert_eq!(nonce.is_some(), bytes.len() >= 24 && bytes.starts_with(b"tcpcat1<"));
 }
 
@@ -117,7 +117,7 @@ async fn verdict(bytes: &[u8], size: usize) {
 /// The nonce of a greeting that is always the same.
 async fn nonce() -> Nonce {
     let mut greeting = &b"tcpcat1<0123456789abcdef"[..];
-    await_greeting(&mut greeting).await.expect("it is whole").expect("it is a greeting")
+    await_greeting(&mut greeting, false).await.expect("it is whole").expect("it is a greeting")
 }
 
 thread_local! {

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use super::*;
 use crate::congestion::Registry;
 use crate::profile::{Choices, Recovery, UndoChoice};
@@ -277,12 +279,9 @@ fn second_expiry_leaves_it_to_the_other_detectors() {
 
 /// A path with random loss and nothing else; of the return direction as well, if `both`.
 fn lossy(seed: u64, per_mille: u64, both: bool) -> Path {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut rng = Rng::new(seed);
     Box::new(move |side, _| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let lost = (side == 0 || both) && (state >> 32) % 1000 < per_mille;
+        let lost = rng.below(1000) < per_mille && (side == 0 || both);
         if lost { Fate::Drop } else { Fate::Deliver(DELAY) }
     })
 }
@@ -293,7 +292,7 @@ fn real_loss_is_never_undone() {
         for seed in 0..25 {
             for (choice, _) in EACH {
                 let tcp = TcpConfig { choices: Choices { recovery, ..with(choice).choices }, ..with(choice) };
-                let mut bulk = Bulk::new(tcp, 300_000, lossy(seed, 10 + 4 * seed, false));
+                let mut bulk = Bulk::new(tcp, 300_000, lossy(seed, 20 + 4 * seed, false));
                 bulk.finish();
                 let info = bulk.info();
                 assert!(info.retransmits > 0);

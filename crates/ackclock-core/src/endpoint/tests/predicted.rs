@@ -8,6 +8,7 @@ use std::num::NonZeroU16;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Choices, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
+use ackclock_wire::random::Rng;
 use bytes::Bytes;
 
 use super::*;
@@ -29,43 +30,17 @@ const POLICIES: [Recovery; 7] = [
     Recovery::RackTlp,
 ];
 
-/// A generator of choices (xorshift64*).
-#[derive(Clone)]
-struct Draws(u64);
-
-impl Draws {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        n > 0 && self.below(n) == 0
-    }
-
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
-        let at = self.below(all.len() as u64);
-        all[usize::try_from(at).unwrap()].clone()
-    }
-}
-
 /// Settings for one end. All policies and controllers take their turns.
-fn settings(choices: &mut Draws) -> TcpConfig {
+fn settings(choices: &mut Rng) -> TcpConfig {
     let mut tcp = TcpConfig {
         nodelay: choices.one_in(2),
         send_buffer_max: 64 << 10,
-        receive_buffer_max: choices.of(&[4 << 10, 32 << 10, 128 << 10]),
+        receive_buffer_max: choices.pick(&[4 << 10, 32 << 10, 128 << 10]),
         choices: Choices {
-            recovery: choices.of(&POLICIES),
-            undo: choices.of(&[UndoChoice::OFF, UndoChoice::ALL]),
-            acks: choices.of(&[AckPolicy::EVERY_SECOND, AckPolicy::BSD_4_3]),
-            rto: choices.of(&[RtoConfig::default(), RtoConfig::RFC_6298]),
+            recovery: choices.pick(&POLICIES),
+            undo: choices.pick(&[UndoChoice::OFF, UndoChoice::ALL]),
+            acks: choices.pick(&[AckPolicy::EVERY_SECOND, AckPolicy::BSD_4_3]),
+            rto: choices.pick(&[RtoConfig::default(), RtoConfig::RFC_6298]),
             timestamps: !choices.one_in(4),
             sack: !choices.one_in(4),
             pacing: choices.one_in(2),
@@ -74,7 +49,7 @@ fn settings(choices: &mut Draws) -> TcpConfig {
         ..TcpConfig::default()
     };
     let registry = Registry::builtin();
-    let controller = choices.of(&registry.names().collect::<Vec<_>>());
+    let controller = choices.pick(&registry.names().collect::<Vec<_>>());
     tcp.congestion = registry.find(controller).expect("it is one of the names");
     tcp
 }
@@ -131,7 +106,7 @@ impl World {
             number: 0,
             seen: String::new(),
         };
-        let mut unused = Draws::new(1);
+        let mut unused = Rng::new(1);
         for _ in 0..20 {
             world.advance(&mut unused);
         }
@@ -141,12 +116,12 @@ impl World {
     }
 
     /// One thing happens.
-    fn step(&mut self, choices: &mut Draws) {
+    fn step(&mut self, choices: &mut Rng) {
         let side = usize::from(choices.one_in(3));
         let (now, id) = (self.now, self.ids[side]);
         match choices.below(9) {
             0 | 1 => {
-                let bytes = choices.of(&[1, 100, 1448, 5000, 40_000]);
+                let bytes = choices.pick(&[1, 100, 1448, 5000, 40_000]);
                 let data: Bytes = (0..bytes).map(|k: u32| k.to_le_bytes()[0]).collect();
                 let slices = choices.one_in(2);
                 let written = self.ends[side].update(now, id, |connection, now| match slices {
@@ -163,7 +138,7 @@ impl World {
                 });
             }
             3 => {
-                let mut into = vec![0; choices.of(&[100, 3000, 200_000])];
+                let mut into = vec![0; choices.pick(&[100, 3000, 200_000])];
                 let read = self.ends[side].update(now, id, |connection, now| connection.read(now, &mut into));
                 write!(self.seen, "{read:?}").unwrap();
             }
@@ -172,7 +147,7 @@ impl World {
     }
 
     /// Sends packets, advances to the next event, and runs it.
-    fn advance(&mut self, choices: &mut Draws) {
+    fn advance(&mut self, choices: &mut Rng) {
         for side in 0..2 {
             while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
                 let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
@@ -196,7 +171,7 @@ impl World {
         }
     }
 
-    fn carry(&mut self, choices: &mut Draws, to: usize, mut packet: Arriving) {
+    fn carry(&mut self, choices: &mut Rng, to: usize, mut packet: Arriving) {
         if choices.one_in(self.harm.lost) || self.under_way.len() >= UNDER_WAY_MAX {
             return;
         }
@@ -239,7 +214,7 @@ fn server_socket() -> SocketAddr {
 }
 
 /// Changes one field of the TCP header.
-fn change(choices: &mut Draws, bytes: &mut [u8]) {
+fn change(choices: &mut Rng, bytes: &mut [u8]) {
     let header = 20..bytes.len().min(52);
     // Not the ports: the segment must belong to the connection.
     let at = header.start + 4 + usize::try_from(choices.below((header.len() - 4) as u64)).unwrap();
@@ -260,22 +235,22 @@ fn short_way_leaves_what_the_long_way_leaves() {
     let lives = std::env::var("ACKCLOCK_LIVES").map_or(LIVES, |lives| lives.parse().expect("a number"));
     let (mut predicted, mut delivered) = (0, 0);
     for seed in 1..=lives {
-        let mut choices = Draws::new(seed);
+        let mut choices = Rng::new(seed);
         let tcp = [settings(&mut choices), settings(&mut choices)];
         let harm = Harm {
-            lost: choices.of(&[0, 0, 100, 20]),
-            late: choices.of(&[0, 0, 30]),
-            doubled: choices.of(&[0, 50]),
-            changed: choices.of(&[0, 0, 20]),
+            lost: choices.pick(&[0, 0, 100, 20]),
+            late: choices.pick(&[0, 0, 30]),
+            doubled: choices.pick(&[0, 50]),
+            changed: choices.pick(&[0, 0, 20]),
         };
-        let gso_max_v4 = choices.of(&[0, 0, 20_000, 65_535]);
+        let gso_max_v4 = choices.pick(&[0, 0, 20_000, 65_535]);
         let limits = Limits { gso_max_v4, gso_max_v6: 0, tx_checksum: choices.one_in(2) };
         // The segments of the largest packets may span more than two slices of the send buffer.
-        let mtu = choices.of(&[1500, 1500, 1500, 65_535]);
+        let mtu = choices.pick(&[1500, 1500, 1500, 65_535]);
         let [mut long, mut short] =
             [false, true].map(|predicts| World::new(predicts, harm, limits, mtu, tcp.clone()));
         for step in 0..STEPS {
-            let mut same = choices.clone();
+            let mut same = choices;
             long.step(&mut same);
             short.step(&mut choices);
             let (of_long, of_short) = (long.look(), short.look());

@@ -12,7 +12,7 @@ fn host(number: u32) -> String {
 
 /// A link in a network of 16 million hosts.
 fn large_network() -> Rig {
-    Rig::settled(|config| config.addresses[0] = Prefix::new(ip(V4), 8))
+    Rig::settled(|config| config.addresses[0] = Cidr::up_to(ip(V4), 8))
 }
 
 #[test]

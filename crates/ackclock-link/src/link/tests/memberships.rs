@@ -7,7 +7,7 @@ const GROUP: &str = "ff02::1:ff00:9";
 /// One IPv6 address besides the link-local one, which has another group.
 fn reporting(detection: Detection) -> Rig {
     Rig::fresh(|config| {
-        config.addresses = vec![Prefix::new(ip("fd09::9"), 64)];
+        config.addresses = vec![Cidr::up_to(ip("fd09::9"), 64)];
         config.detection = detection;
         config.timing.reports = 2;
     })

@@ -7,11 +7,11 @@ use std::str::FromStr;
 /// An address with its prefix length, as in `10.9.0.1/24`.
 ///
 /// ```
-/// use ackclock_device::configure::Cidr;
+/// use ackclock_wire::Cidr;
 /// let cidr: Cidr = "10.9.0.1/24".parse()?;
 /// assert_eq!(cidr.network().to_string(), "10.9.0.0/24");
 /// assert!("10.9.0.1/33".parse::<Cidr>().is_err());
-/// # Ok::<(), ackclock_device::configure::CidrError>(())
+/// # Ok::<(), ackclock_wire::CidrError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
@@ -32,6 +32,12 @@ impl Cidr {
         }
     }
 
+    /// `addr` with a prefix of `prefix` bits, or with all of its bits if it has no more.
+    #[must_use]
+    pub fn up_to(addr: IpAddr, prefix: u8) -> Self {
+        Self { addr, prefix: prefix.min(bits(addr)) }
+    }
+
     /// The address.
     #[must_use]
     pub fn addr(&self) -> IpAddr {
@@ -47,14 +53,15 @@ impl Cidr {
     /// The network: all bits after the prefix are zero.
     #[must_use]
     pub fn network(&self) -> Self {
-        let host_bits = u32::from(bits(self.addr) - self.prefix);
         let addr = match self.addr {
             IpAddr::V4(addr) => {
-                IpAddr::V4(Ipv4Addr::from_bits(addr.to_bits() & u32::MAX.checked_shl(host_bits).unwrap_or(0)))
+                let host = u32::MAX.checked_shr(self.prefix.into()).unwrap_or(0);
+                Ipv4Addr::from_bits(addr.to_bits() & !host).into()
             }
-            IpAddr::V6(addr) => IpAddr::V6(Ipv6Addr::from_bits(
-                addr.to_bits() & u128::MAX.checked_shl(host_bits).unwrap_or(0),
-            )),
+            IpAddr::V6(addr) => {
+                let host = u128::MAX.checked_shr(self.prefix.into()).unwrap_or(0);
+                Ipv6Addr::from_bits(addr.to_bits() & !host).into()
+            }
         };
         Self { addr, ..*self }
     }
@@ -62,7 +69,21 @@ impl Cidr {
     /// Whether `addr` is in the network.
     #[must_use]
     pub fn contains(&self, addr: IpAddr) -> bool {
-        addr.is_ipv4() == self.addr.is_ipv4() && Self { addr, ..*self }.network() == self.network()
+        shared(self.addr, addr).is_some_and(|shared| shared >= self.prefix.into())
+    }
+
+    /// How many of the prefix's first bits `addr` shares; none if it is of the other family.
+    #[must_use]
+    pub fn shared_len(&self, addr: IpAddr) -> u8 {
+        let shared = shared(self.addr, addr).unwrap_or(0).min(self.prefix.into());
+        u8::try_from(shared).unwrap_or(self.prefix)
+    }
+
+    /// The address that names the network: its first. `None` for networks of one or two addresses, where each
+    /// is a host's (RFC 3021, RFC 6164).
+    #[must_use]
+    pub fn network_address(&self) -> Option<IpAddr> {
+        (bits(self.addr).saturating_sub(self.prefix) > 1).then(|| self.network().addr)
     }
 
     /// The directed broadcast address of an IPv4 network; `None` for IPv6, and for prefixes of 31 and 32
@@ -71,10 +92,26 @@ impl Cidr {
     pub fn broadcast(&self) -> Option<IpAddr> {
         match self.addr {
             IpAddr::V4(addr) if self.prefix < 31 => {
-                Some(Ipv4Addr::from_bits(addr.to_bits() | (u32::MAX >> self.prefix)).into())
+                let host = u32::MAX.checked_shr(self.prefix.into()).unwrap_or(0);
+                Some(Ipv4Addr::from_bits(addr.to_bits() | host).into())
             }
             _ => None,
         }
+    }
+
+    /// The addresses that hosts of the network may have, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let (all, named, broadcast) = (self.network(), self.network_address(), self.broadcast());
+        let addresses = (0u128..).map_while(move |step| {
+            let addr = match all.addr {
+                IpAddr::V4(first) => {
+                    Ipv4Addr::from_bits(first.to_bits().checked_add(u32::try_from(step).ok()?)?).into()
+                }
+                IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits().checked_add(step)?).into(),
+            };
+            all.contains(addr).then_some(addr)
+        });
+        addresses.filter(move |addr| named != Some(*addr) && broadcast != Some(*addr))
     }
 }
 
@@ -116,6 +153,15 @@ pub enum CidrError {
     Prefix(String),
 }
 
+/// The number of first bits that two addresses of one family have in common.
+fn shared(a: IpAddr, b: IpAddr) -> Option<u32> {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        _ => None,
+    }
+}
+
 fn bits(addr: IpAddr) -> u8 {
     if addr.is_ipv4() { 32 } else { 128 }
 }
@@ -125,6 +171,10 @@ mod tests {
     use super::*;
 
     fn cidr(text: &str) -> Cidr {
+        text.parse().unwrap()
+    }
+
+    fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
@@ -148,10 +198,42 @@ mod tests {
 
     #[test]
     fn a_network_contains_its_addresses_only() {
-        let network = cidr("10.9.0.1/24");
-        assert!(network.contains("10.9.0.200".parse().unwrap()));
-        assert!(!network.contains("10.9.1.1".parse().unwrap()));
-        assert!(!cidr("0.0.0.0/0").contains("::1".parse().unwrap()));
+        for (network, inside, outside) in [
+            ("10.9.0.1/24", "10.9.0.255", "10.9.1.0"),
+            ("10.9.0.2/32", "10.9.0.2", "10.9.0.3"),
+            ("fd09::2/64", "fd09::ffff:0:0:1", "fd09:0:0:1::"),
+            ("0.0.0.0/0", "203.0.113.1", "::1"),
+            ("::/0", "fd00::1", "10.0.0.1"),
+        ] {
+            assert!(cidr(network).contains(ip(inside)), "{network} {inside}");
+            assert!(!cidr(network).contains(ip(outside)), "{network} {outside}");
+        }
+    }
+
+    #[test]
+    fn bits_count_as_shared_up_to_the_prefix_and_within_a_family() {
+        assert_eq!(cidr("10.0.0.1/24").shared_len(ip("10.0.0.129")), 24);
+        assert_eq!(cidr("10.0.0.1/24").shared_len(ip("10.1.0.1")), 15);
+        assert_eq!(cidr("fd00::1/128").shared_len(ip("fd00::1")), 128);
+        assert_eq!(cidr("::/128").shared_len(ip("0.0.0.0")), 0);
+    }
+
+    #[test]
+    fn a_prefix_longer_than_the_address_counts_as_all_of_it() {
+        assert_eq!(Cidr::up_to(ip("10.0.0.1"), 200), cidr("10.0.0.1/32"));
+        assert_eq!(Cidr::up_to(ip("10.0.0.1"), 8), cidr("10.0.0.1/8"));
+        assert_eq!(Cidr::up_to(ip("fd00::1"), 255), cidr("fd00::1/128"));
+    }
+
+    #[test]
+    fn hosts_are_all_addresses_but_the_networks_name_and_its_broadcast() {
+        let hosts = |text| cidr(text).hosts().map(|addr| addr.to_string()).collect::<Vec<_>>();
+        assert_eq!(hosts("10.9.1.7/30"), ["10.9.1.5", "10.9.1.6"]);
+        assert_eq!(hosts("10.9.1.7/31"), ["10.9.1.6", "10.9.1.7"]);
+        assert_eq!(hosts("255.255.255.255/32"), ["255.255.255.255"]);
+        assert_eq!(hosts("fd00::1/126"), ["fd00::1", "fd00::2", "fd00::3"]);
+        assert_eq!(hosts("fd00::1/127"), ["fd00::", "fd00::1"]);
+        assert_eq!(cidr("0.0.0.0/0").hosts().next(), Some(ip("0.0.0.1")));
     }
 
     #[test]
