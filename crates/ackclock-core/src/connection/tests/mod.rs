@@ -7,6 +7,7 @@ mod events;
 mod feedback;
 mod lone;
 mod marks;
+mod optimistic;
 mod options;
 mod pacing;
 mod sacked;
