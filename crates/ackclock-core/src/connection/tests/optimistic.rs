@@ -44,7 +44,7 @@ impl Peer {
         let mut end =
             self.lone.end.flight.nxt().seq() + 0u32.wrapping_sub(sizes.iter().sum::<usize>() as u32);
         for size in sizes {
-            end = end + size as u32;
+            end += size as u32;
             self.on_the_way.push_back((self.lone.now + self.one_way, end));
         }
     }
