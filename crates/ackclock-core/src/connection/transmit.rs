@@ -202,11 +202,9 @@ impl Connection {
         };
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.snd.closed && end == self.snd.data_end();
-        self.flight.pace(
-            now,
-            &self.tcp,
-            Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData },
-        )
+        let chosen = Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData };
+        let chosen = self.flight.pace(now, &self.tcp, chosen)?;
+        Some(self.flight.shorten_for_proof(now, chosen, unsent))
     }
 
     /// As many of `burst_max` bytes as lie together in the buffer; at least a segment.

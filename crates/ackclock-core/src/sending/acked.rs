@@ -7,6 +7,7 @@ use ackclock_control::congestion::{Ack, LossCause, LossEpisode};
 use ackclock_wire::SeqNum;
 
 use super::delivery::interval_ns;
+use super::doubt::PathRtt;
 use super::policy::{Policy, Progress, Seen};
 use super::scoreboard::{AckOutcome, SendMoment};
 use super::undo;
@@ -52,6 +53,8 @@ pub(crate) struct AckNews {
 pub(super) struct Delivered<'a> {
     /// The newest transmission among the delivered data.
     pub(super) moment: &'a SendMoment,
+    /// Whether that data had been sent before.
+    pub(super) repeated: bool,
     /// Bytes delivered for the first time.
     pub(super) bytes: u64,
     /// Bytes by which SND.UNA advanced.
@@ -94,6 +97,7 @@ impl Flight {
     /// The SYN was answered: a first round-trip sample.
     pub(crate) fn on_handshake_sample(&mut self, rtt: Duration) {
         self.rto.estimator_mut().on_sample(rtt);
+        self.delivery.set_path_rtt(PathRtt::measured(rtt));
     }
 
     /// Processes an acknowledgement and judges losses by it. Says whether it brings `news`; the connection
@@ -379,6 +383,7 @@ impl Flight {
             call,
             &Delivered {
                 moment,
+                repeated: outcome.newest_was_repeated,
                 bytes: outcome.newly_acked,
                 advanced: news.advanced,
                 rtt: outcome
@@ -396,7 +401,11 @@ impl Flight {
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
     pub(super) fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
-        let Delivered { moment, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } = *delivered;
+        let Delivered { moment, repeated, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } =
+            *delivered;
+        if self.delivery.is_early(call.now, moment, repeated) && self.doubts(call.now) {
+            return;
+        }
         let (now, estimator) = (call.now, self.rto.estimator());
         let ack = Ack {
             now,

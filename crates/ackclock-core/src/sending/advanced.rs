@@ -38,7 +38,7 @@ impl Flight {
         self.rto.on_progress(now, self.is_outstanding());
         // RFC 9293 MUST-18: Karn's rule. It was sent once.
         self.rto.estimator_mut().on_segment_acked(moment.at, now);
-        self.delivery.on_delivered(now, advanced, &moment);
+        self.delivery.on_delivered(now, advanced, &moment, false);
         self.restart_timer(call, window_open);
         self.probe.on_answer();
         self.policy.on_advance(now, moment.at, ack);
@@ -48,6 +48,7 @@ impl Flight {
             call,
             &Delivered {
                 moment: &moment,
+                repeated: false,
                 bytes: advanced,
                 advanced,
                 rtt: Some(Duration::from_nanos(now.nanos_since(moment.at))),

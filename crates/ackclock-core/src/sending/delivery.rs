@@ -6,6 +6,7 @@
 use ackclock_control::congestion::Lost;
 use ackclock_control::tally::Tally;
 
+use super::doubt::PathRtt;
 use super::scoreboard::{AckOutcome, SendMoment};
 use crate::Instant;
 use crate::position::Position;
@@ -23,6 +24,8 @@ pub(super) struct Delivery {
     cwnd_limited_until: Option<Position>,
     /// Bytes found to be lost (C.lost), modulo 2^32.
     lost: u32,
+    /// What an acknowledgement's time is compared with.
+    path_rtt: PathRtt,
 }
 
 impl Delivery {
@@ -35,7 +38,23 @@ impl Delivery {
             app_limited_until: 0,
             cwnd_limited_until: None,
             lost: 0,
+            path_rtt: PathRtt::UNMEASURED,
         }
+    }
+
+    pub(super) fn path_rtt(&self) -> PathRtt {
+        self.path_rtt
+    }
+
+    pub(super) fn set_path_rtt(&mut self, path_rtt: PathRtt) {
+        self.path_rtt = path_rtt;
+    }
+
+    /// Whether it is too soon to acknowledge what left at `moment`. Of what was `repeated` the first
+    /// transmission may be what is acknowledged.
+    #[inline]
+    pub(super) fn is_early(&self, now: Instant, moment: &SendMoment, repeated: bool) -> bool {
+        !repeated && self.path_rtt.is_early(now.nanos_since(moment.at))
     }
 
     /// ESTABLISHED is reached.
@@ -77,17 +96,18 @@ impl Delivery {
     #[inline]
     pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
         if let Some((moment, _)) = &outcome.newest_any {
-            self.on_delivered(now, outcome.newly_acked, moment);
+            let repeated = outcome.newest_was_repeated;
+            self.on_delivered(now, outcome.newly_acked, moment, repeated);
         }
     }
 
-    /// `bytes` were delivered; the newest of them left at `moment`.
+    /// `bytes` were delivered; the newest of them left at `moment`, and was `repeated`.
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment) {
+    pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment, repeated: bool) {
         self.bytes.grow(bytes);
         self.at = now;
         self.sent_at = moment.at;
-        let nanos = interval_ns(now, moment);
+        let nanos = if self.is_early(now, moment, repeated) { 0 } else { interval_ns(now, moment) };
         if let Some(rate) =
             self.bytes.saturating_sub(moment.delivered).saturating_mul(1_000_000_000).checked_div(nanos)
         {

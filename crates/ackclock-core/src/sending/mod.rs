@@ -16,6 +16,7 @@
 //! | How fast does data arrive? | [`delivery`] |
 //! | What does congestion control learn? | [`control`] |
 //! | How is what leaves spaced? | [`pacer`] |
+//! | Does the peer acknowledge what it cannot have? | [`doubt`] |
 //! | Was a probe of the path's MTU lost because of its size? | [`mtu_probe`] |
 //!
 //! A policy returns the loss that it found. Only the flight tells congestion control, undo and the trace.
@@ -24,6 +25,7 @@ mod acked;
 mod advanced;
 mod control;
 mod delivery;
+mod doubt;
 mod echo;
 mod episode;
 mod expired;
@@ -51,6 +53,7 @@ use ackclock_control::time::nanos;
 
 use self::control::Control;
 use self::delivery::Delivery;
+use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
 use self::mtu_probe::MtuProbe;
 use self::pacer::Pacing;
@@ -131,6 +134,7 @@ struct History {
     undo: Undo,
     copies: Copies,
     mtu_probe: Option<MtuProbe>,
+    doubt: Option<Box<Doubt>>,
     /// When the stack went on after a pause, while something from before it is out.
     resumed: Option<Instant>,
 }

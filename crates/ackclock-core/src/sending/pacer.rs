@@ -184,6 +184,12 @@ impl Pacing {
         self.due = Self::UNSET;
     }
 
+    /// Nothing that was sent or waits counts any more.
+    pub(super) fn forget(&mut self) {
+        self.pacer = None;
+        self.due = Self::UNSET;
+    }
+
     /// Frees a schedule that has nothing left to pace.
     pub(super) fn release(&mut self, now: Instant) {
         if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
@@ -248,7 +254,8 @@ impl Flight {
             }
             wanted => wanted,
         };
-        match (wanted, tcp.pacing_rate_max) {
+        let max = [tcp.pacing_rate_max, self.doubted_rate()].into_iter().flatten().min();
+        match (wanted, max) {
             (Some(wanted), Some(max)) => Some(wanted.min(max)),
             (wanted, max) => wanted.or(max),
         }

@@ -168,6 +168,7 @@ impl Flight {
             self.scoreboard.on_sent(start, end, segment, moment);
             self.rto.estimator_mut().on_segment_sent(now);
             self.nxt = end;
+            self.note_proof_sent(now, departure);
         }
         let in_flight = self.in_flight();
         if drained && in_flight < self.control.cwnd() {
@@ -189,10 +190,10 @@ impl Flight {
         }
     }
 
-    /// Whether no loss is known and no probe is due: only new data may leave.
+    /// Whether no loss is known, no probe is due and no proof wanted: only new data may leave.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
-        self.episode.is_open() && !self.may_resend()
+        self.episode.is_open() && !self.may_resend() && !self.wants_proof()
     }
 
     /// New data up to `end` left in that state: [`Self::on_sent`] without the other cases and the trace.

@@ -35,7 +35,7 @@ impl Marked {
         let sizes = lone.sizes();
         lone.now += Duration::from_millis(20);
         for (number, size) in sizes.iter().enumerate() {
-            ack = ack + *size as u32;
+            ack += *size as u32;
             self.ace = (self.ace + u8::from(number < marks)) & 7;
             let fields = Fields { flags: Flags::ACK | Flags::from_ace(self.ace), ..lone.ack(ack, 65_535) };
             lone.give(&fields, Codepoint::NotEct, &[]);

@@ -9,6 +9,7 @@ mod feedback;
 mod lone;
 mod marks;
 mod memory;
+mod optimistic;
 mod options;
 mod pacing;
 mod sacked;

@@ -1,0 +1,160 @@
+//! Acknowledgements that come sooner than the path allows.
+//!
+//! S. Savage, N. Cardwell, D. Wetherall and T. Anderson, "TCP Congestion Control with a Misbehaving Receiver",
+//! ACM Computer Communication Review 29(5), 1999, §2.3: a peer may acknowledge data that is still in flight.
+//! Each round trip then seems as short as the peer likes, and the sender as fast as its buffer refills.
+//!
+//! The handshake's round trip cannot be shortened, because a peer cannot know our first sequence number before
+//! our SYN has arrived. An acknowledgement sooner than half of it after its data left is *early*. That may be
+//! honest: the handshake waited for an address to be resolved or for a busy host, or the route has become
+//! shorter. So the peer is asked for a proof, as the authors ask for a nonce: the next burst of full segments
+//! ends some unpredictable number of bytes short, and all edges of segments behind it move by as much. A peer
+//! acknowledges at an edge, and knows the edge only if the segment has arrived. With the proof, its age is the
+//! round trip to compare with from now on. Until then early acknowledgements are not told to congestion
+//! control, and no more than a window leaves in half of that round trip.
+//!
+//! A guess succeeds once in half a segment size of bytes, and the time between two attempts doubles. The number
+//! comes from the nanosecond in which the burst leaves, which a remote peer does not know.
+//!
+//! What it does not bound: a peer that lies about what is lost, but no sooner than half the handshake's round
+//! trip, gets what an honest peer on a lossless path of that length would get.
+
+use std::time::Duration;
+
+use ackclock_control::congestion::window_rate;
+
+use super::{Chosen, Departure, Flight};
+use crate::Instant;
+use crate::position::Position;
+
+/// A peer whose acknowledgements are early, and has not proven that it has what they acknowledge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    proof: Proof,
+    /// Attempts that failed.
+    failed: u8,
+    /// When the next one may begin.
+    next: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Proof {
+    /// The next burst is to be short.
+    Wanted,
+    /// What ends here was chosen to be sent.
+    Chosen(Position),
+    /// It left at this time, in segments of this size.
+    Sent { edge: Position, at: Instant, segment: u64 },
+}
+
+/// Shorter round trips of a handshake are not compared with: hosts and timers are no more exact, and little
+/// bounds a sender on so short a path anyway.
+const COMPARED_MIN: Duration = Duration::from_millis(4);
+/// Compared with where the handshake measured none. A SYN that came again does not; the peer decides that.
+const UNMEASURED_US: u32 = 20_000;
+
+/// The round trip that acknowledgements are compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathRtt {
+    /// Microseconds; 0: none is compared with.
+    us: u32,
+}
+
+impl PathRtt {
+    pub(super) const UNMEASURED: Self = Self { us: UNMEASURED_US };
+
+    /// The handshake, or a proof, took this long.
+    pub(super) fn measured(rtt: Duration) -> Self {
+        let us = if rtt < COMPARED_MIN { 0 } else { u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX) };
+        Self { us }
+    }
+
+    /// Whether the acknowledgement of data that left `age_ns` ago is early.
+    #[inline]
+    pub(super) fn is_early(self, age_ns: u64) -> bool {
+        age_ns < u64::from(self.us) * 500
+    }
+
+    fn nanos(self) -> u64 {
+        u64::from(self.us) * 1000
+    }
+}
+
+impl Flight {
+    /// An early acknowledgement advanced SND.UNA, or reported something. Returns whether to doubt it.
+    #[cold]
+    pub(super) fn doubts(&mut self, now: Instant) -> bool {
+        let (una, nxt) = (self.una, self.nxt);
+        let history = self.history.get_or_insert_default();
+        let doubt = history
+            .doubt
+            .get_or_insert_with(|| Box::new(Doubt { proof: Proof::Wanted, failed: 0, next: now }));
+        let Proof::Sent { edge, at, segment } = doubt.proof else { return true };
+        if una < edge {
+            return true;
+        }
+        if una.since(edge).is_multiple_of(segment) {
+            self.delivery.set_path_rtt(PathRtt::measured(now.saturating_since(at)));
+            history.doubt = None;
+            // What it still waits for is the slow rate's.
+            self.pacing.forget();
+            return false;
+        }
+        doubt.proof = Proof::Wanted;
+        if una < nxt {
+            // The last segment of what was written is as long as it happens to be, and shows nothing.
+            doubt.failed = doubt.failed.saturating_add(1);
+            let rtt = Duration::from_nanos(self.delivery.path_rtt().nanos());
+            doubt.next = now + rtt.saturating_mul(1 << doubt.failed.min(24));
+        }
+        true
+    }
+
+    /// Whether the peer must prove that it has what it acknowledges.
+    #[inline]
+    pub(super) fn wants_proof(&self) -> bool {
+        let doubt = self.history.as_ref().and_then(|history| history.doubt.as_ref());
+        doubt.is_some_and(|doubt| !matches!(doubt.proof, Proof::Sent { .. }))
+    }
+
+    /// New data that leaves, shortened by an unpredictable number of bytes if a proof is wanted and full
+    /// segments follow. `unsent`: with what follows.
+    pub(crate) fn shorten_for_proof(&mut self, now: Instant, chosen: Chosen, unsent: u64) -> Chosen {
+        let smss = u64::from(self.smss);
+        let Some(doubt) = self.history.as_mut().and_then(|history| history.doubt.as_mut()) else {
+            return chosen;
+        };
+        if matches!(doubt.proof, Proof::Sent { .. }) || now < doubt.next {
+            return chosen;
+        }
+        let bytes = chosen.end.since(chosen.start);
+        if !bytes.is_multiple_of(smss) || unsent < bytes.saturating_add(smss) {
+            return chosen;
+        }
+        let seed = now.as_nanos() ^ chosen.start.since(Position::default()).rotate_left(32);
+        let mixed = (seed ^ seed >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let less = (mixed >> 32).checked_rem(smss / 2).unwrap_or(0).saturating_add(1);
+        let end = chosen.end.back(less.min(bytes.saturating_sub(1)));
+        doubt.proof = Proof::Chosen(end);
+        Chosen { end, ..chosen }
+    }
+
+    /// New data left.
+    #[inline]
+    pub(super) fn note_proof_sent(&mut self, now: Instant, departure: &Departure) {
+        let Some(doubt) = self.history.as_mut().and_then(|history| history.doubt.as_mut()) else { return };
+        if let Proof::Chosen(end) = doubt.proof {
+            // Options may have made it shorter, by as much as anyone can tell.
+            let segment = u64::from(departure.segment.max(1));
+            let sent = Proof::Sent { edge: end, at: now, segment };
+            doubt.proof = if departure.end == end { sent } else { Proof::Wanted };
+        }
+    }
+
+    /// The most that leaves while a proof is missing, in bytes a second: a window in half the round trip.
+    #[inline]
+    pub(super) fn doubted_rate(&self) -> Option<u64> {
+        self.history.as_ref()?.doubt.as_ref()?;
+        window_rate(self.control.cwnd(), self.delivery.path_rtt().nanos(), true)
+    }
+}
