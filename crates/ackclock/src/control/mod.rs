@@ -10,12 +10,13 @@
 //! | clients at once | [`CLIENTS_MAX`] | the next gets an error and is closed |
 //! | a request in bytes | [`REQUEST_MAX`](client::REQUEST_MAX) | the client gets an error and is closed |
 //! | time to take an answer | [`WRITE_MAX`](client::WRITE_MAX) | the client is closed |
-//! | connections in one answer | [`LISTED_MAX`](client::LISTED_MAX) | the rest are counted |
+//! | connections in one answer | [`LISTED_MAX`](list::LISTED_MAX) | the rest are counted |
 //!
 //! Each client has its own task, which holds a lock of the stack for a few connections at a time. A client
 //! that stops reading delays only itself. The socket's task ends with the stack and removes the socket.
 
 mod client;
+mod list;
 mod protocol;
 mod taps;
 
