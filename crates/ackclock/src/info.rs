@@ -40,7 +40,7 @@ pub struct StackInfo {
 /// What a stack has and uses.
 pub(crate) fn info(stack: &ShardRef) -> StackInfo {
     let shards = stack.all();
-    let connections = |shard: &Shared| shard.look(|state| state.endpoint.connections().count());
+    let connections = |shard: &Shared| shard.look(|state| state.endpoint.connection_count());
     let waits = shards.iter().map(Shared::lock_waits);
     let (lock_waits, lock_waited) =
         waits.fold((0, Duration::ZERO), |sum, (times, waited)| (sum.0 + times, sum.1 + waited));

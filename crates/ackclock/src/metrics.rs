@@ -86,7 +86,7 @@ const GAUGES: [Gauge; 10] = [
         "connections",
         "",
         "Connections that exist, those included that close in the background.",
-        Of::Sum(|state| state.endpoint.connections().count() as u64),
+        Of::Sum(|state| state.endpoint.connection_count() as u64),
     ),
     Gauge(
         "connections_opening",

@@ -496,6 +496,27 @@ impl Endpoint {
         all.map(|(index, generation, live)| (ConnectionId { index, generation }, &live.connection))
     }
 
+    /// The number of those connections.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Those with an [index](ConnectionId::index) in this range, to look at a large table in parts.
+    pub fn connections_in(
+        &self,
+        indices: std::ops::Range<u32>,
+    ) -> impl Iterator<Item = (ConnectionId, &Connection)> + '_ {
+        let some = self.connections.iter_in(indices);
+        some.map(|(index, generation, live)| (ConnectionId { index, generation }, &live.connection))
+    }
+
+    /// The indices that connections have or had.
+    #[must_use]
+    pub fn connection_indices(&self) -> std::ops::Range<u32> {
+        self.connections.indices()
+    }
+
     /// Bytes in all buffers, and their limit.
     #[must_use]
     pub fn memory(&self) -> (usize, usize) {

@@ -88,6 +88,12 @@ impl<T> Slots<T> {
             .zip(&self.slots)
             .filter_map(|(index, slot)| Some((index, slot.generation, slot.value.as_ref()?)))
     }
+
+    /// The same for a range of indices.
+    pub(super) fn iter_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
+        let at = |index: u32| Some((index, self.slots.get(index as usize)?));
+        range.map_while(at).filter_map(|(index, slot)| Some((index, slot.generation, slot.value.as_ref()?)))
+    }
 }
 
 impl<T> Default for Slots<T> {

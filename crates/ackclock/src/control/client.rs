@@ -10,7 +10,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::protocol::{Listed, Name, Records, Refusal, Request, answer, keep_name};
+use super::list::Listing;
+use super::protocol::{Name, Records, Refusal, Request, answer, opening};
 use crate::info::{StackInfo, info};
 use crate::shards::ShardRef;
 use crate::shared::Shared;
@@ -20,10 +21,6 @@ use crate::state::Queue;
 pub(super) const REQUEST_MAX: usize = 4096;
 /// How long a client may take to read an answer.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
-/// The most connections in one answer.
-pub(super) const LISTED_MAX: usize = 10_000;
-/// How many connections are listed under one lock.
-const LISTED_AT_ONCE: usize = 64;
 /// How often a traced connection hands over its records.
 const TRACE_EVERY: Duration = Duration::from_millis(500);
 
@@ -114,10 +111,8 @@ struct Whole {
 }
 
 #[derive(Serialize)]
-struct All {
+struct Began {
     at_us: u64,
-    connections: Vec<Listed>,
-    left_out: usize,
 }
 
 #[derive(Serialize)]
@@ -132,20 +127,21 @@ struct Named {
 
 impl Client {
     async fn answer(&mut self, line: &[u8]) -> io::Result<()> {
-        let line = match Request::parse(line).and_then(|request| self.done(request)) {
-            Ok(line) => line,
-            Err(refusal) => refusal.line(),
-        };
-        self.say(line).await
+        match Request::parse(line).and_then(|request| self.done(request)) {
+            Ok(Some(line)) => self.say(line).await,
+            Ok(None) => timeout(WRITE_MAX, self.list()).await?,
+            Err(refusal) => self.say(refusal.line()).await,
+        }
     }
 
-    fn done(&mut self, request: Request) -> Result<String, Refusal> {
-        Ok(match request {
+    /// Does what is asked, and returns the answer; `None`: a list, which is made while it is sent.
+    fn done(&mut self, request: Request) -> Result<Option<String>, Refusal> {
+        Ok(Some(match request {
+            Request::Connections => return Ok(None),
             Request::Stack => {
                 let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
                 answer("stack", Whole { version, pid, info: info(&self.stack) })
             }
-            Request::Connections => answer("connections", self.list()),
             Request::Counters => answer("counters", Counted { counters: self.stack.counters() }),
             Request::TraceOn(name) => {
                 self.trace_on(name)?;
@@ -163,25 +159,27 @@ impl Client {
                 let batch = self.shard(name)?.look(|state| state.recorded(name))?;
                 answer("dump", Records::new(name, &batch))
             }
-        })
+        }))
     }
 
-    fn list(&self) -> All {
+    /// Lists the connections, and lets other tasks run after each piece of the list.
+    async fn list(&mut self) -> io::Result<()> {
         let at_us = self.stack.now().as_nanos() / 1000;
-        let (mut connections, mut left_out) = (Vec::new(), 0);
-        for (queue, shard) in self.stack.all().iter().enumerate() {
-            let mut from = 0;
-            while let Some(last) = list_some(shard, queue, from, &mut connections) {
-                from = last + 1;
-                if connections.len() >= LISTED_MAX {
-                    left_out += shard.look(|state| {
-                        state.endpoint.connections().filter(|(id, _)| id.index() >= from).count()
-                    });
-                    break;
+        let mut text = opening("connections", Began { at_us }) + ",\"connections\":[";
+        let (mut listing, mut first) = (Listing::default(), true);
+        while let Some(piece) = listing.next(&self.stack) {
+            for listed in piece.iter().filter_map(|listed| serde_json::to_string(listed).ok()) {
+                if !std::mem::take(&mut first) {
+                    text.push(',');
                 }
+                text += &listed;
             }
+            self.writer.write_all(text.as_bytes()).await?;
+            text.clear();
+            tokio::task::yield_now().await;
         }
-        All { at_us, connections, left_out }
+        text += &format!("],\"left_out\":{}}}\n", listing.left_out());
+        self.writer.write_all(text.as_bytes()).await
     }
 
     fn trace_on(&mut self, name: Name) -> Result<(), Refusal> {
@@ -234,32 +232,6 @@ impl Client {
     async fn say(&mut self, line: String) -> io::Result<()> {
         timeout(WRITE_MAX, self.writer.write_all(line.as_bytes())).await?
     }
-}
-
-/// Adds some of a shard's connections, starting at index `from`. Returns the last one's index, if there was
-/// one.
-fn list_some(shard: &Shared, queue: usize, from: usize, into: &mut Vec<Listed>) -> Option<usize> {
-    let now = shard.now();
-    shard.look(|state| {
-        let endpoint = &state.endpoint;
-        let mut last = None;
-        let some = endpoint.connections().filter(|(id, _)| id.index() >= from).take(LISTED_AT_ONCE);
-        for (id, connection) in some {
-            last = Some(id.index());
-            let (tuple, info) = (connection.tuple(), state.info(now, connection));
-            into.push(Listed {
-                id: Name { queue, number: endpoint.number(id).unwrap_or_default() }.word(),
-                local: tuple.local(),
-                remote: tuple.remote(),
-                waits_for: connection.limited_by().name(),
-                rto_estimator: info.rto_config.preset_name(),
-                traced: keep_name(connection.trace_config().map(|config| config.keep)),
-                closing: connection.is_released(),
-                info,
-            });
-        }
-        last
-    })
 }
 
 impl Drop for Traced {

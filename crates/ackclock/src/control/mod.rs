@@ -10,12 +10,13 @@
 //! | clients at once | [`CLIENTS_MAX`] | the next gets an error and is closed |
 //! | a request in bytes | [`REQUEST_MAX`](client::REQUEST_MAX) | the client gets an error and is closed |
 //! | time to take an answer | [`WRITE_MAX`](client::WRITE_MAX) | the client is closed |
-//! | connections in one answer | [`LISTED_MAX`](client::LISTED_MAX) | the rest are counted |
+//! | connections in one answer | [`LISTED_MAX`](list::LISTED_MAX) | the rest are counted |
 //!
 //! Each client has its own task, which holds a lock of the stack for a few connections at a time. A client
 //! that stops reading delays only itself. The socket's task ends with the stack and removes the socket.
 
 mod client;
+mod list;
 mod protocol;
 mod taps;
 
@@ -25,6 +26,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -56,8 +59,10 @@ pub enum ControlError {
 /// A listening socket that removes itself when dropped.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
-    listener: UnixListener,
+    // Removed while the listener lives: until then no other program takes it for stale, nor can its inode be
+    // another socket's.
     file: SocketFile,
+    listener: UnixListener,
 }
 
 /// The socket in the file system.
@@ -75,6 +80,8 @@ impl ControlSocket {
     /// runtime.
     pub(crate) fn bind(path: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Io { path: path.to_owned(), source };
+        // Of two programs that start at once, each could remove the socket that the other has just made.
+        let _alone = hold_folder(path);
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => ControlError::InUse(path.to_owned()),
@@ -85,19 +92,20 @@ impl ControlSocket {
         let file = SocketFile { path: path.to_owned(), identity, owner: metadata.uid() };
         // Until then another user's client may connect; each client's user is checked below.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        Ok(Self { listener, file })
+        Ok(Self { file, listener })
     }
 
     /// Answers clients until the stack is down. Does not keep the stack up.
     pub(crate) async fn serve(self, stack: ShardRef) {
-        let Self { listener, file } = self;
+        let Self { file, listener } = self;
         let down = stack.wait(Queue::Shutdown, |state, _| state.poll_down());
         tokio::select! {
             biased;
             () = down => {}
             () = accept(&listener, file.owner, &stack) => {}
         }
-        drop((listener, file));
+        drop(file);
+        drop(listener);
     }
 }
 
@@ -138,6 +146,21 @@ fn is_owner(stream: &UnixStream, owner: u32) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == owner)
 }
 
+/// Locks the folder of `path` against other programs that open a control socket there. They hold it for
+/// microseconds; without a lock (the file system has none, or a stranger keeps it) the start goes on.
+fn hold_folder(path: &Path) -> Option<fs::File> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let held = fs::File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..HOLD_TRIES {
+        match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(held),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(HOLD_RETRY),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
 /// Removes a socket that no program listens on.
 fn remove_stale(path: &Path) -> Result<(), ControlError> {
     let failed = |source| ControlError::Io { path: path.to_owned(), source };
@@ -170,5 +193,79 @@ impl Drop for SocketFile {
 
 /// Clients at once: several observers and a program that collects figures.
 const CLIENTS_MAX: usize = 16;
+/// How often, and how far apart, the folder's lock is tried.
+const HOLD_TRIES: u32 = 1000;
+const HOLD_RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 /// The wait after a failed accept.
 const ACCEPT_RETRY: std::time::Duration = std::time::Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener as StaleListener, UnixStream as Probe};
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// A directory of the test's own, removed at its end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("ackclock-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn names(&self) -> Vec<std::ffi::OsString> {
+            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn of_several_starts_at_once_one_gets_the_socket_and_keeps_it() {
+        const STARTS: usize = 4;
+        let directory = Directory::new("at-once");
+        let path = directory.0.join("control");
+        let runtime = tokio::runtime::Handle::current();
+        for _ in 0..200 {
+            // Left there by a program that was killed.
+            drop(StaleListener::bind(&path).unwrap());
+            let barrier = Barrier::new(STARTS);
+            let start = || {
+                let _entered = runtime.enter();
+                barrier.wait();
+                ControlSocket::bind(&path)
+            };
+            let outcomes: Vec<_> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+                starts.into_iter().map(|start| start.join().unwrap()).collect()
+            });
+            let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+            assert_eq!(won.len(), 1, "{lost:?}");
+            assert!(lost.iter().all(|lost| matches!(lost, Err(ControlError::InUse(_)))), "{lost:?}");
+            Probe::connect(&path).expect("the winner listens there");
+            assert_eq!(directory.names(), ["control"]);
+            drop(won);
+            assert!(directory.names().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_goes_before_another_program_can_take_it_for_stale() {
+        let directory = Directory::new("goes");
+        let path = directory.0.join("control");
+        let ControlSocket { file, listener } = ControlSocket::bind(&path).unwrap();
+        drop(file);
+        assert!(!path.exists());
+        let second = ControlSocket::bind(&path).unwrap();
+        drop(listener);
+        assert!(path.exists());
+        drop(second);
+    }
+}

@@ -186,6 +186,13 @@ pub(super) fn answer(answer: &str, body: impl Serialize) -> String {
     written(&Answer { schema: SCHEMA, answer, body })
 }
 
+/// The beginning of an answer whose last member follows in pieces.
+pub(super) fn opening(name: &str, body: impl Serialize) -> String {
+    let mut line = answer(name, body);
+    line.truncate(line.trim_end().len().saturating_sub(1));
+    line
+}
+
 /// How much of a connection's trace is kept, in one word.
 pub(super) fn keep_name(keep: Option<TraceKeep>) -> &'static str {
     match keep {
