@@ -82,8 +82,8 @@ pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, LinkRoute, ListenerId,
-    LocalAddress, OtherError, OtherPacket, Shard, Sharing, SourceRoute, Stray, Unreachable,
+    BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId,
+    LocalAddress, OtherError, OtherPacket, Shard, Sharing, Stray, Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

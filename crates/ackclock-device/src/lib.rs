@@ -99,7 +99,7 @@ use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
 
-use ackclock_wire::TxPacket;
+use ackclock_wire::{Egress, Route, TxPacket};
 
 #[cfg(feature = "os")]
 pub use ackclock_link as link;
@@ -168,17 +168,6 @@ impl Capabilities {
     }
 }
 
-/// A route of a device that combines several: which of them leads to a network, and its MTU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceRoute {
-    /// The network.
-    pub destination: configure::Cidr,
-    /// Which of the devices it is. The number is valid within one result of [`Device::routes`].
-    pub link: usize,
-    /// The largest IP packet in bytes that it carries.
-    pub mtu: usize,
-}
-
 /// Counts of a device, in packets as they crossed it (a packet of 64 KB counts once).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -213,9 +202,9 @@ pub trait Device: fmt::Debug + Send {
     fn capabilities(&self) -> Capabilities;
 
     /// The routes of a device that combines several. A stack learns from them the MTU towards each
-    /// destination, and which of its addresses is at the same device. Of matching routes the one with the
-    /// longest prefix counts, and of equals the last. A single device has no routes.
-    fn routes(&self) -> Vec<DeviceRoute> {
+    /// destination, and which of its addresses is at the same device. The numbers of the devices are valid
+    /// within one result. [`Route::longest`] says which route counts. A single device has no routes.
+    fn routes(&self) -> Vec<Route<Egress>> {
         Vec::new()
     }
 
@@ -288,7 +277,7 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).capabilities()
     }
 
-    fn routes(&self) -> Vec<DeviceRoute> {
+    fn routes(&self) -> Vec<Route<Egress>> {
         (**self).routes()
     }
 

@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ackclock_wire::{ChecksumState, TxPacket};
+use ackclock_wire::{ChecksumState, Egress, Route, TxPacket};
 
 use crate::configure::Cidr;
-use crate::{Capabilities, Counters, Device, DeviceRoute, Medium, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
 
 /// Several devices that a stack uses as one.
 ///
@@ -41,7 +41,7 @@ pub struct Several {
     links: Vec<Link>,
     shared: Arc<Mutex<Table>>,
     /// A copy of the routes, so that choosing a device takes no lock.
-    routes: Vec<Route>,
+    routes: Vec<Route<String>>,
     version: u64,
     /// How many devices have failed.
     lost: u64,
@@ -61,18 +61,13 @@ pub struct SeveralHandle {
 /// The wanted devices and routes.
 #[derive(Debug, Default)]
 struct Table {
-    routes: Vec<Route>,
+    /// Each to a device by its name.
+    routes: Vec<Route<String>>,
     added: Vec<Link>,
     removed: Vec<String>,
     names: Vec<String>,
     version: u64,
     waker: Option<Waker>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Route {
-    destination: Cidr,
-    device: String,
 }
 
 #[derive(Debug)]
@@ -177,9 +172,8 @@ impl Several {
             return Some(0);
         }
         let destination = destination?;
-        let routes = self.routes.iter().filter(|route| route.destination.contains(destination));
-        let route = routes.max_by_key(|route| route.destination.prefix_len())?;
-        self.links.iter().position(|link| link.name == route.device)
+        let route = Route::longest(&self.routes, destination)?;
+        self.links.iter().position(|link| link.name == route.to)
     }
 }
 
@@ -207,7 +201,7 @@ impl SeveralHandle {
 
     /// Adds a route, as [`Several::route`] does.
     pub fn add_route(&self, device: &str, destination: Cidr) {
-        let route = Route { destination: destination.network(), device: device.to_owned() };
+        let route = Route::new(destination.network(), device.to_owned());
         self.change(|table| {
             table.routes.retain(|known| *known != route);
             table.routes.push(route);
@@ -216,7 +210,7 @@ impl SeveralHandle {
 
     /// Removes a route. Returns whether it existed.
     pub fn remove_route(&self, device: &str, destination: Cidr) -> bool {
-        let route = Route { destination: destination.network(), device: device.to_owned() };
+        let route = Route::new(destination.network(), device.to_owned());
         self.change(|table| {
             let before = table.routes.len();
             table.routes.retain(|known| *known != route);
@@ -247,12 +241,12 @@ impl Device for Several {
         each.reduce(common).unwrap_or(Capabilities::ip(MTU_WITHOUT_DEVICES))
     }
 
-    fn routes(&self) -> Vec<DeviceRoute> {
+    fn routes(&self) -> Vec<Route<Egress>> {
         let table = self.lock();
         let led = table.routes.iter().filter_map(|route| {
-            let link = self.links.iter().position(|link| link.name == route.device)?;
+            let link = self.links.iter().position(|link| link.name == route.to)?;
             let mtu = self.links[link].device.capabilities().mtu;
-            Some(DeviceRoute { destination: route.destination, link, mtu })
+            Some(Route::new(route.destination, Egress { link, mtu }))
         });
         led.collect()
     }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// assert!("10.9.0.1/33".parse::<Cidr>().is_err());
 /// # Ok::<(), ackclock_wire::CidrError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cidr {
     addr: IpAddr,
     prefix: u8,
@@ -138,6 +138,12 @@ impl FromStr for Cidr {
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.addr, self.prefix)
+    }
+}
+
+impl fmt::Debug for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

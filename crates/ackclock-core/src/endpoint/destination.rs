@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use super::Endpoint;
 use super::martians::Addresses;
-use super::source::{common_prefix, label, scope};
+use super::source::{label, scope};
 
 impl Endpoint {
     /// Sorts addresses of one name, of one family or both, into the order in which to try them (RFC 6724 §6).
@@ -26,18 +26,18 @@ impl Endpoint {
 }
 
 /// How well a destination fits, rule by rule.
-type Rank = (bool, bool, bool, bool, u8, Reverse<i8>, u32);
+type Rank = (bool, bool, bool, bool, u8, Reverse<i8>, u8);
 
 fn rank(addresses: &Addresses, remote: IpAddr) -> Rank {
     let Some(source) = addresses.source_for(remote).and_then(|source| addresses.own(source)) else {
         return (false, false, false, false, precedence(remote), Reverse(scope(remote)), 0);
     };
     let common = match remote {
-        IpAddr::V6(_) => common_prefix(source.addr, remote).unwrap_or(0).min(source.prefix_len.into()),
+        IpAddr::V6(_) => source.address.shared_len(remote),
         IpAddr::V4(_) => 0,
     };
-    let same_scope = scope(source.addr) == scope(remote);
-    let same_label = label(source.addr) == label(remote);
+    let same_scope = scope(source.address.addr()) == scope(remote);
+    let same_label = label(source.address.addr()) == label(remote);
     (true, same_scope, !source.deprecated, same_label, precedence(remote), Reverse(scope(remote)), common)
 }
 
@@ -69,10 +69,7 @@ mod tests {
     }
 
     fn local(text: &str) -> LocalAddress {
-        let (addr, prefix_len) = text.split_once('/').unwrap();
-        let deprecated = prefix_len.ends_with('-');
-        let prefix_len = prefix_len.trim_end_matches('-').parse().unwrap();
-        LocalAddress { addr: addr.parse().unwrap(), prefix_len, deprecated }
+        LocalAddress { address: text.trim_end_matches('-').parse().unwrap(), deprecated: text.ends_with('-') }
     }
 
     #[test]

@@ -6,30 +6,10 @@
 
 use std::net::IpAddr;
 
+use ackclock_wire::{Egress, Route};
+
 use super::Endpoint;
-use super::source::common_prefix;
 use crate::Instant;
-
-/// A network, and the link that leads there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkRoute {
-    /// An address of the network.
-    pub network: IpAddr,
-    /// The length of the network's prefix in bits.
-    pub prefix_len: u8,
-    /// The link, by any number.
-    pub link: usize,
-    /// The largest IP packet that the link carries, in bytes.
-    pub mtu: usize,
-}
-
-/// The route to `remote`: the longest, and of equals the last.
-pub(super) fn route_to(routes: &[LinkRoute], remote: IpAddr) -> Option<&LinkRoute> {
-    let leads = |route: &&LinkRoute| {
-        common_prefix(route.network, remote).is_some_and(|common| common >= route.prefix_len.into())
-    };
-    routes.iter().filter(leads).max_by_key(|route| route.prefix_len)
-}
 
 impl Endpoint {
     /// The device's MTU changed. It applies to all destinations without a link's route.
@@ -46,14 +26,15 @@ impl Endpoint {
     }
 
     /// Replaces the links' routes. Connections to destinations with a new packet size follow.
-    pub fn set_link_routes(&mut self, now: Instant, routes: Vec<LinkRoute>) {
+    pub fn set_link_routes(&mut self, now: Instant, routes: Vec<Route<Egress>>) {
         let now = self.advance(now);
         let before = self.addresses.set_links(routes);
         for index in self.connections.indices() {
             let Some(live) = self.connections.at_mut(index) else { continue };
             let remote = live.name().remote_addr;
-            let mtu = |route: Option<&LinkRoute>| route.map_or(self.config.mtu, |route| route.mtu);
-            let (old, new) = (mtu(route_to(&before, remote)), mtu(self.addresses.link_to(remote)));
+            let mtu = |link: Option<Egress>| link.map_or(self.config.mtu, |link| link.mtu);
+            let old = mtu(Route::longest(&before, remote).map(|route| route.to));
+            let new = mtu(self.addresses.link_to(remote));
             if old != new {
                 live.connection.set_mtu(now, new);
                 self.touch(index);
@@ -64,6 +45,6 @@ impl Endpoint {
     /// The largest IP packet to `remote`.
     #[inline]
     pub(super) fn mtu_to(&self, remote: IpAddr) -> usize {
-        self.addresses.link_to(remote).map_or(self.config.mtu, |route| route.mtu)
+        self.addresses.link_to(remote).map_or(self.config.mtu, |link| link.mtu)
     }
 }

@@ -5,17 +5,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::links::{LinkRoute, route_to};
-use super::source::{LocalAddress, SourceRoute, source_for};
+use ackclock_wire::{Egress, Route};
+
+use super::source::{LocalAddress, source_for};
 
 /// The addresses of an endpoint. They are replaced, never appended, so boxed slices save a word compared with
 /// vectors.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     own: Box<[LocalAddress]>,
-    routes: Box<[SourceRoute]>,
+    routes: Box<[Route<IpAddr>]>,
     /// Empty with a single link.
-    links: Box<[LinkRoute]>,
+    links: Box<[Route<Egress>]>,
     broadcast: Box<[IpAddr]>,
     /// Whether a loopback address is one of ours; then the device is a loopback.
     loopback: bool,
@@ -30,7 +31,7 @@ impl Addresses {
     }
 
     pub(super) fn set_own(&mut self, own: Vec<LocalAddress>) {
-        self.loopback = own.iter().any(|address| address.addr.is_loopback());
+        self.loopback = own.iter().any(|own| own.address.addr().is_loopback());
         self.own = own.into_boxed_slice();
     }
 
@@ -38,29 +39,29 @@ impl Addresses {
         self.broadcast = broadcast.into_boxed_slice();
     }
 
-    pub(super) fn set_routes(&mut self, routes: Vec<SourceRoute>) {
+    pub(super) fn set_routes(&mut self, routes: Vec<Route<IpAddr>>) {
         self.routes = routes.into_boxed_slice();
     }
 
     /// Replaces the links' routes. Returns the old ones.
-    pub(super) fn set_links(&mut self, links: Vec<LinkRoute>) -> Box<[LinkRoute]> {
+    pub(super) fn set_links(&mut self, links: Vec<Route<Egress>>) -> Box<[Route<Egress>]> {
         std::mem::replace(&mut self.links, links.into_boxed_slice())
     }
 
     /// The link by which `remote` is reached, if there are several.
     #[inline]
-    pub(super) fn link_to(&self, remote: IpAddr) -> Option<&LinkRoute> {
-        if self.links.is_empty() { None } else { route_to(&self.links, remote) }
+    pub(super) fn link_to(&self, remote: IpAddr) -> Option<Egress> {
+        if self.links.is_empty() { None } else { Route::longest(&self.links, remote).map(|route| route.to) }
     }
 
     /// The entry of one of our addresses.
     pub(super) fn own(&self, addr: IpAddr) -> Option<&LocalAddress> {
-        self.own.iter().find(|own| own.addr == addr)
+        self.own.iter().find(|own| own.address.addr() == addr)
     }
 
     #[inline]
     pub(super) fn is_own(&self, addr: IpAddr) -> bool {
-        self.own.iter().any(|own| own.addr == addr)
+        self.own.iter().any(|own| own.address.addr() == addr)
     }
 
     /// Whether a packet from the device may have this source address.

@@ -109,7 +109,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::{HEADER_MAX, SeqNum};
+use ackclock_wire::{HEADER_MAX, Route, SeqNum};
 
 use self::beside::Beside;
 use self::cookies::Cookies;
@@ -146,11 +146,10 @@ pub use self::bound::BindOptions;
 pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
-pub use self::links::LinkRoute;
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::shard::{Shard, Stray};
-pub use self::source::{LocalAddress, SourceRoute};
+pub use self::source::LocalAddress;
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
 
@@ -475,7 +474,7 @@ impl Endpoint {
     }
 
     /// Replaces the networks that are reached from a chosen address.
-    pub fn set_source_routes(&mut self, routes: Vec<SourceRoute>) {
+    pub fn set_source_routes(&mut self, routes: Vec<Route<IpAddr>>) {
         self.addresses.set_routes(routes);
     }
 

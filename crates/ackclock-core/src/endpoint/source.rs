@@ -12,78 +12,65 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::links::{LinkRoute, route_to};
+use ackclock_wire::{Cidr, Egress, Route};
 
 /// One of an endpoint's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
-    /// The address.
-    pub addr: IpAddr,
-    /// The length of the network's prefix in bits.
-    pub prefix_len: u8,
+    /// The address, and its network's prefix.
+    pub address: Cidr,
     /// Whether new connections use it only if there is no other (RFC 4862 §5.5.4).
     pub deprecated: bool,
-}
-
-/// A network that is reached from a chosen address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceRoute {
-    /// An address of the network.
-    pub network: IpAddr,
-    /// The length of the network's prefix in bits.
-    pub prefix_len: u8,
-    /// The address from which it is reached.
-    pub source: IpAddr,
 }
 
 impl From<IpAddr> for LocalAddress {
     /// An address alone in its network.
     fn from(addr: IpAddr) -> Self {
-        Self { addr, prefix_len: if addr.is_ipv4() { 32 } else { 128 }, deprecated: false }
+        Self { address: addr.into(), deprecated: false }
     }
 }
 
 /// The address for packets to `remote`; of equals the first.
 pub(super) fn source_for(
     own: &[LocalAddress],
-    routes: &[SourceRoute],
-    links: &[LinkRoute],
+    routes: &[Route<IpAddr>],
+    links: &[Route<Egress>],
     remote: IpAddr,
 ) -> Option<IpAddr> {
-    let leads = |route: &&SourceRoute| {
-        common_prefix(route.network, remote).is_some_and(|common| common >= route.prefix_len.into())
-            && route.source.is_ipv4() == remote.is_ipv4()
-            && own.iter().any(|address| address.addr == route.source)
+    let is_usable = |route: &&Route<IpAddr>| {
+        route.to.is_ipv4() == remote.is_ipv4() && own.iter().any(|own| own.address.addr() == route.to)
     };
-    if let Some(route) = routes.iter().filter(leads).max_by_key(|route| route.prefix_len) {
-        return Some(route.source);
+    if let Some(route) = Route::longest(routes.iter().filter(is_usable), remote) {
+        return Some(route.to);
     }
-    let outgoing = route_to(links, remote).map(|route| route.link);
+    let link_to = |addr| Route::longest(links, addr).map(|route| route.to.link);
+    let outgoing = link_to(remote);
     let mut best: Option<(Rank, IpAddr)> = None;
-    for address in own.iter().filter(|address| address.addr.is_ipv4() == remote.is_ipv4()) {
-        let link = route_to(links, address.addr).map(|route| route.link);
+    for own in own.iter().filter(|own| own.address.addr().is_ipv4() == remote.is_ipv4()) {
+        let link = link_to(own.address.addr());
         let is_outgoing = outgoing.is_none() || link.is_none() || link == outgoing;
-        let rank = rank(address, remote, is_outgoing);
+        let rank = rank(own, remote, is_outgoing);
         if best.is_none_or(|(highest, _)| rank > highest) {
-            best = Some((rank, address.addr));
+            best = Some((rank, own.address.addr()));
         }
     }
     best.map(|(_, addr)| addr)
 }
 
 /// How well an address fits, rule by rule.
-type Rank = (bool, ScopeRank, bool, bool, bool, u32);
+type Rank = (bool, ScopeRank, bool, bool, bool, u8);
 
 /// Rule 2: sufficient scope before insufficient; the smallest sufficient one, or the largest insufficient
 /// one.
 type ScopeRank = (bool, i8);
 
-fn rank(address: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
-    let (own, wanted) = (scope(address.addr), scope(remote));
-    let scope_rank = if own >= wanted { (true, own.saturating_neg()) } else { (false, own) };
-    let common = common_prefix(address.addr, remote).unwrap_or(0).min(address.prefix_len.into());
-    let label_matches = label(address.addr) == label(remote);
-    (address.addr == remote, scope_rank, !address.deprecated, is_outgoing, label_matches, common)
+fn rank(own: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> Rank {
+    let addr = own.address.addr();
+    let (has, wanted) = (scope(addr), scope(remote));
+    let scope_rank = if has >= wanted { (true, has.saturating_neg()) } else { (false, has) };
+    let label_matches = label(addr) == label(remote);
+    let common = own.address.shared_len(remote);
+    (addr == remote, scope_rank, !own.deprecated, is_outgoing, label_matches, common)
 }
 
 /// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private IPv4 addresses
@@ -112,15 +99,6 @@ pub(super) fn label(addr: IpAddr) -> u8 {
     }
 }
 
-/// The length of the common prefix of two addresses of one family, in bits.
-pub(super) fn common_prefix(a: IpAddr, b: IpAddr) -> Option<u32> {
-    match (a, b) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        _ => None,
-    }
-}
-
 const LINK_LOCAL: i8 = 2;
 const GLOBAL: i8 = 14;
 
@@ -129,12 +107,7 @@ mod tests {
     use super::*;
 
     fn own(text: &str) -> LocalAddress {
-        let (addr, prefix_len) = text.split_once('/').unwrap();
-        LocalAddress {
-            addr: addr.parse().unwrap(),
-            prefix_len: prefix_len.parse().unwrap(),
-            deprecated: false,
-        }
+        LocalAddress { address: text.parse().unwrap(), deprecated: false }
     }
 
     fn source(addresses: &[&str], remote: &str) -> String {
@@ -207,8 +180,8 @@ mod tests {
         let mut addresses = [own("2001:db8:1::1/64"), own("2001:db8:2::1/64")];
         addresses[0].deprecated = true;
         let remote = "2001:db8:1::9".parse().unwrap();
-        assert_eq!(source_for(&addresses, &[], &[], remote), Some(addresses[1].addr));
-        assert_eq!(source_for(&addresses[..1], &[], &[], remote), Some(addresses[0].addr));
+        assert_eq!(source_for(&addresses, &[], &[], remote), Some(addresses[1].address.addr()));
+        assert_eq!(source_for(&addresses[..1], &[], &[], remote), Some(addresses[0].address.addr()));
     }
 
     #[test]
@@ -222,15 +195,12 @@ mod tests {
     #[test]
     fn the_longest_route_with_a_source_decides() {
         let addresses = [own("10.0.0.1/24"), own("192.0.2.1/24"), own("198.51.100.1/24")];
-        let route = |network: &str, prefix_len, source: &str| SourceRoute {
-            network: network.parse().unwrap(),
-            prefix_len,
-            source: source.parse().unwrap(),
-        };
+        let route =
+            |network: &str, source: &str| Route::new(network.parse().unwrap(), source.parse().unwrap());
         let routes = [
-            route("0.0.0.0", 0, "192.0.2.1"),
-            route("203.0.113.0", 24, "198.51.100.1"),
-            route("10.7.0.0", 16, "10.9.9.9"),
+            route("0.0.0.0/0", "192.0.2.1"),
+            route("203.0.113.0/24", "198.51.100.1"),
+            route("10.7.0.0/16", "10.9.9.9"),
         ];
         let source =
             |remote: &str| source_for(&addresses, &routes, &[], remote.parse().unwrap()).unwrap().to_string();
@@ -241,10 +211,7 @@ mod tests {
 
     #[test]
     fn an_address_at_the_outgoing_link_goes_before_label_and_prefix_and_behind_deprecation() {
-        let link = |network: &str, link| {
-            let LocalAddress { addr, prefix_len, .. } = own(network);
-            LinkRoute { network: addr, prefix_len, link, mtu: 1500 }
-        };
+        let link = |network: &str, link| Route::new(network.parse().unwrap(), Egress { link, mtu: 1500 });
         let links = [link("0.0.0.0/0", 1), link("10.0.0.0/8", 2), link("::/0", 1), link("fd00::/8", 2)];
         let mut addresses =
             [own("10.0.0.1/8"), own("192.0.2.1/24"), own("fd00::1/64"), own("2001:db8::1/64")];
@@ -267,11 +234,8 @@ mod tests {
 
     #[test]
     fn without_a_route_to_the_peer_or_to_an_address_links_do_not_decide() {
-        let link = |network: &str| {
-            let LocalAddress { addr, prefix_len, .. } = own(network);
-            LinkRoute { network: addr, prefix_len, link: 2, mtu: 1500 }
-        };
-        let source = |own: [LocalAddress; 2], links: &[LinkRoute], remote: &str| {
+        let link = |network: &str| Route::new(network.parse().unwrap(), Egress { link: 2, mtu: 1500 });
+        let source = |own: [LocalAddress; 2], links: &[Route<Egress>], remote: &str| {
             source_for(&own, &[], links, remote.parse().unwrap()).unwrap().to_string()
         };
         // The peer is at a link, and the nearer address at none.

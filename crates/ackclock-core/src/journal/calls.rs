@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_wire::{ChecksumState, Codepoint, IpPacket, IpPayload, RxMeta, Segment};
+use ackclock_wire::{ChecksumState, Codepoint, Egress, IpPacket, IpPayload, Route, RxMeta, Segment};
 
 use super::Malformed;
 use super::value::{Input, Value};
@@ -14,8 +14,8 @@ use crate::profile::{AckPolicy, Recovery, UndoChoice};
 use crate::rtt::RtoConfig;
 use crate::trace::TraceConfig;
 use crate::{
-    BindOptions, BoundId, ConnectionId, Decision, IncomingId, Keepalive, Limits, LinkRoute, ListenOptions,
-    ListenerId, LocalAddress, SourceRoute, TcpConfig, UdpId, UdpOptions,
+    BindOptions, BoundId, ConnectionId, Decision, IncomingId, Keepalive, Limits, ListenOptions, ListenerId,
+    LocalAddress, TcpConfig, UdpId, UdpOptions,
 };
 
 /// Declares each call once, with the code that it has in a file.
@@ -80,9 +80,9 @@ calls! {
         31 Release { id: ConnectionId },
         32 ResetOrphans,
         33 SetMtu { mtu: usize },
-        34 SetLinkRoutes { routes: Vec<LinkRoute> },
+        34 SetLinkRoutes { routes: Vec<Route<Egress>> },
         35 SetLocalAddresses { addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr> },
-        36 SetSourceRoutes { routes: Vec<SourceRoute> },
+        36 SetSourceRoutes { routes: Vec<Route<IpAddr>> },
         37 RequestTraces,
         38 EndTraces,
         39 PollOther,

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 
-use ackclock_wire::{RxMeta, TxPacket};
+use ackclock_wire::{Egress, Route, RxMeta, TxPacket};
 use bytes::Bytes;
 
 #[cfg(feature = "tcp-ao")]
@@ -18,8 +18,8 @@ use super::{Journal, RecordedConnection};
 use crate::trace::Batch;
 use crate::{
     BindOptions, BoundId, ConnectError, ConnectionId, Decision, Endpoint, Event, IncomingId, Instant, Limits,
-    LinkRoute, ListenError, ListenOptions, ListenerId, LocalAddress, OtherError, OtherPacket, SourceRoute,
-    Stray, TcpConfig, UdpId, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit,
+    ListenError, ListenOptions, ListenerId, LocalAddress, OtherError, OtherPacket, Stray, TcpConfig, UdpId,
+    UdpMeta, UdpOptions, UdpSocketError, UdpTransmit,
 };
 
 /// An endpoint, and where its calls are written. Without a journal each call costs one branch more than the
@@ -100,10 +100,10 @@ pass! {
     release[now](id: ConnectionId) = Call::Release { id };
     reset_orphans[now]() = Call::ResetOrphans;
     set_mtu[now](mtu: usize) = Call::SetMtu { mtu };
-    set_link_routes[now](routes: Vec<LinkRoute>) = Call::SetLinkRoutes { routes: routes.clone() };
+    set_link_routes[now](routes: Vec<Route<Egress>>) = Call::SetLinkRoutes { routes: routes.clone() };
     set_local_addresses(addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) =
         Call::SetLocalAddresses { addresses: addresses.clone(), broadcast: broadcast.clone() };
-    set_source_routes(routes: Vec<SourceRoute>) = Call::SetSourceRoutes { routes: routes.clone() };
+    set_source_routes(routes: Vec<Route<IpAddr>>) = Call::SetSourceRoutes { routes: routes.clone() };
     request_traces() = Call::RequestTraces;
     end_traces() = Call::EndTraces;
     poll_other() -> Option<OtherPacket> = Call::PollOther;

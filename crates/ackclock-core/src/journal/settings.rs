@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ackclock_wire::{ChecksumAt, ChecksumState, Codepoint, Experiment, RxMeta};
+use ackclock_wire::{ChecksumAt, ChecksumState, Cidr, Codepoint, Egress, Experiment, Route, RxMeta};
 
 use super::Malformed;
 use super::value::{Input, Value, put_text, take_text};
@@ -13,9 +13,9 @@ use crate::profile::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
 use crate::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::trace::{TraceConfig, TraceKeep};
 use crate::{
-    BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, LinkRoute,
-    ListenAddr, ListenOptions, ListenerId, LocalAddress, MtuProbing, ReassemblyConfig, Sharing, SourceRoute,
-    TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
+    BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
+    ListenOptions, ListenerId, LocalAddress, MtuProbing, ReassemblyConfig, Sharing, TcpConfig, UdpId,
+    UdpOptions, Unreachable, UserTimeoutOption,
 };
 
 /// Structs that are their fields, one after the other.
@@ -31,6 +31,28 @@ macro_rules! structs {
             }
         })*
     };
+}
+
+impl<T: Value> Value for Route<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.destination.put(out);
+        self.to.put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self { destination: Value::take(input)?, to: Value::take(input)? })
+    }
+}
+
+impl Value for Cidr {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.addr().put(out);
+        self.prefix_len().put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Self::new(Value::take(input)?, Value::take(input)?).map_err(|_| Malformed::Number)
+    }
 }
 
 /// Choices that are a number in a list.
@@ -67,9 +89,8 @@ structs! {
     }
     BindOptions { addr, port, sharing }
     Sharing { reuse_address, reuse_port }
-    LinkRoute { network, prefix_len, link, mtu }
-    LocalAddress { addr, prefix_len, deprecated }
-    SourceRoute { network, prefix_len, source }
+    Egress { link, mtu }
+    LocalAddress { address, deprecated }
     UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class }
     Limits { gso_max_v4, gso_max_v6, tx_checksum }
     RxMeta { checksum, segment_size }

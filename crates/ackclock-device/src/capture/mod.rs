@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ackclock_wire::TxPacket;
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
+use ackclock_wire::{Egress, Route, TxPacket};
 
-use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, ReceiveBatch};
 
 /// A captured device.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl<D: Device> Device for Captured<D> {
         self.device.capabilities()
     }
 
-    fn routes(&self) -> Vec<DeviceRoute> {
+    fn routes(&self) -> Vec<Route<Egress>> {
         self.device.routes()
     }
 

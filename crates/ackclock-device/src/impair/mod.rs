@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use ackclock_wire::random::Rng;
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
+use ackclock_wire::{ChecksumState, Egress, Route, RxMeta, TxPacket, gso};
 use tokio::time::Instant;
 
-use crate::{Capabilities, Counters, Device, DeviceRoute, ReceiveBatch};
+use crate::{Capabilities, Counters, Device, ReceiveBatch};
 use lane::Lane;
 use timer::Timer;
 
@@ -156,7 +156,7 @@ impl<D: Device> Device for Impaired<D> {
         Capabilities { gso_max_v4: inner.mtu, gso_max_v6: inner.mtu, tx_checksum: false, ..inner }
     }
 
-    fn routes(&self) -> Vec<DeviceRoute> {
+    fn routes(&self) -> Vec<Route<Egress>> {
         self.device.routes()
     }
 

@@ -16,6 +16,7 @@ use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
+use ackclock_wire::Route;
 
 use crate::build_error::{BuildError, check_address};
 use crate::choices::{self, Choices, IntoController};
@@ -23,7 +24,7 @@ use crate::clock::{Clock, ShardClock, TokioClock};
 use crate::driver::Driver;
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
-use crate::state::{Network, Route, Settings, StackState, check_families};
+use crate::state::{Network, Settings, StackState, check_families};
 use crate::{Cidr, Port, Recording, RecordingError, Stack, recording, transmit};
 
 /// Builds a [`Stack`].
@@ -51,7 +52,7 @@ pub struct StackBuilder {
     /// The device's queues: one, unless it was opened with several.
     queues: Vec<Box<dyn Device>>,
     addresses: Vec<Cidr>,
-    routes: Option<Vec<Route>>,
+    routes: Option<Vec<Route<Option<IpAddr>>>>,
     tcp: TcpConfig,
     choices: Choices,
     busy_poll: Duration,
@@ -168,7 +169,7 @@ impl StackBuilder {
     /// addresses that a route or a local address's prefix contains; to others they fail with
     /// [`io::ErrorKind::NetworkUnreachable`].
     pub fn route(mut self, destination: Cidr) -> Self {
-        self.routes.get_or_insert_default().push(Route { destination, source: None });
+        self.routes.get_or_insert_default().push(Route::new(destination, None));
         self
     }
 
@@ -180,7 +181,7 @@ impl StackBuilder {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
     pub fn route_from(mut self, destination: Cidr, source: IpAddr) -> io::Result<Self> {
         check_families(destination, source)?;
-        self.routes.get_or_insert_default().push(Route { destination, source: Some(source) });
+        self.routes.get_or_insert_default().push(Route::new(destination, Some(source)));
         Ok(self)
     }
 

@@ -26,7 +26,7 @@ use ackclock_core::{
 
 use self::datagrams::UdpSlot;
 use self::listeners::ListenerSlot;
-pub(crate) use self::network::{Network, Route, check_families};
+pub(crate) use self::network::{Network, check_families};
 #[cfg(all(feature = "control", unix))]
 pub(crate) use self::taps::{Tap, Taps};
 use crate::choices::{self, Choices};

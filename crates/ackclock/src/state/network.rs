@@ -3,8 +3,8 @@
 use std::io;
 use std::net::IpAddr;
 
-use ackclock_core::{Instant, LinkRoute, LocalAddress, SourceRoute};
-use ackclock_device::DeviceRoute;
+use ackclock_core::{Instant, LocalAddress};
+use ackclock_wire::{Egress, Route};
 
 use super::StackState;
 use crate::{Cidr, NoRoute, error};
@@ -16,30 +16,23 @@ pub(crate) struct Network {
     pub(crate) addresses: Vec<Cidr>,
     /// The local addresses that are used only where there is no other.
     deprecated: Vec<IpAddr>,
-    /// `None`: every destination goes to the device.
-    routes: Option<Vec<Route>>,
+    /// The networks reached through the device, and the local address to use for each unless the rules
+    /// choose. `None`: every destination goes to the device.
+    routes: Option<Vec<Route<Option<IpAddr>>>>,
     /// Largest IP packet that the device carries.
     device_mtu: usize,
     /// The routes of a device that consists of several.
-    links: Vec<DeviceRoute>,
+    links: Vec<Route<Egress>>,
     /// The program's bound on IP packets.
     mtu_max: Option<usize>,
-}
-
-/// A network reached through the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) destination: Cidr,
-    /// The local address to use for it, unless the rules choose.
-    pub(crate) source: Option<IpAddr>,
 }
 
 impl Network {
     pub(crate) fn new(
         addresses: Vec<Cidr>,
-        routes: Option<Vec<Route>>,
+        routes: Option<Vec<Route<Option<IpAddr>>>>,
         device_mtu: usize,
-        links: Vec<DeviceRoute>,
+        links: Vec<Route<Egress>>,
     ) -> Self {
         Self { addresses, deprecated: Vec::new(), routes, device_mtu, links, mtu_max: None }
     }
@@ -91,7 +84,7 @@ impl StackState {
     pub(crate) fn add_route(&mut self, destination: Cidr, source: Option<IpAddr>) {
         let routes = self.network.routes.get_or_insert_default();
         routes.retain(|known| known.destination.network() != destination.network());
-        routes.push(Route { destination, source });
+        routes.push(Route::new(destination, source));
         self.tell_routes();
     }
 
@@ -136,7 +129,7 @@ impl StackState {
     }
 
     /// The device now has these routes.
-    pub(crate) fn set_device_routes(&mut self, now: Instant, links: Vec<DeviceRoute>) {
+    pub(crate) fn set_device_routes(&mut self, now: Instant, links: Vec<Route<Egress>>) {
         if self.network.links != links {
             self.network.links = links;
             self.tell_links(now);
@@ -156,11 +149,8 @@ impl StackState {
 
     fn tell_links(&mut self, now: Instant) {
         let network = &self.network;
-        let routes = network.links.iter().map(|route| LinkRoute {
-            network: route.destination.addr(),
-            prefix_len: route.destination.prefix_len(),
-            link: route.link,
-            mtu: network.bounded(route.mtu),
+        let routes = network.links.iter().map(|route| {
+            Route::new(route.destination, Egress { mtu: network.bounded(route.to.mtu), ..route.to })
         });
         self.endpoint.set_link_routes(now, routes.collect());
     }
@@ -168,8 +158,7 @@ impl StackState {
     fn tell_addresses(&mut self) {
         let Network { addresses, deprecated, .. } = &self.network;
         let local = |address: &Cidr| LocalAddress {
-            addr: address.addr(),
-            prefix_len: address.prefix_len(),
+            address: *address,
             deprecated: deprecated.contains(&address.addr()),
         };
         // RFC 9293 MUST-57: the endpoint must know its networks' broadcast addresses to discard SYNs to them.
@@ -179,14 +168,8 @@ impl StackState {
 
     fn tell_routes(&mut self) {
         let routes = self.network.routes.iter().flatten();
-        let with_source = routes.filter_map(|route| {
-            let network = route.destination.addr();
-            route.source.map(|source| SourceRoute {
-                network,
-                prefix_len: route.destination.prefix_len(),
-                source,
-            })
-        });
+        let with_source =
+            routes.filter_map(|route| route.to.map(|source| Route::new(route.destination, source)));
         self.endpoint.set_source_routes(with_source.collect());
     }
 }

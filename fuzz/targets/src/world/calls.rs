@@ -10,11 +10,11 @@ use ackclock_core::journal::RecordedConnection;
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
-    Decision, Instant, Keepalive, LinkRoute, ListenAddr, ListenOptions, OtherPacket, SourceRoute, UdpOptions,
-    UdpTransmit, Unreachable,
+    Decision, Instant, Keepalive, ListenAddr, ListenOptions, OtherPacket, UdpOptions, UdpTransmit,
+    Unreachable,
 };
 use ackclock_tests::icmp::icmp_error;
-use ackclock_wire::Codepoint;
+use ackclock_wire::{Cidr, Codepoint, Egress, Route};
 
 use super::{Conn, World, addr_of, scene};
 
@@ -221,7 +221,9 @@ impl World {
         let (own, peer) = (addr_of(self.v6, 1 + u8::from(side)), addr_of(self.v6, 2 - u8::from(side)));
         let second = addr_of(self.v6, 7);
         let prefix_len = if self.v6 { 120 } else { 24 };
-        let link = |network, link, prefix_len| LinkRoute { network, prefix_len, link, mtu: 1280 };
+        let link = |network, link, prefix_len| {
+            Route::new(Cidr::up_to(network, prefix_len), Egress { link, mtu: 1280 })
+        };
         let about = self.wire.front().map(|flying| flying.bytes().to_vec()).filter(|bytes| bytes.len() >= 40);
         self.call_with(side, "surroundings", |end, now| {
             match what % 8 {
@@ -232,7 +234,7 @@ impl World {
                 1 => end.endpoint.set_link_routes(now, Vec::new()),
                 2 => {
                     end.endpoint.set_local_addresses(vec![own.into(), second.into()], vec![peer]);
-                    let route = SourceRoute { network: peer, prefix_len, source: second };
+                    let route = Route::new(Cidr::up_to(peer, prefix_len), second);
                     end.endpoint.set_source_routes(vec![route]);
                 }
                 3 => end.endpoint.request_traces(),

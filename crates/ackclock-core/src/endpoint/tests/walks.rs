@@ -4,16 +4,13 @@
 mod edges;
 
 use ackclock_control::profile::Ecn;
-use ackclock_wire::{FastOpenCookie, UdpHeader, write_udp};
+use ackclock_wire::{Cidr, Egress, FastOpenCookie, Route, UdpHeader, write_udp};
 
 use super::icmp::{error, fix_checksum};
 use super::*;
 use crate::endpoint::{BoundId, Sharing};
 use crate::walks::{Walk, check};
-use crate::{
-    BindOptions, IncomingId, LinkRoute, OtherPacket, ReassemblyConfig, SourceRoute, UdpId, UdpOptions,
-    UdpTransmit,
-};
+use crate::{BindOptions, IncomingId, OtherPacket, ReassemblyConfig, UdpId, UdpOptions, UdpTransmit};
 
 const STEPS: u64 = 150;
 const SECOND: Duration = Duration::from_secs(1);
@@ -371,7 +368,7 @@ impl Town {
 
     fn device(&mut self, walk: &mut Walk) {
         let (now, it) = (self.host.now, &mut self.host.endpoint);
-        let link = |network, mtu| LinkRoute { network: ip(network), prefix_len: 24, link: 0, mtu };
+        let link = |network, mtu| Route::new(Cidr::up_to(ip(network), 24), Egress { link: 0, mtu });
         match walk.below(6) {
             0 => it.set_mtu(now, walk.pick(&[1500, 1400, 9000, 1280])),
             1 => {
@@ -382,7 +379,7 @@ impl Town {
             4 => it.set_local_addresses(vec![ip(SERVER).into(), ip("10.0.0.7").into()], Vec::new()),
             _ => {
                 let source = ip(walk.pick(&[SERVER, "10.0.0.7"]));
-                it.set_source_routes(vec![SourceRoute { network: ip(CLIENT), prefix_len: 24, source }]);
+                it.set_source_routes(vec![Route::new(Cidr::up_to(ip(CLIENT), 24), source)]);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ackclock_wire::Codepoint;
+use ackclock_wire::{Cidr, Codepoint, Egress, Route};
 use bytes::Bytes;
 
 use super::*;
@@ -11,8 +11,8 @@ use crate::journal::record::{Record, Records};
 use crate::profile::{AckPolicy, Recovery, UndoChoice};
 use crate::rtt::RtoConfig;
 use crate::{
-    BindOptions, Decision, Event, IncomingId, Keepalive, LinkRoute, ListenerId, LocalAddress, OtherPacket,
-    Sharing, SourceRoute, UdpTransmit,
+    BindOptions, Decision, Event, IncomingId, Keepalive, ListenerId, LocalAddress, OtherPacket, Sharing,
+    UdpTransmit,
 };
 
 /// All that can be seen of an endpoint, at a time after all calls: some calls have no time of their own.
@@ -126,15 +126,12 @@ fn peer(port: u16) -> SocketAddr {
 fn host_calls(life: &mut Life) {
     let addr = |text: &str| text.parse::<IpAddr>().unwrap();
     life.call(A, |end, now| end.set_mtu(now, 1400));
-    let route = LinkRoute { network: addr("10.0.0.0"), prefix_len: 8, link: 1, mtu: 1300 };
+    let route = Route::new("10.0.0.0/8".parse().unwrap(), Egress { link: 1, mtu: 1300 });
     life.call(A, |end, now| end.set_link_routes(now, vec![route]));
-    let locals = [("10.0.0.1", false), ("10.0.0.3", true)].map(|(text, deprecated)| LocalAddress {
-        addr: addr(text),
-        prefix_len: 24,
-        deprecated,
-    });
+    let locals = [("10.0.0.1", false), ("10.0.0.3", true)]
+        .map(|(text, deprecated)| LocalAddress { address: Cidr::up_to(addr(text), 24), deprecated });
     life.call(A, |end, _| end.set_local_addresses(locals.to_vec(), vec![addr("10.0.0.255")]));
-    let source = SourceRoute { network: addr("10.0.0.22"), prefix_len: 32, source: addr("10.0.0.3") };
+    let source = Route::new(addr("10.0.0.22").into(), addr("10.0.0.3"));
     life.call(A, |end, _| end.set_source_routes(vec![source]));
     // From the source that the route names.
     life.call(A, |end, now| end.connect(now, peer(1), (None, 0), None)).unwrap();

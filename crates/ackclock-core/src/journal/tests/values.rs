@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::io::Read;
 use std::num::NonZeroU16;
 
-use ackclock_wire::{Codepoint, Experiment};
+use ackclock_wire::{Cidr, Codepoint, Egress, Experiment, Route};
 use bytes::Bytes;
 
 use super::*;
@@ -16,9 +16,8 @@ use crate::profile::{AckPolicy, Choices, Ecn, Recovery, UndoChoice};
 use crate::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::trace::TraceKeep;
 use crate::{
-    BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, LinkRoute,
-    ListenerId, LocalAddress, MtuProbing, OtherPacket, ReassemblyConfig, Sharing, SourceRoute, UdpId,
-    Unreachable, UserTimeoutOption,
+    BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, ListenerId,
+    LocalAddress, MtuProbing, OtherPacket, ReassemblyConfig, Sharing, UdpId, Unreachable, UserTimeoutOption,
 };
 
 /// Lines of values and their bytes.
@@ -238,9 +237,10 @@ fn settings(page: &mut Page) {
     });
     let sharing = Sharing { reuse_address: true, reuse_port: false };
     page.value(BindOptions { addr: Some(addr("10.0.0.1")), port: 5, sharing });
-    page.value(LinkRoute { network: addr("10.0.0.0"), prefix_len: 8, link: 2, mtu: 1300 });
-    page.value(LocalAddress { addr: addr("10.0.0.0"), prefix_len: 8, deprecated: true });
-    page.value(SourceRoute { network: addr("10.0.0.0"), prefix_len: 8, source: addr("10.0.0.2") });
+    let network: Cidr = "10.0.0.0/8".parse().unwrap();
+    page.value(Route::new(network, Egress { link: 2, mtu: 1300 }));
+    page.value(LocalAddress { address: network, deprecated: true });
+    page.value(Route::new(network, addr("10.0.0.2")));
     let (receive_buffer_max, send_buffer_max) = (1, 2);
     page.value(UdpOptions {
         addr: listen,
