@@ -302,7 +302,7 @@ fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
             _ => Outcome { phase: Phase::Closed, ..ignored },
         }];
     }
-    if !in_window(view, seg.seq) {
+    if !in_window(view, seg.seq) && !is_behind_probe(view, seg) {
         return vec![ignored];
     }
     let mut allowed = acknowledged(view, seg);
@@ -409,15 +409,24 @@ impl View {
 }
 
 /// RFC 9293 §3.4, Table 6, and one number more for an acknowledgement without text: a peer that has filled
-/// the window sends it from the window's edge, and may need what it acknowledges to continue.
+/// the window sends it from the window's edge, and may need what it acknowledges to continue. So does one that
+/// has probed a closed window, which may also reset the connection from there.
 fn acceptable(view: &View, seg: &Seg) -> bool {
     let bare_ack = seg.has(ACK) && !seg.has(RST);
     match (seg.len(), view.rcv_wnd) {
-        (0, 0) => seg.seq == view.rcv_nxt,
+        (0, 0) => seg.seq == view.rcv_nxt || is_behind_probe(view, seg),
         (0, wnd) => in_window(view, seg.seq) || bare_ack && seg.seq == view.rcv_nxt.wrapping_add(wnd),
         (_, 0) => false,
         _ => in_window(view, seg.seq) || in_window(view, seg.end().wrapping_sub(1)),
     }
+}
+
+/// Whether an acknowledgement or a reset lies one number beyond a closed window. After its FIN the peer has
+/// nothing to probe with.
+fn is_behind_probe(view: &View, seg: &Seg) -> bool {
+    let may_probe = matches!(view.phase, Phase::Established | Phase::FinWait1 | Phase::FinWait2);
+    let counts = seg.len() == 0 && (seg.has(ACK) || seg.has(RST));
+    may_probe && view.rcv_wnd == 0 && counts && seg.seq == view.rcv_nxt.wrapping_add(1)
 }
 
 fn in_window(view: &View, seq: u32) -> bool {
