@@ -53,8 +53,8 @@ fn request_response(criterion: &mut Criterion) {
     });
 }
 
-/// A connection is opened to a peer to which so many of Linux's 28,232 ephemeral ports are taken, and ends.
-/// The last row is the refusal when all are.
+/// A connection is opened to a peer to which this number of Linux's 28,232 ephemeral ports are taken, and
+/// ends. The last row is the refusal when all are.
 fn ephemeral_port(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core/connect");
     let now = Instant::from_millis(1);

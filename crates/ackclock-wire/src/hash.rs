@@ -1,5 +1,5 @@
-//! FNV-1a: a cheap hash, the same on every machine and in every build. Whoever chooses the input can make
-//! collisions.
+//! FNV-1a: a cheap hash, the same on every machine and in every build. An attacker who chooses the input can
+//! make collisions.
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

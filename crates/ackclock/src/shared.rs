@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Sees to what a call has caused, whatever it returned: events, packets if the call `leaves` them to
-    /// nobody else, and an earlier deadline.
+    /// no one else, and an earlier deadline.
     fn settle(&self, locked: &mut Locked, now: Instant, leaves: bool) -> Woken {
         locked.stack.dispatch(now);
         let driver = if leaves { self.flush(locked, now) } else { None };

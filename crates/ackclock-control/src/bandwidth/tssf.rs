@@ -1,7 +1,7 @@
 //! Tracking slow-start flights: M. Allman and V. Paxson, SIGCOMM 1999, §3.3.1.
 //!
-//! Deviation: bytes instead of segments; each acknowledgement grows a flight by one SMSS, as slow start does, but by
-//! no more than it acknowledges (RFC 5681 §3.1 (2)).
+//! Deviation: bytes instead of segments; each acknowledgement grows a flight by one SMSS, as slow start does,
+//! but by no more than it acknowledges (RFC 5681 §3.1 (2)).
 
 use super::{SenderEstimator, bytes_per_second};
 use crate::Instant;

@@ -5,8 +5,8 @@
 //! JSAC 13(8), 1995, §III-B).
 //!
 //! Deviations: that description does not specify the start. Here slow start runs until the gradient is first
-//! positive, and counts bytes (RFC 3465), so that it does not depend on how the peer divides its acknowledgements.
-//! A round trip is the smallest measured within it. Losses are answered as in Reno.
+//! positive, and counts bytes (RFC 3465), so that it does not depend on how the peer divides its
+//! acknowledgements. A round trip is the smallest measured within it. Losses are answered as in Reno.
 
 use super::round::RoundTimes;
 use super::snapshot::signed;

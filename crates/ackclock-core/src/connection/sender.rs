@@ -59,7 +59,7 @@ impl Awaited {
     pub(crate) const SENT: Self = Self(2);
     /// Acknowledgements: it has asked for feedback.
     pub(crate) const DELIVERY: Self = Self(4);
-    /// To write the rest of what did not fit: it is known to have more. Nothing wakes it for this; it is told
+    /// To write the rest of what did not fit: it is known to have more. Nothing wakes it for this; it learns
     /// of the room.
     pub(crate) const MORE: Self = Self(8);
 

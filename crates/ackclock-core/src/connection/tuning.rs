@@ -68,7 +68,7 @@ pub(super) struct Place {
 impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
-    /// What takes longer is no round trip: the sender had nothing to send.
+    /// A longer time is not a round trip: the sender had nothing to send.
     const RTT_MAX_NS: u64 = 3_000_000_000;
 
     pub(super) fn new() -> Self {
@@ -146,7 +146,7 @@ impl Doubt {
     /// How long round trips must be longer before the window is widened on trial, at first and at most.
     const PATIENCE_NS: u64 = 1_000_000_000;
     const PATIENCE_MAX_NS: u64 = 64_000_000_000;
-    /// The trial is compared with the smallest of so many.
+    /// The trial is compared with the smallest of this many.
     const ROUND_TRIPS: u32 = 4;
     /// The trial's window reaches the sender in its first round trip, and is received in the second. One of
     /// these after that decides.

@@ -207,7 +207,7 @@ mod tests {
         let to_peer = Use::of(&name(1));
         let pick = || directory.with_taken(|taken| taken.pick(to_peer, 0));
         directory.hold(&name(1), 1).unwrap();
-        assert_eq!(pick(), Some(80), "as long as nobody has looked");
+        assert_eq!(pick(), Some(80), "as long as no one has looked");
         assert!(directory.is_taken(&name(1)) && !directory.is_taken(&name(2)));
         assert_eq!(pick(), None);
         directory.hold(&name(1), 1).unwrap();
@@ -239,7 +239,7 @@ mod tests {
         (0..182).for_each(|port| directory.let_go(&name(port), 0));
         assert!(is_connected(None) && directory.watches.load(Ordering::Relaxed), "128 are left");
         directory.let_go(&name(182), 0);
-        assert!(!directory.watches.load(Ordering::Relaxed), "so few are counted anew");
+        assert!(!directory.watches.load(Ordering::Relaxed), "so few are counted again");
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Ports {
         Self { key, drawn: 0, taken }
     }
 
-    /// A random number that nobody who lacks the key can guess.
+    /// A random number that only the holder of the key can guess.
     fn draw(&mut self, wanted: Use) -> u32 {
         self.drawn = self.drawn.wrapping_add(1);
         self.hash(wanted, 0, self.drawn)

@@ -302,7 +302,7 @@ fn at(place: u32) -> (usize, u64) {
 
 /// Words of a set that are counted together.
 const GROUP: usize = 64;
-/// With fewer names than this, a bind counts them anew.
+/// With fewer names than this, a bind counts them again.
 const NAMES_INDEXED: usize = 256;
 const V4_FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const V4_LAST: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);

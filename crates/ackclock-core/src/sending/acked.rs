@@ -403,7 +403,8 @@ impl Flight {
     pub(super) fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
         let Delivered { moment, repeated, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } =
             *delivered;
-        if self.delivery.is_early(call.now, moment, repeated) && self.doubts(call.now) {
+        let is_early = self.delivery.is_early(call.now, moment, repeated);
+        if is_early && call.tcp.choices.pacing && self.doubts(call.now) {
             return;
         }
         let (now, estimator) = (call.now, self.rto.estimator());

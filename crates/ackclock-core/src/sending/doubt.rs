@@ -1,20 +1,24 @@
 //! Acknowledgements that come sooner than the path allows.
 //!
-//! S. Savage, N. Cardwell, D. Wetherall and T. Anderson, "TCP Congestion Control with a Misbehaving Receiver",
-//! ACM Computer Communication Review 29(5), 1999, §2.3: a peer may acknowledge data that is still in flight.
-//! Each round trip then seems as short as the peer likes, and the sender as fast as its buffer refills.
+//! S. Savage, N. Cardwell, D. Wetherall and T. Anderson, "TCP Congestion Control with a Misbehaving
+//! Receiver", ACM Computer Communication Review 29(5), 1999, §2.3: a peer may acknowledge data that is still
+//! in flight. Each round trip then seems as short as the peer likes, and the sender as fast as its buffer
+//! refills.
 //!
-//! The handshake's round trip cannot be shortened, because a peer cannot know our first sequence number before
-//! our SYN has arrived. An acknowledgement sooner than half of it after its data left is *early*. That may be
-//! honest: the handshake waited for an address to be resolved or for a busy host, or the route has become
-//! shorter. So the peer is asked for a proof, as the authors ask for a nonce: the next burst of full segments
-//! ends some unpredictable number of bytes short, and all edges of segments behind it move by as much. A peer
-//! acknowledges at an edge, and knows the edge only if the segment has arrived. With the proof, its age is the
-//! round trip to compare with from now on. Until then early acknowledgements are not told to congestion
-//! control, and no more than a window leaves in half of that round trip.
+//! The handshake's round trip cannot be shortened, because a peer cannot know our first sequence number
+//! before our SYN has arrived. An acknowledgement sooner than half of it after its data left is *early*. That
+//! may be honest: the handshake waited for an address to be resolved or for a busy host, or the route has
+//! become shorter. So the peer is asked for a proof, as the authors ask for a nonce: the next burst of full
+//! segments ends some unpredictable number of bytes short, and all edges of segments behind it move by as
+//! much. A peer acknowledges at an edge, and knows the edge only if the segment has arrived. With the proof,
+//! its age is the round trip to compare with from now on. Until then early acknowledgements are not told to
+//! congestion control, and no more than a window leaves in half of that round trip.
 //!
-//! A guess succeeds once in half a segment size of bytes, and the time between two attempts doubles. The number
-//! comes from the nanosecond in which the burst leaves, which a remote peer does not know.
+//! A guess succeeds once in half a segment size of bytes, and the time between two attempts doubles. The
+//! number comes from the nanosecond in which the burst leaves, which a remote peer does not know.
+//!
+//! A connection without pacing believes every acknowledgement: the bound is a rate, and the profiles of the
+//! literature send what their sources would.
 //!
 //! What it does not bound: a peer that lies about what is lost, but no sooner than half the handshake's round
 //! trip, gets what an honest peer on a lossless path of that length would get.

@@ -321,8 +321,8 @@ impl Scoreboard {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))
     }
 
-    /// Lost bytes, as returned by `next_lost` or the front of that, were retransmitted in segments of `segment`
-    /// bytes.
+    /// Lost bytes, as returned by `next_lost` or the front of that, were retransmitted in segments of
+    /// `segment` bytes.
     pub(super) fn on_retransmitted(
         &mut self,
         start: Position,

@@ -99,7 +99,8 @@ async fn a_writer_gets_the_memory_that_connections_without_progress_give() {
     }
 }
 
-/// The owners of connections that were reset for another's write learn of it at once, and the resets leave at once.
+/// The owners of connections that were reset for another's write learn of it at once, and the resets leave at
+/// once.
 #[tokio::test(start_paused = true)]
 async fn the_owners_of_connections_that_give_way_learn_of_it_at_once() {
     for how in 0..5 {
@@ -126,20 +127,20 @@ async fn the_owners_of_connections_that_give_way_learn_of_it_at_once() {
         let counters = spent.server.counters();
         let resets = counters.memory_resets;
         if [0, 3].contains(&how) {
-            assert!(counters.packets_sent - sent >= resets, "{how}: the peers are told as well");
+            assert!(counters.packets_sent - sent >= resets, "{how}: the peers get resets as well");
         }
         sleep(LONG).await;
         let told = told.lock().unwrap();
         assert!(resets > 0, "{how}: the budget is spent");
-        assert_eq!(told.len() as u64, resets, "{how}: each is told");
+        assert_eq!(told.len() as u64, resets, "{how}: each owner learns of it");
         let last = told.iter().max().unwrap();
         assert!(*last - start <= 20 * MILLI, "{how}: {:?}", *last - start);
         waiting.abort();
     }
 }
 
-/// tokio's loop: wait for readiness, then try. It turns once for each piece, and does not spin: while there is
-/// no memory the stream is not ready.
+/// tokio's loop: wait for readiness, then try. It turns once for each piece, and does not spin: while there
+/// is not any memory the stream is not ready.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_not_writable_while_the_budget_is_spent() {
     let spent = Spent::new().await;

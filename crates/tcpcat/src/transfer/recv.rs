@@ -82,7 +82,7 @@ struct Received {
 /// A sender that waits until the file has its name.
 struct Waiting {
     stream: Stream,
-    /// What it is told then; a plain sender only sees the end of the stream.
+    /// What it hears then; a plain sender only sees the end of the stream.
     receipt: Option<Receipt>,
 }
 
@@ -133,7 +133,7 @@ async fn commit(
     }
     if let Err(error) = told {
         // The file is whole and has its name: the loss of the sender no longer matters.
-        outcome.notes.push(format!("the sender left before it was told that the file is complete: {error}"));
+        outcome.notes.push(format!("the sender left before it heard that the file is complete: {error}"));
     }
     Ok(outcome)
 }
@@ -321,7 +321,7 @@ impl Header {
 }
 
 impl Store {
-    /// Receives one part and compares its hash. A sender whose data is wrong is told at once.
+    /// Receives one part and compares its hash. A sender whose data is wrong learns it at once.
     async fn receive_part(
         self,
         session: &Session,

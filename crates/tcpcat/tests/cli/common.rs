@@ -146,7 +146,7 @@ impl Drop for Netns {
 /// nothing behind.
 fn bound_to_this_thread(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
-    // Whoever runs the tests in the background may ignore signals that a program then ignores, too.
+    // A script that runs the tests in the background may ignore signals that a program then ignores, too.
     bound
         .args(["--pdeathsig", "KILL", "--", "env", "--default-signal=HUP,QUIT"])
         .arg(command.get_program())

@@ -268,8 +268,8 @@ impl Sender {
         self.trial.1.grow(marked.min(covered));
         let over = self.trial.0 >= TRIAL_PACKETS;
         let all_marked = self.trial.1 >= self.trial.0;
-        // RFC 9768 §3.2.2.3: "it is advised not to respond" to continuous marks, and to go on responding where
-        // other mangling was found.
+        // RFC 9768 §3.2.2.3: "it is advised not to respond" to continuous marks, and to go on responding
+        // where other mangling was found.
         self.ignored |= over && all_marked;
         let bleached =
             self.options == Options::Seen && self.bytes == Counters::INITIAL && ce == Counters::INITIAL.ce;

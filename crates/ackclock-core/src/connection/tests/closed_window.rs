@@ -64,7 +64,7 @@ fn segments_without_text_begin_at_the_edge_of_a_window_that_is_probed() {
             Flags::ACK,
         ),
         (
-            "the user timeout is told",
+            "the user timeout is announced",
             |lone, _| {
                 lone.end.set_user_timeout(lone.now, Some(90 * SECOND)).unwrap();
             },

@@ -66,7 +66,7 @@ fn a_writer_that_the_budget_refused_learns_of_room_whatever_arrives_meanwhile() 
     }
 }
 
-/// While the budget is spent there is no room, and a waiting writer is told nothing; the connection looks at
+/// While the budget is spent there is no room, and a waiting writer hears nothing; the connection looks at
 /// the budget ten times in a second at least, and a hundred times at most.
 #[test]
 fn there_is_no_room_to_write_while_the_budget_is_spent() {
@@ -105,7 +105,7 @@ fn a_large_write_gets_what_a_small_one_would_get() {
             assert!(first <= left && first > left / 2, "{slices}: {first} of {left}");
             let mut taken = first;
             while lone.end.is_writable() {
-                taken += write(&mut lone, taken).expect("it said that there is room");
+                taken += write(&mut lone, taken).expect("it said that it has room");
             }
             assert_eq!(write(&mut lone, taken), Err(WriteError::WouldBlock));
             assert!(

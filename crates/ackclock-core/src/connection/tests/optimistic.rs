@@ -64,8 +64,8 @@ impl Peer {
         self.lone.give(&fields, Codepoint::NotEct, &[]);
     }
 
-    /// A second in which the peer acknowledges all segments of 1460 bytes that can have left, as far as it can know
-    /// where they end. Returns bytes a second.
+    /// A second in which the peer acknowledges all segments of 1460 bytes that can have left, as far as it
+    /// can know where they end. Returns bytes a second.
     fn lie(&mut self) -> u64 {
         let (until, before) = (self.lone.now + SECOND, self.sent);
         while self.lone.now < until {
@@ -101,8 +101,8 @@ impl Peer {
 
 const RTT: Duration = Duration::from_millis(20);
 
-/// Ten segments in half of the handshake's 20 ms are 1.46 MB/s; the first window and the last quantum leave at
-/// once. Once in 730 guesses the peer finds an edge, and it has about six guesses in a second.
+/// Ten segments in half of the handshake's 20 ms are 1.46 MB/s; the first window and the last quantum leave
+/// at once. Once in 730 guesses the peer finds an edge, and it has about six guesses in a second.
 #[test]
 fn sec_c24_early_acks_send_no_faster_than_a_window_in_half_the_round_trip() {
     for congestion in ["cubic", "reno", "newreno", "bbr", "vegas", "dctcp"] {
@@ -119,9 +119,9 @@ fn handshake_without_a_measurement_bounds_it_too() {
     assert!((14_600..=3_000_000).contains(&rate), "{rate} bytes a second");
 }
 
-/// An honest peer proves that a path became shorter, and is soon as fast as one whose handshake was. In the first
-/// second the smoothed round trip, which begins with the handshake's, paces what leaves, and one round trip grows
-/// nothing.
+/// An honest peer proves that a path became shorter, and is soon as fast as one whose handshake was. In the
+/// first second the smoothed round trip, which begins with the handshake's, paces what leaves, and one round
+/// trip grows nothing.
 #[test]
 fn honest_peer_behind_a_slow_handshake_is_as_fast_as_any() {
     for (handshake, rtt) in [(20, 2), (1000, 20), (1000, 1)] {

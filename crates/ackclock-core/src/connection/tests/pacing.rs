@@ -20,7 +20,9 @@ fn departures(pair: &mut Pair, bytes: usize) -> Vec<(Instant, SendReason, u32)> 
 
 /// Whether the pacing rate ever held end 0 back, by its trace.
 fn was_paced(pair: &Pair) -> bool {
-    pair.traced(0).iter().any(|(_, entry)| matches!(entry, Entry::Limited { by: Limit::Pacing | Limit::PacedCwnd, .. }))
+    pair.traced(0)
+        .iter()
+        .any(|(_, entry)| matches!(entry, Entry::Limited { by: Limit::Pacing | Limit::PacedCwnd, .. }))
 }
 
 /// The most payload that left at one instant.

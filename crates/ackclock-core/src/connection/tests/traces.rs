@@ -125,7 +125,7 @@ fn writer_without_room_is_limited_by_the_send_buffer_and_then_by_the_host() {
     // Nagle's algorithm holds the rest of the buffer, but only because no more fits behind it.
     assert_eq!(pair.ends[0].limited_by(), Limit::SendBuffer);
     pair.run_for(40 * MS);
-    assert_eq!(pair.ends[0].limited_by(), Limit::Host, "the writer was told of room, and has not run");
+    assert_eq!(pair.ends[0].limited_by(), Limit::Host, "the writer has heard of room, and has not run");
     // A write that fits shows that the application has no more.
     let now = pair.now;
     assert_eq!(pair.ends[0].write(now, &[0; 100]), Ok(100));

@@ -50,9 +50,9 @@ fn open(host: &mut Host, to: SocketAddr, count: u64) -> (u64, u64) {
 
 /// The first draw that hits a taken port comes after about √(πR/2) = 211 connections, and only the ports
 /// taken before it are unknown: 0.75 % of 28,232. As draws are among the unknown and the free, that share
-/// stays, and so does the number of draws. A run of 16 that hit has a chance of 10^-34, even at ten times that
-/// share of 10^-18. Without a memory, the last hundred connections look at 28,232/k ports for k = 1 to 100,
-/// 146,000 in all, and the refusal at 28,232.
+/// stays, and so does the number of draws. A run of 16 that hit has a chance of 10^-34, even at ten times
+/// that share of 10^-18. Without a memory, the last hundred connections look at 28,232/k ports for k = 1 to
+/// 100, 146,000 in all, and the refusal at 28,232.
 #[test]
 fn a_port_is_found_and_none_is_found_missing_in_one_look_or_two_however_many_are_taken() {
     for to in [client(80), "[fd00::2]:80".parse().unwrap()] {
@@ -291,7 +291,7 @@ proptest! {
         config.addresses = ["10.0.0.1", "10.0.0.3"].map(ip).to_vec();
         config.ephemeral_ports = (5_000, 5_007);
         let mut hosts: Vec<Host> = config.split(shards).into_iter().map(Host::with).collect();
-        // So many that binds keep count of the names; on ports beside the range.
+        // Enough that binds keep count of the names; on ports beside the range.
         for port in 0..beside {
             let host = &mut hosts[usize::from(port) % shards];
             host.endpoint.connect(host.now, client(80), (None, 6_000 + port), None).unwrap();

@@ -111,7 +111,7 @@ fn a_plea_at_one_endpoint_makes_the_other_give_memory() {
     let write = |host: &mut Host, id| {
         host.endpoint.update(host.now, id, |connection, now| connection.write(now, &[7; 8192])).unwrap()
     };
-    // Three quarters of the budget; nobody is refused.
+    // Three quarters of the budget; none is refused.
     for port in 0..96 {
         let id = open(&mut shards, 1, 5000 + port);
         assert_eq!(write(&mut shards.hosts[1], id), Ok(8192));

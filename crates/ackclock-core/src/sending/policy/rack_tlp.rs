@@ -118,7 +118,7 @@ impl Policy for RackTlp {
     }
 
     /// What PRR lets go follows the threshold of the controller that went. The next acknowledgement begins
-    /// anew if the other has one.
+    /// again if the other has one.
     fn on_controller_change(&mut self) {
         self.prr = None;
     }

@@ -1,5 +1,5 @@
-//! A peer that acknowledges each segment in many pieces (S. Savage, N. Cardwell, D. Wetherall and T. Anderson,
-//! "TCP Congestion Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, §2.1: ACK division).
+//! A peer that acknowledges each segment in many pieces (S. Savage, N. Cardwell, D. Wetherall and T.
+//! Anderson, "TCP Congestion Control with a Misbehaving Receiver", ACM CCR 29(5), 1999, §2.1: ACK division).
 
 use super::*;
 use crate::congestion::Registry;
@@ -41,8 +41,8 @@ const EACH: (u64, u64) = (1, 1);
 const EVERY_SECOND: (u64, u64) = (2, 1);
 const IN_TWENTY_PIECES: (u64, u64) = (2, 20);
 
-/// RFC 3465 §2 and RFC 5681 §3.1 ("ACK Division"): the window grows by what is acknowledged, not by the number of
-/// acknowledgements. No controller gains more by pieces than by an acknowledgement of each segment.
+/// RFC 3465 §2 and RFC 5681 §3.1 ("ACK Division"): the window grows by what is acknowledged, not by the
+/// number of acknowledgements. No controller gains more by pieces than by an acknowledgement of each segment.
 #[test]
 fn pieces_gain_no_more_than_acknowledgements_of_each_segment() {
     for name in Registry::builtin().names() {

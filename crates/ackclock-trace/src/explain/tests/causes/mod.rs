@@ -35,12 +35,14 @@ fn dropping(packets: impl IntoIterator<Item = u64>, data: bool) -> Direction {
 
 #[test]
 fn slow_application() {
-    // 10,000 bytes every 10 ms are six segments and a part, which Nagle's algorithm holds until the next write.
+    // 10,000 bytes every 10 ms are six segments and a part, which Nagle's algorithm holds until the next
+    // write.
     let slow = Writes { piece: 10_000, work: 10 * MS, ..Writes::default() };
     let limited = Stage { writes: slow, ..Stage::default() }.run();
     check(&limited, &Stage::default().run(), &[Waiting::Application], 0.9, 0.05);
     assert!(limited.shares.get(&Waiting::Nagle).is_none_or(|share| *share < 0.01), "{limited:#?}");
-    // Every 60 ms, the part leaves a round trip after the rest, with the acknowledgement. Nobody waits for it.
+    // Every 60 ms, the part leaves a round trip after the rest, with the acknowledgement. No one waits for
+    // it.
     let slow = Writes { piece: 10_000, work: 60 * MS, ..Writes::default() };
     let limited = Stage { writes: slow.clone(), ..Stage::default() }.run();
     check(&limited, &Stage::default().run(), &[Waiting::Application], 0.9, 0.05);
@@ -187,7 +189,7 @@ fn rate_of_the_path() {
 
 #[test]
 fn rate_of_a_path_that_takes_50_ms_for_a_segment() {
-    // Each segment is acknowledged alone and 50 ms after the one before it, but nobody delays anything.
+    // Each segment is acknowledged alone and 50 ms after the one before it, but no one delays anything.
     let rate = |bytes| Direction { rate: Rate::bytes_per_second(bytes), ..Stage::default().there };
     let peer = TcpSettings::default().fixed_window(15_000);
     let writes = Writes { bytes: 60_000, ..Writes::default() };

@@ -1,4 +1,4 @@
-//! One connection from `a` to `b`, with applications that do as told, and the account of its sender.
+//! One connection from `a` to `b`, with applications that follow a plan, and the account of its sender.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,12 +17,13 @@ pub(super) const PORT: u16 = 9;
 #[derive(Clone, Debug)]
 pub(super) struct Writes {
     pub(super) bytes: u64,
-    /// Writes this much at a time, and then works for this long. With no time, the application always has more.
+    /// Writes this much at a time, and then works for this long. With no time, the application always has
+    /// more.
     pub(super) piece: u64,
     pub(super) work: Duration,
     /// Writes a request in two pieces of this size, and waits for its answer.
     pub(super) in_halves: Option<u64>,
-    /// Takes this long to run after it is told of room.
+    /// Takes this long to run after it hears of room.
     pub(super) asleep: Duration,
     pub(super) cork: bool,
     pub(super) rate_max: Option<u64>,
