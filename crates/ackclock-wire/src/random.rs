@@ -101,9 +101,7 @@ pub const fn mix(mut z: u64) -> u64 {
 #[must_use]
 pub const fn scale(draw: u64, end: u64) -> u64 {
     // The product of two 64-bit numbers fits 128 bits, and its upper half 64.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits is 64")]
-    let scaled = ((draw as u128).wrapping_mul(end as u128) >> 64) as u64;
-    scaled
+    ((draw as u128).wrapping_mul(end as u128) >> 64) as u64
 }
 
 /// Whether a draw falls into `probability`. Every draw falls into 1, none into 0.
