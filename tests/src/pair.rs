@@ -543,7 +543,7 @@ fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let micros = |rng: &mut Rng, most| Duration::from_micros(rng.below(most));
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
-    let mut marks = rng.clone();
+    let mut marks = *rng;
     faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
     faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
