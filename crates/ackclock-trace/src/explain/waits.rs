@@ -15,7 +15,7 @@
 //!   to the peer that delayed the acknowledgement of a lone segment (`queueing`).
 //! 3. [`Entry::HeldByHost`], and a timer's lateness: to the host.
 //! 4. A timer that expires: the silence before it. For a retransmission timer, this is the time since the
-//!   last acknowledgement with news; for a tail probe's, since the last acknowledgement or the last data sent.
+//!   last acknowledgement with news; for a tail probe's, since the last acknowledgement or data sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
