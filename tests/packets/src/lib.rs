@@ -83,7 +83,7 @@ fn swarm_seeds() -> Part {
 /// A program with sockets on a rough virtual network.
 fn program() -> Part {
     let (hash, packets, _) = virtual_time::hash(5);
-    Part { name: "program", packets: packets as u64, hash }
+    Part { name: "program", packets, hash }
 }
 
 /// A busy simulated network.
