@@ -79,7 +79,10 @@ fn a_fixed_window_fills_a_deep_queue_where_a_tuned_one_does_not() {
         Simulation::new(&scenario).unwrap().run().link("left-right:there").unwrap().queue_peak
     };
     let reno = TcpSettings::profile("sack-2003");
-    assert!(peak(reno.clone()) < 50);
+    // 64 KiB are 45 segments. A tuned receiver offers half as much more on trial, finds that the round trip
+    // grows with it, and takes that back.
+    let tuned = peak(reno.clone());
+    assert!((40..=68).contains(&tuned), "{tuned}");
     assert_eq!(peak(reno.fixed_window(1_000_000)), 200);
 }
 
