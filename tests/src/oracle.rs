@@ -425,7 +425,7 @@ fn acceptable(view: &View, seg: &Seg) -> bool {
 /// nothing to probe with.
 fn is_behind_probe(view: &View, seg: &Seg) -> bool {
     let may_probe = matches!(view.phase, Phase::Established | Phase::FinWait1 | Phase::FinWait2);
-    let counts = seg.len() == 0 && (seg.has(ACK) || seg.has(RST));
+    let counts = seg.is_empty() && (seg.has(ACK) || seg.has(RST));
     may_probe && view.rcv_wnd == 0 && counts && seg.seq == view.rcv_nxt.wrapping_add(1)
 }
 
