@@ -409,8 +409,8 @@ impl View {
 }
 
 /// RFC 9293 §3.4, Table 6, and one number more for an acknowledgement without text: a peer that has filled
-/// the window sends it from the window's edge, and may need what it acknowledges to continue. So does one that
-/// has probed a closed window, which may also reset the connection from there.
+/// the window sends it from the window's edge, and may need what it acknowledges to continue. So does one
+/// that has probed a closed window, which may also reset the connection from there.
 fn acceptable(view: &View, seg: &Seg) -> bool {
     let bare_ack = seg.has(ACK) && !seg.has(RST);
     match (seg.len(), view.rcv_wnd) {
