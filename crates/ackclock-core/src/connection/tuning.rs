@@ -8,8 +8,9 @@
 //!
 //! Round trips that stay twice as long have two causes. Where the path is longer, a wider window is needed;
 //! where the window fills a queue, or the application at either end is slow, a wider one only makes it
-//! longer. The difference shows when the window is widened by half: on a longer path the time to receive a
-//! window stays the same.
+//! longer. The difference shows when the window is narrowed by a quarter: on a longer path the time to
+//! receive a window stays the same, elsewhere it shrinks likewise. A wider window would show it too, and
+//! lengthen the queue meanwhile.
 
 use ackclock_control::tally::Tally;
 
@@ -35,19 +36,21 @@ pub(super) struct Tuning {
 struct Doubt {
     /// The last time at which it was.
     confirmed_at: Instant,
-    /// The smallest of the last few, and their number.
-    least_ns: u64,
+    /// How many long ones there were since, and the last of them.
     count: u32,
-    /// How long round trips must be longer before the window is widened on trial. Each failure doubles it.
+    last_ns: u64,
+    /// How long round trips must be longer before the window is narrowed on trial. Each trial that finds no
+    /// longer path doubles it.
     patience_ns: u64,
     /// The sending side's smallest round trip, if that was found to be too short.
     refuted_ns: Option<u64>,
     trial: Option<Trial>,
 }
 
-/// The window is wider by half, to see whether that pays.
+/// The window is narrower by a quarter, to see whether it is received sooner.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
+    limit: u32,
     limit_before: u32,
     round_trips: u32,
 }
@@ -96,7 +99,8 @@ impl Tuning {
         }
         let wanted = u32::try_from(self.taken.saturating_mul(2)).unwrap_or(u32::MAX);
         (self.started, self.taken) = (now, 0);
-        wanted.max(limit)
+        let tries = self.doubt.as_ref().is_some_and(|doubt| doubt.trial.is_some());
+        if tries { limit } else { wanted.max(limit) }
     }
 
     /// The smallest round trip, or the shortest time that is measured.
@@ -123,41 +127,33 @@ impl Tuning {
             return self.doubt.as_mut().map_or(limit, |doubt| doubt.end_trial(now, limit));
         }
         let doubt = self.doubt.get_or_insert_with(|| Box::new(Doubt::new(now)));
-        match doubt.on_long_round_trip(now, measured, limit) {
-            Verdict::Limit(limit) => limit,
-            Verdict::PathIsLonger => {
-                self.rtt_ns = measured;
-                doubt.refuted_ns = (rtt_min_ns > 0).then_some(rtt_min_ns);
-                limit
-            }
+        let (limit, path_is_longer) = doubt.on_long_round_trip(now, measured, limit);
+        if path_is_longer {
+            self.rtt_ns = measured;
+            doubt.refuted_ns = (rtt_min_ns > 0).then_some(rtt_min_ns);
         }
+        limit
     }
 }
 
-/// What a long round trip leads to.
-enum Verdict {
-    /// This limit.
-    Limit(u32),
-    /// The smallest round trip is no longer the path's.
-    PathIsLonger,
-}
-
 impl Doubt {
-    /// How long round trips must be longer before the window is widened on trial, at first and at most.
+    /// How long round trips must be longer before the window is narrowed on trial, at first and at most.
     const PATIENCE_NS: u64 = 1_000_000_000;
     const PATIENCE_MAX_NS: u64 = 64_000_000_000;
-    /// The trial is compared with the smallest of this many.
+    /// This many come before the trial, which is compared with the last.
     const ROUND_TRIPS: u32 = 4;
-    /// The trial's window reaches the sender in its first round trip, and is received in the second. One of
-    /// these after that decides.
+    /// The trial's window is what is received from the second round trip on. All from there to the last must
+    /// have stayed long.
     const TRIAL_FIRST: u32 = 2;
     const TRIAL_LAST: u32 = 4;
+    /// No smaller window is narrowed.
+    const LIMIT_MIN: u32 = 16 << 10;
 
     fn new(now: Instant) -> Self {
         Self {
             confirmed_at: now,
-            least_ns: u64::MAX,
             count: 0,
+            last_ns: 0,
             patience_ns: Self::PATIENCE_NS,
             refuted_ns: None,
             trial: None,
@@ -166,48 +162,53 @@ impl Doubt {
 
     /// The smallest round trip is the path's, or counts as such from now on.
     fn settle(&mut self, now: Instant) {
-        (self.confirmed_at, self.least_ns, self.count, self.trial) = (now, u64::MAX, 0, None);
+        (self.confirmed_at, self.count, self.trial) = (now, 0, None);
     }
 
-    /// A round trip was short. A trial is over, without a result; returns the limit.
+    /// A trial, if any, is over. Returns the limit, which is what it was before if nothing else has lowered
+    /// it meanwhile.
     fn end_trial(&mut self, now: Instant, limit: u32) -> u32 {
-        let before = self.trial.map_or(limit, |trial| trial.limit_before);
+        let before =
+            self.trial.filter(|trial| limit >= trial.limit).map_or(limit, |trial| trial.limit_before);
         self.settle(now);
-        before.min(limit)
+        before.max(limit)
     }
 
-    fn on_long_round_trip(&mut self, now: Instant, measured: u64, limit: u32) -> Verdict {
-        if let Some(trial) = &mut self.trial {
-            trial.round_trips = trial.round_trips.saturating_add(1);
-            let round_trips = trial.round_trips;
-            // The window is half as wide again. A time that is less than a fifth longer is the path's.
-            let pays = measured.saturating_mul(5) < self.least_ns.saturating_mul(6);
-            let is_wider = limit >= trial.limit_before.saturating_add(trial.limit_before / 4);
-            if !is_wider {
-                return Verdict::Limit(self.end_trial(now, limit));
-            }
-            if round_trips >= Self::TRIAL_FIRST && pays {
-                self.settle(now);
-                self.patience_ns = Self::PATIENCE_NS;
-                return Verdict::PathIsLonger;
-            }
-            if round_trips < Self::TRIAL_LAST {
-                return Verdict::Limit(limit);
-            }
-            self.patience_ns = self.patience_ns.saturating_mul(2).min(Self::PATIENCE_MAX_NS);
-            return Verdict::Limit(self.end_trial(now, limit));
+    /// Returns the limit, and whether the smallest round trip is no longer the path's.
+    fn on_long_round_trip(&mut self, now: Instant, measured: u64, limit: u32) -> (u32, bool) {
+        let Some(trial) = &mut self.trial else {
+            return (self.prepare_trial(now, measured, limit), false);
+        };
+        trial.round_trips = trial.round_trips.saturating_add(1);
+        let round_trips = trial.round_trips;
+        if round_trips < Self::TRIAL_FIRST {
+            return (limit, false);
         }
-        self.least_ns = self.least_ns.min(measured);
+        // The window is a quarter narrower. Half of that counts as shorter.
+        let stays_long = measured.saturating_mul(8) > self.last_ns.saturating_mul(7);
+        if stays_long && round_trips < Self::TRIAL_LAST {
+            return (limit, false);
+        }
+        let patience = if stays_long { Self::PATIENCE_NS } else { self.patience_ns.saturating_mul(2) };
+        self.patience_ns = patience.min(Self::PATIENCE_MAX_NS);
+        (self.end_trial(now, limit), stays_long)
+    }
+
+    /// Notes a long round trip. After enough of them the trial begins. Returns the limit.
+    fn prepare_trial(&mut self, now: Instant, measured: u64, limit: u32) -> u32 {
+        let before = std::mem::replace(&mut self.last_ns, measured);
         self.count = self.count.saturating_add(1);
-        if self.count < Self::ROUND_TRIPS {
-            return Verdict::Limit(limit);
+        // While something changes, there is nothing to compare with.
+        let is_steady = before.abs_diff(measured) <= before / 8;
+        let is_due = self.count >= Self::ROUND_TRIPS
+            && now.nanos_since(self.confirmed_at) >= self.patience_ns
+            && limit >= Self::LIMIT_MIN;
+        if !(is_steady && is_due) {
+            return limit;
         }
-        if now.nanos_since(self.confirmed_at) < self.patience_ns {
-            (self.least_ns, self.count) = (u64::MAX, 0);
-            return Verdict::Limit(limit);
-        }
-        self.trial = Some(Trial { limit_before: limit, round_trips: 0 });
-        Verdict::Limit(limit.saturating_add(limit / 2))
+        let narrower = limit.saturating_sub(limit / 4);
+        self.trial = Some(Trial { limit: narrower, limit_before: limit, round_trips: 0 });
+        narrower
     }
 }
 
@@ -285,8 +286,8 @@ mod tests {
         }
     }
 
-    /// The round trip was 20 ms and is 100, the product a megabyte. From five sixths of that on, a window
-    /// wider by half is received a fifth later, and no longer pays.
+    /// The round trip was 20 ms and is 100, the product a megabyte. From seven eighths of that on the trial's
+    /// verdict is open.
     #[test]
     fn window_grows_when_the_path_has_become_five_times_longer() {
         for rtt_min in [Duration::ZERO, 20 * MS] {
@@ -297,7 +298,7 @@ mod tests {
             assert!(model.limit() <= 2 * 64_000 + 3000, "{} bytes", model.limit());
             model.run(6000 * MS, 100 * MS, 10_000_000);
             let limit = model.limit();
-            assert!((830_000..=2_200_000).contains(&limit), "{limit} bytes, {rtt_min:?} known");
+            assert!((870_000..=2_200_000).contains(&limit), "{limit} bytes, {rtt_min:?} known");
         }
     }
 
@@ -308,8 +309,8 @@ mod tests {
         for rtt_min in [Duration::ZERO, 20 * MS] {
             let mut model = Model::new(rtt_min);
             let (largest, mean) = model.run(60_000 * MS, 20 * MS, 10_000_000);
-            assert!(largest <= 3 * 220_000, "{largest} bytes, {rtt_min:?} known");
-            assert!((200_000..=440_000).contains(&mean), "{mean} bytes, {rtt_min:?} known");
+            assert!(largest <= 2 * 220_000, "{largest} bytes, {rtt_min:?} known");
+            assert!((300_000..=420_000).contains(&mean), "{mean} bytes, {rtt_min:?} known");
         }
     }
 
@@ -319,6 +320,6 @@ mod tests {
         let mut model = Model::new(20 * MS);
         let (before, _) = model.run(2000 * MS, 20 * MS, 10_000_000);
         let (largest, mean) = model.run(60_000 * MS, 20 * MS, 1_000_000);
-        assert!(largest <= before * 3 / 2 + MSS && mean <= before * 11 / 10, "{largest}, {mean} of {before}");
+        assert!(largest <= before && mean <= before, "{largest}, {mean} of {before}");
     }
 }

@@ -112,8 +112,8 @@ async fn a_router_that_tells_less_than_is_believed_means_the_least_in_ipv4_and_n
         let socket = connected(&stack, peer).await;
         socket.send(&vec![1; socket.payload_max(addr(peer).ip())]).await.unwrap();
         settle().await;
-        let about = wire.take();
-        wire.send(&too_big(told, &about[0])).await;
+        let sent = wire.take();
+        wire.send(&too_big(told, &sent[0])).await;
         assert_eq!(socket.payload_max(addr(peer).ip()), max, "{peer}, {told} told");
     }
 }

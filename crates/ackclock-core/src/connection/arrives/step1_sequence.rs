@@ -51,8 +51,8 @@ impl Connection {
             // RFC 9293 MUST-66: RST and URG (and valid ACKs) are processed although the window is closed.
             // Deviation from RFC 9293 §3.4, Table 6: without text, one number beyond it too. A peer whose
             // SND.NXT counts the byte of its probe sends from there, and its acknowledgements must not wait
-            // for its next probe. Step 2 challenges a reset there. After its FIN it has nothing to probe
-            // with.
+            // for its next probe. Step 2 challenges a reset there. Nothing follows the peer's FIN, no probe
+            // either.
             let may_probe = self.state.takes_text();
             let counts = len == 0 && arrival.segment.flags.intersects(Flags::ACK | Flags::RST);
             return arrival.start == self.rcv.nxt || may_probe && counts && arrival.start == self.rcv.nxt + 1;

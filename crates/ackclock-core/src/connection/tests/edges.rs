@@ -420,8 +420,8 @@ fn nothing_leaves_into_a_closed_window_where_nothing_waits() {
 fn text_beyond_the_peers_fin_is_forgotten() {
     const FIN: Flags = Flags::FIN.union(Flags::ACK);
     // Each: where it begins behind RCV.NXT, its text, its flags. The FIN is at 4.
-    type Sent<'a> = (u32, &'a [u8], Flags);
-    let cases: [(&str, &[Sent<'_>]); 5] = [
+    type Case<'a> = (&'a str, &'a [(u32, &'a [u8], Flags)]);
+    let cases: [Case<'_>; 5] = [
         ("held beyond it, which comes in order", &[(6, b"xy", Flags::ACK), (0, b"text", FIN)]),
         ("held from it on", &[(4, b"xy", Flags::ACK), (0, b"text", FIN)]),
         (
