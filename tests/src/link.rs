@@ -1,10 +1,9 @@
 //! One direction of a path: delay, rate, queue, MTU and every fault that RFC 9293 expects a network to have.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use ackclock_core::Instant;
+use ackclock_wire::pipe::Pipe;
 
 use crate::rng::Rng;
 
@@ -121,14 +120,6 @@ impl LinkStats {
     }
 }
 
-/// A packet in transit.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct InTransit {
-    arrives: Instant,
-    number: u64,
-    packet: Vec<u8>,
-}
-
 /// One direction of a path.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -137,10 +128,7 @@ pub struct Link {
     /// What it did.
     pub stats: LinkStats,
     rng: Rng,
-    transit: BinaryHeap<Reverse<InTransit>>,
-    next_number: u64,
-    /// When the rate limit lets each of the packets in the queue through.
-    departures: VecDeque<Instant>,
+    pipe: Pipe<Instant, Vec<u8>>,
 }
 
 /// The outcome at the link's entrance.
@@ -156,14 +144,7 @@ impl Link {
     /// An empty link.
     #[must_use]
     pub fn new(faults: Faults, seed: u64) -> Self {
-        Self {
-            faults,
-            stats: LinkStats::default(),
-            rng: Rng::new(seed),
-            transit: BinaryHeap::new(),
-            next_number: 0,
-            departures: VecDeque::new(),
-        }
+        Self { faults, stats: LinkStats::default(), rng: Rng::new(seed), pipe: Pipe::new() }
     }
 
     /// A packet enters the link.
@@ -182,7 +163,7 @@ impl Link {
             self.stats.queue_drops += 1;
             return Entered::Quietly;
         };
-        let waiting = self.departures.len().saturating_sub(2);
+        let waiting = self.pipe.queued().saturating_sub(2);
         // No number is drawn where marks are off, so that seeds keep their meaning.
         let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
         if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
@@ -199,23 +180,20 @@ impl Link {
     /// When the next packet arrives.
     #[must_use]
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.transit.peek().map(|Reverse(next)| next.arrives)
+        self.pipe.next_due()
     }
 
     /// The number of packets in transit.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.transit.len()
+        self.pipe.in_transit()
     }
 
     /// The next packet that has arrived by `now`.
     pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
-        if self.next_arrival()? > now {
-            return None;
-        }
-        let Reverse(arrived) = self.transit.pop()?;
+        let (_, packet) = self.pipe.take_due(now)?;
         self.stats.delivered += 1;
-        Some(arrived.packet)
+        Some(packet)
     }
 
     /// From now on the link only delays; its rate, queue, moderation and MTU stay.
@@ -232,22 +210,20 @@ impl Link {
         let s = &self.stats;
         let entered = s.sent + s.duplicated;
         let gone = s.delivered + s.lost + s.queue_drops + s.too_big;
-        assert_eq!(entered, gone + self.transit.len() as u64, "packets appear or vanish: {s:?}");
+        assert_eq!(entered, gone + self.under_way() as u64, "packets appear or vanish: {s:?}");
     }
 
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let Some(rate) = self.faults.rate_bps else { return Some(now) };
-        while self.departures.front().is_some_and(|at| *at <= now) {
-            self.departures.pop_front();
-        }
-        self.stats.queue_sum += self.departures.len() as u64;
-        if self.departures.len() >= self.faults.queue_packets {
+        let before = self.pipe.backlog(now).packets;
+        self.stats.queue_sum += before as u64;
+        if before >= self.faults.queue_packets {
             return None;
         }
-        let starts = self.departures.back().copied().unwrap_or(now);
-        let departs = starts + Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
-        self.departures.push_back(departs);
-        self.stats.queue_max = self.stats.queue_max.max(self.departures.len());
+        // Rounded down, as the times that the pinned hashes hold.
+        let takes = Duration::from_nanos(len as u64 * 8 * 1_000_000_000 / rate);
+        let departs = self.pipe.transmit(now, len, takes);
+        self.stats.queue_max = self.stats.queue_max.max(self.pipe.queued());
         Some(departs)
     }
 
@@ -273,8 +249,7 @@ impl Link {
             let since_zero = arrives.saturating_since(Instant::ZERO).as_nanos() as u64;
             arrives = Instant::ZERO + Duration::from_nanos(since_zero.next_multiple_of(moderation));
         }
-        self.next_number += 1;
-        self.transit.push(Reverse(InTransit { arrives, number: self.next_number, packet }));
+        self.pipe.carry(arrives, packet);
     }
 
     /// Flips bits within a range of 15; ones' complement sums detect any such burst.

@@ -3,9 +3,9 @@
 //!
 //! Time is nanoseconds from an epoch that the caller chooses.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+use ackclock_wire::pipe::{Pipe, transmission_time};
 use ackclock_wire::random::{Rng, falls_into, mix};
 
 /// What a direction does to packets.
@@ -27,9 +27,8 @@ pub struct LaneSpec {
 #[derive(Debug)]
 pub struct Lane {
     spec: LaneSpec,
-    /// When the bottleneck has sent all it holds.
-    idle_at: u64,
-    line: VecDeque<(u64, Vec<u8>)>,
+    /// Times are since the epoch.
+    pipe: Pipe<Duration, Vec<u8>>,
     spare: Vec<Vec<u8>>,
     counts: LaneCounts,
 }
@@ -65,7 +64,7 @@ impl Lane {
     #[must_use]
     pub fn new(spec: LaneSpec) -> Self {
         let counts = LaneCounts::default();
-        Self { spec, idle_at: 0, line: VecDeque::new(), spare: Vec::new(), counts }
+        Self { spec, pipe: Pipe::new(), spare: Vec::new(), counts }
     }
 
     /// Takes in a packet. If it is `at_risk`, only the seed and the number of packets at risk before it
@@ -81,29 +80,29 @@ impl Lane {
                 return Fate::Lost;
             }
         }
-        let Some(departure) = self.departure(now, packet.len()) else {
+        let Some(departure) = self.departure(Duration::from_nanos(now), packet.len()) else {
             self.counts.queue_full += 1;
             return Fate::QueueFull;
         };
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(packet);
-        self.line.push_back((departure + nanos(self.spec.delay), bytes));
+        self.pipe.carry(departure + self.spec.delay, bytes);
         Fate::Delivered
     }
 
     /// When the next packet comes out.
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
-        self.line.front().map(|(release, _)| *release)
+        self.pipe.next_due().map(nanos)
     }
 
     /// Takes out the next packet if its time has come, and returns that time. Give the packet back to
     /// [`Lane::reuse`].
     pub fn pop_due(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
-        self.line.front().filter(|(release, _)| *release <= now)?;
+        let (release, bytes) = self.pipe.take_due(Duration::from_nanos(now))?;
         self.counts.delivered += 1;
-        self.line.pop_front()
+        Some((nanos(release), bytes))
     }
 
     /// Takes back the memory of a packet.
@@ -120,16 +119,13 @@ impl Lane {
     }
 
     /// When a packet of `len` bytes that arrives now leaves the bottleneck; `None`: the queue is full.
-    fn departure(&mut self, now: u64, len: usize) -> Option<u64> {
+    fn departure(&mut self, now: Duration, len: usize) -> Option<Duration> {
         let Some(rate_bps) = self.spec.rate_bps else { return Some(now) };
-        let takes = |bytes: u64| bytes.saturating_mul(8_000_000_000).div_ceil(rate_bps);
-        let start = self.idle_at.max(now);
-        let departure = start + takes(len as u64);
-        if departure - now > takes(self.spec.queue_bytes) {
-            return None;
-        }
-        self.idle_at = departure;
-        Some(departure)
+        let takes = transmission_time(len, rate_bps);
+        // What has been sent of the packet in transmission makes room, too.
+        let room = transmission_time(self.spec.queue_bytes as usize, rate_bps);
+        let waits = self.pipe.backlog(now).clear_at - now;
+        (waits + takes <= room).then(|| self.pipe.transmit(now, len, takes))
     }
 }
 

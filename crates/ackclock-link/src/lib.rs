@@ -14,7 +14,7 @@
 //! link.handle_timeout(Instant::ZERO);
 //! let announcement = link.poll_transmit().expect("a gratuitous ARP");
 //! assert_eq!(announcement.header[12..], [0x08, 0x06]);
-//! # Ok::<(), std::net::AddrParseError>(())
+//! # Ok::<(), ackclock_wire::CidrError>(())
 //! ```
 //!
 //! What it does:

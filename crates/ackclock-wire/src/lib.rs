@@ -47,6 +47,7 @@ pub mod ip;
 pub mod options;
 pub mod packet;
 pub mod pcapng;
+pub mod pipe;
 pub mod predicted;
 pub mod random;
 mod route;

@@ -1,14 +1,13 @@
 //! Honest transfers beside peers that hold memory and make no progress (docs/security.md, B8, B9, B12;
 //! CVE-2008-4609).
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_core::{ConnectionError, ConnectionId, EndpointConfig, Event, Instant};
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::segment::{ACK, Frame, Opt, RST, Seg, seg};
+use ackclock_wire::pipe::Pipe;
 
 use super::crowd::{Crowd, FIRST_PORT, local};
 
@@ -30,17 +29,13 @@ const FETCHES: usize = 4;
 const FETCH_BYTES: usize = 4 << 20;
 const DELAY: Duration = Duration::from_millis(10);
 
-/// The arrival time of a packet, its order, and whether it goes to the server.
-type Flying = (Instant, u64, bool, Vec<u8>);
-
 /// A server, its hostile peers and an honest client, 10 ms apart.
 struct World {
     crowd: Crowd,
     pin: Pin,
     client: Host,
-    /// Packets in transit.
-    wire: BinaryHeap<Reverse<Flying>>,
-    serial: u64,
+    /// Packets in transit, and whether they go to the server.
+    wire: Pipe<Instant, (bool, Vec<u8>)>,
     /// What the server still has to write, by connection.
     serving: Vec<(ConnectionId, usize)>,
     /// What the client has read, by connection, and when it had all.
@@ -57,8 +52,7 @@ impl World {
             crowd,
             pin,
             client,
-            wire: BinaryHeap::new(),
-            serial: 0,
+            wire: Pipe::new(),
             serving: Vec::new(),
             fetched: Vec::new(),
             told: Vec::new(),
@@ -87,8 +81,7 @@ impl World {
     }
 
     fn put(&mut self, now: Instant, to_server: bool, packet: Vec<u8>) {
-        self.wire.push(Reverse((now + DELAY, self.serial, to_server, packet)));
-        self.serial += 1;
+        self.wire.carry(now + DELAY, (to_server, packet));
     }
 
     /// A hostile peer's answer to this segment.
@@ -169,17 +162,12 @@ impl World {
     fn run_until(&mut self, end: Instant) {
         loop {
             self.settle();
-            let next = [
-                self.wire.peek().map(|Reverse((at, ..))| *at),
-                self.crowd.host.next_timeout(),
-                self.client.next_timeout(),
-            ];
+            let next = [self.wire.next_due(), self.crowd.host.next_timeout(), self.client.next_timeout()];
             let Some(next) = next.into_iter().flatten().min().filter(|at| *at <= end) else { break };
             for host in [&mut self.crowd.host, &mut self.client] {
                 host.wake(next.max(host.now));
             }
-            while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= next) {
-                let Some(Reverse((_, _, to_server, packet))) = self.wire.pop() else { break };
+            while let Some((_, (to_server, packet))) = self.wire.take_due(next) {
                 if to_server { self.crowd.host.receive(&packet) } else { self.client.receive(&packet) }
             }
         }

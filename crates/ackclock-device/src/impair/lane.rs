@@ -1,9 +1,8 @@
 //! One direction of an impaired device: what happens to each packet, and when it leaves.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use ackclock_wire::pipe::{Pipe, transmission_time};
 use ackclock_wire::random::{Rng, falls_into, scale};
 use tokio::time::Instant;
 
@@ -16,24 +15,12 @@ pub(super) struct Lane {
     settings: Settings,
     blackout: bool,
     rng: Rng,
-    /// For each packet on the bottleneck or waiting for it: when it will have left, and its length.
-    departures: VecDeque<(Instant, usize)>,
-    /// The total bytes of `departures`.
-    departing_bytes: usize,
+    /// The bottleneck and the delay line.
+    pipe: Pipe<Instant, Vec<u8>>,
     /// When the last packet on the delay line is released.
     last_release: Option<Instant>,
-    /// Packets on the delay line by release time; those with equal times in order of entry.
-    line: BinaryHeap<Reverse<Entry>>,
-    entries: u64,
     held: Vec<Held>,
     statistics: Statistics,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    release: Instant,
-    number: u64,
-    bytes: Vec<u8>,
 }
 
 /// A packet held back for others to overtake.
@@ -77,11 +64,8 @@ impl Lane {
             settings,
             blackout: false,
             rng: Rng::new(seed),
-            departures: VecDeque::new(),
-            departing_bytes: 0,
+            pipe: Pipe::new(),
             last_release: None,
-            line: BinaryHeap::new(),
-            entries: 0,
             held: Vec::new(),
             statistics: Statistics::default(),
         }
@@ -131,9 +115,8 @@ impl Lane {
 
     /// When the next packet is released.
     pub(super) fn next_release(&self) -> Option<Instant> {
-        let first = self.line.peek().map(|Reverse(entry)| entry.release);
         let held = self.held.iter().map(|held| held.until).min();
-        first.into_iter().chain(held).min()
+        self.pipe.next_due().into_iter().chain(held).min()
     }
 
     /// Removes the next packet that is due.
@@ -142,12 +125,9 @@ impl Lane {
             let held = self.held.remove(index);
             self.let_go(held, now);
         }
-        if self.line.peek().is_none_or(|Reverse(entry)| entry.release > now) {
-            return None;
-        }
-        let Reverse(entry) = self.line.pop()?;
+        let (_, bytes) = self.pipe.take_due(now)?;
         self.statistics.delivered += 1;
-        Some(entry.bytes)
+        Some(bytes)
     }
 
     /// Passes a packet through the bottleneck, then onto the delay line or into the hold. Returns `false` if
@@ -158,7 +138,7 @@ impl Lane {
             return false;
         };
         // Subtract the packet itself and the one being transmitted, which does not wait.
-        let waiting = self.departures.len().saturating_sub(2);
+        let waiting = self.pipe.queued().saturating_sub(2);
         if self.settings.mark_above.is_some_and(|most| waiting >= most) {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
         }
@@ -172,7 +152,7 @@ impl Lane {
             self.held.push(Held { overtakers_left, overtaken: false, until, bytes });
         } else {
             self.last_release = Some(release);
-            self.push(release, bytes);
+            self.pipe.carry(release, bytes);
             self.overtake(release);
         }
         true
@@ -180,29 +160,18 @@ impl Lane {
 
     /// When a packet of `len` bytes that arrives now has left the bottleneck; `None` if its queue is full.
     fn departure(&mut self, now: Instant, len: usize) -> Option<Instant> {
-        if self.line.len() + self.held.len() >= LINE_PACKETS_MAX {
+        if self.pipe.in_transit() + self.held.len() >= LINE_PACKETS_MAX {
             return None;
         }
         let Some(rate_bps) = self.settings.rate_bps else { return Some(now) };
-        while let Some(&(_, gone)) = self.departures.front().filter(|(departure, _)| *departure <= now) {
-            self.departing_bytes -= gone;
-            self.departures.pop_front();
-        }
+        let backlog = self.pipe.backlog(now);
         // The one being transmitted no longer waits.
-        if let Some((_, transmitted)) = self.departures.front() {
-            let waiting_bytes = self.departing_bytes - transmitted + len;
-            let full = self.departures.len() > self.settings.queue_packets;
-            if full || self.settings.queue_bytes.is_some_and(|most| waiting_bytes > most) {
-                return None;
-            }
+        let full = backlog.packets > self.settings.queue_packets
+            || self.settings.queue_bytes.is_some_and(|most| backlog.waiting_bytes + len > most);
+        if backlog.packets > 0 && full {
+            return None;
         }
-        let duration_ns = (len as u128 * 8 * 1_000_000_000).div_ceil(u128::from(rate_bps));
-        let duration =
-            Duration::from_nanos(u64::try_from(duration_ns).unwrap_or(u64::MAX)).min(TRANSMISSION_MAX);
-        let departure = self.departures.back().map_or(now, |(last, _)| *last) + duration;
-        self.departures.push_back((departure, len));
-        self.departing_bytes += len;
-        Some(departure)
+        Some(self.pipe.transmit(now, len, transmission_time(len, rate_bps).min(TRANSMISSION_MAX)))
     }
 
     /// Tells the held packets that a packet released at `release` has overtaken them.
@@ -219,13 +188,7 @@ impl Lane {
 
     fn let_go(&mut self, held: Held, release: Instant) {
         self.statistics.reordered += u64::from(held.overtaken);
-        self.push(release, held.bytes);
-    }
-
-    fn push(&mut self, release: Instant, bytes: Vec<u8>) {
-        let number = self.entries;
-        self.entries += 1;
-        self.line.push(Reverse(Entry { release, number, bytes }));
+        self.pipe.carry(release, held.bytes);
     }
 }
 

@@ -34,7 +34,7 @@ use ackclock_wire::random::Rng;
 /// link.handle_timeout(Instant::ZERO);
 /// let announcement = link.poll_transmit().expect("a gratuitous ARP");
 /// assert_eq!(announcement.header[12..], [0x08, 0x06]);
-/// # Ok::<(), std::net::AddrParseError>(())
+/// # Ok::<(), ackclock_wire::CidrError>(())
 /// ```
 #[derive(Debug)]
 pub struct Link {

@@ -1,7 +1,7 @@
 //! A sender of 1460-byte segments, a path of 100 ms with a bottleneck of a segment each millisecond, and a
 //! receiver that acknowledges every segment. Losses are named: the nth transmission of a segment.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ackclock_core::congestion::Registry;
@@ -9,6 +9,7 @@ use ackclock_core::profile::{Choices, Recovery, UndoChoice};
 use ackclock_core::{ConnectionInfo, Instant, TcpConfig};
 use ackclock_tests::script::{Script, Setup, peer_syn};
 use ackclock_tests::segment::{ACK, Opt, seg};
+use ackclock_wire::pipe::Pipe;
 
 pub(crate) const MSS: u32 = 1460;
 pub(crate) const RTT: Duration = Duration::from_millis(100);
@@ -23,9 +24,8 @@ pub(crate) struct Path {
     start: Instant,
     lost: Vec<(u32, u32)>,
     transmissions: HashMap<u32, u32>,
-    wire: BTreeMap<(Instant, u64), u32>,
+    wire: Pipe<Instant, u32>,
     last_arrival: Instant,
-    serial: u64,
     held: BTreeSet<u32>,
     last_held: Option<u32>,
     next: u32,
@@ -74,9 +74,8 @@ impl Path {
             start,
             lost: lost.to_vec(),
             transmissions: HashMap::new(),
-            wire: BTreeMap::new(),
+            wire: Pipe::new(),
             last_arrival: start,
-            serial: 0,
             held: BTreeSet::new(),
             last_held: None,
             next: 1,
@@ -104,14 +103,13 @@ impl Path {
         self.collect();
         while !done(self) {
             let timer = self.script.host.next_timeout();
-            let arrival = self.wire.first_key_value().map(|(&(at, _), _)| at);
-            let next = [timer, arrival].into_iter().flatten().min().expect("something will happen");
+            let next =
+                [timer, self.wire.next_due()].into_iter().flatten().min().expect("something will happen");
             assert!(next <= limit, "stuck: {:?}", self.script.info());
             let now = self.script.now();
             self.script.advance(next.saturating_since(now));
             self.collect();
-            if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= next) {
-                let segment = entry.remove();
+            if let Some((_, segment)) = self.wire.take_due(next) {
                 self.arrive(segment);
             }
         }
@@ -146,8 +144,7 @@ impl Path {
                 Some(&delay) => arrives += delay,
                 None => self.last_arrival = arrives,
             }
-            self.serial += 1;
-            self.wire.insert((arrives, self.serial), number);
+            self.wire.carry(arrives, number);
         }
     }
 

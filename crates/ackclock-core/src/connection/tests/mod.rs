@@ -21,10 +21,10 @@ mod undo;
 mod walks;
 mod walks_of_segments;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use ackclock_wire::pipe::Pipe;
 use ackclock_wire::{ChecksumState, HEADER_MAX, IpPacket, IpPayload, RxMeta, Segment, SeqNum};
 use bytes::Bytes;
 
@@ -49,9 +49,8 @@ pub(super) struct Pair {
     pub(super) limits: Limits,
     /// How late timers expire.
     pub(super) late: Duration,
-    wire: BTreeMap<(Instant, u64), (usize, Bytes, RxMeta)>,
+    wire: Pipe<Instant, (usize, Bytes, RxMeta)>,
     packets: [u64; 2],
-    serial: u64,
     path: Path,
 }
 
@@ -103,16 +102,7 @@ impl Pair {
             Connection::active(now, tuple, tcp.into(), &environment(iss))
         };
         let ends = [end(1, 2, one, u32::MAX - 20_000), end(2, 1, two, (1 << 31) - 10_000)];
-        Self {
-            now,
-            ends,
-            limits,
-            late: Duration::ZERO,
-            wire: BTreeMap::new(),
-            packets: [0; 2],
-            serial: 0,
-            path,
-        }
+        Self { now, ends, limits, late: Duration::ZERO, wire: Pipe::new(), packets: [0; 2], path }
     }
 
     pub(super) fn established(configs: [TcpConfig; 2], path: Path) -> Self {
@@ -139,10 +129,9 @@ impl Pair {
                 self.packets[side] += 1;
                 if let Fate::Deliver(delay) = (self.path)(side, number) {
                     let meta = RxMeta { checksum: out.checksum, segment_size: out.segment_size };
-                    self.wire.insert((self.now + delay, self.serial), (1 - side, packet.into(), meta));
-                    self.serial += 1;
+                    self.wire.carry(self.now + delay, (1 - side, packet.into(), meta));
                 }
-                assert!(self.serial < 5_000_000, "the two never come to rest");
+                assert!(number < 5_000_000, "the two never come to rest");
             }
         }
     }
@@ -152,14 +141,13 @@ impl Pair {
         self.flush();
         let late = self.late;
         let timers = self.ends.iter().filter_map(Connection::poll_timeout).map(|at| at + late).min();
-        let arrival = self.wire.first_key_value().map(|(&(at, _), _)| at);
-        let Some(next) = [timers, arrival].into_iter().flatten().min().filter(|&at| at <= until) else {
+        let Some(next) = [timers, self.wire.next_due()].into_iter().flatten().min().filter(|&at| at <= until)
+        else {
             self.now = until;
             return false;
         };
         self.now = self.now.max(next);
-        while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (side, packet, meta) = entry.remove();
+        while let Some((_, (side, packet, meta))) = self.wire.take_due(self.now) {
             deliver(&mut self.ends[side], self.now, &packet, meta);
         }
         for end in &mut self.ends {

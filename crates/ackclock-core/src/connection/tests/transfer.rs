@@ -279,8 +279,8 @@ fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
     pair.ends[0].handle_timeout(pair.now);
     assert!(pair.ends[0].flight.owes_tail_probe());
     sender(&mut pair, &[2; 1448]);
-    let ((arrives, _), (_, packet, meta)) = pair.wire.pop_first().unwrap();
-    pair.now = arrives;
+    pair.now = pair.wire.next_due().unwrap();
+    let (_, (_, packet, meta)) = pair.wire.take_due(pair.now).unwrap();
     deliver(&mut pair.ends[0], pair.now, &packet, meta);
     assert_eq!(pair.ends[0].info(pair.now).unacked, 0);
     let sent = pair.ends[0].poll_transmit(pair.now, pair.limits, true, &mut [0; HEADER_MAX]);

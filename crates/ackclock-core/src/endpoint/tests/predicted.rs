@@ -1,13 +1,13 @@
 //! The fast path against the slow path: two pairs of endpoints, one without header prediction, live the same
 //! life and have the same state in every field after each step.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Choices, Recovery, UndoChoice};
 use ackclock_control::rtt::RtoConfig;
+use ackclock_wire::pipe::Pipe;
 use ackclock_wire::random::Rng;
 use bytes::Bytes;
 
@@ -77,9 +77,8 @@ struct World {
     now: Instant,
     harm: Harm,
     limits: Limits,
-    /// Packets in transit, by arrival and number: the receiving end, and the packet.
-    under_way: BTreeMap<(Instant, u64), (usize, Arriving)>,
-    number: u64,
+    /// Packets in transit: the receiving end, and the packet.
+    path: Pipe<Instant, (usize, Arriving)>,
     /// What was sent and read since the last comparison.
     seen: String,
 }
@@ -96,16 +95,8 @@ impl World {
         let listener = ends[1].listen(now, on_port(PORT)).unwrap();
         let client = ends[0].connect(now, server_socket(), (None, 0), None).unwrap();
         let quiet = Harm { lost: 0, late: 0, doubled: 0, changed: 0 };
-        let mut world = Self {
-            ends,
-            ids: [client; 2],
-            now,
-            harm: quiet,
-            limits,
-            under_way: BTreeMap::new(),
-            number: 0,
-            seen: String::new(),
-        };
+        let mut world =
+            Self { ends, ids: [client; 2], now, harm: quiet, limits, path: Pipe::new(), seen: String::new() };
         let mut unused = Rng::new(1);
         for _ in 0..20 {
             world.advance(&mut unused);
@@ -157,11 +148,9 @@ impl World {
             }
         }
         let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
-        let arrival = self.under_way.first_key_value().map(|(&(at, _), _)| at);
-        let next = [due, arrival].into_iter().flatten().min().unwrap_or(self.now);
+        let next = [due, self.path.next_due()].into_iter().flatten().min().unwrap_or(self.now);
         self.now = self.now.max(next);
-        while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (to, Arriving { bytes, segment_size }) = entry.remove();
+        while let Some((_, (to, Arriving { bytes, segment_size }))) = self.path.take_due(self.now) {
             // Changed packets must reach the connection, so nothing verifies their checksums.
             let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
             self.ends[to].handle_packet(self.now, &bytes, meta);
@@ -172,7 +161,7 @@ impl World {
     }
 
     fn carry(&mut self, choices: &mut Rng, to: usize, mut packet: Arriving) {
-        if choices.one_in(self.harm.lost) || self.under_way.len() >= UNDER_WAY_MAX {
+        if choices.one_in(self.harm.lost) || self.path.in_transit() >= UNDER_WAY_MAX {
             return;
         }
         if choices.one_in(self.harm.changed) {
@@ -181,9 +170,7 @@ impl World {
         let copies = if choices.one_in(self.harm.doubled) { 2 } else { 1 };
         for _ in 0..copies {
             let late = if choices.one_in(self.harm.late) { choices.below(20_000) } else { 0 };
-            self.number += 1;
-            let at = self.now + Duration::from_micros(5_000 + late);
-            self.under_way.insert((at, self.number), (to, packet.clone()));
+            self.path.carry(self.now + Duration::from_micros(5_000 + late), (to, packet.clone()));
         }
     }
 
