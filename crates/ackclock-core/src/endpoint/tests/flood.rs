@@ -111,7 +111,7 @@ fn sec_b1_a_first_visitor_is_answered_in_the_turn_of_its_syn_beside_as_many_as_a
 }
 
 /// A driver that is behind is caught up by receiving: then a known source and a connection are served as
-/// before, and strangers by a quarter of what arrives.
+/// before, and strangers by a sixteenth of what arrives.
 #[test]
 fn sec_b1_while_the_driver_is_behind_strangers_wait_and_nobody_else_does() {
     let (mut host, listener, mut from) = flooded();
@@ -123,7 +123,7 @@ fn sec_b1_while_the_driver_is_behind_strangers_wait_and_nobody_else_does() {
         syns(&mut host, &mut from, SENT_PER_TURN as u32 - 2);
         let sent = turn(&mut host);
         let to_strangers = sent.iter().filter(|sent| sent.dst.ip() != ip(CLIENT)).count();
-        assert!((14..=17).contains(&to_strangers), "{to_strangers} of 62, round {round}");
+        assert!((3..=5).contains(&to_strangers), "{to_strangers} of 62, round {round}");
         let bytes: usize = sent.iter().map(|sent| sent.payload.len()).sum();
         assert_eq!(bytes, 2 * 1460);
         let answer = sent.iter().find(|sent| sent.dst == client(port)).expect("answered at once");
