@@ -45,7 +45,7 @@
 //! | echo replies and ICMP errors that wait | 64, and a rate | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
-//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
+//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one not used for the longest time is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
 //! | trace records that are not fetched | 4 Mi, 64 MiB | they are dropped and counted |
