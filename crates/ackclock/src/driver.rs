@@ -396,8 +396,7 @@ const BATCH_BYTES: usize = 264 << 10;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
 const STREAM_MIN: usize = 32 << 10;
-/// After this many full batches the driver is behind: a device's queue is not much longer (TUN's is 500 packets
-/// unless it was set).
+/// After this many full batches the driver is behind: TUN's queue is no longer, unless it was set.
 const FULL_TURNS: u32 = 8;
 /// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;

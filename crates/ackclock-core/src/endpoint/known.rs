@@ -41,12 +41,16 @@ impl KnownSources {
             IpAddr::V4(addr) => self.key.hash13(&addr.octets()),
             IpAddr::V6(addr) => self.key.hash13(&((addr.to_bits() >> 64) as u64).to_le_bytes()),
         };
-        (hash as usize % PLACES, ((hash >> 32) as u32).max(1))
+        let [a, b, c, d, e, f, ..] = hash.to_le_bytes();
+        let place = usize::from(u16::from_le_bytes([e, f]) & PLACE_MASK);
+        (place, u32::from_le_bytes([a, b, c, d]).max(1))
     }
 }
 
 /// 16 KiB, allocated by the first SYN that finds a SYN queue full.
 const PLACES: usize = 4096;
+/// The bits of a hash that choose one of them.
+const PLACE_MASK: u16 = 4095;
 
 #[cfg(test)]
 mod tests {

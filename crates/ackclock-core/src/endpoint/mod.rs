@@ -6,8 +6,8 @@
 //!   [`demux`].
 //! - [`passive`], [`syn_queue`]: listeners and half-open records; by cookie [`stateless`] and [`cookies`], by
 //!   decision [`deferred`]; Fast Open in [`fast_open`].
-//! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets; [`known`]:
-//!   who is answered before strangers. [`icmp`]: ICMP errors.
+//! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets;
+//!   [`known`]: who is answered before strangers. [`icmp`]: ICMP errors.
 //! - [`bound`]: binding and listening; [`claims`]: which ports are bound; [`reuse`]: which of several
 //!   listeners on one port takes a SYN.
 //! - [`ports`]: ephemeral ports; [`taken`]: which are known to be taken.
