@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ackclock::Stack;
+use ackclock::{Counters, Stack};
 use ackclock_device::{OffloadMode, configure, open};
 use ackclock_tests::netns::{Namespace, ip};
 use serde::Serialize;
@@ -63,14 +63,32 @@ pub struct Outcome {
     /// Packets of the flood a second that reached the victim's device, at least: what was sent, less
     /// everything dropped in front of it, packets of the bulk transfer included.
     reached: f64,
+    /// Packets that the queue in front of the victim's device had no room for.
+    queue_dropped: u64,
     /// Of the bulk transfer, Gbit/s.
     goodput: f64,
     /// Connections that opened and closed, and those that were tried.
     connected: u32,
     connects: u32,
+    /// Of those that connected, how many waited for a SYN to be repeated.
+    slow: u32,
     /// The median and the 99th percentile of the time to connect, in milliseconds.
     connect_p50: f64,
     connect_p99: f64,
+    /// What this stack counted of handshakes.
+    stack: Option<Handshakes>,
+}
+
+/// Where a handshake may be lost in the stack.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Handshakes {
+    syns: u64,
+    cookies_sent: u64,
+    cookies_accepted: u64,
+    cookies_refused: u64,
+    established: u64,
+    dropped_replies: u64,
+    dropped_accept_queue: u64,
 }
 
 const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -83,6 +101,8 @@ const SOURCE: u16 = 5002;
 const CLOSER: u16 = 5004;
 /// The longest that a user waits for a connection: three SYNs of the kernel's.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Longer than any handshake of which no packet was lost: the kernel repeats a SYN after a second.
+const SLOW: Duration = Duration::from_millis(900);
 /// The client's port of the bulk transfer.
 const BULK: u16 = 4001;
 /// Packets of a flood that are made before it begins; a longer one repeats them.
@@ -108,7 +128,7 @@ impl Load {
     pub fn run(&self) -> io::Result<Outcome> {
         let outside = Namespace::new()?;
         outside.sysctl("net/ipv4/conf/all/rp_filter", "0");
-        let _victim = match self.victim {
+        let victim = match self.victim {
             Victim::Ackclock => Host::stack(&outside)?,
             Victim::Linux => Host::kernel(&outside)?,
         };
@@ -127,7 +147,8 @@ impl Load {
         let secs = began.elapsed().as_secs_f64();
         over.store(true, Relaxed);
         let sent = flood.join().expect("no panic")?;
-        let at_victim = if self.aside { 0 } else { sent.saturating_sub(dropped(&outside) - dropped_before) };
+        let queue_dropped = dropped(&outside) - dropped_before;
+        let at_victim = if self.aside { 0 } else { sent.saturating_sub(queue_dropped) };
         took.sort_unstable();
         let at = |share: f64| {
             let longest = took.len().checked_sub(1)?;
@@ -139,9 +160,12 @@ impl Load {
             rate: self.rate,
             aside: self.aside,
             reached: at_victim as f64 / secs,
+            queue_dropped,
             goodput: bytes? as f64 * 8e-9 / length.as_secs_f64(),
             connected: took.len() as u32,
             connects,
+            slow: took.iter().filter(|took| **took >= SLOW).count() as u32,
+            stack: victim.stack.as_ref().map(|stack| Handshakes::of(&stack.counters())),
             connect_p50: at(0.5).unwrap_or(f64::NAN),
             connect_p99: at(0.99).unwrap_or(f64::NAN),
         })
@@ -165,8 +189,23 @@ impl Load {
     }
 }
 
+impl Handshakes {
+    fn of(counters: &Counters) -> Self {
+        Self {
+            syns: counters.syns_received,
+            cookies_sent: counters.cookies_sent,
+            cookies_accepted: counters.cookies_accepted,
+            cookies_refused: counters.cookies_refused,
+            established: counters.opened_passively,
+            dropped_replies: counters.dropped_replies,
+            dropped_accept_queue: counters.dropped_accept_queue,
+        }
+    }
+}
+
 /// The victim; it ends with this value.
 struct Host {
+    stack: Option<Stack>,
     _namespace: Option<Namespace>,
     thread: Option<(tokio::sync::oneshot::Sender<()>, JoinHandle<()>)>,
 }
@@ -194,13 +233,13 @@ impl Host {
                     }
                 });
             }
-            ready.send(()).ok();
+            ready.send(stack.clone()).ok();
             until.await.ok();
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::spawn(move || runtime.block_on(serving));
-        is_ready.recv().map_err(io::Error::other)?;
-        Ok(Self { _namespace: None, thread: Some((over, thread)) })
+        let stack = is_ready.recv().map_err(io::Error::other)?;
+        Ok(Self { stack: Some(stack), _namespace: None, thread: Some((over, thread)) })
     }
 
     /// The kernel of a separate namespace.
@@ -224,7 +263,7 @@ impl Host {
             }
             Ok::<_, io::Error>(())
         })?;
-        Ok(Self { _namespace: Some(inside), thread: None })
+        Ok(Self { stack: None, _namespace: Some(inside), thread: None })
     }
 }
 

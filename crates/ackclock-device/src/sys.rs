@@ -100,6 +100,15 @@ pub(crate) fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> io::Result<
     Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
 }
 
+/// How many packets may wait to leave by the interface `name`.
+pub(crate) fn interface_queue_len(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
+    let mut request = interface_request(name);
+    ioctl_interface(socket, SIOCGIFTXQLEN, &mut request)?;
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union: `ifr_qlen` is
+    // another name of it.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
 /// The number of the interface `name`.
 pub(crate) fn interface_index(socket: BorrowedFd<'_>, name: &str) -> io::Result<c_int> {
     let mut request = interface_request(name);
@@ -175,5 +184,6 @@ fn check(result: c_int) -> io::Result<()> {
 const SIOCGIFNAME: Ioctl = 0x8910;
 const SIOCGIFFLAGS: Ioctl = 0x8913;
 const SIOCGIFMTU: Ioctl = 0x8921;
+const SIOCGIFTXQLEN: Ioctl = 0x8942;
 const SIOCGIFHWADDR: Ioctl = 0x8927;
 const SIOCGIFINDEX: Ioctl = 0x8933;

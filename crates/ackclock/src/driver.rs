@@ -55,6 +55,7 @@ pub(crate) struct Driver {
     /// Packets since the driver slept, and whether there was exactly one between the last two times.
     since_sleep: usize,
     lone: bool,
+    backlog: Backlog,
     capabilities_due: Instant,
     /// How often connections had pleaded for memory when the other shards' drivers were last woken for it.
     pleas: u32,
@@ -102,6 +103,7 @@ impl Driver {
             waits_left: 0,
             since_sleep: 0,
             lone: false,
+            backlog: Backlog::default(),
             capabilities_due: Instant::ZERO,
             pleas: 0,
             generations: (None, None),
@@ -271,6 +273,9 @@ impl Driver {
             busy |= self.send(stack, cx, now)?;
         }
         let bytes = self.packets.hand_in(stack, now);
+        if let Some(behind) = self.backlog.after(self.packets.batch.len(), bytes) {
+            stack.endpoint.set_behind(behind);
+        }
         stack.handle_timeout(now);
         stack.dispatch(now);
         stack.release_writers(now);
@@ -304,6 +309,28 @@ impl Driver {
             self.sleep.as_mut().reset(deadline);
         }
         self.sleep.as_mut().poll(cx).is_pending()
+    }
+}
+
+/// Whether the device has had more packets than the driver took, for some time.
+#[derive(Debug, Default)]
+struct Backlog {
+    /// Turns whose batches were full of packets, less those whose batches were full of bytes: a stream from
+    /// one sender, who waits.
+    full_turns: u32,
+    is_behind: bool,
+}
+
+impl Backlog {
+    /// After a batch of so many packets and bytes: whether the driver is behind, if that has changed.
+    fn after(&mut self, packets: usize, bytes: usize) -> Option<bool> {
+        self.full_turns = match (packets >= BATCH_PACKETS, bytes >= BATCH_BYTES / 2) {
+            (true, _) => (self.full_turns + 1).min(2 * FULL_TURNS),
+            (false, true) => self.full_turns.saturating_sub(1),
+            (false, false) => 0,
+        };
+        let is_behind = self.full_turns >= FULL_TURNS;
+        (std::mem::replace(&mut self.is_behind, is_behind) != is_behind).then_some(is_behind)
     }
 }
 
@@ -380,6 +407,8 @@ const BATCH_BYTES: usize = 264 << 10;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
 const STREAM_MIN: usize = 32 << 10;
+/// After this many full batches the driver is behind: TUN's queue is no longer, unless it was set.
+const FULL_TURNS: u32 = 8;
 /// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;
 /// How often the driver waits for tasks that other tasks have woken: an accept loop spawns a task, which
@@ -393,6 +422,20 @@ const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_driver_is_behind_after_eight_full_batches_and_has_caught_up_with_one_that_is_not() {
+        let mut backlog = Backlog::default();
+        let full = |backlog: &mut Backlog| backlog.after(BATCH_PACKETS, 64 * 60);
+        assert!((0..7).all(|_| full(&mut backlog).is_none()));
+        assert_eq!([full(&mut backlog), full(&mut backlog)], [Some(true), None]);
+        assert_eq!(backlog.after(BATCH_PACKETS - 1, 63 * 60), Some(false));
+        // A stream of large packets alone is no backlog, and beside small ones takes its part.
+        assert!((0..100).all(|_| backlog.after(4, 4 * 65_000).is_none()));
+        let turns = (0..100).map(|turn| if turn % 3 == 0 { (4, 4 * 65_000) } else { (BATCH_PACKETS, 4_000) });
+        let told: Vec<bool> = turns.filter_map(|(packets, bytes)| backlog.after(packets, bytes)).collect();
+        assert!(told[0]);
+    }
 
     const fn at(millis: u64) -> Option<Instant> {
         Some(Instant::from_millis(millis))

@@ -31,6 +31,7 @@ pub(super) enum Purpose {
     FastOpenServers = 12,
     Later = 13,
     Directory = 14,
+    Known = 15,
 }
 
 impl Key {

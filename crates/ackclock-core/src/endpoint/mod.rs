@@ -6,8 +6,8 @@
 //!   [`demux`].
 //! - [`passive`], [`syn_queue`]: listeners and half-open records; by cookie [`stateless`] and [`cookies`], by
 //!   decision [`deferred`]; Fast Open in [`fast_open`].
-//! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets. [`icmp`]:
-//!   ICMP errors.
+//! - [`time_wait`]: records in TIME-WAIT. [`reply`]: segments without a connection, such as resets;
+//!   [`known`]: who is answered before strangers. [`icmp`]: ICMP errors.
 //! - [`bound`]: binding and listening; [`claims`]: which ports are bound; [`reuse`]: which of several
 //!   listeners on one port takes a SYN.
 //! - [`ports`]: ephemeral ports; [`taken`]: which are known to be taken.
@@ -34,7 +34,8 @@
 //! | orphans: released, not yet finished | `orphans_max` | the oldest is reset |
 //! | accept queue | `backlog` | a last ACK is dropped, its peer repeats it |
 //! | TIME-WAIT records | `time_wait_max` | the first to expire is recycled |
-//! | replies without a connection | 1,024 | the reply is dropped |
+//! | replies without a connection | 1,024 to known sources, 1,024 to strangers | the reply is dropped |
+//! | sources known from a handshake, after a flood of SYNs | 4,096 | the last that shares a place has it |
 //! | connections by Fast Open whose handshake is not over | `fast_open_max` of the listener | the SYN is an ordinary one |
 //! | servers that a client of Fast Open remembers | 1,024 | the least recently used is forgotten |
 //! | listeners | `listeners_max`, and 64 that share an address | `listen` fails |
@@ -44,7 +45,7 @@
 //! | echo replies and ICMP errors that wait | 64, and a rate | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
-//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one learned first is forgotten |
+//! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one not used for the longest time is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
 //! | trace records that are not fetched | 4 Mi, 64 MiB | they are dropped and counted |
@@ -69,6 +70,7 @@ mod icmp_out;
 mod input;
 mod isn;
 mod keys;
+mod known;
 mod limits;
 mod links;
 mod listener;
@@ -118,6 +120,7 @@ use self::demux::{Demux, Target};
 use self::flow_labels::FlowLabeller;
 use self::isn::IsnGenerator;
 use self::keys::{Key, KeyedState, Purpose};
+use self::known::KnownSources;
 use self::listener::Listeners;
 use self::live::{Live, Owner};
 use self::martians::Addresses;
@@ -185,6 +188,8 @@ pub struct Endpoint {
     events: Events,
     timers: TimerWheel,
     replies: Replies,
+    /// Present once a SYN queue was full.
+    known: Option<KnownSources>,
     traces: Traces,
     header: [u8; HEADER_MAX],
     counters: PlainCounters,
@@ -273,6 +278,7 @@ impl Endpoint {
             sharded: config.shard.map(|shard| Box::new(Sharded::new(shard))),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
+            known: None,
             transmit: IndexQueue::default(),
             events: Events::default(),
             traces: Traces::default(),

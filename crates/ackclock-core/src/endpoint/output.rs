@@ -11,7 +11,7 @@ use super::live::Owner;
 use super::looped::{LOOP_LIMITS, LOOPED_BATCH, LOOPED_PER_CALL};
 use super::outbox::Origin;
 use super::queue::IndexQueue;
-use super::reply::control;
+use super::reply::{Audience, control};
 use super::syn_queue::Phase;
 use crate::connection::{Outgoing, timestamp_clock};
 use crate::{ConnectionId, Event, FourTuple, IncomingId, Instant};
@@ -50,7 +50,8 @@ pub(super) struct Events {
 impl Endpoint {
     /// The next packet to send. It counts as sent.
     ///
-    /// Replies without a connection come first. Connections take turns, one packet each.
+    /// Replies without a connection and segments of connections take turns. Connections take turns, one
+    /// packet each.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
         let now = self.advance(now);
@@ -74,7 +75,7 @@ impl Endpoint {
             } else if alone {
                 return None;
             } else {
-                self.next_of_outbox()
+                self.next_after_segments()
             };
             match leaving {
                 Some((leaving, false)) => {
@@ -110,11 +111,17 @@ impl Endpoint {
     /// whether it is for the endpoint itself.
     #[inline(never)]
     fn next_before_segments(&mut self) -> Option<(Leaving, bool)> {
-        if !self.replies.is_empty() {
+        if self.replies.takes_turn(self.counters.packets_received) {
             return self.next_reply();
         }
         let is_turn = self.beside.as_mut().is_some_and(|beside| beside.takes_turn());
         if is_turn { self.next_of_outbox() } else { None }
+    }
+
+    /// What is left to send when no connection has a segment.
+    #[inline(never)]
+    fn next_after_segments(&mut self) -> Option<(Leaving, bool)> {
+        self.next_reply().or_else(|| self.next_of_outbox())
     }
 
     /// The next whole packet, and whether it is for the endpoint itself.
@@ -135,7 +142,7 @@ impl Endpoint {
     /// The next reply without a connection. Out of line: replies are rare.
     #[inline(never)]
     fn next_reply(&mut self) -> Option<(Leaving, bool)> {
-        let reply = self.replies.pop()?;
+        let reply = self.replies.pop(self.counters.packets_received)?;
         let len = write_control(&mut self.header, &reply);
         #[cfg(feature = "tcp-ao")]
         let len = self.sign_reply(&reply, len);
@@ -199,6 +206,15 @@ impl Endpoint {
             self.settle(now, index);
         }
         None
+    }
+
+    /// Whether the driver is behind: packets have been waiting at the device for a while, and it would drop
+    /// what it has no more room for, whoever sent it. While it is, answers to strangers, whose addresses may
+    /// be false, leave at a sixteenth of the rate at which packets arrive. Those that have no room to wait
+    /// are dropped and counted ([`Counters::dropped_replies`](crate::Counters::dropped_replies)). Everything
+    /// else goes on as usual.
+    pub fn set_behind(&mut self, behind: bool) {
+        self.replies.set_behind(behind, self.counters.packets_received);
     }
 
     /// The latest time to call `handle_timeout`.
@@ -315,7 +331,9 @@ impl Endpoint {
 
     /// Queues a reply with this flow label.
     pub(super) fn reply_labelled(&mut self, tuple: &FourTuple, ttl: u8, label: FlowLabel, fields: Fields) {
-        if !self.replies.push(control(tuple, ttl, label, fields)) {
+        let is_known = self.known.as_ref().is_some_and(|known| known.knows(tuple.remote_addr));
+        let audience = if is_known { Audience::Known } else { Audience::Stranger };
+        if !self.replies.push(audience, control(tuple, ttl, label, fields)) {
             self.counters.dropped_replies.count();
         }
     }

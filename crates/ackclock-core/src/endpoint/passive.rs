@@ -7,6 +7,8 @@ use ackclock_wire::{Fields, Flags, SeqNum, TcpOptions};
 use super::Endpoint;
 use super::demux::Target;
 use super::input::Arrival;
+use super::keys::Purpose;
+use super::known::KnownSources;
 use super::listener::Listener;
 use super::live::Owner;
 use super::reply::bare;
@@ -68,6 +70,7 @@ impl Endpoint {
         }
         if !room {
             listener.overflowed = Some(now);
+            self.know_sources();
             return self.send_cookie(now, id, &tuple, &peer);
         }
 
@@ -92,6 +95,17 @@ impl Endpoint {
         } else {
             self.send_syn_ack(now, index);
         }
+    }
+
+    /// From now on, remembers who has completed a handshake, beginning with those who are connected.
+    fn know_sources(&mut self) {
+        if self.known.is_some() {
+            return;
+        }
+        let mut known = KnownSources::new(self.later.subkey(Purpose::Known));
+        let open = self.connections.iter().filter(|(_, _, live)| live.connection.state().is_synchronized());
+        open.for_each(|(_, _, live)| known.remember(live.name().remote_addr));
+        self.known = Some(known);
     }
 
     /// A segment for a half-open connection.
@@ -224,6 +238,9 @@ impl Endpoint {
         let environment = Environment { flow_labels, ..environment };
         let connection = Connection::passive(now, arrival.tuple, tcp, &environment, handshake);
         let connection = self.add_connection(connection, Owner::Listener(id));
+        if let Some(known) = &mut self.known {
+            known.remember(arrival.tuple.remote_addr);
+        }
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.accept_queue.push_back((connection, incoming));
         }

@@ -1,8 +1,12 @@
 //! Segments without a connection: resets, SYN-ACKs and acknowledgements of compact records.
 //!
-//! The queue is bounded; what does not fit is dropped and counted, as by a full interface. Every reply
+//! The queues are bounded; what does not fit is dropped and counted, as by a full interface. Every reply
 //! answers one segment and is no longer than it, except for the options of a SYN-ACK for MSS and, if
 //! requested, Accurate ECN.
+//!
+//! Replies take turns with the segments of connections, so that no flood of one holds up the other. Replies
+//! to strangers wait for those to sources that are known, in a queue of their own: a flood from false
+//! addresses fills only that.
 
 use std::collections::VecDeque;
 
@@ -13,30 +17,75 @@ use crate::FourTuple;
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    queue: VecDeque<ControlSegment>,
+    to_known: VecDeque<ControlSegment>,
+    to_strangers: VecDeque<ControlSegment>,
+    /// Whether the last turn was a reply's.
+    had_turn: bool,
+    /// While the driver is behind: how many packets must have arrived before the next reply to a stranger
+    /// leaves.
+    strangers_after: Option<u64>,
+}
+
+/// Whom a reply is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// A source that has completed a handshake.
+    Known,
+    /// Anyone else: the address may be false.
+    Stranger,
 }
 
 impl Replies {
     /// Adds a reply. Returns whether there was room.
-    pub(super) fn push(&mut self, reply: ControlSegment) -> bool {
-        let room = self.queue.len() < REPLIES_MAX;
+    pub(super) fn push(&mut self, audience: Audience, reply: ControlSegment) -> bool {
+        let queue = match audience {
+            Audience::Known => &mut self.to_known,
+            Audience::Stranger => &mut self.to_strangers,
+        };
+        let room = queue.len() < REPLIES_MAX;
         if room {
-            if self.queue.capacity() == 0 {
+            if queue.capacity() == 0 {
                 // Most endpoints have one at a time; the queue's default first capacity is four.
-                self.queue.reserve_exact(1);
+                queue.reserve_exact(1);
             }
-            self.queue.push_back(reply);
+            queue.push_back(reply);
         }
         room
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.to_known.is_empty() && self.to_strangers.is_empty()
     }
 
-    pub(super) fn pop(&mut self) -> Option<ControlSegment> {
-        self.queue.pop_front()
+    /// Whether the driver is behind, `arrived` packets having arrived.
+    pub(super) fn set_behind(&mut self, behind: bool, arrived: u64) {
+        self.strangers_after = behind.then_some(self.strangers_after.unwrap_or(arrived));
+    }
+
+    /// Whether a reply goes before the next segment of a connection, `arrived` packets having arrived.
+    pub(super) fn takes_turn(&mut self, arrived: u64) -> bool {
+        self.had_turn = !self.had_turn && (!self.to_known.is_empty() || self.has_for_strangers(arrived));
+        self.had_turn
+    }
+
+    /// The next reply: those to known sources first.
+    pub(super) fn pop(&mut self, arrived: u64) -> Option<ControlSegment> {
+        if let Some(reply) = self.to_known.pop_front() {
+            return Some(reply);
+        }
+        if !self.has_for_strangers(arrived) {
+            return None;
+        }
+        if let Some(after) = &mut self.strangers_after {
+            let saved = arrived.saturating_sub(SAVED_MAX);
+            *after = (*after).max(saved).saturating_add(PACKETS_PER_STRANGER);
+        }
+        self.to_strangers.pop_front()
+    }
+
+    fn has_for_strangers(&self, arrived: u64) -> bool {
+        !self.to_strangers.is_empty() && self.strangers_after.is_none_or(|after| arrived >= after)
     }
 }
 
@@ -65,8 +114,14 @@ pub(super) fn bare(seq: SeqNum, ack: SeqNum, flags: Flags) -> Fields {
     Fields { seq, ack, flags, ..Fields::default() }
 }
 
-/// The most replies that wait: what some batches of received packets can cause.
+/// The most replies that wait for each audience: what some batches of received packets can cause.
 pub(super) const REPLIES_MAX: usize = 1024;
+/// How many packets arrive for each reply to a stranger while the driver is behind. Measured beside 100,000
+/// SYNs a second on a busy machine: without a limit 14 to 29 % of the honest connections waited for a lost
+/// packet to be repeated, with 4 packets 6 to 13 %, and with 16 2 to 4 %.
+const PACKETS_PER_STRANGER: u64 = 16;
+/// Of how many packets at most the replies may leave at once then: a batch.
+const SAVED_MAX: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -80,8 +135,8 @@ mod tests {
         let ends = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
         let reply = control(&FourTuple::new(ends.0, ends.1), 64, FlowLabel::default(), reset);
         let mut replies = Replies::default();
-        assert!(replies.push(reply));
-        assert_eq!(replies.queue.capacity(), 1);
+        assert!(replies.push(Audience::Known, reply));
+        assert_eq!((replies.to_known.capacity(), replies.to_strangers.capacity()), (1, 0));
     }
 
     fn segment(flags: Flags, payload: &[u8]) -> Segment<'_> {
@@ -131,9 +186,39 @@ mod tests {
             let reset = bare(SeqNum::new(u32::try_from(n).unwrap()), SeqNum::new(0), Flags::RST);
             control(&tuple, 64, FlowLabel::NONE, reset)
         };
-        assert!((0..REPLIES_MAX).all(|n| replies.push(reply(n))));
-        assert!(!replies.push(reply(REPLIES_MAX)));
-        assert_eq!(replies.pop().unwrap().fields.seq, SeqNum::new(0));
-        assert!(replies.push(reply(REPLIES_MAX)));
+        assert!((0..REPLIES_MAX).all(|n| replies.push(Audience::Stranger, reply(n))));
+        assert!(!replies.push(Audience::Stranger, reply(REPLIES_MAX)));
+        assert_eq!(replies.pop(0).unwrap().fields.seq, SeqNum::new(0));
+        assert!(replies.push(Audience::Stranger, reply(REPLIES_MAX)));
+    }
+
+    #[test]
+    fn those_who_are_known_come_first_and_have_room_though_strangers_have_none() {
+        let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
+        let reply =
+            |n| control(&tuple, 64, FlowLabel::NONE, bare(SeqNum::new(n), SeqNum::new(0), Flags::RST));
+        let mut replies = Replies::default();
+        while replies.push(Audience::Stranger, reply(1)) {}
+        assert!(replies.push(Audience::Known, reply(2)));
+        let seqs = std::iter::from_fn(|| replies.pop(0)).map(|reply| reply.fields.seq);
+        assert!(seqs.eq([2].into_iter().chain([1; REPLIES_MAX]).map(SeqNum::new)));
+    }
+
+    #[test]
+    fn while_the_driver_is_behind_a_stranger_is_answered_for_every_sixteen_packets() {
+        let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
+        let reply = control(&tuple, 64, FlowLabel::NONE, bare(SeqNum::new(1), SeqNum::new(0), Flags::RST));
+        let mut replies = Replies::default();
+        while replies.push(Audience::Stranger, reply) {}
+        let leave =
+            |replies: &mut Replies, arrived| std::iter::from_fn(|| replies.pop(arrived)).take(100).count();
+        replies.set_behind(true, 1_000);
+        assert_eq!([1_000, 1_015, 1_016, 1_064].map(|arrived| leave(&mut replies, arrived)), [1, 0, 1, 3]);
+        // What was not used is saved for one batch only.
+        assert_eq!([1_079, 5_000].map(|arrived| leave(&mut replies, arrived)), [0, 5]);
+        assert!(replies.push(Audience::Known, reply));
+        assert!(replies.takes_turn(5_000) && leave(&mut replies, 5_000) == 1 && !replies.takes_turn(5_000));
+        replies.set_behind(false, 5_000);
+        assert_eq!(leave(&mut replies, 5_000), 100);
     }
 }

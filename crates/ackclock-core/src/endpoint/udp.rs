@@ -101,6 +101,8 @@ impl Endpoint {
         if !self.udp_update(id, Socket::is_writable)? {
             return Err(UdpSocketError::WouldBlock);
         }
+        let now = self.now;
+        self.beside().paths.on_sent(now, to.ip());
         let flow_label = self.flow_labels.of(&FourTuple::new(src, to)).current();
         let ttl = options.ttl.unwrap_or(self.config.tcp.ttl);
         let traffic_class = match transmit.ecn.bits() {

@@ -102,6 +102,7 @@ calls! {
         50 UdpTakeError { id: UdpId },
         51 UdpSetTtl { id: UdpId, ttl: Option<u8> },
         52 UdpSetTrafficClass { id: UdpId, traffic_class: u8 },
+        53 SetBehind { behind: bool },
         /// The calls of the connection follow, up to the end of the update.
         60 Update { id: ConnectionId },
     }

@@ -99,6 +99,7 @@ pass! {
     decide[now](id: IncomingId, decision: Decision) -> bool = Call::Decide { id, decision };
     release[now](id: ConnectionId) = Call::Release { id };
     reset_orphans[now]() = Call::ResetOrphans;
+    set_behind(behind: bool) = Call::SetBehind { behind };
     set_mtu[now](mtu: usize) = Call::SetMtu { mtu };
     set_link_routes[now](routes: Vec<Route<Egress>>) = Call::SetLinkRoutes { routes: routes.clone() };
     set_local_addresses(addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) =

@@ -19,6 +19,8 @@ pub(crate) struct PathMtus {
 struct Learned {
     mtu: u32,
     until: Instant,
+    /// When a datagram was last sent there, or when it was learned.
+    used: Instant,
 }
 
 impl PathMtus {
@@ -27,15 +29,22 @@ impl PathMtus {
         self.known.get(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
     }
 
-    /// Records it. In a full table it replaces the entry that expires first.
+    /// A datagram is sent to `remote`.
+    pub(crate) fn on_sent(&mut self, now: Instant, remote: IpAddr) {
+        if let Some(learned) = self.known.get_mut(&remote) {
+            learned.used = now;
+        }
+    }
+
+    /// Records it. In a full table it replaces the entry that was not used for the longest time.
     pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
         if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
-            let first = self.known.iter().min_by_key(|(_, learned)| learned.until).map(|(&addr, _)| addr);
+            let first = self.known.iter().min_by_key(|(_, learned)| learned.used).map(|(&addr, _)| addr);
             if let Some(addr) = first {
                 self.known.remove(&addr);
             }
         }
-        self.known.insert(remote, Learned { mtu, until: now + HOLDS });
+        self.known.insert(remote, Learned { mtu, until: now + HOLDS, used: now });
     }
 }
 
@@ -65,7 +74,20 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_what_ends_first() {
+    fn a_full_table_keeps_the_path_in_use() {
+        let mut paths = PathMtus::default();
+        let at = |ms: u32| Instant::from_millis(ms.into());
+        paths.learn(at(0), host(0), 1400);
+        for number in 1..5_000 {
+            paths.learn(at(number), host(number), 1400);
+            paths.on_sent(at(number), host(0));
+        }
+        assert_eq!(paths.get(at(5_000), host(0)), Some(1400));
+        assert_eq!(paths.known.len(), PATHS_MAX);
+    }
+
+    #[test]
+    fn a_full_table_forgets_what_was_learned_first_of_paths_not_in_use() {
         let mut paths = PathMtus::default();
         let at = |second: u32| Instant::from_millis(1000 * u64::from(second));
         let max = u32::try_from(PATHS_MAX).unwrap();

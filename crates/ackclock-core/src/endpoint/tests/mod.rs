@@ -9,6 +9,7 @@ mod datagrams;
 mod deferred;
 mod ecn;
 mod fast_open;
+mod flood;
 mod handshake;
 mod icmp;
 mod lifecycle;

@@ -50,9 +50,9 @@ fn open(host: &mut Host, to: SocketAddr, count: u64) -> (u64, u64) {
 
 /// The first draw that hits a taken port comes after about √(πR/2) = 211 connections, and only the ports
 /// taken before it are unknown: 0.75 % of 28,232. As draws are among the unknown and the free, that share
-/// stays, and so does the number of draws. A run of 16 that hit has a chance of 10^-34, even at ten times
-/// that share of 10^-18. Without a memory, the last hundred connections look at 28,232/k ports for k = 1 to
-/// 100, 146,000 in all, and the refusal at 28,232.
+/// stays, and so does the number of draws. A run of 16 that hit has a chance of 10^-34, and of 10^-18 at ten
+/// times that share. Without a memory, the last hundred connections look at 28,232/k ports for k = 1 to 100,
+/// 146,000 in all, and the refusal at 28,232.
 #[test]
 fn a_port_is_found_and_none_is_found_missing_in_one_look_or_two_however_many_are_taken() {
     for to in [client(80), "[fd00::2]:80".parse().unwrap()] {
