@@ -67,8 +67,8 @@ pub(crate) fn why_no_peer(remote: SocketAddr) -> &'static str {
     match remote.ip() {
         _ if remote.port() == 0 => "port 0 is nobody's; name the port that the peer listens on",
         addr if addr.is_loopback() => {
-            "it is a loopback address, which does not leave this machine's kernel; use a socket of the kernel, or \
-             an address that the device leads to"
+            "it is a loopback address, which does not leave this machine's kernel; use a socket of the \
+             kernel, or an address that the device leads to"
         }
         addr if addr.is_unspecified() => "it stands for no host in particular; name the peer's address",
         addr if addr.is_multicast() => "it is a multicast address; name one host",

@@ -61,9 +61,9 @@ impl fmt::Display for Warning {
             ),
             Self::KernelHasAddress(addr) => write!(
                 f,
-                "{addr} is an address of this machine's kernel, too, which keeps what is sent there: give the \
-                 stack another address of the network, or take it from the kernel (sudo ip addr del {addr} dev \
-                 NAME)"
+                "{addr} is an address of this machine's kernel, too, which keeps what is sent there: give \
+                 the stack another address of the network, or take it from the kernel (sudo ip addr del \
+                 {addr} dev NAME)"
             ),
             Self::Recording { bytes, why } => write!(f, "the recording ends after {bytes} bytes: {why}"),
         }

@@ -157,8 +157,8 @@ impl Connection {
     }
 
     /// What would let the next byte leave now if it alone were lifted. RFC 4898's three states
-    /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd), with the last one, "any reason which cannot be classified
-    /// as Receiver Limited or Congestion Limited", told apart.
+    /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd), with the last one, "any reason which cannot be
+    /// classified as Receiver Limited or Congestion Limited", told apart.
     fn limit(&self) -> Limit {
         let unsent = self.unsent();
         let piece = unsent.min(u64::from(self.smss()));

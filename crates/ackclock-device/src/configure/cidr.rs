@@ -115,8 +115,8 @@ pub enum CidrError {
     Address(String),
     /// No slash, and nothing after it.
     #[error(
-        "the prefix is missing: write {0}/{usual} for a host of such a network, or {0}/{all} for this address \
-         alone",
+        "the prefix is missing: write {0}/{usual} for a host of such a network, or {0}/{all} for this \
+         address alone",
         usual = if .0.is_ipv4() { 24 } else { 64 },
         all = bits(*.0)
     )]

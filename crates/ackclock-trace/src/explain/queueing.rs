@@ -1,14 +1,14 @@
 //! Round trips as evidence of a busy path.
 //!
-//! A packet whose round trip exceeds the shortest one by `e` waited for `e`, so that, as the sender sees it, a
-//! link or a host on the path was busy for the `e` before the acknowledgement came. While it is, nothing that
-//! leaves earlier arrives earlier. The union of these times is when the path set the rate.
+//! A packet whose round trip exceeds the shortest one by `e` waited for `e`, so that, as the sender sees
+//! it, a link or a host on the path was busy for the `e` before the acknowledgement came. While it is,
+//! nothing that leaves earlier arrives earlier. The union of these times is when the path set the rate.
 //!
-//! Behind another, a packet waits no longer than the link takes for one. So an acknowledgement of less than two
-//! segments that comes much later than the one before it was delayed by the peer (RFC 9293 §3.8.6.3): by
-//! [`DELAYED_MIN`] more than twice what a segment takes, which is the lower quartile of the gaps between
-//! acknowledgements. Of a segment that found nothing else on its way, no queue of its own connection explains
-//! anything.
+//! Behind another, a packet waits no longer than the link takes for one. So an acknowledgement of less
+//! than two segments that comes much later than the one before it was delayed by the peer (RFC 9293
+//! §3.8.6.3): by [`DELAYED_MIN`] more than twice what a segment takes, which is the lower quartile of the
+//! gaps between acknowledgements. Of a segment that found nothing else on its way, no queue of its own
+//! connection explains anything.
 //!
 //! The round trips are those of the entries, whatever the connection itself timed: of the newest segment that
 //! an acknowledgement covers, unless something that it covers was sent twice. The shortest is that of the

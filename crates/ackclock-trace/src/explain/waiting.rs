@@ -2,8 +2,8 @@
 
 use ackclock_core::trace::Limit;
 
-/// What a connection can wait for. A cause has the time by which the stream would have arrived earlier if this
-/// cause alone had been lifted, until the next cause.
+/// What a connection can wait for. A cause has the time by which the stream would have arrived earlier if
+/// this cause alone had been lifted, until the next cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Waiting {
     /// The handshake.

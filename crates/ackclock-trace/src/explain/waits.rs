@@ -7,15 +7,16 @@
 //!
 //! Evidence then claims a part of these times, the later in this list before the earlier:
 //!
-//! 1. A write, or an attempt at one, while a small segment is held: until then the application had not written
-//!    what fills it, so the time counts to the application. So it does if the application writes again before
-//!    the peer has sent anything, because it did not wait for an answer. Nagle's algorithm and a cork keep what
-//!    delays an answer or the end.
-//! 2. A long round trip: to the path, on which anything that left earlier would have arrived no earlier, or to
-//!    the peer that delayed the acknowledgement of a lone segment (`queueing`).
+//! 1. A write, or an attempt at one, while a small segment is held: until then the application had not
+//!    written what fills it, so the time counts to the application. So it does if the application writes
+//!    again before the peer has sent anything, because it did not wait for an answer. Nagle's algorithm
+//!    and a cork keep what delays an answer or the end.
+//! 2. A long round trip: to the path, on which anything that left earlier would have arrived no earlier,
+//!    or to the peer that delayed the acknowledgement of a lone segment (`queueing`).
 //! 3. [`Entry::HeldByHost`], and a timer's lateness: to the host.
-//! 4. A timer that expires: the silence before it. For a retransmission timer, this is the time since the last
-//!    acknowledgement with news; for a tail probe's, since the last acknowledgement or the last data sent.
+//! 4. A timer that expires: the silence before it. For a retransmission timer, this is the time since the
+//!    last acknowledgement with news; for a tail probe's, since the last acknowledgement or the last data
+//!    sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

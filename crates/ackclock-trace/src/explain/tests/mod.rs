@@ -24,9 +24,9 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// A connection that waits 10 ms for its handshake, 20 for its application, 30 with a full window, of which the
-/// 20 beyond the handshake's round trip are a queue's, is silent for 200 until a timer expires, 2 of them because
-/// the timer was late, recovers for 40, and ends.
+/// A connection that waits 10 ms for its handshake, 20 for its application, 30 with a full window, of
+/// which the 20 beyond the handshake's round trip are a queue's, is silent for 200 until a timer expires,
+/// 2 of them because the timer was late, recovers for 40, and ends.
 fn scripted() -> TracedSource {
     let window = |cause, cwnd| Entry::Window { cause, cwnd, ssthresh: u32::MAX };
     let sent = |reason, seq| sent(reason, seq, 1000);

@@ -5,8 +5,8 @@ use ackclock_sim::scenario::Scripted;
 
 use super::*;
 
-/// 10 ms of handshake, 20 of application; two segments, one answered after 30, 20 more than a round trip; a probe after 80 more, a
-/// timeout after another 150; the rest is recovery.
+/// 10 ms of handshake, 20 of application; two segments, one answered after 30, 20 more than a round trip;
+/// a probe after 80 more, a timeout after another 150; the rest is recovery.
 fn probed() -> TracedSource {
     traced(
         "cubic",

@@ -35,12 +35,14 @@ fn dropping(packets: impl IntoIterator<Item = u64>, data: bool) -> Direction {
 
 #[test]
 fn slow_application() {
-    // 10,000 bytes every 10 ms are six segments and a part, which Nagle's algorithm holds until the next write.
+    // 10,000 bytes every 10 ms are six segments and a part, which Nagle's algorithm holds until the next
+    // write.
     let slow = Writes { piece: 10_000, work: 10 * MS, ..Writes::default() };
     let limited = Stage { writes: slow, ..Stage::default() }.run();
     check(&limited, &Stage::default().run(), &[Waiting::Application], 0.9, 0.05);
     assert!(limited.shares.get(&Waiting::Nagle).is_none_or(|share| *share < 0.01), "{limited:#?}");
-    // Every 60 ms, the part leaves a round trip after the rest, with the acknowledgement. Nobody waits for it.
+    // Every 60 ms, the part leaves a round trip after the rest, with the acknowledgement. Nobody waits for
+    // it.
     let slow = Writes { piece: 10_000, work: 60 * MS, ..Writes::default() };
     let limited = Stage { writes: slow.clone(), ..Stage::default() }.run();
     check(&limited, &Stage::default().run(), &[Waiting::Application], 0.9, 0.05);

@@ -17,7 +17,8 @@ pub(super) const PORT: u16 = 9;
 #[derive(Clone, Debug)]
 pub(super) struct Writes {
     pub(super) bytes: u64,
-    /// Writes this much at a time, and then works for this long. With no time, the application always has more.
+    /// Writes this much at a time, and then works for this long. With no time, the application always has
+    /// more.
     pub(super) piece: u64,
     pub(super) work: Duration,
     /// Writes a request in two pieces of this size, and waits for its answer.
