@@ -296,7 +296,8 @@ pub struct ListenOptions {
     pub addr: ListenAddr,
     /// The most established connections waiting to be accepted.
     pub backlog: usize,
-    /// The most half-open connections. Beyond it SYN cookies answer, or with `deferred` the SYN is dropped.
+    /// The most half-open connections, at most a quarter of them from one source. Beyond it SYN cookies
+    /// answer. With `deferred` the SYN is dropped, and one source may have as many as it leaves free.
     pub syn_backlog: usize,
     /// With `deferred`, the most SYNs waiting for a decision, among those of `syn_backlog`. Beyond it a SYN
     /// is dropped, and its client repeats it.

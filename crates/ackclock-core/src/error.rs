@@ -62,12 +62,26 @@ pub enum IcmpError {
     SourceRoute,
 }
 
+/// Why no packet can be sent to this socket, and what to do.
+pub(crate) fn why_no_peer(remote: SocketAddr) -> &'static str {
+    match remote.ip() {
+        _ if remote.port() == 0 => "port 0 is nobody's; name the port that the peer listens on",
+        addr if addr.is_loopback() => {
+            "it is a loopback address, which does not leave this machine's kernel; use a socket of the \
+             kernel, or an address that the device leads to"
+        }
+        addr if addr.is_unspecified() => "it stands for no host in particular; name the peer's address",
+        addr if addr.is_multicast() => "it is a multicast address; name one host",
+        _ => "it is a broadcast or reserved address; name one host",
+    }
+}
+
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The remote address cannot be a TCP peer (RFC 9293 MUST-46).
-    #[error("{0} cannot be a TCP peer: it is unspecified, multicast or broadcast, or its port is 0")]
+    #[error("{0} cannot be a TCP peer: {why}", why = why_no_peer(*.0))]
     InvalidRemote(SocketAddr),
     /// No local address of the peer's family.
     #[error("no local address to reach {0} from: give the stack one of its family")]
@@ -154,4 +168,25 @@ pub enum OptionError {
     /// The choice has parameters that it does not take.
     #[error(transparent)]
     Choice(#[from] InvalidParameter),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_peer_is_named_for_what_it_is() {
+        for (remote, what, instead) in [
+            ("127.0.0.1:80", "loopback", "a socket of the kernel"),
+            ("[::1]:80", "loopback", "a socket of the kernel"),
+            ("0.0.0.0:80", "no host in particular", "the peer's address"),
+            ("224.0.0.1:80", "multicast", "one host"),
+            ("[ff02::1]:80", "multicast", "one host"),
+            ("255.255.255.255:80", "broadcast", "one host"),
+            ("127.0.0.1:0", "port 0", "the port"),
+        ] {
+            let said = ConnectError::InvalidRemote(remote.parse().unwrap()).to_string();
+            assert!(said.starts_with(remote) && said.contains(what) && said.contains(instead), "{said}");
+        }
+    }
 }

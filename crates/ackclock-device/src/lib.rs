@@ -270,6 +270,12 @@ pub trait Device: fmt::Debug + Send {
     fn link_up(&self) -> bool {
         true
     }
+
+    /// Whether packets sent go to this machine's kernel, as through a TUN device. The kernel keeps what it
+    /// sends to its own addresses, so the stack must not have one of them.
+    fn leads_to_kernel(&self) -> bool {
+        false
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -315,5 +321,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    fn leads_to_kernel(&self) -> bool {
+        (**self).leads_to_kernel()
     }
 }

@@ -93,6 +93,10 @@ impl Device for OffloadDevice {
     fn link_up(&self) -> bool {
         self.fd.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        true
+    }
 }
 
 /// Attaches a descriptor of the TUN driver with offload to the interface `name` of this kind (`IFF_TUN` or

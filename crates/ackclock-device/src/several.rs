@@ -328,6 +328,10 @@ impl Device for Several {
     fn link_up(&self) -> bool {
         self.links.iter().any(|link| link.device.link_up())
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        self.links.iter().any(|link| link.device.leads_to_kernel())
+    }
 }
 
 impl Link {

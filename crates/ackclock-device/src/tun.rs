@@ -109,6 +109,10 @@ impl Device for TunDevice {
     fn link_up(&self) -> bool {
         self.fd.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        true
+    }
 }
 
 /// Room for a packet, however small the reported MTU.

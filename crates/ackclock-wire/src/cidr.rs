@@ -125,11 +125,12 @@ impl From<IpAddr> for Cidr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// Parses `ADDRESS/PREFIX`, or `ADDRESS` for the network of that single address.
+    /// Parses `ADDRESS/PREFIX`. A single address needs its `/32` or `/128`, because a stack whose prefix was
+    /// forgotten would reach no other host. For an [`IpAddr`], there is [`Cidr::from`].
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (addr_text, prefix_text) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let addr: IpAddr = addr_text.parse().map_err(|_| CidrError::Address(addr_text.to_owned()))?;
-        let Some(prefix_text) = prefix_text else { return Ok(addr.into()) };
+        let prefix_text = prefix_text.ok_or(CidrError::NoPrefix(addr))?;
         let wrong = || CidrError::Prefix(prefix_text.to_owned());
         prefix_text.parse().ok().and_then(|prefix| Self::new(addr, prefix).ok()).ok_or_else(wrong)
     }
@@ -157,6 +158,14 @@ pub enum CidrError {
     /// The part after it.
     #[error("{0:?} is not a prefix length: 0 to 32 for IPv4, 0 to 128 for IPv6")]
     Prefix(String),
+    /// No slash, and nothing after it.
+    #[error(
+        "the prefix is missing: write {0}/{usual} for a host of such a network, or {0}/{all} for this \
+         address alone",
+        usual = if .0.is_ipv4() { 24 } else { 64 },
+        all = bits(*.0)
+    )]
+    NoPrefix(IpAddr),
 }
 
 /// The number of first bits that two addresses of one family have in common.
@@ -185,9 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_alone_is_a_network_of_one() {
-        assert_eq!(cidr("10.0.0.1"), cidr("10.0.0.1/32"));
-        assert_eq!(cidr("fd00::1"), cidr("fd00::1/128"));
+    fn a_text_names_its_prefix_and_an_address_alone_is_a_network_of_one() {
+        for (text, usual, all) in [("10.0.0.1", "/24", "/32"), ("fd00::1", "/64", "/128")] {
+            let addr: IpAddr = text.parse().unwrap();
+            let error = text.parse::<Cidr>().unwrap_err();
+            assert_eq!(error, CidrError::NoPrefix(addr));
+            for prefix in [usual, all] {
+                assert!(error.to_string().contains(&format!("{text}{prefix}")), "{error}");
+            }
+            assert_eq!(Cidr::from(addr), cidr(&format!("{text}{all}")));
+        }
     }
 
     #[test]

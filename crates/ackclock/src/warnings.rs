@@ -1,9 +1,11 @@
 //! [`Warnings`]: problems that no error reports, because TCP sees them as loss.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ackclock_core::journal::JournalEnd;
+use ackclock_device::configure::{Cidr, kernel_has};
 use tokio::time::Instant;
 
 use crate::recording;
@@ -18,6 +20,10 @@ pub struct Warnings {
     watch: Watch,
     /// Whether the recording's end was reported.
     told_recording: bool,
+    /// The addresses of the kernel that were reported.
+    told_addresses: Vec<IpAddr>,
+    /// When the addresses are compared with the kernel's next.
+    compare_at: Option<Instant>,
 }
 
 /// Something that is probably wrong.
@@ -32,6 +38,9 @@ pub enum Warning {
         /// Segments delivered in the same time.
         delivered: u64,
     },
+    /// The kernel at the other end of the device has an address of the stack, and keeps what it sends there:
+    /// it reaches nothing on that address.
+    KernelHasAddress(IpAddr),
     /// The stack's recording ended before the stack did.
     Recording {
         /// Bytes in the file.
@@ -50,6 +59,12 @@ impl fmt::Display for Warning {
                  sender's interface leaves checksums unfinished and the device does not say so (sudo ethtool \
                  -K NAME tx off on the sender's side), or the network damages packets"
             ),
+            Self::KernelHasAddress(addr) => write!(
+                f,
+                "{addr} is an address of this machine's kernel, too, which keeps what is sent there: give \
+                 the stack another address of the network, or take it from the kernel (sudo ip addr del \
+                 {addr} dev NAME)"
+            ),
             Self::Recording { bytes, why } => write!(f, "the recording ends after {bytes} bytes: {why}"),
         }
     }
@@ -58,7 +73,13 @@ impl fmt::Display for Warning {
 impl Warnings {
     pub(crate) fn new(shared: ShardRef) -> Self {
         let counts = counts(&shared);
-        Self { shared, watch: Watch::new(counts), told_recording: false }
+        Self {
+            shared,
+            watch: Watch::new(counts),
+            told_recording: false,
+            told_addresses: Vec::new(),
+            compare_at: None,
+        }
     }
 
     /// Waits for the next warning. It arrives within a second of its cause, and at most once in ten seconds.
@@ -72,6 +93,9 @@ impl Warnings {
             if let Some(warning) = self.recording_ended() {
                 return Some(warning);
             }
+            if let Some(warning) = self.address_of_kernel() {
+                return Some(warning);
+            }
             let warning = self.watch.look(Instant::now(), counts(&self.shared));
             if warning.is_some() || self.shared.look(|state| matches!(state.phase, Phase::Down(_))) {
                 return warning;
@@ -81,6 +105,25 @@ impl Warnings {
 }
 
 impl Warnings {
+    /// An address that the kernel behind the device has, too; each is reported once.
+    fn address_of_kernel(&mut self) -> Option<Warning> {
+        let now = Instant::now();
+        if self.compare_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        self.compare_at = Some(now + COMPARE_EVERY);
+        if !self.shared.device().as_ref().is_some_and(|device| device.leads_to_kernel()) {
+            return None;
+        }
+        let own: Vec<IpAddr> =
+            self.shared.look(|state| state.network.addresses.iter().map(Cidr::addr).collect());
+        let shared = own.into_iter().find(|addr| !self.told_addresses.contains(addr) && kernel_has(*addr))?;
+        self.told_addresses.push(shared);
+        // There may be another.
+        self.compare_at = None;
+        Some(Warning::KernelHasAddress(shared))
+    }
+
     /// The end of the recording, once, unless the stack's own end was the reason.
     fn recording_ended(&mut self) -> Option<Warning> {
         if self.told_recording {
@@ -151,6 +194,8 @@ const RUN: u64 = 3;
 const WINDOW: Duration = Duration::from_secs(1);
 /// The pause after a warning.
 const QUIET: Duration = Duration::from_secs(10);
+/// How often the stack's addresses are compared with the kernel's.
+const COMPARE_EVERY: Duration = Duration::from_millis(750);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use ackclock_cli::Exit;
 use ackclock_device::{Capabilities, configure, netns, open};
 
 use crate::args::{DeviceArgs, DoctorArgs};
-use crate::device::{DeviceChoice, kernel_address, kernel_owns};
+use crate::device::{DeviceChoice, kernel_address};
 
 /// One line of the diagnosis.
 #[derive(Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Findin
 pub(crate) fn addresses(args: &DeviceArgs, name: &str, address: Cidr) -> Vec<Finding> {
     let what = "address";
     let own = address.addr();
-    if kernel_owns(own) {
+    if configure::kernel_has(own) {
         let mend = format!("choose another address of the network, or sudo ip addr del {address} dev NAME");
         return vec![problem(
             what,

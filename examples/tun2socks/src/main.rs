@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::Args;
 use crate::counters::Counters;
 use crate::socks5::Proxy;
+use crate::tcp::CONNECTIONS_MAX;
 
 /// What all connections and datagrams share.
 #[derive(Debug)]
@@ -86,7 +87,10 @@ async fn run(args: Args) -> anyhow::Result<()> {
     // ANCHOR: stack
     // The stack has no address of its own: it takes whatever arrives. Datagrams may come in fragments.
     let stack = Stack::builder().device(device).reassembly(ReassemblyConfig::default()).spawn()?;
-    let tcp = tokio::spawn(tcp::serve(stack.listener().deferred()?, Arc::clone(&shared)));
+    // A client waits for the proxy's answer before its own, which for a dead destination takes a minute. One
+    // address may have half of the places.
+    let listener = stack.listener().syn_backlog(2 * CONNECTIONS_MAX).decisions_max(2 * CONNECTIONS_MAX);
+    let tcp = tokio::spawn(tcp::serve(listener.deferred()?, Arc::clone(&shared)));
     let udp = (!args.no_udp).then(|| stack.udp_any()).transpose()?;
     let udp = udp.map(|any| tokio::spawn(udp::serve(any, Arc::clone(&shared))));
     bring_up(&args)?;

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ackclock::{DeferredListener, Incoming, Unreachable};
-use tokio::io::copy_bidirectional;
+use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use crate::Shared;
+use crate::counters::Counted;
 use crate::socks5::{Refusal, SocksError};
 
 /// The answer to a client whose destination the proxy cannot reach.
@@ -47,7 +48,7 @@ pub(crate) async fn serve(listener: DeferredListener, shared: Arc<Shared>) {
 
 /// Has the proxy connect, then accepts the client and carries bytes both ways until both have finished.
 async fn carry(incoming: Incoming, shared: &Shared) -> Result<(), String> {
-    let mut upstream = match reach(incoming.local_addr(), shared).await {
+    let upstream = match reach(incoming.local_addr(), shared).await {
         Ok(upstream) => upstream,
         Err(error) => {
             shared.counters.refused.add(1);
@@ -58,17 +59,15 @@ async fn carry(incoming: Incoming, shared: &Shared) -> Result<(), String> {
             return Err(error.to_string());
         }
     };
-    let mut client = incoming.accept().await.map_err(|error| error.to_string())?;
-    match copy_bidirectional(&mut client, &mut upstream).await {
-        Ok((up, down)) => {
-            shared.counters.bytes_up.add(up);
-            shared.counters.bytes_down.add(down);
-            Ok(())
-        }
+    let client = incoming.accept().await.map_err(|error| error.to_string())?;
+    let mut client = Counted { stream: client, written: &shared.counters.bytes_down };
+    let mut upstream = Counted { stream: upstream, written: &shared.counters.bytes_up };
+    match copy_bidirectional_with_sizes(&mut client, &mut upstream, COPIED, COPIED).await {
+        Ok(_) => Ok(()),
         Err(error) => {
             // Neither end may take what it has for everything.
-            client.abort();
-            upstream.set_zero_linger().map_err(|error| error.to_string())?;
+            client.stream.abort();
+            upstream.stream.set_zero_linger().map_err(|error| error.to_string())?;
             shared.counters.reset.add(1);
             Err(error.to_string())
         }
@@ -97,7 +96,10 @@ fn answer(error: &SocksError) -> Answer {
 }
 
 /// Connections at one time.
-const CONNECTIONS_MAX: usize = 16_384;
+pub(crate) const CONNECTIONS_MAX: usize = 16_384;
+/// The most bytes of one system call. A quarter of the processor's time less than with 8 KiB; 64 KiB saves no
+/// more, and a connection has two such buffers.
+const COPIED: usize = 32 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -182,9 +182,15 @@ impl Listener {
         self.overflowed.is_some_and(|at| now.saturating_since(at) <= COOKIE_LIFETIME)
     }
 
-    /// The most half-open records of one source.
+    /// The most half-open records of one source. All clients of a proxy may have one address, and no cookie
+    /// answers a SYN that waits for a decision: there a source may have as many as it leaves free, after A.
+    /// K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
+    /// IEEE/ACM Transactions on Networking 6(2), 1998, with α = 1.
     pub(super) fn per_source_max(&self) -> usize {
-        (self.syn_backlog / 4).max(1)
+        let quarter = (self.syn_backlog / 4).max(1);
+        let free = self.syn_backlog.saturating_sub(self.half_open);
+        let undecided = self.decisions_max.saturating_sub(self.undecided);
+        if self.deferred { quarter.max(free.min(undecided)) } else { quarter }
     }
 }
 

@@ -27,7 +27,7 @@
 //! | free blocks that are reused | 64, 4 MiB, outside the budget | they go back to the allocator |
 //! | connections | `connections_max` | `connect` fails; a last ACK is dropped, its peer repeats it |
 //! | half-open records of a listener | `syn_backlog`, a quarter of it for one source | SYN cookies |
-//! | the same with deferred accept, until the application has learned of their end | `syn_backlog`, a quarter of it for one source | the SYN is dropped, its client repeats it |
+//! | the same with deferred accept, until the application has learned of their end | `syn_backlog`; for one source a quarter of it, or as many as are free | the SYN is dropped, its client repeats it |
 //! | SYNs that wait for a decision | `decisions_max`, and 60 s | the SYN is dropped, its client repeats it |
 //! | half-open records of all | 131,072 | SYN cookies |
 //! | experiments that SYNs brought | one for each half-open record, where the listener takes part | none: they go with the record |

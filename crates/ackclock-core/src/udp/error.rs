@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::error::why_no_peer;
+
 /// Why a call on a UDP socket failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ pub enum UdpSocketError {
     #[error("{0} is not an address and port of this socket")]
     WrongSource(SocketAddr),
     /// This cannot be a host's address.
-    #[error("{0} cannot be sent to: it is unspecified, multicast or broadcast, or its port is 0")]
+    #[error("{0} cannot be sent to: {why}", why = why_no_peer(*.0))]
     InvalidRemote(SocketAddr),
     /// Longer than a packet of the device can carry: datagrams are not fragmented.
     #[error("the datagram is too long: {max} bytes fit a packet on this path; send less at a time")]

@@ -130,6 +130,10 @@ impl<D: Device> Device for Captured<D> {
     fn link_up(&self) -> bool {
         self.device.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        self.device.leads_to_kernel()
+    }
 }
 
 impl<D> Drop for Captured<D> {

@@ -6,7 +6,7 @@
 mod netlink;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use crate::sys;
@@ -40,6 +40,13 @@ pub fn configure(
     add_address(name, local, peer)?;
     set_queue_len_min(name, QUEUE_LEN)?;
     set_up(name, true)
+}
+
+/// Whether `addr` is an address of this machine's kernel, in the network namespace of the calling thread.
+#[must_use]
+pub fn kernel_has(addr: IpAddr) -> bool {
+    // Binding sends nothing.
+    UdpSocket::bind((addr, 0)).is_ok()
 }
 
 /// Gives the kernel's end of the interface `name` an address.

@@ -224,7 +224,9 @@ impl ListenerBuilder {
         self
     }
 
-    /// The most half-open connections (default 1,024); beyond it SYN cookies answer.
+    /// The most half-open connections (default 1,024), at most a quarter of them from one address; beyond it
+    /// SYN cookies answer. With [`deferred`](Self::deferred) one address may have as many as it leaves free,
+    /// which is half of them.
     pub fn syn_backlog(mut self, syn_backlog: usize) -> Self {
         self.options.syn_backlog = syn_backlog;
         self

@@ -63,3 +63,51 @@ async fn warnings_end_with_the_stack_and_do_not_keep_it() {
     drop(hosts.client);
     assert_eq!(warnings.next().await, None);
 }
+
+/// A device of this machine's kernel, or not.
+#[derive(Debug)]
+struct LeadsTo {
+    kernel: bool,
+    device: MemoryDevice,
+}
+
+impl Device for LeadsTo {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.device.poll_receive(cx, batch)
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.device.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.device.send(packet)
+    }
+
+    fn leads_to_kernel(&self) -> bool {
+        self.kernel
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn address_that_the_kernel_has_too_is_reported_once_where_the_device_leads_to_the_kernel() {
+    for kernel in [true, false] {
+        let (device, _other) = memory::pair(memory::Config::default());
+        // Every kernel has the first; 203.0.113.0/24 is for documentation (RFC 5737).
+        let builder = host("127.0.0.1/8", "fd00::1/64").address("203.0.113.1/24".parse().unwrap());
+        let stack = builder.device(LeadsTo { kernel, device }).spawn().unwrap();
+        let mut warnings = stack.warnings();
+        let mut told = Vec::new();
+        while let Ok(Some(warning)) = tokio::time::timeout(Duration::from_secs(5), warnings.next()).await {
+            told.push(warning);
+        }
+        let addr = "127.0.0.1".parse().unwrap();
+        let expected = if kernel { vec![Warning::KernelHasAddress(addr)] } else { Vec::new() };
+        assert_eq!(told, expected);
+        assert!(told.iter().all(|warning| warning.to_string().contains("another address")), "{told:?}");
+    }
+}

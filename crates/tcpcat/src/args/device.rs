@@ -158,9 +158,6 @@ impl From<Offload> for OffloadMode {
 /// The address of a host with its network's prefix, which says where the kernel is.
 fn host(word: &str) -> Result<Cidr, String> {
     let cidr: Cidr = word.parse().map_err(|error| format!("{error}"))?;
-    if !word.contains('/') {
-        return Err(format!("the prefix is missing: write {word}/24 (IPv4) or {word}/64 (IPv6)"));
-    }
     let network = cidr.network();
     if cidr.network_address() == Some(cidr.addr()) {
         return Err(format!("{} is the network {network} itself; name a host in it", cidr.addr()));

@@ -14,7 +14,7 @@ use ackclock_cli::{Exit, Failure};
 use ackclock_device::link::{AddressState, Detection};
 use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, configure};
 
-use super::{Backend, Later, Opened, kernel_address, kernel_owns, owned_by_kernel, tun, wait_for_link};
+use super::{Backend, Later, Opened, kernel_address, owned_by_kernel, tun, wait_for_link};
 use crate::args::{DeviceArgs, DeviceFlag, MacChoice};
 use crate::doctor::Finding;
 use crate::exit::OrFail;
@@ -152,7 +152,7 @@ fn gateways(args: &DeviceArgs) -> Result<Vec<IpAddr>, Failure> {
 /// Refuses addresses and gateways that cannot work.
 fn check(args: &DeviceArgs) -> Result<(), Failure> {
     for &address in &args.addr {
-        if kernel_owns(address.addr()) {
+        if configure::kernel_has(address.addr()) {
             return Err(owned_by_kernel(address));
         }
     }

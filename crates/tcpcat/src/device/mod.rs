@@ -22,7 +22,7 @@ use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::Finding;
 
 pub(crate) use ethernet::Remarks;
-pub(crate) use tun::{kernel_address, kernel_owns, owned_by_kernel};
+pub(crate) use tun::{kernel_address, owned_by_kernel};
 
 /// The devices that `--device` names.
 #[derive(Clone, Debug, PartialEq, Eq)]

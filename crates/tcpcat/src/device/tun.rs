@@ -1,6 +1,6 @@
 //! A TUN device, opened or created; its other end is the kernel's.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::process::Command;
 
 use ackclock::Cidr;
@@ -50,7 +50,7 @@ impl Backend for Tun {
 /// Checks the addresses, opens the device or its queues, and sets up the kernel's end if asked to.
 fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>, Failure> {
     for address in &args.addr {
-        if kernel_owns(address.addr()) {
+        if configure::kernel_has(address.addr()) {
             return Err(owned_by_kernel(*address));
         }
     }
@@ -99,11 +99,6 @@ fn neighbour(address: Cidr) -> Option<IpAddr> {
     address.hosts().find(|host| *host != address.addr())
 }
 
-/// Whether `addr` is an address of this machine's kernel, which would answer in the stack's place.
-pub(crate) fn kernel_owns(addr: IpAddr) -> bool {
-    UdpSocket::bind((addr, 0)).is_ok()
-}
-
 /// The kernel's interface with this address, if `ip` can say.
 pub(crate) fn interface_of(addr: IpAddr) -> Option<String> {
     let listed = Command::new("ip").args(["-o", "addr", "show", "to", &addr.to_string()]).output().ok()?;
@@ -111,7 +106,7 @@ pub(crate) fn interface_of(addr: IpAddr) -> Option<String> {
     String::from_utf8_lossy(&listed.stdout).split_whitespace().nth(1).map(str::to_owned)
 }
 
-/// The failure to report if [`kernel_owns`] is true.
+/// The failure to report if the kernel has the stack's address, and would answer in its place.
 pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
     let addr = address.addr();
     let holder = interface_of(addr);
@@ -149,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_owns_loopback() {
-        assert!(kernel_owns([127, 0, 0, 1].into()));
-        assert!(!kernel_owns([192, 0, 2, 77].into()));
+    fn the_kernel_has_loopback() {
+        assert!(configure::kernel_has(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert!(!configure::kernel_has(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77))));
     }
 }

@@ -184,12 +184,34 @@ fn a_reset_upstream_is_a_reset_for_the_client() {
         });
         Ok(())
     };
-    between(world, async {
+    with_arguments(PROXY, &[], None, world, |program| async move {
         let mut stream = TcpStream::connect(V4).await.unwrap();
         stream.read_exact(&mut [0; 10]).await.unwrap();
         stream.write_all(b"x").await.unwrap();
         let error = stream.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        program.signal("TERM");
+        let said = spawn_blocking(|| program.finish()).await.unwrap();
+        let said = String::from_utf8_lossy(&said);
+        // What it carried before the reset counts.
+        assert!(said.contains("1 connections (0 refused, 1 reset), 1 bytes up, 10 down"), "{said}");
+    });
+}
+
+#[test]
+fn destinations_that_never_answer_do_not_keep_others_from_being_reached() {
+    between(mirror(), async {
+        // All clients have one address.
+        let mut silent = JoinSet::new();
+        for n in 0..300_u16 {
+            silent.spawn(TcpStream::connect(("203.0.113.9", socks::SILENT)));
+            if n % 50 == 49 {
+                // A SYN that the device's queue drops is repeated a second later.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        timeout(Duration::from_secs(5), exchange(V4, 1000, 1)).await.expect("the proxy answers at once");
+        assert!(silent.try_join_next().is_none(), "all still wait");
     });
 }
 

@@ -55,7 +55,13 @@ async fn said(client: &mut TcpStream) -> io::Result<String> {
     Ok(words.join(":"))
 }
 
+/// A port that the proxy tries to reach for ever.
+pub(crate) const SILENT: u16 = 99;
+
 async fn connect(mut client: TcpStream, destination: SocketAddr) -> io::Result<()> {
+    if destination.port() == SILENT {
+        std::future::pending::<()>().await;
+    }
     let mut upstream = match TcpStream::connect(destination).await {
         Ok(upstream) => upstream,
         Err(error) => {

@@ -20,9 +20,8 @@ fn departures(pair: &mut Pair, bytes: usize) -> Vec<(Instant, SendReason, u32)> 
 
 /// Whether the pacing rate ever held end 0 back, by its trace.
 fn was_paced(pair: &Pair) -> bool {
-    pair.traced(0)
-        .iter()
-        .any(|(_, entry)| matches!(entry, Entry::Limited { by: Limit::Pacing | Limit::PacedCwnd, .. }))
+    let rates = [Limit::Pacing, Limit::PacedCwnd, Limit::RateCap];
+    pair.traced(0).iter().any(|(_, entry)| matches!(entry, Entry::Limited { by, .. } if rates.contains(by)))
 }
 
 /// The most payload that left at one instant.

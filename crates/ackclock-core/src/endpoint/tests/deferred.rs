@@ -182,6 +182,23 @@ fn sec_b1_more_syns_than_may_wait_are_dropped_not_answered() {
 }
 
 #[test]
+fn sec_b13_one_source_of_deferred_syns_leaves_as_much_as_it_takes() {
+    // All clients of a proxy may have one address, so a quarter is too little; others must find room all the
+    // same. A source may have as many as are free: one takes a half, the next a half of the rest.
+    let (mut host, _) = Host::listening(ListenOptions { deferred: true, syn_backlog: 64, ..on_port(PORT) });
+    let mut come = |subnet: u8, syns: u16| {
+        for port in 0..syns {
+            host.give(([10, 0, subnet, 1], 4000 + port).into(), server(), syn(1000), &[]);
+        }
+        host.events().len()
+    };
+    assert_eq!(come(1, 64), 32);
+    assert_eq!(come(2, 64), 16);
+    assert_eq!(come(3, 64), 16, "a quarter in any case");
+    assert_eq!(come(4, 64), 0);
+}
+
+#[test]
 fn a_reset_before_and_after_the_decision_is_told_at_once_and_once() {
     for accepts in [false, true] {
         let (mut host, listener) = deferred();
