@@ -71,6 +71,7 @@ pub mod netns;
 mod offload;
 #[cfg(feature = "os")]
 mod open;
+pub mod outlet;
 #[cfg(feature = "os")]
 pub mod packet;
 #[cfg(feature = "os")]

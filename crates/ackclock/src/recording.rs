@@ -3,10 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ackclock_core::journal::{Journal, JournalEnd, JournalHeader, RecordedEndpoint};
 use ackclock_core::{Endpoint, EndpointConfig, Instant};
+use ackclock_device::outlet::{Backlog, Outlet};
+
+use crate::state::StackState;
 
 /// A recording to be made: where, and within which bound.
 #[derive(Clone, Debug)]
@@ -22,6 +25,9 @@ pub struct Recording {
 pub struct RecordingInfo {
     /// Bytes in the file.
     pub bytes: u64,
+    /// Bytes that the reader of a pipe has not taken yet. If it leaves no room for more, the recording ends;
+    /// the stack never waits for it.
+    pub waiting: u64,
     /// Calls of the endpoint in it, or about to be.
     pub calls: u64,
     /// Why nothing more is recorded; `None` while it is.
@@ -77,7 +83,7 @@ impl Recording {
         config: &EndpointConfig,
         start: Instant,
         simulated: bool,
-    ) -> Result<Journal, RecordingError> {
+    ) -> Result<(Journal, Backlog), RecordingError> {
         let Self { path, limit, program } = self;
         if limit < Journal::LIMIT_LEAST {
             return Err(RecordingError::Limit(limit));
@@ -85,7 +91,16 @@ impl Recording {
         let file = create(&path)?;
         let epoch = if simulated { None } else { epoch(start) };
         let header = JournalHeader { program, epoch_unix_nanos: epoch, start, config: config.clone() };
-        Journal::begin(Box::new(file), &header, limit).map_err(|source| RecordingError::Io { path, source })
+        let begun = Outlet::new(file).and_then(|outlet| {
+            let backlog = outlet.backlog();
+            let journal = Journal::begin(Box::new(outlet), &header, limit)?;
+            match backlog.settle(BEGIN_WAIT) {
+                // A reader that does not read yet may do so later.
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                _ => Ok((journal, backlog)),
+            }
+        });
+        begun.map_err(|source| RecordingError::Io { path, source })
     }
 }
 
@@ -95,20 +110,28 @@ impl<P: AsRef<Path>> From<P> for Recording {
     }
 }
 
-/// What a journal has come to.
-pub(crate) fn info(journal: &Journal) -> RecordingInfo {
-    RecordingInfo { bytes: journal.bytes(), calls: journal.calls(), ended: journal.ended() }
+/// What a stack's recording has come to, if there is one.
+pub(crate) fn info(state: &StackState) -> Option<RecordingInfo> {
+    let (journal, backlog) = (state.endpoint.journal()?, state.recording.as_ref()?);
+    let waiting = backlog.waiting() as u64;
+    Some(RecordingInfo {
+        bytes: journal.bytes().saturating_sub(waiting),
+        waiting,
+        calls: journal.calls(),
+        ended: backlog.failed().map(JournalEnd::Failed).or(journal.ended()),
+    })
 }
 
-/// A new endpoint, recorded if that was asked for.
+/// A new endpoint, recorded if that was asked for, and what waits for the recording's reader.
 pub(crate) fn endpoint(
     config: EndpointConfig,
     now: Instant,
     recording: Option<Recording>,
     simulated: bool,
-) -> Result<RecordedEndpoint, RecordingError> {
-    let journal = recording.map(|recording| recording.begin(&config, now, simulated)).transpose()?;
-    Ok(RecordedEndpoint::new(Endpoint::new(config, now), journal))
+) -> Result<(RecordedEndpoint, Option<Backlog>), RecordingError> {
+    let begun = recording.map(|recording| recording.begin(&config, now, simulated)).transpose()?;
+    let (journal, backlog) = begun.unzip();
+    Ok((RecordedEndpoint::new(Endpoint::new(config, now), journal), backlog))
 }
 
 /// Makes the file, which only its owner may read. A device or a pipe is written to.
@@ -135,5 +158,7 @@ fn epoch(now: Instant) -> Option<u64> {
     u64::try_from(since_1970.as_nanos()).ok()?.checked_sub(now.as_nanos())
 }
 
+/// How long the start waits for the reader of a pipe, to report one that has left.
+const BEGIN_WAIT: Duration = Duration::from_millis(100);
 /// The default limit.
 const LIMIT: u64 = 1 << 30;

@@ -140,7 +140,7 @@ impl Stack {
     /// `None`: it did not.
     #[must_use]
     pub fn recording(&self) -> Option<RecordingInfo> {
-        self.shared.look(|state| state.endpoint.journal().map(recording::info))
+        self.shared.look(recording::info)
     }
 
     /// Problems that the stack notices but no error reports: wait for them with [`Warnings::next`].

@@ -129,7 +129,7 @@ impl Warnings {
         if self.told_recording {
             return None;
         }
-        let info = self.shared.look(|state| state.endpoint.journal().map(recording::info))?;
+        let info = self.shared.look(recording::info)?;
         let why = info.ended.filter(|&why| why != JournalEnd::Closed)?;
         self.told_recording = true;
         Some(Warning::Recording { bytes: info.bytes, why })

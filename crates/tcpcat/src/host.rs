@@ -4,9 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ackclock::journal::JournalEnd;
-use ackclock::{BuildError, Recording, RecordingError, Stack, TcpConfig, Warning, Warnings};
+use ackclock::{BuildError, Recording, RecordingError, RecordingInfo, Stack, TcpConfig, Warning, Warnings};
 use ackclock_cli::{Exit, Failure};
 use ackclock_control::quantity::Limit;
 use ackclock_device::Device;
@@ -127,6 +128,10 @@ impl Host {
                 Some(why) => {
                     say!("tcpcat: the capture in {path} ends after {} packets: {why}", report.packets)
                 }
+                None if report.lost > 0 => say!(
+                    "tcpcat: the capture in {path} lacks {} packets: its reader is too slow",
+                    report.lost
+                ),
                 None if verbose => say!("tcpcat: {} packets are in {path}", report.packets),
                 None => {}
             }
@@ -135,17 +140,21 @@ impl Host {
             recorder.finish(verbose).await;
         }
         if let Some(recorded) = self.recorded {
-            recorded.finish(verbose);
+            recorded.finish(verbose).await;
         }
     }
 }
 
 impl Recorded {
     /// Tells how far the recording goes.
-    fn finish(self, verbose: bool) {
-        let Some(info) = self.stack.recording() else { return };
+    async fn finish(self, verbose: bool) {
+        let Some(info) = self.settled().await else { return };
         let (path, calls) = (self.path.display(), info.calls);
         match info.ended {
+            None | Some(JournalEnd::Closed) if info.waiting > 0 => say!(
+                "tcpcat: the recording in {path} lacks its last {} bytes: its reader is too slow",
+                info.waiting
+            ),
             Some(why) if why != JournalEnd::Closed && !self.told.load(Ordering::Relaxed) => {
                 say!("tcpcat: the recording in {path} ends after {calls} calls: {why}");
             }
@@ -156,6 +165,23 @@ impl Recorded {
         }
     }
 }
+
+impl Recorded {
+    /// What the recording has come to, once the reader of a pipe has taken it, or has not for a second.
+    async fn settled(&self) -> Option<RecordingInfo> {
+        for _ in 0..SETTLE_TRIES {
+            if self.stack.recording()?.waiting == 0 {
+                break;
+            }
+            tokio::time::sleep(SETTLE_POLL).await;
+        }
+        self.stack.recording()
+    }
+}
+
+/// How often, and how far apart, the end of a recording is looked at.
+const SETTLE_TRIES: u32 = 100;
+const SETTLE_POLL: Duration = Duration::from_millis(10);
 
 fn recording(path: &Path, limit: Option<u64>) -> Recording {
     let recording = Recording::new(path).program(concat!("tcpcat ", env!("CARGO_PKG_VERSION")));

@@ -10,8 +10,9 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ackclock::device::outlet::{Backlog, Outlet};
 use ackclock::trace::{Batch, TraceConfig, TraceKeep};
 use ackclock::{Instant, Stack};
 use ackclock_cli::{Exit, Failure};
@@ -36,9 +37,9 @@ pub(crate) struct FlightRecorder {
 pub(crate) struct Wanted {
     pub(crate) config: TraceConfig,
     path: PathBuf,
-    file: File,
+    file: Outlet,
     /// Beside a whole trace, the flight recorder's file and its number of records.
-    newest: Option<(PathBuf, File, usize)>,
+    newest: Option<(PathBuf, Outlet, usize)>,
 }
 
 /// Files being written, by one stack or by several whose clocks share one time zero.
@@ -72,7 +73,8 @@ struct Written {
     path: PathBuf,
     /// What is in the file are the newest records.
     is_flight: bool,
-    writer: Writer<BufWriter<File>>,
+    writer: Writer<BufWriter<Outlet>>,
+    backlog: Backlog,
     batches: u64,
     records: u64,
     /// Records that are missing in the file.
@@ -192,19 +194,22 @@ impl Recorder {
         let Files { trace, newest } = &mut *lock(&self.file.files);
         trace.incomplete |= failed;
         trace.missing += self.stack.counters().trace_records_dropped;
+        trace.settle();
         if let Some(newest) = newest {
             newest.written_mut().incomplete |= failed;
+            newest.written_mut().settle();
         }
     }
 }
 
 impl Written {
     /// Writes the beginning of a file for records of stacks whose clocks show `now`.
-    fn begin(path: PathBuf, file: File, now: Instant, is_flight: bool) -> Result<Self, Failure> {
+    fn begin(path: PathBuf, file: Outlet, now: Instant, is_flight: bool) -> Result<Self, Failure> {
         let origin = Origin {
             program: concat!("tcpcat ", env!("CARGO_PKG_VERSION")).to_owned(),
             epoch_unix_nanos: epoch(now),
         };
+        let backlog = file.backlog();
         let begun = Writer::new(BufWriter::with_capacity(BUFFER, file), &origin).and_then(|mut writer| {
             writer.flush()?;
             Ok(writer)
@@ -214,6 +219,7 @@ impl Written {
             path,
             is_flight,
             writer,
+            backlog,
             batches: 0,
             records: 0,
             missing: 0,
@@ -237,12 +243,23 @@ impl Written {
         }
     }
 
+    /// Waits for the reader of a pipe, for a second at most.
+    fn settle(&mut self) {
+        if let (None, Err(error)) = (&self.stopped, self.backlog.settle(SETTLE_WAIT)) {
+            self.stopped = Some(error);
+        }
+    }
+
     /// Reports what is in the file and what is missing.
     fn tell(&self, verbose: bool) {
         let Self { batches, records, missing, stopped, .. } = self;
         let path = self.path.display();
         match stopped {
             _ if self.incomplete => say!("tcpcat: the trace in {path} is incomplete: its writer failed"),
+            Some(why) if why.kind() == io::ErrorKind::WouldBlock => say!(
+                "tcpcat: the trace in {path} lacks {missing} records or more: {why}\n  \
+                 to fix it: read it faster, or write to a file"
+            ),
             Some(why) => say!(
                 "tcpcat: the trace in {path} ends after {records} records, {missing} are missing: {why}\n  \
                  to fix it: free space (df -h {path}) and run it again"
@@ -260,6 +277,13 @@ impl Written {
 }
 
 impl Files {
+    /// Whether a pipe's reader has so much to read that further records wait in the stack.
+    fn are_behind(&self) -> bool {
+        let newest = self.newest.iter().map(|newest| newest.written());
+        let mut all = newest.chain([&self.trace]).filter(|written| written.stopped.is_none());
+        all.any(|written| written.backlog.waiting() > Outlet::WAITING_MAX / 2)
+    }
+
     fn add(&mut self, host: &str, batch: &Batch) {
         self.trace.add(host, batch);
         if let Some(newest) = &mut self.newest {
@@ -269,20 +293,30 @@ impl Files {
 }
 
 /// Creates or truncates a file for a trace.
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| Failure::file("write the trace to", path, &error))
+fn create(path: &Path) -> Result<Outlet, Failure> {
+    File::create(path)
+        .and_then(Outlet::new)
+        .map_err(|error| Failure::file("write the trace to", path, &error))
 }
 
 /// Writes until the stack is down, or until `ended` and no records are left.
 async fn write_all(host: &str, files: &Mutex<Files>, stack: Stack, mut ended: oneshot::Receiver<()>) {
-    let mut next = async || {
-        tokio::select! {
+    let mut over = false;
+    loop {
+        if !over && lock(files).are_behind() {
+            tokio::select! {
+                () = tokio::time::sleep(BEHIND_POLL) => {}
+                _ = &mut ended => over = true,
+            }
+            continue;
+        }
+        let batch = tokio::select! {
             biased;
             batch = stack.next_trace() => batch,
+            () = std::future::ready(()), if over => None,
             _ = &mut ended => None,
-        }
-    };
-    while let Some(batch) = next().await {
+        };
+        let Some(batch) = batch else { return };
         lock(files).add(host, &batch);
     }
 }
@@ -323,6 +357,12 @@ impl FromStr for FlightRecorder {
 
 /// Room for one batch of a whole trace.
 const BUFFER: usize = 72 << 10;
+
+/// How often the writer looks whether a pipe's reader has caught up.
+const BEHIND_POLL: Duration = Duration::from_millis(10);
+
+/// How long the end waits for a pipe's reader.
+const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The numbers of records that [`TraceConfig`] takes.
 const RECORDS: std::ops::RangeInclusive<usize> = 64..=1 << 20;

@@ -72,6 +72,9 @@ impl fmt::Display for JournalEnd {
             Self::Limit => f.write_str("the recording reached its size limit"),
             Self::TooLong => f.write_str("a call was too long to record"),
             Self::Keys => f.write_str("the stack was given keys of TCP-AO, which a recording never holds"),
+            Self::Failed(io::ErrorKind::WouldBlock) => {
+                f.write_str("the program that reads the recording is too slow")
+            }
             Self::Failed(error) => write!(f, "the recording could not be written: {error}"),
         }
     }

@@ -3,7 +3,7 @@
 //! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets appear
 //! as they cross the device: with offload up to 64 KB long, and with checksums that the kernel has not
 //! finished. The device's task writes through a buffer. A write error (a full disk) ends the capture, never
-//! the transfer.
+//! the transfer. Packets that the reader of a pipe leaves no room for are missing, and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use ackclock_wire::{Egress, Route, TxPacket};
 
+use crate::outlet::Outlet;
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 
 /// A captured device.
@@ -32,8 +33,10 @@ pub struct Capture(Arc<Mutex<Writer>>);
 /// The state of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Packets captured so far.
+    /// Packets captured so far, without those that were lost.
     pub packets: u64,
+    /// Packets that are missing, because the reader of a pipe was too slow.
+    pub lost: u64,
     /// Bytes in the file and its buffer.
     pub bytes: u64,
     /// Why the capture ended early.
@@ -66,7 +69,7 @@ impl<D: Device> Captured<D> {
     /// # Errors
     /// The file's header cannot be written.
     pub fn to_file(device: D, name: &str, file: File) -> io::Result<Self> {
-        let mut writer = Writer::new(file);
+        let mut writer = Writer::new(Outlet::new(file)?);
         pcapng::section_header(&mut writer.buffer);
         pcapng::interface(&mut writer.buffer, name, LinkType::Raw, SNAP_LEN);
         writer.flush()?;
@@ -138,7 +141,7 @@ impl<D: Device> Device for Captured<D> {
 
 impl<D> Drop for Captured<D> {
     fn drop(&mut self) {
-        self.capture.flush();
+        self.capture.writer().flush_or_stop();
     }
 }
 
@@ -149,10 +152,17 @@ impl Capture {
         self.writer().report.clone()
     }
 
-    /// Writes the buffer to the file. This also happens within a second while packets come, and when the
-    /// device is dropped. A failure is in the report.
+    /// Writes the buffer to the file, and waits for the reader of a pipe, for a second at most. The buffer is
+    /// also written within a second while packets come, and when the device is dropped. A failure is in the
+    /// report.
     pub fn flush(&self) {
-        self.writer().flush_or_stop();
+        let mut writer = self.writer();
+        writer.flush_or_stop();
+        let backlog = writer.file.backlog();
+        drop(writer);
+        if let Err(error) = backlog.settle(FLUSH_INTERVAL) {
+            self.writer().stop(&error);
+        }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -164,8 +174,10 @@ impl Capture {
 /// Complete blocks on their way to the file.
 #[derive(Debug)]
 struct Writer {
-    file: File,
+    file: Outlet,
     buffer: Vec<u8>,
+    /// The packets in it.
+    buffered: u64,
     flushed_at: Instant,
     clock: Clock,
     /// Bytes in the file, all in complete blocks.
@@ -174,9 +186,16 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(file: File) -> Self {
-        let report = Report::default();
-        Self { file, buffer: Vec::new(), flushed_at: Instant::now(), clock: Clock::new(), written: 0, report }
+    fn new(file: Outlet) -> Self {
+        Self {
+            file,
+            buffer: Vec::new(),
+            buffered: 0,
+            flushed_at: Instant::now(),
+            clock: Clock::new(),
+            written: 0,
+            report: Report::default(),
+        }
     }
 
     fn write(&mut self, direction: Direction, parts: &[&[u8]]) {
@@ -187,6 +206,7 @@ impl Writer {
         let record =
             Record { interface: 0, time_ns: self.clock.time_ns(), direction, parts, len, comment: "" };
         pcapng::packet(&mut self.buffer, &record, SNAP_LEN);
+        self.buffered += 1;
         self.report.packets += 1;
         self.report.bytes = self.written + self.buffer.len() as u64;
         if self.buffer.len() >= BUFFER_BYTES {
@@ -201,15 +221,35 @@ impl Writer {
     }
 
     fn flush_or_stop(&mut self) {
-        if self.report.stopped.is_none()
-            && let Err(error) = self.flush()
-        {
-            self.report.stopped = Some(format!("{error} after {} bytes", self.written));
-            self.buffer = Vec::new();
-            // Cut the file after the last complete block, so that it can be read. If that fails too, nothing
-            // more can be done.
-            let _ = self.file.set_len(self.written);
+        if self.report.stopped.is_some() {
+            return;
         }
+        match self.flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // A reader of a pipe that goes on reading later finds whole blocks.
+                let lost = std::mem::take(&mut self.buffered);
+                self.report.lost += lost;
+                self.report.packets = self.report.packets.saturating_sub(lost);
+                self.buffer.clear();
+                self.report.bytes = self.written;
+                self.flushed_at = Instant::now();
+            }
+            Err(error) => self.stop(&error),
+            Ok(()) => {}
+        }
+    }
+
+    /// Nothing more is written.
+    fn stop(&mut self, why: &io::Error) {
+        if self.report.stopped.is_some() {
+            return;
+        }
+        let written = self.written.saturating_sub(self.file.backlog().waiting() as u64);
+        self.report.stopped = Some(format!("{why} after {written} bytes"));
+        self.buffer = Vec::new();
+        // Cut the file after the last complete block, so that it can be read. If that fails too, nothing more
+        // can be done.
+        let _ = self.file.set_len(self.written);
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -217,6 +257,7 @@ impl Writer {
         self.written += self.buffer.len() as u64;
         self.report.bytes = self.written;
         self.buffer.clear();
+        self.buffered = 0;
         self.flushed_at = Instant::now();
         Ok(())
     }

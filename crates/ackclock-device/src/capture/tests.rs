@@ -1,3 +1,4 @@
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
 use std::task::Waker;
@@ -71,7 +72,7 @@ fn the_file_holds_each_packet_with_time_direction_and_bytes() {
     drop(device);
 
     let bytes = std::fs::read(&file.0).unwrap();
-    assert_eq!(report, Report { packets: 2, bytes: bytes.len() as u64, stopped: None });
+    assert_eq!(report, Report { packets: 2, lost: 0, bytes: bytes.len() as u64, stopped: None });
     let blocks = blocks(&bytes);
     let kinds: Vec<u32> = blocks.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [0x0a0d_0d0a, 1, 6, 6]);
@@ -123,7 +124,8 @@ fn a_capture_that_cannot_be_written_ends_and_the_transfer_goes_on() {
     let mut device = Captured::create(near, "memory0", &file.0).unwrap();
     let capture = device.handle();
     let header_bytes = std::fs::metadata(&file.0).unwrap().len();
-    capture.writer().file = File::options().write(true).open("/dev/full").unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    capture.writer().file = Outlet::new(full).unwrap();
     send_and_receive(&mut device, &mut far);
     capture.flush();
     let stopped = capture.report().stopped.expect("the disk is full");
@@ -131,4 +133,57 @@ fn a_capture_that_cannot_be_written_ends_and_the_transfer_goes_on() {
     send_and_receive(&mut device, &mut far);
     assert_eq!(capture.report().packets, 2, "nothing is captured any more");
     assert_eq!(device.counters().sent, 2, "but everything is sent");
+}
+
+#[test]
+fn a_reader_that_stops_delays_no_packet_and_finds_whole_blocks_later() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let (near, mut far) = memory::pair(memory::Config::default());
+    let mut device =
+        Captured::to_file(near, "memory0", File::from(std::os::fd::OwnedFd::from(writer))).unwrap();
+    let capture = device.handle();
+    let mut sent = 0;
+    let mut send = |device: &mut Captured<MemoryDevice>, far: &mut MemoryDevice| {
+        device.send(&udp_packet(&[7; 1400])).unwrap();
+        let mut batch = ReceiveBatch::new(8, 0);
+        assert!(far.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch).is_ready());
+        sent += 1;
+    };
+    // More than the queue and the pipe hold.
+    while capture.report().lost == 0 {
+        send(&mut device, &mut far);
+    }
+    let reading = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    capture.writer().file.backlog().settle(Duration::from_secs(60)).unwrap();
+    for _ in 0..1000 {
+        send(&mut device, &mut far);
+    }
+    capture.flush();
+    let report = capture.report();
+    drop((device, capture));
+    let packets = blocks(&reading.join().unwrap()).iter().filter(|(kind, _)| *kind == 6).count() as u64;
+    assert_eq!(report.stopped, None);
+    assert!(report.lost > 0 && report.lost <= 200, "one buffer of 256 KiB: {}", report.lost);
+    assert_eq!((report.packets, report.packets + report.lost), (packets, sent));
+}
+
+#[test]
+fn a_capture_whose_reader_stops_for_good_says_so_at_the_end() {
+    let (_reader, writer) = std::io::pipe().unwrap();
+    let (near, mut far) = memory::pair(memory::Config::default());
+    let mut device =
+        Captured::to_file(near, "memory0", File::from(std::os::fd::OwnedFd::from(writer))).unwrap();
+    let capture = device.handle();
+    for _ in 0..2000 {
+        device.send(&udp_packet(&[7; 1400])).unwrap();
+        let mut batch = ReceiveBatch::new(8, 0);
+        let _ = far.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch);
+    }
+    capture.flush();
+    let stopped = capture.report().stopped.expect("the reader takes nothing");
+    assert!(stopped.contains("its reader is too slow"), "{stopped}");
 }

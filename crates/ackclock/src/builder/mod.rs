@@ -442,8 +442,9 @@ impl StackBuilder {
     /// its segments.
     ///
     /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed
-    /// loses at most that. Writing takes place on the driver's thread. A disk that is full, or the limit,
-    /// ends the recording, not the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
+    /// loses at most that. Writing takes place on the driver's thread, to a pipe or a terminal on one of its
+    /// own. A disk that is full, the limit, or a pipe whose reader is too slow ends the recording, not the
+    /// stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
     ///
     /// ```
     /// use ackclock::journal::{Changes, Replay};
@@ -497,8 +498,9 @@ impl StackBuilder {
                 names: self.names.clone(),
             };
             let limits: Limits = transmit::limits(&capabilities);
-            let endpoint = recording::endpoint(config, clock.now(), recording.take(), simulated)?;
-            let state = StackState::new(endpoint, limits, settings);
+            let (endpoint, backlog) = recording::endpoint(config, clock.now(), recording.take(), simulated)?;
+            let mut state = StackState::new(endpoint, limits, settings);
+            state.recording = backlog;
             list.push(Shared::new(clock, state, device));
         }
         Ok(Shards::new(

@@ -23,6 +23,7 @@ use ackclock_core::{
     Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
     TcpConfig, UdpId,
 };
+use ackclock_device::outlet::Backlog;
 
 use self::datagrams::UdpSlot;
 use self::listeners::ListenerSlot;
@@ -51,6 +52,8 @@ pub(crate) struct StackState {
     pub(crate) others: OtherSlot,
     pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
     pub(crate) phase: Phase,
+    /// What waits for the reader of the stack's recording.
+    pub(crate) recording: Option<Backlog>,
     /// Bytes written since the driver's last turn.
     pub(crate) written: usize,
     /// Streams whose writers wait for the driver's next turn.
@@ -158,6 +161,7 @@ impl StackState {
             others: OtherSlot { free: others, ..OtherSlot::default() },
             udp: BTreeMap::new(),
             phase: Phase::Up,
+            recording: None,
             written: 0,
             held: Vec::new(),
             following: Vec::new(),

@@ -2,7 +2,7 @@
 //! stack.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use bytes::Bytes;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
-use crate::support::{SERVER, Virtual, addr, connection, detached, host, hosts, hosts_with_network, settle};
+use crate::support::{
+    SERVER, Virtual, addr, connection, detached, ends, host, hosts, hosts_with_network, settle,
+};
 
 /// The slices that are kept rather than copied have 32 KiB and more.
 const LEN: usize = 100_000;
@@ -56,18 +58,6 @@ impl AsRef<[u8]> for Kept {
 fn kept(stack: &Stack) -> (Bytes, Arc<AtomicUsize>) {
     let (user, drops) = User::of(stack);
     (Bytes::from_owner(Kept(vec![7; LEN], user)), drops)
-}
-
-/// Runs a test in virtual time on a thread of its own: a thread that waits for its own lock never ends.
-fn ends<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
-    let (done, ended) = mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(test());
-        drop(runtime);
-        done.send(()).unwrap();
-    });
-    ended.recv_timeout(Duration::from_secs(60)).expect("a thread that neither panics nor waits for itself");
 }
 
 async fn read(peer: &TcpStream, mut len: usize) {

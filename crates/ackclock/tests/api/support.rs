@@ -4,9 +4,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Poll, Wake};
+use std::time::Duration;
 
 use ackclock::{Clock, Instant, Port, Stack, StackBuilder, TcpListener, TcpStream};
 use ackclock_device::impair::{Impaired, Network, Settings};
@@ -105,6 +106,19 @@ pub(crate) async fn accepted(client: &Stack, listener: &TcpListener) -> (TcpStre
     let (connected, accepted) =
         tokio::join!(client.connect(listener.local_addr().unwrap()), listener.accept());
     (connected.unwrap(), accepted.unwrap().0)
+}
+
+/// Runs a test in virtual time on a thread of its own: a thread that waits for its own lock never ends.
+pub(crate) fn ends<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(test());
+        drop(runtime);
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("a thread that neither panics nor waits for itself");
 }
 
 /// Lets all other tasks run until they wait, without letting time pass.

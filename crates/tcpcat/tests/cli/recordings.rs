@@ -138,3 +138,26 @@ fn recording_that_cannot_be_written_is_refused_at_once() {
     let words = said(&netns.tcpcat(&line), 2);
     assert!(words.contains("allow 65536 or more"), "{words}");
 }
+
+#[test]
+fn a_pipe_whose_reader_stops_holds_up_neither_the_transfer_nor_its_end() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    fs::write(&from, vec![0x5a; 16 << 20]).unwrap();
+    for flag in ["--pcap", "--trace", "--record"] {
+        let pipe = scratch.path(flag.trim_start_matches('-'));
+        let nc = Process::start(netns.command("sh").args(["-c", "nc -l 7001 > /dev/null"]));
+        netns.shell("for i in $(seq 500); do ss -ltn | grep -q ':7001 ' && exit 0; sleep 0.02; done; exit 1");
+        netns.shell(&format!("mkfifo {}", pipe.display()));
+        // It opens the pipe, so that the other end opens, and reads nothing.
+        let holds = format!("exec 3< {}; exec sleep 60", pipe.display());
+        let reader = Process::start(netns.command("sh").args(["-c", &holds]));
+        let words = format!("send {} 10.9.1.1 7001 {flag} {} {HOST1}", from.display(), pipe.display());
+        let words = said(&netns.tcpcat(&words), 0);
+        said(&nc.finish(), 0);
+        // 16 MiB are more than wait for a reader; records of the stack's calls and its trace may all fit.
+        assert!(words.contains("slow") || flag != "--pcap", "{flag}: {words}");
+        drop(reader);
+    }
+}
