@@ -65,7 +65,7 @@ pub enum IcmpError {
 /// Why no packet can be sent to this socket, and what to do.
 pub(crate) fn why_no_peer(remote: SocketAddr) -> &'static str {
     match remote.ip() {
-        _ if remote.port() == 0 => "port 0 is nobody's; name the port that the peer listens on",
+        _ if remote.port() == 0 => "port 0 belongs to no peer; name the port that the peer listens on",
         addr if addr.is_loopback() => {
             "it is a loopback address, which does not leave this machine's kernel; use a socket of the \
              kernel, or an address that the device leads to"

@@ -322,7 +322,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// After a batch of so many packets and bytes: whether the driver is behind, if that has changed.
+    /// After a batch of this many packets and bytes: whether the driver is behind, if that has changed.
     fn after(&mut self, packets: usize, bytes: usize) -> Option<bool> {
         self.full_turns = match (packets >= BATCH_PACKETS, bytes >= BATCH_BYTES / 2) {
             (true, _) => (self.full_turns + 1).min(2 * FULL_TURNS),
@@ -430,7 +430,7 @@ mod tests {
         assert!((0..7).all(|_| full(&mut backlog).is_none()));
         assert_eq!([full(&mut backlog), full(&mut backlog)], [Some(true), None]);
         assert_eq!(backlog.after(BATCH_PACKETS - 1, 63 * 60), Some(false));
-        // A stream of large packets alone is no backlog, and beside small ones takes its part.
+        // A stream of large packets alone does not count as one, and beside small ones takes its part.
         assert!((0..100).all(|_| backlog.after(4, 4 * 65_000).is_none()));
         let turns = (0..100).map(|turn| if turn % 3 == 0 { (4, 4 * 65_000) } else { (BATCH_PACKETS, 4_000) });
         let told: Vec<bool> = turns.filter_map(|(packets, bytes)| backlog.after(packets, bytes)).collect();

@@ -209,7 +209,7 @@ impl Endpoint {
     }
 
     /// Whether the driver is behind: packets have been waiting at the device for a while, and it would drop
-    /// what it has no more room for, whoever sent it. While it is, answers to strangers, whose addresses may
+    /// what it has no more room for, from any sender. While it is, answers to strangers, whose addresses may
     /// be false, leave at a sixteenth of the rate at which packets arrive. Those that have no room to wait
     /// are dropped and counted ([`Counters::dropped_replies`](crate::Counters::dropped_replies)). Everything
     /// else goes on as usual.

@@ -97,7 +97,7 @@ impl Endpoint {
         }
     }
 
-    /// From now on, remembers who has completed a handshake, beginning with those who are connected.
+    /// From now on, remembers the sources that complete a handshake, beginning with those who are connected.
     fn know_sources(&mut self) {
         if self.known.is_some() {
             return;

@@ -85,7 +85,7 @@ pub fn set_mtu(name: &str, mtu: u32) -> Result<(), ConfigureError> {
 /// Lets at least `packets` wait for the stack on the interface `name`.
 ///
 /// TUN's own 500 are five milliseconds of a flood of 100,000 packets a second. When the stack's thread does
-/// not run for that long, the kernel drops what comes next, whoever sent it: a lost SYN costs its sender a
+/// not run for that long, the kernel drops what comes next, from any sender: a lost SYN costs its sender a
 /// second.
 ///
 /// # Errors

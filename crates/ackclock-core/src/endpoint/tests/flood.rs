@@ -29,9 +29,13 @@ fn turn(host: &mut Host) -> Vec<SentSegment> {
     sent.collect()
 }
 
-/// A listener whose SYN queue is full of strangers, so that it answers by cookies.
+/// A listener whose SYN queue is full of strangers, so that it answers by cookies. Its connections are not
+/// paced: only the turns say when something leaves.
 fn flooded() -> (Host, ListenerId, u32) {
-    let (mut host, listener) = Host::listening(ListenOptions { syn_backlog: 64, ..on_port(PORT) });
+    let mut tcp = TcpConfig::default();
+    tcp.choices.pacing = false;
+    let options = ListenOptions { syn_backlog: 64, tcp: Some(tcp.into()), ..on_port(PORT) };
+    let (mut host, listener) = Host::listening(options);
     let mut from = 0;
     syns(&mut host, &mut from, 100);
     while !turn(&mut host).is_empty() {}
