@@ -128,7 +128,8 @@ impl<'a> Life<'a> {
             self.transmit();
             self.check();
         }
-        panic!("the endpoint does not come to rest: {:?}", self.host.endpoint);
+        let left: Vec<_> = self.host.endpoint.connections().map(|(_, c)| c.info(self.host.now)).collect();
+        panic!("the endpoint does not come to rest: {:?}, {left:?}", self.host.endpoint);
     }
 
     fn note_end(&mut self, id: ConnectionId) {

@@ -327,6 +327,9 @@ impl Connection {
             if self.established {
                 self.enter(now, self.state.after_close());
             }
+            self.has_got_memory();
+            self.snd.awaited.remove(Awaited::MORE);
+            self.wake_writer();
             self.update_send_timer(now);
         }
         Ok(())

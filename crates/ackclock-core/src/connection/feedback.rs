@@ -105,8 +105,12 @@ impl Connection {
             return;
         }
         self.rare.feedback_mut().lowat = lowat;
+        self.wake_writer();
+    }
+
+    /// A writer that waits for room tries again: against a new mark, or to learn that the stream has ended.
+    pub(super) fn wake_writer(&mut self) {
         if self.snd.awaited.has(Awaited::ROOM) {
-            // A waiting writer checks again, against the new mark.
             self.snd.awaited.remove(Awaited::ROOM);
             self.snd.awaited.remove(Awaited::SENT);
             self.readiness.writable = true;

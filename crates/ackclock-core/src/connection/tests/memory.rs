@@ -89,6 +89,35 @@ fn there_is_no_room_to_write_while_the_budget_is_spent() {
     assert!(wait_for_room(&mut lone, Duration::from_millis(100)).is_some());
 }
 
+/// After the end of the stream no write follows, so nothing looks at the budget for one; a writer that waited
+/// learns at once that it waits for nothing.
+#[test]
+fn a_writer_that_the_budget_refused_waits_no_longer_than_the_stream_is_open() {
+    for released in [false, true] {
+        let (mut lone, hog) = refused();
+        assert_eq!(lone.end.write(lone.now, &[1; 100]), Err(WriteError::WouldBlock));
+        lone.end.take_readiness();
+        if released {
+            lone.end.set_orphaned(lone.now);
+        } else {
+            lone.end.shutdown(lone.now).expect("the connection is open");
+        }
+        assert!(lone.end.take_readiness().writable, "{released}");
+        assert_eq!(lone.end.write(lone.now, &[1; 100]), Err(WriteError::Shutdown));
+        lone.sent();
+        // The FIN's timer remains: 16 expiries until R2 at the most, of the 9,246 times that 100 ms fit in.
+        let mut deadlines = 0;
+        while lone.end.poll_timeout().is_some() {
+            deadlines += 1;
+            assert!(deadlines <= 40, "{released}: {:?}", lone.end.poll_timeout());
+            lone.expire();
+            lone.sent();
+        }
+        assert!(deadlines >= 3, "{released}: {deadlines}");
+        drop(hog);
+    }
+}
+
 /// Of a large piece as much is taken as the budget allows: of 38 KiB a block of 32 KiB, or a slice of all.
 #[test]
 fn a_large_write_gets_what_a_small_one_would_get() {
