@@ -220,7 +220,7 @@ fn a_packet_that_is_no_ip_packet_is_refused_and_counted() {
 fn routes_and_peers_lead_to_the_device() {
     in_namespace("routes_and_peers_lead_to_the_device", || async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
-        let local = "10.8.0.1".parse().unwrap();
+        let local = "10.8.0.1/32".parse().unwrap();
         configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400)).unwrap();
         configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400))
             .expect("and once more");

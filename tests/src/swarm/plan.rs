@@ -206,7 +206,7 @@ fn draw_event(rng: &mut Rng, v6: bool, paths: &[PathPlan]) -> Event {
         Fault::MtuDrop | Fault::MtuBlackHole | Fault::DeviceMtu => rng.between(least_mtu, 1490),
         Fault::WindowClamp => rng.between(50, 2_000),
         Fault::AsymmetricRate => rng.between(5, 50),
-        Fault::MemoryExhaustion => rng.between(8, 16),
+        Fault::MemoryExhaustion => rng.between(24, 40),
         _ => rng.next_u64(),
     };
     Event {

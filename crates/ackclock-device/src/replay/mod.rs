@@ -50,8 +50,8 @@ pub struct ReplayConfig {
     pub pace: Pace,
     /// The largest IP packet in bytes that the stack may send.
     pub mtu: usize,
-    /// The time from the device's first poll to the first packet. A listener must exist by then, because a
-    /// recorded peer does not try again.
+    /// The time from the device's first poll to the first packet, unless that answers the stack. A listener
+    /// must exist by then, because a recorded peer does not try again.
     pub lead: Duration,
     /// How long to wait for a stack that does not send what was recorded, and after the last packet.
     pub patience: Duration,
@@ -206,6 +206,9 @@ impl Replay {
                 after(at, Duration::from_nanos(recorded.saturating_sub(then)))
             }
             (Pace::AtOnce, Some(_)) => now,
+            // The stack has sent what it answers. A peer that is slow to begin and fast from then on would
+            // seem to acknowledge what has not arrived.
+            (_, None) if matches!(role, Role::Segment { ack: Some(_), .. }) => now,
             (_, None) => after(self.asked_at.unwrap_or(now), self.config.lead),
         };
         Ok((Due::Next, due))
