@@ -28,7 +28,7 @@ pub struct BoundId {
 }
 
 /// How a socket shares its port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sharing {
     /// With connections on it, and with sockets that also set this and do not listen.
     pub reuse_address: bool,

@@ -57,7 +57,7 @@ impl Directory {
     pub(super) fn new(secret: &[u8; 32], ephemeral_ports: (u16, u16)) -> Self {
         let state = KeyedState(Key::derive(secret, Purpose::Directory));
         let stripes = (0..STRIPES).map(|_| Mutex::new(HashMap::with_hasher(state.clone()))).collect();
-        let taken = Mutex::new(Taken::new(Range::new(ephemeral_ports), state.clone()));
+        let taken = Mutex::new(Taken::new(Range::new(ephemeral_ports)));
         Self { state, stripes, taken, watches: AtomicBool::new(false), cookies: CookieWatch::default() }
     }
 

@@ -189,7 +189,7 @@ pub struct Endpoint {
     timers: TimerWheel,
     replies: Replies,
     /// Present once a SYN queue was full.
-    known: Option<KnownSources>,
+    known: Option<Box<KnownSources>>,
     traces: Traces,
     header: [u8; HEADER_MAX],
     counters: PlainCounters,

@@ -102,7 +102,7 @@ impl Endpoint {
         if self.known.is_some() {
             return;
         }
-        let mut known = KnownSources::new(self.later.subkey(Purpose::Known));
+        let mut known = Box::new(KnownSources::new(self.later.subkey(Purpose::Known)));
         let open = self.connections.iter().filter(|(_, _, live)| live.connection.state().is_synchronized());
         open.for_each(|(_, _, live)| known.remember(live.name().remote_addr));
         self.known = Some(known);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::Endpoint;
-use super::keys::{Key, KeyedState, Purpose};
+use super::keys::{Key, Purpose};
 use super::taken::{Range, Taken, Use};
 use crate::FourTuple;
 
@@ -30,7 +30,7 @@ impl Ports {
     /// Ports from the first to the last inclusive, in either order.
     pub(super) fn new(secret: &[u8; 32], range: (u16, u16)) -> Self {
         let key = Key::derive(secret, Purpose::Ports);
-        let taken = Taken::new(Range::new(range), KeyedState(Key::derive(secret, Purpose::Tables)));
+        let taken = Taken::new(Range::new(range));
         Self { key, drawn: 0, taken }
     }
 

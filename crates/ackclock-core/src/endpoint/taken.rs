@@ -12,17 +12,16 @@
 //! A port's users are found in the same way: a bind that must not meet a connection counts the names on each
 //! port once there are [`NAMES_INDEXED`], and keeps that until few are left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ackclock_control::tally::Tally;
 
 use super::claims::Sharing;
-use super::keys::KeyedState;
 use crate::FourTuple;
 
 /// What a port is for. Each use has its own free ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// A connection from an address to a peer.
     Connection(IpAddr, SocketAddr),
@@ -36,9 +35,9 @@ pub(super) enum Use {
 #[derive(Debug)]
 pub(super) struct Taken {
     range: Range,
-    peers: HashMap<Use, PortSet, KeyedState>,
-    sockets: HashMap<Use, PortSet, KeyedState>,
-    names: Option<Names>,
+    peers: BTreeMap<Use, PortSet>,
+    sockets: BTreeMap<Use, PortSet>,
+    names: Option<Box<Names>>,
 }
 
 /// The ports to choose from.
@@ -66,9 +65,8 @@ struct PortSet {
 }
 
 impl Taken {
-    pub(super) fn new(range: Range, state: KeyedState) -> Self {
-        let peers = HashMap::with_hasher(state.clone());
-        Self { range, peers, sockets: HashMap::with_hasher(state), names: None }
+    pub(super) fn new(range: Range) -> Self {
+        Self { range, peers: BTreeMap::new(), sockets: BTreeMap::new(), names: None }
     }
 
     /// Whether nothing is remembered: then names may come and go unseen.
@@ -123,11 +121,11 @@ impl Taken {
         self.sockets.retain(|_, set| set.keeps_without(place, len_min));
     }
 
-    fn of_use(&self, wanted: Use) -> &HashMap<Use, PortSet, KeyedState> {
+    fn of_use(&self, wanted: Use) -> &BTreeMap<Use, PortSet> {
         if matches!(wanted, Use::Connection(..)) { &self.peers } else { &self.sockets }
     }
 
-    fn of_use_mut(&mut self, wanted: Use) -> &mut HashMap<Use, PortSet, KeyedState> {
+    fn of_use_mut(&mut self, wanted: Use) -> &mut BTreeMap<Use, PortSet> {
         if matches!(wanted, Use::Connection(..)) { &mut self.peers } else { &mut self.sockets }
     }
 }
@@ -140,7 +138,7 @@ impl Taken {
 
     /// Counts the names on each port from now on, beginning with these.
     pub(super) fn count_names(&mut self, names: impl Iterator<Item = FourTuple>) {
-        let mut counted = Names::default();
+        let mut counted = Box::<Names>::default();
         names.for_each(|name| counted.enter(&name));
         self.names = Some(counted);
     }
@@ -343,9 +341,7 @@ mod tests {
 
     #[test]
     fn a_port_is_picked_until_it_is_learnt_and_again_when_its_user_has_gone() {
-        let state =
-            KeyedState(super::super::keys::Key::derive(&[1; 32], super::super::keys::Purpose::Tables));
-        let mut taken = Taken::new(Range::new((2, 0)), state);
+        let mut taken = Taken::new(Range::new((2, 0)));
         let name = FourTuple::new("10.0.0.1:2".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
         let to_peer = Use::of(&name);
         taken.entered(&name);
