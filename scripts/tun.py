@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Measures this stack over TUN against the kernel's TCP, beside a responder without a TCP's work, and makes the table of it.
 
-    scripts/tun.py                    measures what is missing in target/tun.jsonl (twelve minutes, as root)
+    scripts/tun.py                    measures what is missing in target/tun.jsonl (as root, in twenty minutes)
+    scripts/tun.py --service beside-source,beside-sink
+                                      only how long an echo waits beside 4, 8 and 32 bulk connections
     scripts/tun.py --service sink     only this; also --rounds, --secs, --fresh, --programs
     scripts/tun.py --write            measures nothing; writes what is measured into docs/benchmarks.md
 
@@ -34,6 +36,13 @@ CASES = {
     "ackclock, offload, two flows": "--program ackclock --offload --flows 2",
     "the same, two queues": "--program ackclock --offload --flows 2 --queues 2",
 }
+# One-byte round trips beside connections that carry as much as they can, and those connections without them.
+BESIDE_CASES = {
+    "ackclock, offload": "--program ackclock --offload",
+    "kernel, veth": "--program kernel",
+}
+BESIDE_FLOWS = (4, 8, 32)
+BESIDE_ROWS = {f"{case}, {flows} flows": (case, flows) for flows in BESIDE_FLOWS for case in BESIDE_CASES}
 CEILINGS = {case: "null, plain" if "plain" in case else "null, offload" for case in CASES}
 # The heading, and how many of the unit one count is.
 SERVICES = {
@@ -42,9 +51,14 @@ SERVICES = {
     "echo": ("request and response, thousand/s", 1e-3),
     "close": ("connect and close, thousand/s", 1e-3),
 }
+# What the others do, and how it is called.
+BESIDE = {
+    "beside-source": ("source", "the stack sends on the others"),
+    "beside-sink": ("sink", "the others send to the stack"),
+}
 # Of the processor time, what one of them costs: the heading, the factor.
 COSTS = {"sink": ("s/GB", 1e9), "source": ("s/GB", 1e9), "echo": ("µs", 1e6), "close": ("µs", 1e6)}
-BUILD = "-p ackclock-benches --bin over-tun --bin tun-peer --bin tun-null".split()
+BUILD = "-p ackclock-benches --bin over-tun --bin tun-peer --bin tun-null --bin tun-kernel".split()
 KEPT = ROOT / "target/tun.jsonl"
 PAGE = ROOT / "docs/benchmarks.md"
 # No run takes longer than its seconds and this.
@@ -53,7 +67,7 @@ PATIENCE = 30
 
 def arguments() -> argparse.Namespace:
     options = parser(__doc__, KEPT, ROUNDS, SECONDS)
-    options.add_argument("--service", type=words_of(SERVICES), default=list(SERVICES), help="which, with commas between them")
+    options.add_argument("--service", type=words_of(SERVICES | BESIDE), default=[*SERVICES, *BESIDE], help="which, with commas between them")
     options.add_argument("--programs", type=pathlib.Path, help="the folder of the programs to measure [default: a release build]")
     return options.parse_args()
 
@@ -64,7 +78,7 @@ def measure(args: argparse.Namespace, lines: list[dict]):
         (case, service, number, args.secs)
         for number in range(1, args.rounds + 1)
         for service in args.service
-        for case in CASES
+        for case in (BESIDE_ROWS if service in BESIDE else CASES)
     ]
     programs = args.programs or build(*BUILD)
     describe = lambda line: "{case}, {service}, round {round}".format(**line)
@@ -72,11 +86,21 @@ def measure(args: argparse.Namespace, lines: list[dict]):
 
 
 def run(programs: pathlib.Path, case: str, service: str, number: int, seconds: float) -> dict:
-    command = [programs / "over-tun", *CASES[case].split(), "--service", service, "--secs", str(seconds)]
+    about = {"case": case, "service": service, "round": number, "asked_seconds": seconds}
+    if service not in BESIDE:
+        return about | over_tun(programs, [*CASES[case].split(), "--service", service], seconds)
+    program, flows = BESIDE_ROWS[case]
+    flags = [*BESIDE_CASES[program].split(), "--service", BESIDE[service][0], "--flows", str(flows)]
+    alone = over_tun(programs, flags, seconds)
+    return about | over_tun(programs, [*flags, "--echo-beside"], seconds) | {"alone_rate": alone["rate"]}
+
+
+def over_tun(programs: pathlib.Path, flags: list[str], seconds: float) -> dict:
+    command = [programs / "over-tun", *flags, "--secs", str(seconds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=seconds + PATIENCE)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
-    return {"case": case, "service": service, "round": number, "asked_seconds": seconds, **json.loads(done.stdout)}
+    return json.loads(done.stdout)
 
 
 def table(lines: list[dict]) -> str:
@@ -114,7 +138,24 @@ def table(lines: list[dict]) -> str:
         if rows:
             text += ["", f"| {heading} | measured | of null | user, {unit} | system, {unit} | busy |", "|---|---|---|---|---|---|"]
             text += ["| " + " | ".join(row) + " |" for row in rows]
+    for service, (_, heading) in BESIDE.items():
+        rows = [[case, *beside(cells[case, service].values())] for case in BESIDE_ROWS if (case, service) in cells]
+        if rows:
+            text += ["", f"| echo of a byte, {heading} | median, µs | 99 %, µs | longest, ms | others, Gbit/s | of without the echo |"]
+            text += ["|---|---|---|---|---|---|", *("| " + " | ".join(row) + " |" for row in rows)]
     return "\n".join(text)
+
+
+def beside(turns) -> list[str]:
+    """The cells of a row: how long round trips took, and what the others carried."""
+    turns = list(turns)
+    return [
+        spread((line["p50_us"] for line in turns), number),
+        spread((line["p99_us"] for line in turns), number),
+        spread((line["max_us"] / 1e3 for line in turns), number),
+        spread((line["bulk_rate"] * 8e-9 for line in turns), number),
+        spread((line["bulk_rate"] / line["alone_rate"] for line in turns), number),
+    ]
 
 
 def number(value: float) -> str:

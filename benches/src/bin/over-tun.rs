@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ackclock_benches::over_tun::{Client, Ground, Measured, Program, Service, Settings};
+use ackclock_benches::over_tun::{Beside, Client, Ground, Latencies, Measured, Program, Service, Settings};
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
@@ -38,6 +38,9 @@ struct Args {
     /// Connections at the same time, each with a thread of the client.
     #[arg(long, default_value_t = 1)]
     flows: usize,
+    /// Measure one-byte round trips beside these connections.
+    #[arg(long)]
+    echo_beside: bool,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 4.0)]
     secs: f64,
@@ -47,15 +50,20 @@ struct Args {
 enum Which {
     Null,
     Ackclock,
+    Kernel,
 }
 
 /// The line of the output.
 #[derive(Debug, Serialize)]
-struct Line {
-    /// Bytes, round trips or connections a second.
-    rate: f64,
-    #[serde(flatten)]
-    measured: Measured,
+#[serde(untagged)]
+enum Line {
+    Rate {
+        /// Bytes, round trips or connections a second.
+        rate: f64,
+        #[serde(flatten)]
+        measured: Measured,
+    },
+    Latencies(Latencies),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -63,6 +71,7 @@ fn main() -> anyhow::Result<()> {
     let folder = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
     let program = match args.program {
         Which::Null => Program::Null,
+        Which::Kernel => Program::Kernel,
         Which::Ackclock => Program::Ackclock(Settings {
             buffer: args.buffer,
             busy_poll: args.busy_poll,
@@ -72,9 +81,13 @@ fn main() -> anyhow::Result<()> {
     };
     let ground = Ground::prepare(folder)?;
     let running = ground.start(program, args.offload)?;
-    let mut client = Client::connect(args.service, args.flows)?;
-    let measured = client.measure(&running, Duration::from_secs_f64(args.secs))?;
-    let line = Line { rate: measured.count as f64 / measured.seconds, measured };
+    let time = Duration::from_secs_f64(args.secs);
+    let line = if args.echo_beside {
+        Line::Latencies(Beside::connect(args.service, args.flows)?.measure(time)?)
+    } else {
+        let measured = Client::connect(args.service, args.flows)?.measure(&running, time)?;
+        Line::Rate { rate: measured.count as f64 / measured.seconds, measured }
+    };
     println!("{}", serde_json::to_string(&line)?);
     Ok(())
 }

@@ -18,7 +18,7 @@ pub struct Client {
 
 /// A connection of a service that keeps one.
 #[derive(Debug)]
-struct Flow {
+pub(super) struct Flow {
     service: Service,
     stream: TcpStream,
     chunk: Box<[u8]>,
@@ -101,7 +101,7 @@ impl Client {
 }
 
 impl Flow {
-    fn connect(service: Service, deadline: Instant) -> io::Result<Self> {
+    pub(super) fn connect(service: Service, deadline: Instant) -> io::Result<Self> {
         let stream = loop {
             match TcpStream::connect_timeout(&addr(service), STEP_MAX) {
                 Ok(stream) => break stream,
@@ -115,7 +115,8 @@ impl Flow {
         Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
     }
 
-    fn run(&mut self, count: u64) -> io::Result<()> {
+    /// Carries `count` bytes, or makes as many round trips.
+    pub(super) fn run(&mut self, count: u64) -> io::Result<()> {
         let Self { service, stream, chunk } = self;
         let mut byte = [1];
         let mut left = count;
@@ -190,7 +191,7 @@ fn up_to(left: u64) -> usize {
 const CHUNK: usize = 256 << 10;
 /// Clients that connect at the same time.
 const AT_ONCE: u64 = 8;
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// No single call takes longer.
 const STEP_MAX: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);

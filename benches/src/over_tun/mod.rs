@@ -3,16 +3,21 @@
 //! Each program serves the same four ports: it discards what is sent to 5001, sends without end to a client
 //! of 5002, echoes on 5003, and closes on 5004 when its client has. The clients are the kernel's sockets
 //! ([`Client`]). Besides this stack ([`Program`]) there is a responder that looks like a TCP and does nothing
-//! else ([`Null`]): its result is what the device, the kernel and the client leave to any stack.
+//! else ([`Null`]): its result is what the device, the kernel and the client leave to any stack. The kernel's
+//! own TCP is a program, too ([`serve_kernel`]), over a pair of virtual Ethernet devices.
 
+mod beside;
 mod client;
+mod kernel;
 mod null;
 mod program;
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr};
 
+pub use beside::{Beside, Latencies};
 pub use client::{Client, Measured};
+pub use kernel::serve_kernel;
 pub use null::Null;
 pub use program::{CpuTime, Ground, Program, Running, Settings, resident};
 

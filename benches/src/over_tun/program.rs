@@ -13,7 +13,7 @@ use ackclock_device::{configure, netns};
 use ackclock_tests::netns::ip;
 use anyhow::Context as _;
 
-use super::{DEVICE, OWN};
+use super::{DEVICE, KERNEL, OWN};
 
 /// A private network of this process, in which the programs run; it ends with the process.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub enum Program {
     Null,
     /// This stack.
     Ackclock(Settings),
+    /// The kernel's TCP in a network of its own, over a pair of virtual Ethernet devices.
+    Kernel,
 }
 
 /// Options of `tun-peer`; `None`: its default.
@@ -105,6 +107,9 @@ impl Ground {
             .spawn()
             .with_context(|| format!("{} cannot be started", path.display()))?;
         let mut running = Running { child };
+        if program == Program::Kernel {
+            running.join_kernel()?;
+        }
         running.await_device()?;
         Ok(running)
     }
@@ -116,8 +121,10 @@ impl Program {
         if offload {
             arguments.push("--offload".to_owned());
         }
-        let Self::Ackclock(Settings { buffer, busy_poll, queues, zerocopy }) = self else {
-            return ("tun-null", arguments);
+        let Settings { buffer, busy_poll, queues, zerocopy } = match self {
+            Self::Null => return ("tun-null", arguments),
+            Self::Kernel => return ("tun-kernel", vec!["--until-eof".to_owned()]),
+            Self::Ackclock(settings) => settings,
         };
         if zerocopy {
             arguments.push("--zerocopy".to_owned());
@@ -136,8 +143,10 @@ impl Program {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Ackclock(Settings { buffer, busy_poll, queues, zerocopy }) = self else {
-            return f.write_str("null");
+        let Settings { buffer, busy_poll, queues, zerocopy } = match self {
+            Self::Null => return f.write_str("null"),
+            Self::Kernel => return f.write_str("kernel"),
+            Self::Ackclock(settings) => settings,
         };
         f.write_str("ackclock")?;
         if let Some(bytes) = buffer {
@@ -154,6 +163,20 @@ impl fmt::Display for Program {
 }
 
 impl Running {
+    /// Joins this network with the program's, once it has one.
+    fn join_kernel(&self) -> anyhow::Result<()> {
+        let network = |id: &str| fs::read_link(format!("/proc/{id}/ns/net"));
+        let (own, id) = (network("self")?, self.child.id().to_string());
+        let deadline = Instant::now() + PATIENCE;
+        while network(&id)? == own {
+            anyhow::ensure!(Instant::now() < deadline, "the program makes no network of its own");
+            thread::sleep(Duration::from_millis(1));
+        }
+        ip(&format!("link add {DEVICE} type veth peer name {DEVICE} netns {id}"));
+        configure::configure(DEVICE, Cidr::new(KERNEL, 24)?, None, None)?;
+        Ok(())
+    }
+
     /// Waits until the kernel has a route over the program's device, and has it use CUBIC there and lose
     /// nothing.
     fn await_device(&mut self) -> anyhow::Result<()> {

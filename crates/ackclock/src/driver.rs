@@ -284,7 +284,7 @@ impl Driver {
         } else {
             busy |= self.send(stack, cx, now)?;
         }
-        Ok(busy || stack.endpoint.has_looped())
+        Ok(busy || stack.endpoint.has_looped() || stack.writers.any_waits())
     }
 
     /// Sends what the endpoint has. Returns whether there was anything.

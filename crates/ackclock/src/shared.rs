@@ -246,13 +246,7 @@ impl Shared {
         let coop = ready!(coop::poll_proceed(cx));
         let now = self.now();
         let mut locked = self.lock();
-        let held = match queue {
-            Queue::Write(id) if locked.stack.holds_writers() => {
-                locked.stack.hold_writer(now, id);
-                true
-            }
-            _ => false,
-        };
+        let held = matches!(queue, Queue::Write(id) if locked.stack.holds_writer(now, id));
         let outcome = if held { Poll::Pending } else { attempt(&mut locked.stack, now) };
         // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
         let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));

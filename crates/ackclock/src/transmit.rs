@@ -43,7 +43,11 @@ fn hand_over(
 ) -> io::Result<Transmitted> {
     let looped = stack.endpoint.packets_looped();
     let mut now = now;
+    let mut bytes = 0;
     for packets in 0..TRANSMIT_PACKETS {
+        if bytes >= TRANSMIT_BYTES {
+            return Ok(Transmitted { more: true, ..Transmitted::all(stack, packets, looped) });
+        }
         match device.poll_send_ready(cx) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => return Err(error),
@@ -53,6 +57,7 @@ fn hand_over(
         let Some(packet) = stack.endpoint.poll_transmit(now, stack.limits) else {
             return Ok(Transmitted::all(stack, packets, looped));
         };
+        bytes += packet.header.len() + packet.payload_len();
         match device.send(&packet) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             Ok(()) | Err(_) => {}
@@ -90,3 +95,5 @@ pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
 
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
+/// Bytes after which the device is looked at again: a request may have arrived.
+const TRANSMIT_BYTES: usize = 256 << 10;

@@ -9,6 +9,7 @@ mod listeners;
 mod network;
 #[cfg(all(feature = "control", unix))]
 mod taps;
+mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,6 +31,7 @@ use self::listeners::ListenerSlot;
 pub(crate) use self::network::{Network, check_families};
 #[cfg(all(feature = "control", unix))]
 pub(crate) use self::taps::{Tap, Taps};
+use self::writers::{Hold, Writers};
 use crate::choices::{self, Choices};
 use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{NoRoute, StackError, error};
@@ -54,10 +56,8 @@ pub(crate) struct StackState {
     pub(crate) phase: Phase,
     /// What waits for the reader of the stack's recording.
     pub(crate) recording: Option<Backlog>,
-    /// Bytes written since the driver's last turn.
-    pub(crate) written: usize,
-    /// Streams whose writers wait for the driver's next turn.
-    held: Vec<ConnectionId>,
+    /// Whose turn it is to write.
+    pub(crate) writers: Writers,
     /// Streams that were written to, whose last packet waits until it is full.
     pub(crate) following: Vec<ConnectionId>,
     /// What drives the stack, and when.
@@ -162,8 +162,7 @@ impl StackState {
             udp: BTreeMap::new(),
             phase: Phase::Up,
             recording: None,
-            written: 0,
-            held: Vec::new(),
+            writers: Writers::default(),
             following: Vec::new(),
             turns: Turns::Foreign,
             close_timeout,
@@ -356,30 +355,27 @@ impl StackState {
         }
     }
 
-    /// Whether a writer waits until the driver has had a turn. The driver then processes the acknowledgements
-    /// of what was written, so the next bytes reuse that part of the send buffer and stay in the cache,
-    /// instead of walking through a buffer larger than the cache.
-    pub(crate) fn holds_writers(&self) -> bool {
-        self.written >= WRITTEN_MAX && !matches!(self.phase, Phase::Down(_))
-    }
-
-    /// Notes, in its stream's list, that a writer waits for the driver's turn.
-    pub(crate) fn hold_writer(&mut self, now: Instant, id: ConnectionId) {
-        if !self.held.contains(&id) {
-            self.held.push(id);
+    /// Whether a writer of this stream waits for the driver's turn; if so, it is noted.
+    pub(crate) fn holds_writer(&mut self, now: Instant, id: ConnectionId) -> bool {
+        if matches!(self.phase, Phase::Down(_)) {
+            return false;
+        }
+        let hold = self.writers.hold(id);
+        if hold == Hold::Begins {
             // Its connection then knows that it is not the application that is slow.
             self.endpoint.update(now, id, |connection, now| connection.await_room(now));
         }
+        hold != Hold::No
     }
 
     /// Counts written bytes. In a byte stream, the end of each write is not worth a packet; the next write
     /// fills it.
     pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
-        if self.turns == Turns::Foreign {
+        if bytes == 0 || self.turns == Turns::Foreign {
             return;
         }
-        self.written = self.written.saturating_add(bytes);
-        if self.turns == Turns::WithTasks && self.written >= STREAM_MIN && !self.following.contains(&id) {
+        let owed = self.writers.note(id, bytes);
+        if self.turns == Turns::WithTasks && owed >= STREAM_MIN && !self.following.contains(&id) {
             self.following.push(id);
             self.endpoint.update(now, id, |connection, _| connection.set_more_follows(true));
         }
@@ -387,15 +383,15 @@ impl StackState {
 
     /// The driver has its turn.
     pub(crate) fn release_writers(&mut self, now: Instant) {
-        self.written = 0;
         while let Some(id) = self.following.pop() {
             self.endpoint.update(now, id, |connection, _| connection.set_more_follows(false));
         }
-        while let Some(id) = self.held.pop() {
-            if let Some(slot) = self.streams.get_mut(id) {
-                slot.write.wake(&mut self.woken);
+        let Self { writers, streams, woken, .. } = self;
+        writers.pay(|id| {
+            if let Some(slot) = streams.get_mut(id) {
+                slot.write.wake(woken);
             }
-        }
+        });
     }
 
     fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {
@@ -476,9 +472,7 @@ impl StackState {
     }
 }
 
-/// Bytes that may be written between two turns of the driver.
-const WRITTEN_MAX: usize = 256 << 10;
-/// Bytes between two turns from which on the writes count as a stream rather than a message.
+/// Bytes of one stream from which on its writes count as a stream rather than a message.
 const STREAM_MIN: usize = 128 << 10;
 
 /// Whether a connection neither sends nor receives any more.

@@ -1,9 +1,15 @@
 //! How the driver and the tasks that it wakes share a thread: what goes in one packet, who waits for whom.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use ackclock_device::memory;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::coop;
 use tokio::time::timeout;
 
 use crate::support::{SERVER, accepted, addr, connection, host, hosts, settle};
@@ -75,6 +81,110 @@ async fn who_asks_whether_there_is_room_is_held_no_longer_than_a_writer() {
     }
     timeout(Duration::from_secs(5), reading).await.expect("4 MiB arrive").unwrap();
 }
+
+/// Others have written all that a turn of the driver leaves to writers, and it has not had its turn: they
+/// wait, and a small write is taken at once.
+#[tokio::test]
+async fn a_small_write_never_waits_for_the_large_ones_of_others() {
+    for streams in [4, 8, 32] {
+        let hosts = hosts();
+        let listener = hosts.server.listen(addr(SERVER)).unwrap();
+        let mut ends = Vec::new();
+        for _ in 0..=streams {
+            ends.push(accepted(&hosts.client, &listener).await);
+        }
+        settle().await;
+        let (mut small, _peer) = ends.pop().unwrap();
+        let piece = vec![7; QUANTUM];
+        let mut written = 0;
+        for _ in 0..16 {
+            for (large, _) in &mut ends {
+                written += at_once(large.write(&piece)).await.map_or(0, Result::unwrap);
+            }
+        }
+        assert!(written >= QUANTUM, "{streams}: {written} bytes");
+        // A write is not cut, and what one stream owes says nothing of another's.
+        assert!(written <= streams * 2 * QUANTUM, "{streams}: {written} bytes");
+        for (large, _) in &mut ends {
+            assert!(at_once(large.write(&piece)).await.is_none(), "{streams}: a large one waits");
+        }
+        assert_eq!(at_once(small.write(b"x")).await.map(Result::unwrap), Some(1), "{streams}");
+    }
+}
+
+/// A byte that is echoed beside streams that are written to without end: between its request and its answer
+/// the others get six turns of the driver at most, however many they are, each with its quantum of 256 KiB.
+/// The request and the answer take two turns each, and each passes a cable that holds less than half a
+/// quantum. Nor does the echo keep the others waiting: all get their turns meanwhile.
+#[tokio::test]
+async fn an_echo_waits_for_a_few_turns_however_many_large_writers_are_beside_it() {
+    for streams in [4, 8, 32] {
+        let cable = memory::Config { queue_packets: 64, ..memory::Config::default() };
+        let (left, right) = memory::pair(cable);
+        let client = host("10.0.0.1/24", "fd00::1/64").device(left).spawn().unwrap();
+        let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
+        let listener = server.listen(addr(SERVER)).unwrap();
+        let each: Vec<_> = (0..streams).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        let carried = || each.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<usize>();
+        let mut bulk = Vec::new();
+        for carried in &each {
+            let (mut reader, mut served) = accepted(&client, &listener).await;
+            bulk.push(tokio::spawn(async move {
+                let piece = vec![7; QUANTUM];
+                while served.write_all(&piece).await.is_ok() {}
+            }));
+            let carried = Arc::clone(carried);
+            bulk.push(tokio::spawn(async move {
+                let mut buffer = vec![0; QUANTUM];
+                while let Ok(len @ 1..) = reader.read(&mut buffer).await {
+                    carried.fetch_add(len, Ordering::Relaxed);
+                }
+            }));
+        }
+        let (mut echo, mut served) = accepted(&client, &listener).await;
+        bulk.push(tokio::spawn(async move {
+            let mut byte = [0];
+            while served.read_exact(&mut byte).await.is_ok() && served.write_all(&byte).await.is_ok() {}
+        }));
+        while carried() < 4 * streams * QUANTUM {
+            tokio::task::yield_now().await;
+        }
+        let least = || each.iter().map(|bytes| bytes.load(Ordering::Relaxed)).min().unwrap();
+        let (mut most, began, least_before) = (0, carried(), least());
+        for number in 0..100 {
+            let before = carried();
+            echo.write_all(&[number]).await.unwrap();
+            let mut byte = [0];
+            timeout(Duration::from_secs(60), echo.read_exact(&mut byte)).await.expect("in time").unwrap();
+            assert_eq!(byte, [number]);
+            most = most.max(carried() - before);
+        }
+        // Each has written a quantum or less when the others' turns come: no share is below half.
+        let share = (carried() - began) / streams;
+        assert!(
+            least() - least_before + QUANTUM >= share / 2,
+            "{streams}: {least:?} of {share}",
+            least = least()
+        );
+        assert!(most <= 6 * QUANTUM, "{streams}: {most} bytes while one was echoed");
+        bulk.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// What `future` gives without anyone else having a turn.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(coop::unconstrained(future));
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// What each turn of the driver leaves to writers.
+const QUANTUM: usize = 256 << 10;
 
 #[tokio::test]
 async fn a_stack_that_polls_busily_serves_and_rests() {
