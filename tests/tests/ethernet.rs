@@ -33,6 +33,7 @@ fn bulk_crosses_a_tap_device_both_ways() {
     in_namespace(|| async {
         for mode in [OffloadMode::On, OffloadMode::Off] {
             let (mut device, fell_back) = open_when_free(|| addressed().offload(mode).open_tap(TAP)).await;
+            assert!(device.leads_to_kernel(), "an address that the kernel has, too, is worth a warning");
             assert_eq!(fell_back, None);
             give_addresses(TAP);
             // The link's first messages wait until the device takes them.
@@ -136,6 +137,7 @@ fn probed_addresses_are_used_once_nobody_has_objected() {
         let far = far.handle().clone();
         near.run(async move {
             let (device, _) = addressed().open_packet("wire").unwrap();
+            assert!(device.leads_to_kernel(), "the kernel answers for its addresses on the same interface");
             let (link, began) = (device.handle(), Instant::now());
             // The stack has it at once, and what it sends waits until the addresses are free to be used.
             let stack = stack_on(device, TcpConfig::default());

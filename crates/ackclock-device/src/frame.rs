@@ -54,4 +54,10 @@ pub trait FrameDevice: fmt::Debug + Send {
     fn link_up(&self) -> bool {
         true
     }
+
+    /// Whether this machine's kernel is on the link: see
+    /// [`Device::leads_to_kernel`](crate::Device::leads_to_kernel).
+    fn leads_to_kernel(&self) -> bool {
+        false
+    }
 }

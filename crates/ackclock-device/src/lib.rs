@@ -272,8 +272,9 @@ pub trait Device: fmt::Debug + Send {
         true
     }
 
-    /// Whether packets sent go to this machine's kernel, as through a TUN device. The kernel keeps what it
-    /// sends to its own addresses, so the stack must not have one of them.
+    /// Whether this machine's kernel is at the other end, as of a TUN or TAP device, or beside the stack on
+    /// the same interface. It keeps what it sends to its own addresses, and answers for them, so the stack
+    /// must not have one.
     fn leads_to_kernel(&self) -> bool {
         false
     }

@@ -197,6 +197,10 @@ impl FrameDevice for PacketDevice {
     fn link_up(&self) -> bool {
         self.fd.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        true
+    }
 }
 
 /// Packets of 64 KB take more room than their bytes; the default of 208 KiB holds two or three.

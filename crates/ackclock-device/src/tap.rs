@@ -122,4 +122,8 @@ impl FrameDevice for TapDevice {
     fn link_up(&self) -> bool {
         self.fd.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        true
+    }
 }

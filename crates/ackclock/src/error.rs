@@ -98,6 +98,33 @@ pub fn connection_error(error: &io::Error) -> Option<ConnectionError> {
     }
 }
 
+/// Whether an option is read or set.
+#[derive(Clone, Copy)]
+pub(crate) enum Access {
+    Get,
+    Set,
+}
+
+/// A socket for IPv4 has no options of IPv6.
+pub(crate) fn no_such_option(access: Access) -> io::Error {
+    #[cfg(unix)]
+    return io::Error::from_raw_os_error(match access {
+        Access::Get => libc::EOPNOTSUPP,
+        Access::Set => libc::ENOPROTOOPT,
+    });
+    #[cfg(not(unix))]
+    {
+        let call = match access {
+            Access::Get => "tos_v4",
+            Access::Set => "set_tos_v4",
+        };
+        io::Error::new(
+            ErrorKind::Unsupported,
+            format!("a socket for IPv4 has no traffic class: call `{call}`"),
+        )
+    }
+}
+
 /// Errors for which the operating system's number carries all the information.
 #[derive(Clone, Copy, Debug)]
 enum Number {

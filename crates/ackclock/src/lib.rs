@@ -90,7 +90,7 @@
 //! types with the same methods. The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call
 //! `try_read` and the like, since there is no socket for system calls.
 //!
-//! What the same calls answer differently, the first answer that differs; everything else in some 200 cases,
+//! What the same calls answer differently, the first answer that differs; everything else in some 220 cases,
 //! from `bind` to what a second write after a reset says, is compared with the kernel's sockets and the same:
 //!
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -104,10 +104,10 @@
 //!
 //! # What is not TCP
 //!
-//! [`UdpSocket`] has the methods of its namesake. Pings are answered ([`StackBuilder::echo_replies`]), an
-//! address of the stack's own is reached from itself, fragments are put together where that is asked for
-//! ([`StackBuilder::reassembly`]), and everything else goes to a program that asks for it
-//! ([`StackBuilder::other_packets`]).
+//! [`UdpSocket`] has the methods of its namesake; its readiness, too, is the state of the moment. Pings are
+//! answered ([`StackBuilder::echo_replies`]), an address of the stack's own is reached from itself, fragments
+//! are put together where that is asked for ([`StackBuilder::reassembly`]), and everything else goes to a
+//! program that asks for it ([`StackBuilder::other_packets`]).
 //!
 //! # Invariants
 //!

@@ -12,6 +12,7 @@ use ackclock_core::{BindOptions, BoundId, Experiment, Keepalive, Sharing, TcpCon
 use tokio::io::AsyncWriteExt;
 
 use crate::choices::{self, Choices};
+use crate::error::Access;
 use crate::listener;
 use crate::shards::Handle;
 use crate::stream::{open, open_with_data};
@@ -425,16 +426,22 @@ impl TcpSocket {
     /// Traffic class of IPv6 packets: see [`tos_v4`](Self::tos_v4).
     ///
     /// # Errors
-    /// None.
+    /// The socket is for IPv4.
     pub fn tclass_v6(&self) -> io::Result<u32> {
+        if self.settings().family == Some(Family::V4) {
+            return Err(error::no_such_option(Access::Get));
+        }
         self.tos_v4()
     }
 
     /// Sets the traffic class: see [`set_tos_v4`](Self::set_tos_v4).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] above 255.
+    /// [`ErrorKind::InvalidInput`] above 255; the socket is for IPv4.
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
+        if self.settings().family == Some(Family::V4) {
+            return Err(error::no_such_option(Access::Set));
+        }
         self.set_tos_v4(tclass)
     }
 

@@ -38,8 +38,8 @@ pub enum Warning {
         /// Segments delivered in the same time.
         delivered: u64,
     },
-    /// The kernel at the other end of the device has an address of the stack, and keeps what it sends there:
-    /// it reaches nothing on that address.
+    /// The kernel at the other end of the device, or beside the stack on its interface, has an address of the
+    /// stack. It keeps what it sends there, so it reaches nothing on that address.
     KernelHasAddress(IpAddr),
     /// The stack's recording ended before the stack did.
     Recording {

@@ -177,8 +177,8 @@ pub trait Controller: fmt::Debug + Send {
     /// The path's segment size changed (path-MTU discovery).
     fn on_mss_change(&mut self, smss: u32);
 
-    /// An estimate of the path says that slow start should end at this window. It only lowers the threshold;
-    /// controllers without a threshold ignore it.
+    /// An estimate of the path, or the controller before this one, says that slow start should end at this
+    /// window. It only lowers the threshold; controllers without a threshold ignore it.
     fn limit_slow_start(&mut self, bytes: u64) {
         let _ = bytes;
     }

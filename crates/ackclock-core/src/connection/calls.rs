@@ -295,6 +295,13 @@ impl Connection {
         self.rcv.buffer.readable() == 0 && (self.rcv.fin_taken() || self.state == State::Closed)
     }
 
+    /// Whether the peer sends nothing more: its FIN has been received, or the connection is over. Data that
+    /// it sent before may be left to read.
+    #[must_use]
+    pub fn has_peer_ended(&self) -> bool {
+        self.rcv.fin_taken() || self.state == State::Closed
+    }
+
     /// Whether this end's sending side is shut down.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {

@@ -11,7 +11,8 @@ use crate::later::{self, Kept};
 use crate::{Instant, OptionError};
 
 impl Connection {
-    /// Replaces the congestion controller; the new one starts from the present window.
+    /// Replaces the congestion controller; the new one starts from the present window and slow-start
+    /// threshold.
     pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
         let old = std::mem::replace(&mut self.own_tcp().congestion, factory);
         later::keep(|| Kept::Factory(old));

@@ -46,6 +46,11 @@ impl Control {
         later::keep(|| Kept::Controller(old));
     }
 
+    /// Slow start ends at this window, if the controller has a threshold.
+    pub(super) fn limit_slow_start(&mut self, bytes: u64) {
+        self.congestion.limit_slow_start(bytes);
+    }
+
     #[inline]
     pub(super) fn controller(&self) -> &dyn Controller {
         &*self.congestion

@@ -20,8 +20,10 @@
 //! A connection without pacing believes every acknowledgement: the bound is a rate, and the profiles of the
 //! literature send what their sources would.
 //!
-//! What it does not bound: a peer that lies about what is lost, but no sooner than half the handshake's round
-//! trip, gets what an honest peer on a lossless path of that length would get.
+//! So one thing holds, and only with pacing: acknowledgements without proof clock out no more than a window
+//! in half of the handshake's round trip. What it does not bound: a peer that lies about what is lost, but no
+//! sooner than that half, hides its losses, and gets about what an honest peer on a lossless path of that
+//! length would get. Nor is anything doubted after a handshake shorter than 4 ms.
 
 use std::time::Duration;
 

@@ -301,11 +301,16 @@ impl Flight {
         self.trace_window(call, WindowCause::SegmentSize);
     }
 
-    /// Replaces the controller by one that starts from the present window.
+    /// Replaces the controller by one that starts from the present window and threshold.
     pub(crate) fn replace_controller(&mut self, call: &mut Call<'_>) {
         let start = Start { smss: self.smss, initial_window: self.control.cwnd(), now: call.now };
+        let ssthresh = self.control.ssthresh();
         self.control.replace(call.tcp.congestion.create(&start));
-        self.policy.on_controller_change();
+        // RFC 5681 §3.1: ssthresh is what losses told of the path. It outlives the controller that set it.
+        self.control.limit_slow_start(ssthresh);
+        if self.control.ssthresh() != ssthresh {
+            self.policy.on_threshold_change();
+        }
         if let Some(history) = &mut self.history {
             // The new one has not reduced anything that it could take back.
             history.undo.let_reduction_stand();

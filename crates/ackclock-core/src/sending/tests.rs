@@ -137,6 +137,13 @@ impl Sender {
         self
     }
 
+    /// Another controller takes over.
+    fn replace_controller(&mut self, name: &str) -> &mut Self {
+        self.tcp.congestion = crate::congestion::Registry::builtin().find(name).unwrap();
+        self.call(|flight, call| flight.replace_controller(call));
+        self
+    }
+
     fn info(&self) -> FlightInfo {
         self.flight.info(&self.tcp)
     }

@@ -290,6 +290,10 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
     fn link_up(&self) -> bool {
         self.device.link_up()
     }
+
+    fn leads_to_kernel(&self) -> bool {
+        self.device.leads_to_kernel()
+    }
 }
 
 impl Shared {

@@ -108,11 +108,11 @@ impl StackState {
         self.endpoint.udp_set_traffic_class(id, value).map_err(error::udp)
     }
 
-    /// The part of `interest` that is ready, and always an error.
+    /// The part of `interest` that is ready.
     pub(crate) fn poll_udp_ready(&mut self, id: UdpId, interest: Interest) -> Poll<io::Result<Ready>> {
         self.check_alive()?;
         let mut ready = Ready::EMPTY;
-        if self.endpoint.udp_has_error(id).map_err(error::udp)? {
+        if interest.is_error() && self.endpoint.udp_has_error(id).map_err(error::udp)? {
             ready |= Ready::ERROR;
         }
         if interest.is_readable() && self.endpoint.udp_is_readable(id).map_err(error::udp)? {

@@ -214,13 +214,19 @@ impl StackState {
                 ready |= what;
             }
         };
+        let read_closed = connection.has_peer_ended();
+        // As for the kernel's socket: a shutdown of this end alone does not hang up.
+        let write_closed = read_closed && connection.is_write_closed();
         note(interest.is_readable(), connection.is_readable(), Ready::READABLE);
-        note(interest.is_readable(), connection.is_read_closed(), Ready::READ_CLOSED);
+        note(interest.is_readable(), read_closed, Ready::READ_CLOSED);
         note(interest.is_writable(), connection.is_writable(), Ready::WRITABLE);
-        note(interest.is_writable(), connection.is_write_closed(), Ready::WRITE_CLOSED);
-        note(true, connection.error().is_some(), Ready::ERROR);
+        note(interest.is_writable(), write_closed, Ready::WRITE_CLOSED);
+        note(interest.is_error(), connection.error().is_some(), Ready::ERROR);
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        note(interest.is_priority(), connection.urgent_remaining() > 0, Ready::PRIORITY);
+        {
+            note(interest.is_priority(), connection.urgent_remaining() > 0, Ready::PRIORITY);
+            note(interest.is_priority(), read_closed, Ready::READ_CLOSED);
+        }
         if ready != Ready::EMPTY {
             return Poll::Ready(Ok(ready));
         }

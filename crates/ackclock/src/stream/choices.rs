@@ -16,7 +16,7 @@ use crate::error;
 /// of kind [`io::ErrorKind::InvalidInput`], which lists the known ones.
 impl TcpStream {
     /// Replaces the congestion controller, by the name of a built-in or registered one, or by value. The new
-    /// controller starts from the present window.
+    /// controller starts from the present window and slow-start threshold.
     ///
     /// # Errors
     /// No controller has the name, or the controller is for simulated networks only

@@ -178,13 +178,15 @@ impl TcpStream {
     // ----- waiting -----
 
     /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the connection
-    /// at that moment, not a remembered edge, so nothing has to be cleared.
+    /// at that moment, not a remembered edge, so nothing has to be cleared. [`Ready::READ_CLOSED`] says that
+    /// the peer has ended, though data may be left to read; [`Ready::WRITE_CLOSED`] that both ends have.
     ///
     /// # Cancel safety
     /// Cancel-safe: it only waits.
     ///
     /// # Errors
-    /// The stack is gone. An error of the connection shows as [`Ready::ERROR`].
+    /// The stack is gone. An error of the connection makes it ready, and shows as [`Ready::ERROR`] to those
+    /// that ask for [`Interest::ERROR`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
         // Events of either direction may end the wait; a task that asks for both waits in both lists.

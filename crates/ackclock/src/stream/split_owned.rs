@@ -27,7 +27,7 @@ pub struct OwnedWriteHalf(Arc<TcpStream>, ShutdownOnDrop);
 
 /// The two halves belong to different streams; both are given back.
 #[derive(Debug, thiserror::Error)]
-#[error("these halves are not of the same stream")]
+#[error("tried to reunite halves that are not from the same socket")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
 #[derive(Debug, PartialEq, Eq)]

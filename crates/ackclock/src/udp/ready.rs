@@ -12,7 +12,7 @@ use crate::state::{Queue, StackState};
 impl UdpSocket {
     /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the socket at
     /// that moment, not a remembered edge, so nothing has to be cleared. An error that the network reported
-    /// shows as [`Ready::ERROR`].
+    /// makes it ready, and shows as [`Ready::ERROR`] to those that ask for [`Interest::ERROR`].
     ///
     /// # Cancel safety
     /// Cancel-safe: it only waits.

@@ -111,7 +111,7 @@ async fn halves_of_one_stream_reunite_and_those_of_two_do_not() {
     let (reader, writer) = client.into_split();
     let (second_reader, second_writer) = second.into_split();
     let refused = reader.reunite(second_writer).unwrap_err();
-    assert!(refused.to_string().contains("not of the same stream"));
+    assert!(refused.to_string().contains("not from the same socket"));
     let mut client = refused.0.reunite(writer).unwrap();
     let _second = second_reader.reunite(refused.1).unwrap();
     client.write_all(b"one").await.unwrap();

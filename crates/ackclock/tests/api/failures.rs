@@ -122,7 +122,7 @@ async fn a_reset_fails_reads_until_the_end_and_breaks_the_pipe() {
     assert_eq!(kind(client.read(&mut [0; 1]).await), ErrorKind::ConnectionReset);
     assert_eq!(kind(client.read(&mut [0; 1]).await), ErrorKind::ConnectionReset);
     assert_eq!(kind(client.write(b"x").await), ErrorKind::BrokenPipe);
-    assert!(client.ready(Interest::READABLE).await.unwrap().is_error());
+    assert!(client.ready(Interest::ERROR).await.unwrap().is_error());
 }
 
 #[tokio::test]

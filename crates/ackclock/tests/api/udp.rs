@@ -126,7 +126,8 @@ async fn readiness_says_what_is_possible_and_waits_for_it() {
 
     client.connect(addr("10.0.0.2:9")).await.unwrap();
     client.send(b"anyone?").await.unwrap();
-    assert!(client.ready(Interest::READABLE).await.unwrap().is_error());
+    assert_eq!(client.ready(Interest::READABLE).await.unwrap(), Ready::READABLE);
+    assert!(client.ready(Interest::READABLE | Interest::ERROR).await.unwrap().is_error());
     assert_eq!(client.take_error().unwrap().map(|error| error.kind()), Some(ErrorKind::ConnectionRefused));
 }
 

@@ -34,7 +34,7 @@ fn turn(host: &mut Host) -> Vec<SentSegment> {
 fn flooded() -> (Host, ListenerId, u32) {
     let mut tcp = TcpConfig::default();
     tcp.choices.pacing = false;
-    let options = ListenOptions { syn_backlog: 64, tcp: Some(tcp.into()), ..on_port(PORT) };
+    let options = ListenOptions { syn_backlog: 64, tcp: Some(tcp), ..on_port(PORT) };
     let (mut host, listener) = Host::listening(options);
     let mut from = 0;
     syns(&mut host, &mut from, 100);

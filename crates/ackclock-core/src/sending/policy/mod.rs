@@ -211,8 +211,8 @@ pub(super) trait Policy {
     /// The episode is over.
     fn on_episode_end(&mut self) {}
 
-    /// Another controller decides about the window, possibly during an episode.
-    fn on_controller_change(&mut self) {}
+    /// Another controller decides about the window, possibly during an episode, and has another threshold.
+    fn on_threshold_change(&mut self) {}
 
     /// The last episode was a mistake.
     fn on_undo(&mut self, _una: Position, _nxt: Position, _by_timer: bool) {}
@@ -351,8 +351,8 @@ impl Policy for Policies {
         in_force!(self, policy => policy.on_episode_end());
     }
 
-    fn on_controller_change(&mut self) {
-        in_force!(self, policy => policy.on_controller_change());
+    fn on_threshold_change(&mut self) {
+        in_force!(self, policy => policy.on_threshold_change());
     }
 
     fn on_undo(&mut self, una: Position, nxt: Position, by_timer: bool) {

@@ -119,7 +119,7 @@ impl Policy for RackTlp {
 
     /// What PRR lets go follows the threshold of the controller that went. The next acknowledgement begins
     /// again if the other has one.
-    fn on_controller_change(&mut self) {
+    fn on_threshold_change(&mut self) {
         self.prr = None;
     }
 

@@ -1,6 +1,7 @@
 //! Findings of a review: each a case in which loss was found on a path without any, or a window fell too far.
 
 use super::*;
+use crate::congestion::Registry;
 use crate::profile::{Choices, Recovery};
 
 // RFC 8985 §7.4.2: an acknowledgement of just what the probe repeated does not show whether the probe was
@@ -230,14 +231,14 @@ fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
     }
 }
 
-/// Of 20 segments the first 8 are lost. From the first report on the controller is another one, or the same.
-/// Returns the segments sent during recovery.
-fn sent_during_recovery(change: bool) -> usize {
+/// Of 20 segments the first 8 are lost. From the first report on the controller is this one. Returns the
+/// segments sent during recovery.
+fn sent_during_recovery(controller: Option<&str>) -> usize {
     let mut sender = Sender::new(reno());
     sender.send(20).wait(20).ack(0, &[(8, 11)]);
     let mut sent = sender.resend(20).len();
-    if change {
-        sender.call(|flight, call| flight.replace_controller(call));
+    if let Some(controller) = controller {
+        sender.replace_controller(controller);
     }
     for held in 12..=20 {
         sender.ack(0, &[(8, held)]);
@@ -251,10 +252,67 @@ fn sent_during_recovery(change: bool) -> usize {
 
 #[test]
 fn another_controller_during_recovery_sends_on() {
-    let (same, other) = (sent_during_recovery(false), sent_during_recovery(true));
+    let same = sent_during_recovery(None);
     // Half of 20 may be in flight; 8 were lost and 12 delivered.
     assert!((7..=12).contains(&same), "{same}");
-    assert!((7..=12).contains(&other), "{other} with another controller, {same} without");
+    for name in Registry::builtin().names() {
+        let other = sent_during_recovery(Some(name));
+        // PRR's share follows the threshold. Where that stays, so does the share.
+        let is_kept = !WITHOUT_THRESHOLD.contains(&name);
+        assert!(
+            if is_kept { other == same } else { (7..=20).contains(&other) },
+            "{name}: {other}, not {same}"
+        );
+    }
+}
+
+const WITHOUT_THRESHOLD: [&str; 2] = ["bbr", "uncontrolled"];
+
+/// RFC 5681 §3.1: slow start ends at ssthresh, which a loss sets to half of FlightSize. That is knowledge of
+/// the path, and outlives the controller that wrote it down.
+#[test]
+fn another_controller_keeps_the_threshold() {
+    for name in Registry::builtin().names().filter(|name| !WITHOUT_THRESHOLD.contains(name)) {
+        let mut sender = Sender::new(reno());
+        sender.send(20).wait(20).ack(0, &[(1, 20)]);
+        sender.replace_controller(name);
+        assert_eq!(sender.ssthresh(), 10 * SMSS, "{name}, during recovery");
+
+        let mut tcp = reno();
+        tcp.choices.recovery = Recovery::Sack;
+        let mut sender = Sender::new(tcp);
+        sender.send(20).expire();
+        sender.replace_controller(name);
+        assert_eq!((sender.flight.cwnd(), sender.ssthresh()), (SMSS, 10 * SMSS), "{name}, after a timeout");
+    }
+}
+
+/// Before a loss there is no threshold, and one below the window would be none to slow start.
+#[test]
+fn another_controller_finds_no_threshold_before_a_loss() {
+    let mut sender = Sender::new(reno());
+    sender.send(4);
+    sender.replace_controller("cubic");
+    assert_eq!(sender.ssthresh(), u64::MAX);
+}
+
+/// In congestion avoidance another controller grows by a segment in a round trip, not by a window.
+#[test]
+fn another_controller_in_congestion_avoidance_stays_there() {
+    let mut sender = Sender::new(reno());
+    sender.send(20).wait(20).ack(0, &[(1, 20)]);
+    sender.resend(1);
+    sender.wait(20).ack(20, &[]);
+    sender.replace_controller("reno");
+    let window = sender.flight.cwnd() / SMSS;
+    assert_eq!(window, 10);
+    sender.send(window);
+    sender.flight.note_cwnd_limited();
+    sender.wait(20);
+    for acked in 21..=20 + window {
+        sender.ack(acked, &[]);
+    }
+    assert_eq!(sender.flight.cwnd() / SMSS, window + 1);
 }
 
 /// RFC 9937, from memory (DeliveredData = 0: return); RFC 6937 §3 counts what an acknowledgement delivers. A

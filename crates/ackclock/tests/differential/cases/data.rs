@@ -1,6 +1,8 @@
 //! Reading and writing.
 
+use std::future::poll_fn;
 use std::io::{IoSlice, IoSliceMut};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -225,6 +227,72 @@ async fn async_io_calls_until_it_does_not_block(world, answers) {
     answers.result("writable", done.await);
     let done = server.async_io(Interest::READABLE, || Ok("called"));
     answers.result("readable", done.await);
+}
+
+async fn readability_after_all_was_read(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    client.write_all(b"abc").await?;
+    server.readable().await?;
+    answers.result("read", server.try_read(&mut [0; 3]));
+    let is_ready = async || poll_fn(|cx| Poll::Ready(server.poll_read_ready(cx).is_ready())).await;
+    answers.value("ready", is_ready().await);
+    answers.result("nothing", server.try_read(&mut [0; 3]));
+    answers.value("ready then", is_ready().await);
+}
+
+async fn try_io_after_all_was_read(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    client.write_all(b"abc").await?;
+    server.readable().await?;
+    answers.result("read", server.try_read(&mut [0; 3]));
+    answers.result("called", server.try_io(Interest::READABLE, || Ok("called")));
+}
+
+async fn ready_after_all_was_read(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    client.write_all(b"abc").await?;
+    server.readable().await?;
+    answers.result("read", server.try_read_buf(&mut Vec::with_capacity(8)));
+    let ready = server.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    answers.value("ready", (ready.is_readable(), ready.is_writable()));
+    answers.result("nothing", server.try_read_buf(&mut Vec::with_capacity(8)));
+    let ready = server.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    answers.value("ready then", (ready.is_readable(), ready.is_writable()));
+}
+
+async fn writability_when_all_room_is_filled(world, answers) {
+    let (client, _server) = pair(world).await?;
+    let mut ready = true;
+    let is_ready = async || poll_fn(|cx| Poll::Ready(client.poll_write_ready(cx).is_ready())).await;
+    while client.try_write(&[0; 65_536]).is_ok() {
+        ready = is_ready().await;
+    }
+    answers.value("before it was refused", ready);
+    answers.value("after", is_ready().await);
+}
+
+async fn readiness_before_the_end_that_follows_data(world, answers) {
+    let (mut client, server) = pair(world).await?;
+    client.write_all(b"abc").await?;
+    client.shutdown().await?;
+    pause().await;
+    let ready = server.ready(Interest::READABLE).await?;
+    answers.value("ready", (ready.is_readable(), ready.is_read_closed(), ready.is_error()));
+    answers.result("read", server.try_read(&mut [0; 8]));
+    answers.result("end", server.try_read(&mut [0; 8]));
+}
+
+async fn writability_returns_with_room(world, answers) {
+    let (client, mut server) = pair(world).await?;
+    while client.try_write(&[0; 65_536]).is_ok() {}
+    let is_ready = async || poll_fn(|cx| Poll::Ready(client.poll_write_ready(cx).is_ready())).await;
+    answers.value("ready", is_ready().await);
+    let reading = tokio::task::spawn_local(async move {
+        while server.read(&mut [0; 65_536]).await.is_ok_and(|len| len > 0) {}
+    });
+    answers.result("writable", client.writable().await);
+    answers.outcome("write", client.try_write(b"x"));
+    reading.abort();
 }
 
 async fn readable_is_said_again_until_it_was_read(world, answers) {

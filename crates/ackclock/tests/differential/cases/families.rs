@@ -150,6 +150,12 @@ async fn the_traffic_class_of_a_socket(world, answers) {
     answers.result("is", socket.tclass_v6());
 }
 
+async fn the_type_of_service_of_a_socket_for_ipv6(world, answers) {
+    let socket = world.socket_v6()?;
+    answers.result("set", socket.set_tos_v4(0x20));
+    answers.result("is", socket.tos_v4());
+}
+
 async fn the_hop_limit_of_a_stream(world, answers) {
     let listener = world.listen(addr("[::1]:0")).await?;
     let client = world.connect(listener.local_addr()?).await?;

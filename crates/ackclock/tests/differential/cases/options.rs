@@ -186,6 +186,20 @@ async fn quickack_of_a_fresh_stream(world, answers) {
     answers.result("is", client.quickack());
 }
 
+async fn a_linger_time_with_a_fraction(world, answers) {
+    let socket = world.socket_v4()?;
+    answers.result("set", set_linger(&socket, Duration::from_millis(1500)));
+    answers.result("is", socket.linger());
+}
+
+async fn the_traffic_class_of_a_socket_for_ipv4(world, answers) {
+    let socket = world.socket_v4()?;
+    answers.result("at first", socket.tclass_v6());
+    answers.result("set", socket.set_tclass_v6(0x20));
+    answers.result("type of service", socket.set_tos_v4(0x20));
+    answers.result("is", socket.tos_v4());
+}
+
 async fn a_linger_time_is_kept(world, answers) {
     let socket = world.socket_v4()?;
     answers.result("set", set_linger(&socket, Duration::from_secs(3)));

@@ -109,6 +109,32 @@ async fn readiness_after_a_reset(world, answers) {
     answers.value("writable", ready.is_writable());
 }
 
+async fn readiness_to_read_after_a_reset(world, answers) {
+    let client = reset(world).await?;
+    let ready = client.ready(Interest::READABLE).await?;
+    answers.value("ready", (ready.is_readable(), ready.is_read_closed(), ready.is_error()));
+    let ready = client.ready(Interest::READABLE | Interest::ERROR).await?;
+    answers.value("asked for errors", (ready.is_readable(), ready.is_read_closed(), ready.is_error()));
+}
+
+async fn readiness_to_write_after_a_reset(world, answers) {
+    let client = reset(world).await?;
+    let ready = client.ready(Interest::WRITABLE).await?;
+    answers.value("ready", (ready.is_writable(), ready.is_write_closed(), ready.is_error()));
+}
+
+async fn readiness_of_errors_after_a_reset(world, answers) {
+    let client = reset(world).await?;
+    let ready = client.ready(Interest::ERROR).await?;
+    answers.value("ready", (ready.is_readable(), ready.is_writable(), ready.is_error()));
+}
+
+async fn readiness_before_a_reset_that_follows_data(world, answers) {
+    let client = reset_after(world, b"text").await?;
+    let ready = client.ready(Interest::READABLE).await?;
+    answers.value("ready", (ready.is_readable(), ready.is_read_closed(), ready.is_error()));
+}
+
 async fn waiting_after_a_reset_ends_at_once(world, answers) {
     let client = reset(world).await?;
     answers.result("readable", client.readable().await);

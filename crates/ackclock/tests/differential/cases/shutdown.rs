@@ -122,7 +122,25 @@ async fn an_own_shutdown_alone_closes_no_writing_in_readiness(world, answers) {
     let (mut client, _server) = pair(world).await?;
     client.shutdown().await?;
     let ready = client.ready(Interest::WRITABLE).await?;
-    answers.value("writable", ready.is_writable());
+    answers.value("writable", (ready.is_writable(), ready.is_write_closed()));
+}
+
+async fn shutdowns_of_both_ends_close_both_in_readiness(world, answers) {
+    let (mut client, mut server) = pair(world).await?;
+    client.shutdown().await?;
+    server.shutdown().await?;
+    pause().await;
+    let ready = client.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    answers.value("read", (ready.is_readable(), ready.is_read_closed()));
+    answers.value("write", (ready.is_writable(), ready.is_write_closed(), ready.is_error()));
+}
+
+async fn a_peers_shutdown_alone_closes_no_writing_in_readiness(world, answers) {
+    let (client, mut server) = pair(world).await?;
+    server.shutdown().await?;
+    pause().await;
+    let ready = client.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    answers.value("ready", (ready.is_read_closed(), ready.is_write_closed()));
 }
 
 async fn a_dropped_stream_ends_the_peers(world, answers) {

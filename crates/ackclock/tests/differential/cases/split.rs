@@ -131,4 +131,10 @@ async fn a_borrowed_read_half_peeks(world, answers) {
     answers.result("read", reader.read(&mut [0; 8]).await);
 }
 
+async fn halves_of_two_streams_are_not_reunited(world, answers) {
+    let (client, server) = pair(world).await?;
+    let ((reader, _writer), (_reader, writer)) = (client.into_split(), server.into_split());
+    answers.value("text", reader.reunite(writer).map(drop).map_err(|error| error.to_string()));
+}
+
 }
