@@ -90,7 +90,7 @@ impl Connection {
         if has_room && !self.has_memory_to_write() {
             self.await_memory(now);
         } else {
-            self.has_got_memory();
+            self.stop_awaiting_memory();
         }
     }
 
@@ -334,7 +334,7 @@ impl Connection {
             if self.established {
                 self.enter(now, self.state.after_close());
             }
-            self.has_got_memory();
+            self.stop_awaiting_memory();
             self.snd.awaited.remove(Awaited::MORE);
             self.wake_writer();
             self.update_send_timer(now);

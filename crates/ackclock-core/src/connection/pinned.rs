@@ -47,13 +47,18 @@ impl Connection {
 
     /// No writer waits for the memory budget.
     #[inline]
-    pub(super) fn has_got_memory(&mut self) {
+    pub(super) fn stop_awaiting_memory(&mut self) {
         self.timers.memory = Timers::UNSET;
+    }
+
+    /// Whether a writer waits for the memory budget.
+    pub(super) fn awaits_memory(&self) -> bool {
+        self.timers.memory != Timers::UNSET
     }
 
     /// A writer that the memory budget refused learns of room, or waits on.
     pub(super) fn on_memory_timeout(&mut self, now: Instant) {
-        self.has_got_memory();
+        self.stop_awaiting_memory();
         if !self.snd.awaited.has(Awaited::ROOM) {
             return;
         }

@@ -196,7 +196,7 @@ impl Connection {
     fn limit_of_writer(&self, otherwise: Limit) -> Limit {
         if !self.snd.awaited.has(Awaited::MORE) {
             otherwise
-        } else if self.is_write_due() {
+        } else if self.is_write_due() && !self.awaits_memory() {
             Limit::Host
         } else {
             Limit::SendBuffer

@@ -160,7 +160,7 @@ coded! {
         PacedCwnd = "paced-cwnd",
         /// The largest pacing rate that the application allows.
         RateCap = "rate-cap",
-        /// The application has more to write, and the send buffer has no room for it.
+        /// The application has more to write, and the send buffer, or the memory budget, has no room for it.
         SendBuffer = "send-buffer",
         /// Nothing in TCP: data may leave and the driver has yet to send it, or the application has more to
         /// write, and room for it, and has yet to run.

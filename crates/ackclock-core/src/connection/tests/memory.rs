@@ -7,6 +7,7 @@ use super::lone::{Lone, SECOND};
 use super::*;
 use crate::WriteError;
 use crate::budget::Lease;
+use crate::trace::Limit;
 
 /// Leaves `bytes` of the connection's budget to it.
 fn leave(lone: &Lone, bytes: usize) -> Lease {
@@ -116,6 +117,17 @@ fn a_writer_that_the_budget_refused_waits_no_longer_than_the_stream_is_open() {
         assert!(deadlines >= 3, "{released}: {deadlines}");
         drop(hog);
     }
+}
+
+/// What a refused writer waits for is room in its send buffer, not its own turn to run.
+#[test]
+fn a_writer_that_the_budget_refused_is_limited_by_the_send_buffer() {
+    let (mut lone, hog) = refused();
+    assert_eq!(lone.end.write(lone.now, &[1; 100]), Err(WriteError::WouldBlock));
+    assert_eq!(lone.end.limited_by(), Limit::SendBuffer);
+    drop(hog);
+    assert!(wait_for_room(&mut lone, Duration::from_millis(100)).is_some());
+    assert_eq!(lone.end.limited_by(), Limit::Host, "it has heard of room, and has not run");
 }
 
 /// Of a large piece as much is taken as the budget allows: of 38 KiB a block of 32 KiB, or a slice of all.
