@@ -37,6 +37,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod addresses;
 mod batch;
 #[cfg(feature = "os")]
 pub mod capture;
@@ -46,6 +47,7 @@ pub mod configure;
 pub mod configure {
     //! Networks. Configuring the kernel's end comes with the feature `os`.
 
+    pub use crate::addresses::kernel_has;
     pub use ackclock_wire::{Cidr, CidrError};
 }
 #[cfg(feature = "os")]

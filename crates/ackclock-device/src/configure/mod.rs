@@ -6,12 +6,13 @@
 mod netlink;
 
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use crate::sys;
 use netlink::Request;
 
+pub use crate::addresses::kernel_has;
 pub use ackclock_wire::{Cidr, CidrError};
 
 /// Sets the MTU, gives the kernel's end the address `local`, makes the queue of the interface `name` long
@@ -40,13 +41,6 @@ pub fn configure(
     add_address(name, local, peer)?;
     set_queue_len_min(name, QUEUE_LEN)?;
     set_up(name, true)
-}
-
-/// Whether `addr` is an address of this machine's kernel, in the network namespace of the calling thread.
-#[must_use]
-pub fn kernel_has(addr: IpAddr) -> bool {
-    // Binding sends nothing.
-    UdpSocket::bind((addr, 0)).is_ok()
 }
 
 /// Gives the kernel's end of the interface `name` an address.
