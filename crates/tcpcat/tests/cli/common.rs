@@ -110,7 +110,9 @@ s.close()
 
     /// Starts tcpcat inside.
     pub(crate) fn start(&self, line: &str) -> Process {
-        Process::start(self.command(TCPCAT).args(line.split_whitespace()))
+        // A shell lets what it runs in the background ignore interrupts, and children inherit that.
+        let mut command = self.command("env");
+        Process::start(command.args(["--default-signal=INT", TCPCAT]).args(line.split_whitespace()))
     }
 }
 
