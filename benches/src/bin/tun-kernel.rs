@@ -1,4 +1,5 @@
-//! The kernel's TCP in a network of its own, which serves what `tun-peer` serves: for comparison.
+//! Serves what `tun-peer` serves, on the kernel's sockets, so that the two can be compared. It runs in its
+//! own network namespace.
 
 #![forbid(unsafe_code)]
 

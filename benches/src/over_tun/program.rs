@@ -28,7 +28,7 @@ pub enum Program {
     Null,
     /// This stack.
     Ackclock(Settings),
-    /// The kernel's TCP in a network of its own, over a pair of virtual Ethernet devices.
+    /// The kernel's TCP, in its own network namespace behind a veth pair.
     Kernel,
 }
 

@@ -90,8 +90,8 @@
 //! types with the same methods. The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call
 //! `try_read` and the like, since there is no socket for system calls.
 //!
-//! What the same calls answer differently, the first answer that differs; everything else in some 220 cases,
-//! from `bind` to what a second write after a reset says, is compared with the kernel's sockets and the same:
+//! Some 220 cases, from `bind` to a second write after a reset, are compared with the kernel's sockets. This
+//! table has those that differ, each with the first answer that does:
 //!
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("differences.md")]

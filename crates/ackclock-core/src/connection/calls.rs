@@ -142,6 +142,13 @@ impl Connection {
     #[inline]
     pub(super) fn note_write_room(&mut self) {
         if self.snd.awaited.has(Awaited::ROOM) && self.is_write_due() && self.is_below_lowat() {
+            self.wake_writer();
+        }
+    }
+
+    /// A writer that waits for room tries again: it has room, or another mark, or the stream has ended.
+    pub(super) fn wake_writer(&mut self) {
+        if self.snd.awaited.has(Awaited::ROOM) {
             self.snd.awaited.remove(Awaited::ROOM);
             self.snd.awaited.remove(Awaited::SENT);
             self.readiness.writable = true;
@@ -292,7 +299,7 @@ impl Connection {
     /// Whether the peer's FIN has been received and everything before it read.
     #[must_use]
     pub fn is_read_closed(&self) -> bool {
-        self.rcv.buffer.readable() == 0 && (self.rcv.fin_taken() || self.state == State::Closed)
+        self.rcv.buffer.readable() == 0 && self.has_peer_ended()
     }
 
     /// Whether the peer sends nothing more: its FIN has been received, or the connection is over. Data that

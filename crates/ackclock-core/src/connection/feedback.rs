@@ -108,15 +108,6 @@ impl Connection {
         self.wake_writer();
     }
 
-    /// A writer that waits for room tries again: against a new mark, or to learn that the stream has ended.
-    pub(super) fn wake_writer(&mut self) {
-        if self.snd.awaited.has(Awaited::ROOM) {
-            self.snd.awaited.remove(Awaited::ROOM);
-            self.snd.awaited.remove(Awaited::SENT);
-            self.readiness.writable = true;
-        }
-    }
-
     /// The most that the send buffer may hold: its own limit, or less if the low-water mark allows less
     /// beyond what was sent.
     pub(super) fn write_limit(&self) -> usize {

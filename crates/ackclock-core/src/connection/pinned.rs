@@ -63,8 +63,7 @@ impl Connection {
             return;
         }
         if self.has_memory_to_write() {
-            self.snd.awaited.remove(Awaited::ROOM);
-            self.readiness.writable = true;
+            self.wake_writer();
         } else {
             let retry = if self.plead(now) { PLEA_AGAIN } else { MEMORY_RETRY };
             self.timers.memory = now + retry;

@@ -82,8 +82,8 @@ async fn who_asks_whether_there_is_room_is_held_no_longer_than_a_writer() {
     timeout(Duration::from_secs(5), reading).await.expect("4 MiB arrive").unwrap();
 }
 
-/// Others have written all that a turn of the driver leaves to writers, and it has not had its turn: they
-/// wait, and a small write is taken at once.
+/// The large streams have written all that they may before the driver's next turn. They wait for it; a small
+/// write does not.
 #[tokio::test]
 async fn a_small_write_never_waits_for_the_large_ones_of_others() {
     for streams in [4, 8, 32] {
