@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
     println!("serving; try: curl http://{}/", stack_addr());
 
     let asked = Arc::new(Notify::new());
-    let app = service(Arc::clone(&asked)).into_make_service_with_connect_info::<Addresses>();
+    let app = service(Arc::clone(&asked), stack.clone()).into_make_service_with_connect_info::<Addresses>();
     let closing = stack.clone();
     let serving = tokio::spawn(async move {
         axum::serve(listener, app).with_graceful_shutdown(async move { closing.closing().await }).await
@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn service(asked: Arc<Notify>) -> Router {
+fn service(asked: Arc<Notify>, stack: Stack) -> Router {
     let hello = |ConnectInfo(ends): ConnectInfo<Addresses>| async move {
         format!("hello {}, you called {}\n", ends.peer.ip(), ends.local)
     };
@@ -47,6 +47,8 @@ fn service(asked: Arc<Notify>) -> Router {
     };
     let drain = move || async move {
         asked.notify_one();
+        // Whoever reads the answer can rely on it: no new connection is accepted.
+        stack.closing().await;
         "draining\n"
     };
     Router::new().route("/", get(hello)).route("/slow", get(slow)).route("/drain", post(drain))
