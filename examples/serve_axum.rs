@@ -47,7 +47,7 @@ fn service(asked: Arc<Notify>, stack: Stack) -> Router {
     };
     let drain = move || async move {
         asked.notify_one();
-        // Whoever reads the answer can rely on it: no new connection is accepted.
+        // A client with this answer can rely on it: no new connection is accepted.
         stack.closing().await;
         "draining\n"
     };
