@@ -109,7 +109,10 @@ impl Acks {
     /// An acknowledgement of all before `ack` has left, at RCV.NXT `next`. `with_report`: it was the first
     /// report's.
     fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
-        if with_report && let Some(Reports { queue }) = self.reports.as_deref_mut() {
+        if !with_report {
+            // What a report says has been acknowledged by now, and acknowledgements never go back.
+            self.reports = None;
+        } else if let Some(Reports { queue }) = self.reports.as_deref_mut() {
             queue.pop_front();
             if queue.is_empty() {
                 self.reports = None;

@@ -4,6 +4,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ackclock_wire::{Codepoint, Fields};
+
+use super::lone::{Lone, SMSS};
 use super::*;
 use crate::profile::{AckPolicy, Choices};
 
@@ -138,4 +141,36 @@ fn policy_of_an_open_connection_changes() {
     assert!(pair.ends[1].set_acks(AckPolicy::WindowShare { percent: 101, delay_max: DELAY }).is_err());
     send_evenly(&mut pair, SEGMENTS);
     assert!(pair.packets[1] < pair.packets[0] / 7, "{:?}", pair.packets);
+}
+
+/// RFC 9293 §3.4: an acknowledgement says what has arrived when it leaves. A lazy receiver owes one for text
+/// that came twice in part, more arrives, and its own data leaves first with the news: the older one never
+/// follows.
+#[test]
+fn acknowledgements_never_go_back_where_a_lazy_receiver_sends_data() {
+    let tcp = TcpConfig { choices: Choices { acks: LAZY, ..Choices::default() }, ..TcpConfig::default() };
+    let mut lone = Lone::new(tcp);
+    let una = lone.end.flight.una().seq();
+    let first = lone.ack(una, 65_535);
+    let half = SMSS as u32 / 2;
+    for seq in [0, half, 3 * half].map(|ahead| first.seq + ahead) {
+        lone.give(&Fields { seq, ..first }, Codepoint::NotEct, &[1; SMSS]);
+    }
+    lone.end.write(lone.now, &[1; 100]).unwrap();
+    let mut header = [0; HEADER_MAX];
+    let mut acks = Vec::new();
+    loop {
+        while let Some(out) = lone.end.poll_transmit(lone.now, lone.limits, true, &mut header) {
+            let at = usize::from(out.transport_offset) + 8;
+            let ack = SeqNum::new(u32::from_be_bytes(header[at..at + 4].try_into().unwrap()));
+            acks.push((out.payload_len, ack.offset_from(first.seq)));
+        }
+        if acks.last().is_some_and(|&(len, _)| len == 0) || lone.now >= Instant::from_millis(101_000) {
+            break;
+        }
+        lone.expire();
+    }
+    let all = 5 * half;
+    assert_eq!(acks[0], (100, all));
+    assert!(acks.iter().all(|&(_, ack)| ack == all), "{acks:?}");
 }
