@@ -21,6 +21,8 @@ pub(crate) struct Receiver {
     pub(crate) nxt: Position,
     /// Right edge of the offered window: RCV.NXT + RCV.WND. It never retreats.
     pub(crate) edge: Position,
+    /// How far before it the last window seemed to end, which was rounded down to its unit.
+    hidden: u16,
     /// Shift count of our windows.
     pub(crate) scale: u8,
     /// The position of the peer's FIN, once seen.
@@ -70,6 +72,7 @@ impl Receiver {
             irs,
             nxt: irs + 1,
             edge: irs + 1,
+            hidden: 0,
             scale: 0,
             fin: None,
             up: None,
@@ -135,15 +138,27 @@ impl Receiver {
     #[inline]
     pub(crate) fn offer(&mut self, ack: Position) -> u16 {
         let wanted = self.wanted_edge();
-        // RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
-        let step = u64::from(self.limit / 2).min(u64::from(self.mss));
         // RFC 9293 SHLD-14: the window does not shrink.
-        let edge = if wanted > self.edge && wanted.since(self.edge) >= step { wanted } else { self.edge };
-        // Rounded up, or the edge would retreat by what the shift cuts off (RFC 7323 §2.4).
-        let rounds_up = !(u64::MAX << self.scale);
-        let units = (edge.since(ack).saturating_add(rounds_up) >> self.scale).min(u64::from(u16::MAX));
-        self.edge = self.edge.max(ack + (units << self.scale));
+        let edge = if wanted.since(self.edge) >= self.step().max(1) { wanted } else { self.edge };
+        let unit = 1_u64 << self.scale;
+        let width = edge.since(ack);
+        // Rounded up, or a full buffer could never be offered; but not again from an edge that was rounded up
+        // before, or small segments would push it ahead of themselves while the application reads nothing.
+        // Where the window is rounded down its edge seems to retreat by less than a unit. What lay before it
+        // is still taken (RFC 7323 §2.4).
+        let up = width.div_ceil(unit);
+        let rounds_up = ack + (up << self.scale) < wanted + unit;
+        let units = if rounds_up { up } else { width >> self.scale }.min(u64::from(u16::MAX));
+        let shown = ack + (units << self.scale);
+        self.edge = self.edge.max(shown);
+        self.hidden = u16::try_from(self.edge.since(shown)).unwrap_or(u16::MAX);
         u16::try_from(units).unwrap_or(u16::MAX)
+    }
+
+    /// RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
+    #[inline]
+    fn step(&self) -> u64 {
+        u64::from(self.limit / 2).min(u64::from(self.mss))
     }
 
     /// The window of a SYN, which is never shifted (RFC 7323 §2.2).
@@ -156,9 +171,9 @@ impl Receiver {
     // RFC 9293 MAY-8: while the application does not read, the window stays closed, however long.
     /// Whether the window has opened far enough for an update without waiting for data.
     pub(crate) fn update_is_due(&self) -> bool {
-        let gain = self.wanted_edge().since(self.edge);
-        let step = u64::from(self.limit / 2).min(u64::from(self.mss));
-        gain >= step && gain >= self.wnd()
+        let shown = self.edge.back(u64::from(self.hidden)).max(self.nxt);
+        let gain = self.wanted_edge().since(shown);
+        gain >= self.step() && gain >= shown.since(self.nxt)
     }
 
     /// Whether the window can move on by this many hundredths of it.

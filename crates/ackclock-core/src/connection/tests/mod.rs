@@ -20,6 +20,7 @@ mod transfer;
 mod undo;
 mod walks;
 mod walks_of_segments;
+mod window;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,0 +1,113 @@
+//! The window that a receiver shows, whose unit is 2^scale bytes (RFC 7323 §2.2, §2.4).
+
+use ackclock_wire::Codepoint;
+
+use super::lone::{Lone, SMSS, handshake};
+use super::*;
+use crate::connection::Handshake;
+
+/// What may wait before the application has shown how fast it reads.
+fn limit(scale: u8) -> u64 {
+    (64 << 10).min(65_535 << scale)
+}
+
+/// A peer that sends as its window allows, and what it has been shown.
+struct Peer {
+    lone: Lone,
+    unit: u64,
+    sent: u64,
+    /// The right edge in the last acknowledgement, and the furthest one.
+    shown: u64,
+    edge: u64,
+}
+
+impl Peer {
+    /// A receiver whose buffer may grow to 65,535 units.
+    fn new(scale: u8) -> Self {
+        let unit = 1_u64 << scale;
+        let tcp = TcpConfig { receive_buffer_max: 65_535 << scale, ..TcpConfig::default() };
+        let handshake = Handshake { window_scale: Some((0, scale)), ..handshake() };
+        let mut peer = Self { lone: Lone::agreed(tcp, handshake), unit, sent: 0, shown: 0, edge: 0 };
+        assert_eq!(peer.lone.end.rcv.scale, scale);
+        peer.hear(true);
+        peer
+    }
+
+    /// Sends `len` bytes and hears the acknowledgement.
+    fn send(&mut self, len: usize) {
+        let next = self.lone.end.rcv.nxt.seq();
+        let fields = self.lone.ack(self.lone.end.flight.una().seq(), 65_535);
+        assert_eq!(fields.seq, next);
+        self.lone.give(&fields, Codepoint::NotEct, &vec![1; len]);
+        self.sent += len as u64;
+        self.hear(true);
+    }
+
+    /// What the connection says. `now`: it is made to.
+    fn hear(&mut self, now: bool) {
+        self.lone.end.acks.now |= now;
+        let mut header = [0; HEADER_MAX];
+        while let Some(out) = self.lone.end.poll_transmit(self.lone.now, self.lone.limits, true, &mut header)
+        {
+            let at = usize::from(out.transport_offset);
+            let ack = u32::from_be_bytes(header[at + 8..at + 12].try_into().unwrap());
+            let window = u64::from(u16::from_be_bytes([header[at + 14], header[at + 15]]));
+            let acked = u64::from(SeqNum::new(ack).offset_from((self.lone.end.rcv.irs + 1).seq()));
+            assert_eq!(acked, self.sent);
+            self.shown = acked + window * self.unit;
+            assert!(self.shown + self.unit > self.edge, "{} shown after {}", self.shown, self.edge);
+            self.edge = self.edge.max(self.shown);
+        }
+    }
+}
+
+/// RFC 9293 §3.8.6.2.2: the window of a receiver closes while its application does not read. It is a multiple
+/// of the unit, and so may exceed what the buffer takes by less than one; it never does by more, however
+/// small the segments.
+#[test]
+fn window_closes_after_what_the_buffer_takes_however_small_the_segments() {
+    for scale in [0, 3, 7, 11] {
+        for len in [1, 7, 100, SMSS] {
+            let mut peer = Peer::new(scale);
+            let most = limit(scale)..limit(scale) + peer.unit;
+            assert!(most.contains(&peer.edge), "{} offered", peer.edge);
+            while peer.edge > peer.sent {
+                peer.send(len.min((peer.edge - peer.sent) as usize));
+                assert!(most.contains(&peer.edge), "scale {scale}, {len} bytes: {} offered", peer.edge);
+            }
+            assert!(most.contains(&peer.sent), "scale {scale}, {len}: {} taken", peer.sent);
+        }
+    }
+}
+
+/// RFC 9293 §3.8.6.2.2: an update is due once what the peer has been shown lags behind by a segment, be it by
+/// reading or by rounding.
+#[test]
+fn window_update_is_due_once_the_peer_may_send_a_segment_more_than_it_was_shown() {
+    for scale in [0, 7, 11] {
+        let mut peer = Peer::new(scale);
+        while peer.edge > peer.sent {
+            peer.send(100.min((peer.edge - peer.sent) as usize));
+        }
+        let limit = limit(scale);
+        let step = (limit / 2).min(u64::from(peer.lone.end.rcv.mss));
+        let mut updates = 0;
+        while peer.lone.end.readable() > 0 {
+            let before = peer.shown;
+            let read = 10.min(peer.lone.end.readable());
+            peer.lone.end.consume(peer.lone.now, read);
+            peer.hear(false);
+            let may = peer.sent + limit - peer.lone.end.readable() as u64;
+            updates += u32::from(peer.shown != before);
+            assert!(peer.shown < may + peer.unit, "{} shown of {may}", peer.shown);
+            let open = peer.shown.saturating_sub(peer.sent);
+            // A gain smaller than the window goes with the next acknowledgement.
+            assert!(
+                may.saturating_sub(peer.shown) < step.max(open) + peer.unit,
+                "{} shown of {may}",
+                peer.shown
+            );
+        }
+        assert!((3..=10).contains(&updates), "{updates} updates");
+    }
+}
