@@ -32,6 +32,8 @@ pub struct ReceiveBatch {
     limit: usize,
     /// The size of the last slot.
     slot_len: usize,
+    /// Whether a slot was asked for in vain since the last clear.
+    full: bool,
 }
 
 type Block = Arc<Box<[u8]>>;
@@ -65,6 +67,7 @@ impl ReceiveBatch {
             packets: Vec::with_capacity(packets_max),
             packets_max,
             slot_len: 0,
+            full: false,
             limit: packets_max,
         }
     }
@@ -73,7 +76,7 @@ impl ReceiveBatch {
     pub fn clear(&mut self) {
         self.packets.clear();
         self.small.clear();
-        (self.filling, self.used) = (0, 0);
+        (self.filling, self.used, self.full) = (0, 0, false);
         let is_lent = |block: &Block| Arc::strong_count(block) > 1;
         if !self.lent.is_empty() {
             self.blocks.extend(self.lent.extract_if(.., |block| !is_lent(block)));
@@ -93,15 +96,23 @@ impl ReceiveBatch {
         self.limit = packets.clamp(1, self.packets_max);
     }
 
+    /// Whether it had no room for a packet that a device wanted to receive into it: the device may have more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// Room for one more packet of at most `len_max` bytes; `None` if the batch is full.
     pub fn slot(&mut self, len_max: usize) -> Option<&mut [u8]> {
-        if self.packets.len() >= self.limit || len_max > BYTES_MIN {
+        if len_max > BYTES_MIN {
             return None;
         }
-        if self.used + len_max > BYTES_MIN {
-            if self.filling + 1 >= self.blocks_max {
-                return None;
-            }
+        let fits = self.used + len_max <= BYTES_MIN;
+        if self.packets.len() >= self.limit || !fits && self.filling + 1 >= self.blocks_max {
+            self.full = true;
+            return None;
+        }
+        if !fits {
             (self.filling, self.used) = (self.filling + 1, 0);
         }
         if self.filling == self.blocks.len() {
@@ -299,13 +310,14 @@ mod tests {
         let mut batch = ReceiveBatch::new(1, 0);
         assert!(batch.slot(BYTES_MIN + 1).is_none());
         assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
-        assert!(batch.slot(1).is_none(), "the packet limit");
+        assert!(!batch.is_full(), "nothing more was asked for");
+        assert!(batch.slot(1).is_none() && batch.is_full(), "the packet limit");
         let mut batch = ReceiveBatch::new(9, 100);
         batch.limit(2);
         assert!(batch.push(&[0], RxMeta::default()) && batch.push(&[0], RxMeta::default()));
         assert!(batch.slot(1).is_none(), "the limit until it is emptied");
         batch.clear();
-        assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()));
-        assert!(batch.slot(1).is_none(), "the byte limit");
+        assert!(batch.push(&[0; BYTES_MIN], RxMeta::default()) && !batch.is_full());
+        assert!(batch.slot(1).is_none() && batch.is_full(), "the byte limit");
     }
 }

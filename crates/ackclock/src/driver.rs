@@ -273,8 +273,12 @@ impl Driver {
             busy |= self.send(stack, cx, now)?;
         }
         let bytes = self.packets.hand_in(stack, now);
-        if let Some(behind) = self.backlog.after(self.packets.batch.len(), bytes) {
+        let news = self.backlog.after(self.packets.batch.len(), bytes, self.packets.batch.is_full());
+        if let Some(behind) = news.is_behind {
             stack.endpoint.set_behind(behind);
+        }
+        if let Some(stands) = news.stands {
+            stack.endpoint.set_queue_stands(stands);
         }
         stack.handle_timeout(now);
         stack.dispatch(now);
@@ -319,18 +323,33 @@ struct Backlog {
     /// one sender, who waits.
     full_turns: u32,
     is_behind: bool,
+    /// Turns in a row whose batches had no room for what the device still had.
+    more_turns: u32,
+    stands: bool,
+}
+
+/// What has changed with a batch: whether the driver is behind, and whether packets stand in the device's
+/// queue.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct BacklogNews {
+    is_behind: Option<bool>,
+    stands: Option<bool>,
 }
 
 impl Backlog {
-    /// After a batch of this many packets and bytes: whether the driver is behind, if that has changed.
-    fn after(&mut self, packets: usize, bytes: usize) -> Option<bool> {
+    /// After a batch of this many packets and bytes. `full`: it had no room for another packet.
+    fn after(&mut self, packets: usize, bytes: usize, full: bool) -> BacklogNews {
         self.full_turns = match (packets >= BATCH_PACKETS, bytes >= BATCH_BYTES / 2) {
             (true, _) => (self.full_turns + 1).min(2 * FULL_TURNS),
             (false, true) => self.full_turns.saturating_sub(1),
             (false, false) => 0,
         };
-        let is_behind = self.full_turns >= FULL_TURNS;
-        (std::mem::replace(&mut self.is_behind, is_behind) != is_behind).then_some(is_behind)
+        self.more_turns = if full { (self.more_turns + 1).min(STANDING_TURNS) } else { 0 };
+        let news = |was: &mut bool, is: bool| (std::mem::replace(was, is) != is).then_some(is);
+        BacklogNews {
+            is_behind: news(&mut self.is_behind, self.full_turns >= FULL_TURNS),
+            stands: news(&mut self.stands, self.more_turns >= STANDING_TURNS),
+        }
     }
 }
 
@@ -409,6 +428,8 @@ const BATCH_BYTES: usize = 264 << 10;
 const STREAM_MIN: usize = 32 << 10;
 /// After this many full batches the driver is behind: TUN's queue is no longer, unless it was set.
 const FULL_TURNS: u32 = 8;
+/// After this many batches in a row that had no room for more, packets stand in the device's queue.
+const STANDING_TURNS: u32 = 3;
 /// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;
 /// How often the driver waits for tasks that other tasks have woken: an accept loop spawns a task, which
@@ -426,15 +447,23 @@ mod tests {
     #[test]
     fn the_driver_is_behind_after_eight_full_batches_and_has_caught_up_with_one_that_is_not() {
         let mut backlog = Backlog::default();
-        let full = |backlog: &mut Backlog| backlog.after(BATCH_PACKETS, 64 * 60);
-        assert!((0..7).all(|_| full(&mut backlog).is_none()));
-        assert_eq!([full(&mut backlog), full(&mut backlog)], [Some(true), None]);
-        assert_eq!(backlog.after(BATCH_PACKETS - 1, 63 * 60), Some(false));
+        let mut after = |packets, bytes| backlog.after(packets, bytes, true).is_behind;
+        assert!((0..7).all(|_| after(BATCH_PACKETS, 64 * 60).is_none()));
+        assert_eq!([(); 2].map(|()| after(BATCH_PACKETS, 64 * 60)), [Some(true), None]);
+        assert_eq!(after(BATCH_PACKETS - 1, 63 * 60), Some(false));
         // A stream of large packets alone does not count as one, and beside small ones takes its part.
-        assert!((0..100).all(|_| backlog.after(4, 4 * 65_000).is_none()));
+        assert!((0..100).all(|_| after(4, 4 * 65_000).is_none()));
         let turns = (0..100).map(|turn| if turn % 3 == 0 { (4, 4 * 65_000) } else { (BATCH_PACKETS, 4_000) });
-        let told: Vec<bool> = turns.filter_map(|(packets, bytes)| backlog.after(packets, bytes)).collect();
+        let told: Vec<bool> = turns.filter_map(|(packets, bytes)| after(packets, bytes)).collect();
         assert!(told[0]);
+    }
+
+    #[test]
+    fn packets_stand_in_the_queue_after_three_batches_without_room_and_not_after_one_with_room() {
+        let mut backlog = Backlog::default();
+        let mut after = |full| backlog.after(4, 4 * 65_000, full).stands;
+        assert_eq!([true, true, false, true, true].map(&mut after), [None; 5]);
+        assert_eq!([true, true, false, false].map(&mut after), [Some(true), None, Some(false), None]);
     }
 
     const fn at(millis: u64) -> Option<Instant> {

@@ -219,6 +219,11 @@ impl ReceiveBuffer {
         !self.queue.budget().under_pressure()
     }
 
+    /// Whether packets stand in the device's queue.
+    pub(crate) fn queue_stands(&self) -> bool {
+        self.queue.budget().queue_stands()
+    }
+
     /// Frees the memory if the buffer is empty.
     pub(crate) fn release_if_empty(&mut self) {
         if self.queue.len() == 0 && self.ahead.is_empty() {

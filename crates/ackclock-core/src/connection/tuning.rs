@@ -66,11 +66,18 @@ pub(super) struct Place {
     pub(super) rtt_min_ns: u64,
     /// The bytes that may wait unread.
     pub(super) limit: u32,
+    /// Whether packets stand in the device's queue.
+    pub(super) queue_stands: bool,
 }
 
 impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
+    /// While packets stand in the device's queue, each such time narrows the window by an eighth, down to 5/4
+    /// of what was taken: the rest would only stand in that queue. A window that the path needs is all taken
+    /// in a round trip, and so still grows. No window is narrowed below 32 KiB.
+    const NARROWING: u32 = 8;
+    const STANDING_MIN: u32 = 32 << 10;
     /// A longer time is not a round trip: the sender had nothing to send.
     const RTT_MAX_NS: u64 = 3_000_000_000;
 
@@ -97,10 +104,17 @@ impl Tuning {
         if now.nanos_since(self.started) < self.period_ns(place) {
             return limit;
         }
-        let wanted = u32::try_from(self.taken.saturating_mul(2)).unwrap_or(u32::MAX);
+        let taken = u32::try_from(self.taken).unwrap_or(u32::MAX);
         (self.started, self.taken) = (now, 0);
         let tries = self.doubt.as_ref().is_some_and(|doubt| doubt.trial.is_some());
-        if tries { limit } else { wanted.max(limit) }
+        if tries {
+            return limit;
+        }
+        if place.queue_stands {
+            let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
+            return taken.saturating_add(taken / 4).max(least);
+        }
+        taken.saturating_mul(2).max(limit)
     }
 
     /// The smallest round trip, or the shortest time that is measured.
@@ -217,7 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::{Budget, DeviceQueue};
     use crate::connection::receiver::Receiver;
 
     const MSS: u64 = 1000;
@@ -232,16 +246,19 @@ mod tests {
         free_at: Instant,
         /// The sending side's smallest round trip, as the connection knows it.
         rtt_min: Duration,
+        device_queue: DeviceQueue,
     }
 
     impl Model {
         fn new(rtt_min: Duration) -> Self {
-            let mut receiver = Receiver::new(Position::default(), &Budget::new(1 << 30), 64_000, 6 << 20);
+            let budget = Budget::new(1 << 30);
+            let device_queue = budget.device_queue();
+            let mut receiver = Receiver::new(Position::default(), &budget, 64_000, 6 << 20);
             receiver.scale = 7;
             receiver.mss = MSS as u32;
             receiver.offer(receiver.nxt);
             let now = Instant::from_millis(1000);
-            Self { receiver, now, free_at: now, rtt_min }
+            Self { receiver, now, free_at: now, rtt_min, device_queue }
         }
 
         fn limit(&self) -> u64 {
@@ -312,6 +329,34 @@ mod tests {
             assert!(largest <= 2 * 220_000, "{largest} bytes, {rtt_min:?} known");
             assert!((300_000..=420_000).contains(&mean), "{mean} bytes, {rtt_min:?} known");
         }
+    }
+
+    /// 10 MB/s over 20 ms: the path holds 200,000 bytes, and a window of twice that lets 200,000 stand in a
+    /// queue. While the device's queue stands, the window holds 5/4 of what the path does.
+    #[test]
+    fn window_lets_a_quarter_of_the_paths_product_wait_while_packets_stand_in_the_devices_queue() {
+        let mut model = Model::new(20 * MS);
+        let (_, before) = model.run(5_000 * MS, 20 * MS, 10_000_000);
+        model.device_queue.set_stands(true);
+        model.run(1_000 * MS, 20 * MS, 10_000_000);
+        let (largest, mean) = model.run(5_000 * MS, 20 * MS, 10_000_000);
+        assert!((300_000..=420_000).contains(&before), "{before} bytes");
+        assert!(largest <= 280_000 && (225_000..=260_000).contains(&mean), "{largest}, {mean} bytes");
+        model.device_queue.set_stands(false);
+        model.run(1_000 * MS, 20 * MS, 10_000_000);
+        let (_, after) = model.run(5_000 * MS, 20 * MS, 10_000_000);
+        assert!((300_000..=420_000).contains(&after), "{after} bytes");
+    }
+
+    /// The product is a megabyte. Others fill the device's queue, and this window still grows to what its
+    /// path needs.
+    #[test]
+    fn window_that_the_path_needs_grows_while_packets_stand_in_the_devices_queue() {
+        let mut model = Model::new(100 * MS);
+        model.device_queue.set_stands(true);
+        model.run(5_000 * MS, 100 * MS, 10_000_000);
+        let (largest, mean) = model.run(5_000 * MS, 100 * MS, 10_000_000);
+        assert!(largest <= 1_400_000 && (1_100_000..=1_300_000).contains(&mean), "{largest}, {mean} bytes");
     }
 
     /// A tenth of the rate is left: the window that filled the path once is now ten products, and no wider.

@@ -137,7 +137,7 @@ use self::taken::Use;
 use self::time_wait::TimeWaitTable;
 use self::timers::TimerWheel;
 use self::traces::Traces;
-use crate::budget::Budget;
+use crate::budget::{Budget, DeviceQueue};
 use crate::connection::Environment;
 use crate::later::{self, Kept};
 use crate::reassembly::ReassemblyConfig;
@@ -200,6 +200,7 @@ pub struct Endpoint {
     /// How many connections the demultiplexer knows.
     bound: usize,
     budget: Budget,
+    device_queue: DeviceQueue,
     /// Pleas for memory that this endpoint has noticed.
     pleas_heard: u32,
     orphans: Orphans,
@@ -253,6 +254,7 @@ impl Endpoint {
             now,
             pauses: Pauses::new(),
             addresses,
+            device_queue: budget.device_queue(),
             budget,
             pleas_heard: 0,
             demux: Demux::new(Key::derive(&secret, Purpose::Demux)),

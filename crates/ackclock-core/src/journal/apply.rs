@@ -28,6 +28,7 @@ impl Call {
             Self::Release { id } => endpoint.release(now, id).code(),
             Self::ResetOrphans => endpoint.reset_orphans(now).code(),
             Self::SetBehind { behind } => endpoint.set_behind(behind).code(),
+            Self::SetQueueStands { stands } => endpoint.set_queue_stands(stands).code(),
             Self::SetMtu { mtu } => endpoint.set_mtu(now, mtu).code(),
             Self::SetLinkRoutes { routes } => endpoint.set_link_routes(now, routes).code(),
             Self::SetLocalAddresses { addresses, broadcast } => {

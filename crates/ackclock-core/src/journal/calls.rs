@@ -103,6 +103,7 @@ calls! {
         51 UdpSetTtl { id: UdpId, ttl: Option<u8> },
         52 UdpSetTrafficClass { id: UdpId, traffic_class: u8 },
         53 SetBehind { behind: bool },
+        54 SetQueueStands { stands: bool },
         /// The calls of the connection follow, up to the end of the update.
         60 Update { id: ConnectionId },
     }

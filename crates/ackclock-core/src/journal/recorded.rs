@@ -100,6 +100,7 @@ pass! {
     release[now](id: ConnectionId) = Call::Release { id };
     reset_orphans[now]() = Call::ResetOrphans;
     set_behind(behind: bool) = Call::SetBehind { behind };
+    set_queue_stands(stands: bool) = Call::SetQueueStands { stands };
     set_mtu[now](mtu: usize) = Call::SetMtu { mtu };
     set_link_routes[now](routes: Vec<Route<Egress>>) = Call::SetLinkRoutes { routes: routes.clone() };
     set_local_addresses(addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) =
