@@ -73,9 +73,8 @@ pub(super) struct Place {
 impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
-    /// While packets stand in the device's queue, each such time narrows the window by an eighth, down to 5/4
-    /// of what was taken: the rest would only stand in that queue. A window that the path needs is all taken
-    /// in a round trip, and so still grows. No window is narrowed below 32 KiB.
+    /// While packets stand in the device's queue, each round trip narrows the window by at most an eighth,
+    /// and never below 32 KiB. A window that the path needs is all taken in a round trip, and so still grows.
     const NARROWING: u32 = 8;
     const STANDING_MIN: u32 = 32 << 10;
     /// A longer time is not a round trip: the sender had nothing to send.
@@ -101,7 +100,8 @@ impl Tuning {
             limit = self.on_round_trip(now, place);
             (self.mark, self.marked_at) = (Some(place.edge), now);
         }
-        if now.nanos_since(self.started) < self.period_ns(place) {
+        let (elapsed_ns, period_ns) = (now.nanos_since(self.started), self.period_ns(place));
+        if elapsed_ns < period_ns {
             return limit;
         }
         let taken = u32::try_from(self.taken).unwrap_or(u32::MAX);
@@ -111,10 +111,20 @@ impl Tuning {
             return limit;
         }
         if place.queue_stands {
-            let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
-            return taken.saturating_add(taken / 4).max(least);
+            return Self::while_standing(limit, taken, period_ns, elapsed_ns);
         }
         taken.saturating_mul(2).max(limit)
+    }
+
+    /// The window while packets stand in the device's queue: 5/4 of what was taken in the shortest round
+    /// trip. The rest would only stand in that queue. It is narrowed step by step.
+    #[cold]
+    fn while_standing(limit: u32, taken: u32, period_ns: u64, elapsed_ns: u64) -> u32 {
+        // In a long queue the bytes of many round trips come at once.
+        let in_period = u128::from(taken) * u128::from(period_ns) / u128::from(elapsed_ns.max(1));
+        let needed = u32::try_from(in_period * 5 / 4).unwrap_or(u32::MAX);
+        let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
+        needed.max(least)
     }
 
     /// The smallest round trip, or the shortest time that is measured.
