@@ -58,6 +58,7 @@ mod budget;
 mod buffer;
 pub mod config;
 mod connection;
+mod deadline;
 mod endpoint;
 mod error;
 mod event;

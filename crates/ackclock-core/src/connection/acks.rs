@@ -14,8 +14,8 @@ use ackclock_wire::options::OPTIONS_MAX;
 use ackclock_wire::{SackBlocks, SeqNum, TcpOptions, options_len};
 
 use super::Connection;
-use super::timers::Timers;
 use crate::Instant;
+use crate::deadline::Deadline;
 use crate::position::Position;
 
 /// The acknowledgements that are owed.
@@ -25,8 +25,10 @@ pub(super) struct Acks {
     pub(super) segments: u32,
     /// One must leave at once.
     pub(super) now: bool,
+    /// When a delayed one must leave (RFC 9293 §3.8.6.3).
+    delayed: Deadline,
     /// The application wants each to leave at once.
-    pub(super) quick: bool,
+    quick: bool,
     /// Without SACK the peer counts duplicates: this many more must leave, one for each segment beyond the
     /// gap.
     pub(super) repeats: u8,
@@ -58,6 +60,38 @@ impl Acks {
     /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not
     /// reported, and blocks replace the oldest report, as if acknowledgements had been lost.
     const REPORTS_MAX: usize = 64;
+
+    /// When a delayed acknowledgement must leave.
+    #[inline]
+    pub(super) fn deadline(&self) -> Deadline {
+        self.delayed
+    }
+
+    /// It must leave.
+    pub(super) fn on_deadline(&mut self) {
+        self.delayed.clear();
+        self.now = true;
+    }
+
+    /// One is owed: at once, or by then.
+    #[inline]
+    pub(super) fn owe(&mut self, at_once: bool, latest: impl FnOnce() -> Instant) {
+        if at_once || self.quick {
+            self.now = true;
+        } else {
+            self.delayed.set_no_later(latest());
+        }
+    }
+
+    pub(super) fn is_quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Everything that arrives is acknowledged at once, including what already waits; or by the policy.
+    pub(super) fn set_quick(&mut self, quick: bool) {
+        self.quick = quick;
+        self.now |= quick && self.delayed.is_set();
+    }
 
     /// Whether something needs a separate acknowledgement.
     #[inline]
@@ -118,6 +152,7 @@ impl Acks {
                 self.reports = None;
             }
         }
+        self.delayed.clear();
         self.segments = 0;
         self.now = self.repeats > 0 || self.owes_report() || ack < next;
         self.repeats = self.repeats.saturating_sub(1);
@@ -222,8 +257,7 @@ impl Connection {
     #[inline]
     pub(super) fn ack_was_sent(&mut self, ack: Position, pure_ack: bool) {
         self.acks.on_sent(ack, self.rcv.nxt, pure_ack);
-        self.timers.delayed_ack = Timers::UNSET;
-        if let Some(arrivals) = self.rcv.extras.as_mut().and_then(|extras| extras.arrivals.as_mut()) {
+        if let Some(arrivals) = self.cold.rest_mut().and_then(|extras| extras.arrivals.as_mut()) {
             arrivals.on_ack_sent();
         }
         if let Some(timestamps) = &mut self.timestamps {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use bytes::Bytes;
 
 use super::sender::{Awaited, Sender};
-use super::timers::{BUFFERS_KEPT, Timers};
+use super::timeouts::BUFFERS_KEPT;
 use super::{Connection, State};
 use crate::trace::Entry;
 use crate::{ConnectionError, Instant, ReadError, WriteError};
@@ -61,7 +61,7 @@ impl Connection {
             }
             return Err(WriteError::WouldBlock);
         }
-        self.timers.buffers = Timers::UNSET;
+        self.keeps_buffers.clear();
         self.trace_written(now, written);
         self.time_cork(now);
         self.update_send_timer(now);
@@ -173,7 +173,7 @@ impl Connection {
             self.note_feedback(true);
         }
         if self.snd.queued() == 0 {
-            self.timers.buffers = self.timers.buffers.min(self.give_up.heard_at + BUFFERS_KEPT);
+            self.keeps_buffers.set_no_later(self.silence.heard_at() + BUFFERS_KEPT);
             self.readiness.writable |= self.snd.closed;
         }
     }
@@ -270,7 +270,7 @@ impl Connection {
         if self.rcv.buffer.readable() == 0 && self.state == State::Closed {
             self.rcv.buffer.release_if_empty();
         } else if self.rcv.buffer.readable() == 0 {
-            self.timers.buffers = self.timers.buffers.min(now + BUFFERS_KEPT);
+            self.keeps_buffers.set_no_later(now + BUFFERS_KEPT);
         }
         if self.state.takes_text() && (self.rcv.update_is_due() || self.share_is_due()) {
             self.acks.now = true;
@@ -383,7 +383,7 @@ impl Connection {
                 // it.
                 self.pending.reset |= finishing;
             }
-            State::FinWait2 => self.timers.close = now + self.tcp.fin_wait_2_max,
+            State::FinWait2 => self.closing.set(now + self.tcp.fin_wait_2_max),
             _ => {
                 // Cannot fail: the error and the states that refuse are handled above.
                 let _ = self.shutdown(now);

@@ -66,7 +66,7 @@ impl Connection {
         let taken = connection.snd.append(data, connection.snd.buffer_max.min(DATA_MAX));
         if let Some(offer) = offer {
             let opening = FastOpening::Client { offer, sent: 0, acked: 0 };
-            connection.rcv.extras.get_or_insert_default().fast_open = Some(opening);
+            connection.cold.need_rest().fast_open = Some(opening);
         }
         (connection, taken)
     }
@@ -83,7 +83,7 @@ impl Connection {
     ) -> Self {
         let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
         let (tell, ecn) = opening;
-        connection.rcv.extras.get_or_insert_default().fast_open = Some(FastOpening::Server { tell, ecn });
+        connection.cold.need_rest().fast_open = Some(FastOpening::Server { tell, ecn });
         connection.enter(now, State::SynReceived);
         connection.pending.syn = true;
         // Congestion control also covers data sent before the handshake ends.
@@ -187,21 +187,21 @@ impl Connection {
     /// After the handshake: its outcome for a client, returned once.
     pub(crate) fn take_fast_open_outcome(&mut self) -> Option<FastOpenOutcome> {
         let established = self.established;
-        let extras = self.rcv.extras.as_mut().filter(|_| established)?;
-        let FastOpening::Client { sent, acked, .. } = extras.fast_open? else { return None };
-        extras.fast_open = None;
-        let clean = extras.fast_open_clean;
+        let rest = self.cold.rest_mut().filter(|_| established)?;
+        let FastOpening::Client { sent, acked, .. } = rest.fast_open? else { return None };
+        rest.fast_open = None;
+        let clean = rest.fast_open_clean;
         Some(if clean { FastOpenOutcome::Answered { sent, acked } } else { FastOpenOutcome::FellBack })
     }
 
     /// The handshake is over. `clean`: its first SYN, or SYN,ACK, was answered.
     pub(super) fn end_fast_open(&mut self, clean: bool) {
-        let Some(extras) = self.rcv.extras.as_mut().filter(|extras| extras.fast_open.is_some()) else {
+        let Some(rest) = self.cold.rest_mut().filter(|rest| rest.fast_open.is_some()) else {
             return;
         };
-        extras.fast_open_clean = clean;
-        if matches!(extras.fast_open, Some(FastOpening::Server { .. })) {
-            extras.fast_open = None;
+        rest.fast_open_clean = clean;
+        if matches!(rest.fast_open, Some(FastOpening::Server { .. })) {
+            rest.fast_open = None;
             if !clean {
                 // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
                 self.ecn = None;
@@ -210,11 +210,11 @@ impl Connection {
     }
 
     fn opening(&self) -> Option<FastOpening> {
-        self.rcv.extras.as_ref()?.fast_open
+        self.cold.rest()?.fast_open
     }
 
     fn opening_mut(&mut self) -> Option<&mut FastOpening> {
-        self.rcv.extras.as_mut()?.fast_open.as_mut()
+        self.cold.rest_mut()?.fast_open.as_mut()
     }
 
     pub(crate) fn trace_extension(&mut self, now: Instant, what: Extension, value: u64) {

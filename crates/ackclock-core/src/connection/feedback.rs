@@ -2,7 +2,7 @@
 //! unsent, and how fast the path is.
 //!
 //! A connection whose application does not ask pays nothing for it on the fast paths: [`Awaited`] is in a
-//! byte that an acknowledgement reads anyway, and the rest is kept in [`Rare`](super::rare::Rare).
+//! byte that an acknowledgement reads anyway, and the rest is kept in [`Cold`](super::cold::Cold).
 
 use ackclock_control::tally::Tally;
 
@@ -69,8 +69,8 @@ impl Connection {
     /// of the last segment that arrived, which is no earlier than the acknowledgement.
     pub fn await_delivered(&mut self, upto: u64) -> Option<(u64, Instant)> {
         self.snd.awaited.add(Awaited::DELIVERY);
-        let (acked, heard_at) = (self.acked(), self.give_up.heard_at);
-        let feedback = self.rare.feedback_mut();
+        let (acked, heard_at) = (self.acked(), self.silence.heard_at());
+        let feedback = &mut self.cold.need_rest().feedback;
         if acked >= upto {
             return Some((acked, *feedback.acked_at.get_or_insert(heard_at)));
         }
@@ -83,7 +83,7 @@ impl Connection {
     /// [`Readiness::delivered`](crate::Readiness::delivered) reports the next change.
     pub fn await_feedback(&mut self, seen: u64) -> Option<u64> {
         self.snd.awaited.add(Awaited::DELIVERY);
-        let feedback = self.rare.feedback_mut();
+        let feedback = &mut self.cold.need_rest().feedback;
         feedback.tell_next |= feedback.changes == seen;
         (feedback.changes != seen).then_some(feedback.changes)
     }
@@ -91,7 +91,7 @@ impl Connection {
     /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
     #[must_use]
     pub fn not_sent_lowat(&self) -> Option<u32> {
-        self.rare.feedback().lowat
+        self.cold.rest()?.feedback.lowat
     }
 
     /// Bounds the bytes that wait to be sent for the first time. A write takes no more than that, and the
@@ -104,7 +104,7 @@ impl Connection {
         if lowat.is_none() && self.not_sent_lowat().is_none() {
             return;
         }
-        self.rare.feedback_mut().lowat = lowat;
+        self.cold.need_rest().feedback.lowat = lowat;
         self.wake_writer();
     }
 
@@ -148,8 +148,8 @@ impl Connection {
 
     #[cold]
     fn tell_feedback(&mut self, advanced: bool) {
-        let (acked, heard_at) = (self.acked(), self.give_up.heard_at);
-        let feedback = self.rare.feedback_mut();
+        let (acked, heard_at) = (self.acked(), self.silence.heard_at());
+        let feedback = &mut self.cold.need_rest().feedback;
         feedback.changes.count();
         if advanced {
             feedback.acked_at = Some(heard_at);

@@ -27,7 +27,6 @@ use ackclock_wire::Flags;
 
 use super::header::Segment;
 use super::sender::BETWEEN_MIN;
-use super::timers::Timers;
 use super::{Connection, State, lend};
 use crate::sending::{Chosen, whole_segments};
 use crate::trace::SendReason;
@@ -47,7 +46,7 @@ impl Connection {
         let chosen = self.choose_fresh(unsent, self.burst_max(limits))?;
         let Chosen { start, end, reason } = self.flight.pace(now, &self.tcp, chosen)?;
         let payload_len = end.index_from(start);
-        self.pending.override_sws = false;
+        self.persist.end_override();
         self.counts.bytes_sent.grow(payload_len as u64);
         let drained = payload_len as u64 == unsent;
         self.flight.on_next_sent(now, end, drained);
@@ -56,7 +55,7 @@ impl Connection {
             self.forget_cork();
         }
         // As `update_send_timer` would: something is outstanding, and the window is open.
-        self.timers.persist = Timers::UNSET;
+        self.persist.stop();
         self.flight.run_timer(lend!(self, now), true);
         self.flight.arm_tail_probe(now);
         Some(Segment { start, flags, payload_len, segment_max: smss, reason })

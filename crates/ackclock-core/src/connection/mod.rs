@@ -13,7 +13,7 @@
 //! - [`ecn`]: ECN marks are negotiated, echoed and read;
 //! - [`tracing`]: what a trace records;
 //! - [`feedback`]: what became of what was written, if the application asks;
-//! - [`rare`]: state that few connections need.
+//! - [`cold`]: state that few connections need.
 //!
 //! [`Flight`] decides what is outstanding, lost, or may be sent.
 
@@ -21,6 +21,8 @@ mod acks;
 mod arrives;
 mod calls;
 mod choices;
+mod cold;
+mod cork;
 mod ecn;
 mod errors;
 mod fast_open;
@@ -33,19 +35,19 @@ mod limiter;
 mod mtu_search;
 mod open;
 mod options;
+mod persist;
 mod pinned;
 mod plain;
 mod quiet;
-mod rare;
 mod receiver;
 mod send_space;
 mod sender;
+mod silence;
 mod state;
 mod status;
 #[cfg(test)]
 mod tests;
 mod timeouts;
-mod timers;
 mod timestamps;
 mod tracing;
 mod transmit;
@@ -60,14 +62,17 @@ use std::time::Duration;
 use ackclock_wire::{Flags, SeqNum};
 
 use self::acks::Acks;
+use self::cold::Cold;
+use self::cork::Cork;
 use self::ecn::EcnState;
 use self::errors::Errors;
 use self::flow_labels::LabelledTemplate;
-use self::rare::Rare;
+use self::persist::Persist;
 use self::receiver::Receiver;
 use self::sender::Sender;
-use self::timers::Timers;
+use self::silence::Silence;
 use self::timestamps::Timestamps;
+use crate::deadline::Deadline;
 use crate::later::{self, Kept};
 use crate::sending::Flight;
 use crate::trace::{BatchCause, Entry, Trace};
@@ -86,7 +91,7 @@ pub(crate) use self::open::{
     initial_receive_window, window_scale_for,
 };
 pub use self::state::State;
-pub(crate) use self::timers::R2_SYN;
+pub(crate) use self::timeouts::R2_SYN;
 pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 
@@ -114,17 +119,22 @@ pub struct Connection {
     timestamps: Option<Timestamps>,
     sack: bool,
     template: LabelledTemplate,
-    timers: Timers,
     flight: Flight,
     /// Present if ECN was agreed on.
     ecn: Option<Box<EcnState>>,
     acks: Acks,
     reply: Option<Reply>,
     pending: Pending,
-    rare: Rare,
+    cold: Cold,
     /// Shared with the connections of the same listener until an option is set.
     tcp: Arc<TcpConfig>,
-    give_up: GiveUp,
+    persist: Persist,
+    cork: Cork,
+    silence: Silence,
+    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    closing: Deadline,
+    /// Until then empty buffers keep their memory.
+    keeps_buffers: Deadline,
     counts: Counts,
     readiness: Readiness,
     errors: Errors,
@@ -156,23 +166,8 @@ struct Pending {
     probe: bool,
     /// A keep-alive probe.
     keepalive: bool,
-    /// Sender silly-window avoidance has held data back long enough; it may be sent.
-    override_sws: bool,
-    /// Corked data may go.
-    cork_expired: bool,
     /// The writer is about to write more.
     more_follows: bool,
-}
-
-/// How long the peer has been silent, besides unanswered data, which [`Flight`] tracks.
-#[derive(Clone, Copy, Debug, Default)]
-struct GiveUp {
-    /// Window probes since the window closed.
-    probes: u32,
-    /// Keep-alive probes since the peer was last heard.
-    keepalives: u32,
-    /// When the last segment arrived.
-    heard_at: Instant,
 }
 
 /// Totals since the connection began.
@@ -225,12 +220,6 @@ impl Connection {
         std::mem::take(&mut self.progressed)
     }
 
-    /// When [`Self::handle_timeout`] is due.
-    #[inline]
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next(self.flight.next_timeout())
-    }
-
     /// Whether the connection is CLOSED with nothing left to send, so that its slot can be reused.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
@@ -268,7 +257,9 @@ impl Connection {
         }
         self.state = State::Closed;
         self.errors.end(error);
-        self.timers = Timers::new();
+        self.stop_timers();
+        self.persist = Persist::default();
+        self.cork.release();
         self.pending = Pending::default();
         self.acks = Acks::default();
         self.snd.clear(self.flight.una());
@@ -292,19 +283,17 @@ impl Connection {
             // RFC 9293 MUST-13: linger for 2 MSL.
             State::TimeWait => self.start_time_wait(now),
             // The search for the path's MTU ends with the data.
-            State::FinWait1 | State::LastAck => self.timers.close = Timers::UNSET,
-            State::FinWait2 if self.orphaned => self.timers.close = now + self.tcp.fin_wait_2_max,
+            State::FinWait1 | State::LastAck => self.stop_mtu_search(),
+            State::FinWait2 if self.orphaned => self.closing.set(now + self.tcp.fin_wait_2_max),
             _ => {}
         }
         self.state = state;
     }
 
     fn start_time_wait(&mut self, now: Instant) {
-        let delayed_ack = self.timers.delayed_ack;
-        self.timers = Timers::new();
-        self.timers.delayed_ack = delayed_ack;
+        self.stop_timers();
         self.flight.stop_timers();
-        self.timers.close = now + self.tcp.time_wait;
+        self.closing.set(now + self.tcp.time_wait);
         self.readiness.closed = true;
     }
 

@@ -26,8 +26,8 @@ use ackclock_control::tally::Tally;
 use ackclock_wire::Flags;
 
 use super::header::Segment;
-use super::timers::Timers;
 use super::{Connection, State, lend};
+use crate::deadline::Deadline;
 use crate::trace::{Extension, SendReason};
 use crate::{Instant, MtuProbing};
 
@@ -48,6 +48,8 @@ pub(crate) struct MtuSearch {
     resting: bool,
     /// How often there was not enough data for a probe.
     waits: u8,
+    /// When a probe is due, or the outcome of the one in flight.
+    due: Deadline,
 }
 
 impl MtuSearch {
@@ -61,6 +63,7 @@ impl MtuSearch {
             out: false,
             resting: false,
             waits: 0,
+            due: Deadline::UNSET,
         };
         search.size = search.next_size(known);
         search
@@ -99,55 +102,52 @@ impl Connection {
         let most = self.largest_mtu();
         self.set_pmtu(now, least);
         self.trace_extension(now, Extension::MtuBlackHole, u64::from(least));
-        self.keep_search(MtuSearch::new(least, most));
-        self.time_search(now + PAUSE);
+        self.start_search(MtuSearch::new(least, most), now + PAUSE);
     }
 
     /// ICMP reported that the path carries at most `told`; it used to carry more.
     pub(super) fn note_told_mtu(&mut self, now: Instant, told: u32) {
         let Some(probing) = self.mtu_probing() else { return };
         let most = self.largest_mtu();
-        self.keep_search(MtuSearch { resting: true, ..MtuSearch::new(told, most) });
-        self.time_search(now + probing.raise_after);
+        let resting = MtuSearch { resting: true, ..MtuSearch::new(told, most) };
+        self.start_search(resting, now + probing.raise_after);
     }
 
     /// The device now carries `mtu`. Results below another MTU no longer count, including a probe in flight,
     /// and nothing larger may be tried.
     pub(super) fn forget_search(&mut self, mtu: u32) {
-        if self.search().is_some() {
-            self.keep_search(MtuSearch::new(mtu, mtu));
+        if let Some(MtuSearch { due, .. }) = self.search() {
+            self.keep_search(MtuSearch { due, ..MtuSearch::new(mtu, mtu) });
         }
     }
 
-    /// The search's timer expired. Returns whether the timer was the search's, which shares that of
-    /// TIME-WAIT.
-    pub(super) fn on_search_timer(&mut self, now: Instant) -> bool {
-        if !matches!(self.state, State::Established | State::CloseWait) {
-            return false;
-        }
-        self.timers.close = Timers::UNSET;
-        let Some(mut search) = self.search() else { return true };
+    /// The search's timer expired.
+    pub(super) fn on_search_timer(&mut self, now: Instant) {
+        let Some(mut search) = self.search() else { return };
+        search.due.clear();
         if search.resting {
             search = MtuSearch::new(self.snd.pmtu, search.most);
         }
         if search.out {
             match self.flight.mtu_probe_outcome() {
-                None => return self.search_again(search, now + self.flight.rtt().rto().max(PAUSE)),
+                None => return self.start_search(search, now + self.flight.rtt().rto().max(PAUSE)),
                 Some(arrived) => self.judge_probe(now, &mut search, arrived),
             }
         }
         if search.size == 0 {
             search.resting = true;
-            let raise_after = self.tcp.mtu_probing.as_ref().map_or(PAUSE, |probing| probing.raise_after);
             // A path that carries the largest size is not probed again.
-            let more = search.most > self.snd.pmtu;
-            return self.search_again(search, if more { now + raise_after } else { Timers::UNSET });
+            if search.most > self.snd.pmtu {
+                let raise_after = self.tcp.mtu_probing.as_ref().map_or(PAUSE, |probing| probing.raise_after);
+                search.due.set(now + raise_after);
+            }
+            return self.keep_search(search);
         }
         self.pending.probe = true;
         // If the probe cannot leave now, try ever more rarely: an idle connection has nothing to probe with.
         let wait = PAUSE.saturating_mul(1 << search.waits.min(9));
         search.waits = search.waits.saturating_add(1);
-        self.search_again(search, now + wait)
+        self.start_search(search, now + wait);
     }
 
     fn judge_probe(&mut self, now: Instant, search: &mut MtuSearch, arrived: bool) {
@@ -209,8 +209,7 @@ impl Connection {
         }
         search.out = true;
         search.waits = 0;
-        self.keep_search(search);
-        self.time_search(now + self.flight.rtt().rto().max(PAUSE));
+        self.start_search(search, now + self.flight.rtt().rto().max(PAUSE));
         self.counts.bytes_sent.grow(u64::from(payload));
         self.flight.send_mtu_probe(lend!(self, now), start, end);
         self.update_send_timer(now);
@@ -243,22 +242,31 @@ impl Connection {
     }
 
     fn search(&self) -> Option<MtuSearch> {
-        self.rcv.extras.as_ref()?.mtu_search
+        self.cold.rest()?.mtu_search
     }
 
     fn keep_search(&mut self, search: MtuSearch) {
-        self.rcv.extras.get_or_insert_default().mtu_search = Some(search);
+        self.cold.need_rest().mtu_search = Some(search);
     }
 
-    fn search_again(&mut self, search: MtuSearch, at: Instant) -> bool {
-        self.keep_search(search);
-        self.time_search(at);
-        true
-    }
-
-    fn time_search(&mut self, at: Instant) {
+    /// Goes on with the search, at `at` while there is data to search with.
+    fn start_search(&mut self, mut search: MtuSearch, at: Instant) {
         if matches!(self.state, State::Established | State::CloseWait) {
-            self.timers.close = at;
+            search.due.set(at);
+        }
+        self.keep_search(search);
+    }
+
+    /// When the search goes on.
+    #[inline]
+    pub(super) fn mtu_search_due(&self) -> Deadline {
+        self.search().map_or(Deadline::UNSET, |search| search.due)
+    }
+
+    /// The search ends with the data.
+    pub(super) fn stop_mtu_search(&mut self) {
+        if let Some(search) = self.cold.rest_mut().and_then(|extras| extras.mtu_search.as_mut()) {
+            search.due.clear();
         }
     }
 }

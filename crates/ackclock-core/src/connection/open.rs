@@ -7,17 +7,20 @@ use ackclock_control::time::nanos;
 use ackclock_wire::{Experiment, SeqNum, TcpOptions};
 
 use super::acks::Acks;
+use super::cold::Cold;
+use super::cork::Cork;
 use super::ecn::EcnState;
 use super::ecn::negotiation::Agreement;
 use super::errors::Errors;
 use super::flow_labels::{FlowLabels, LabelledTemplate};
-use super::rare::Rare;
+use super::persist::Persist;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::timers::Timers;
+use super::silence::Silence;
 use super::timestamps::Timestamps;
-use super::{Connection, Counts, GiveUp, Pending, State, lend};
+use super::{Connection, Counts, Pending, State, lend};
 use crate::budget::Budget;
+use crate::deadline::Deadline;
 use crate::position::Position;
 use crate::sending::Flight;
 use crate::trace::Trace;
@@ -109,8 +112,9 @@ impl Connection {
             tcp.receive_buffer_initial,
             tcp.receive_buffer_max,
         );
+        let cold = Cold::default();
         #[cfg(feature = "tcp-ao")]
-        let rcv = rcv.signed(env.authenticated);
+        let cold = cold.signed(env.authenticated);
         Self {
             tuple,
             state: State::Closed,
@@ -120,15 +124,18 @@ impl Connection {
             timestamps: None,
             sack: false,
             template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
-            timers: Timers::new(),
             flight,
             ecn: None,
             acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
-            rare: Rare::default(),
+            cold,
             tcp,
-            give_up: GiveUp { heard_at: now, ..GiveUp::default() },
+            persist: Persist::default(),
+            cork: Cork::default(),
+            silence: Silence::since(now),
+            closing: Deadline::UNSET,
+            keeps_buffers: Deadline::UNSET,
             counts: Counts::default(),
             readiness: Readiness::default(),
             errors: Errors::default(),
@@ -227,7 +234,7 @@ impl Connection {
     /// Keeps the experimental option of the peer's SYN.
     pub(super) fn note_experiment(&mut self, experiment: Option<Experiment>) {
         if experiment.is_some() {
-            self.rcv.extras.get_or_insert_default().experiment = experiment;
+            self.cold.need_rest().experiment = experiment;
         }
     }
 
@@ -277,8 +284,8 @@ impl Connection {
         if !self.flight.has_data() {
             self.flight.establish(lend!(self, now), self.sack, smss, clean);
         }
-        self.give_up = GiveUp { heard_at: now, ..GiveUp::default() };
-        self.timers.persist = Timers::UNSET;
+        self.silence.end(now);
+        self.persist = Persist::default();
         self.arm_keepalive(now);
         self.established = true;
         self.enter(now, State::Established);

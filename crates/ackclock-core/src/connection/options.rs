@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::timers::{CORK_MAX, Timers};
 use super::{Connection, State};
 use crate::position::Position;
 use crate::{Instant, Keepalive, OptionError, TcpConfig, WriteError};
@@ -24,20 +23,17 @@ impl Connection {
     /// Whether everything that arrives is acknowledged at once.
     #[must_use]
     pub fn quickack(&self) -> bool {
-        self.acks.quick
+        self.acks.is_quick()
     }
 
     /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
     pub fn set_quickack(&mut self, quickack: bool) {
-        self.acks.quick = quickack;
-        self.acks.now |= quickack && self.timers.delayed_ack != Timers::UNSET;
+        self.acks.set_quick(quickack);
     }
 
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
-        self.snd.corked = cork;
-        self.pending.cork_expired = false;
-        self.timers.cork = Timers::UNSET;
+        self.cork.set(cork);
         self.time_cork(now);
     }
 
@@ -50,8 +46,8 @@ impl Connection {
 
     /// Starts the 200 ms of data held by a cork, unless they are running already.
     pub(super) fn time_cork(&mut self, now: Instant) {
-        if self.snd.corked && self.unsent() > 0 && self.timers.cork == Timers::UNSET {
-            self.timers.cork = now + CORK_MAX;
+        if self.unsent() > 0 {
+            self.cork.hold(now);
         }
     }
 
@@ -74,8 +70,7 @@ impl Connection {
             return Err(OptionError::OutOfRange { option: "keepalive", range });
         }
         self.own_tcp().keepalive = keepalive;
-        self.give_up.keepalives = 0;
-        self.timers.keepalive = Timers::UNSET;
+        self.silence.restart();
         self.arm_keepalive(now);
         Ok(())
     }

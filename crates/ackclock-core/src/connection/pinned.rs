@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::Connection;
 use super::sender::Awaited;
-use super::timers::Timers;
 use crate::{ConnectionError, Instant};
 
 /// A connection that has held memory for less time than this is never reset for it: longer than an honest
@@ -42,18 +41,18 @@ impl Connection {
     /// A writer waits for the memory budget: the connection looks at it again soon.
     pub(super) fn await_memory(&mut self, now: Instant) {
         let retry = if self.plead(now) { PLEA_RETRY } else { MEMORY_RETRY };
-        self.timers.memory = self.timers.memory.min(now + retry);
+        self.cold.retry_memory(now + retry);
     }
 
     /// No writer waits for the memory budget.
     #[inline]
     pub(super) fn stop_awaiting_memory(&mut self) {
-        self.timers.memory = Timers::UNSET;
+        self.cold.stop_retrying_memory();
     }
 
     /// Whether a writer waits for the memory budget.
     pub(super) fn awaits_memory(&self) -> bool {
-        self.timers.memory != Timers::UNSET
+        self.cold.memory_retry().is_set()
     }
 
     /// A writer that the memory budget refused learns of room, or waits on.
@@ -66,7 +65,7 @@ impl Connection {
             self.wake_writer();
         } else {
             let retry = if self.plead(now) { PLEA_AGAIN } else { MEMORY_RETRY };
-            self.timers.memory = now + retry;
+            self.cold.retry_memory(now + retry);
         }
     }
 

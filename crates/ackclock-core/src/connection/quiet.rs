@@ -50,8 +50,7 @@ mod tests {
 
     #[test]
     fn each_reason_alone_is_a_reason_to_send() {
-        let none =
-            Pending { override_sws: true, cork_expired: true, more_follows: true, ..Pending::default() };
+        let none = Pending { more_follows: true, ..Pending::default() };
         assert!(!none.sends());
         for reason in [
             Pending { syn: true, ..none },

@@ -1,12 +1,6 @@
 //! The receive sequence space (RFC 9293 §3.3.1), the window that it offers, and its growth.
 
-use ackclock_control::bandwidth;
-use ackclock_wire::Experiment;
-
-use super::fast_open::FastOpening;
-use super::mtu_search::MtuSearch;
 use super::tuning::{Place, Tuning};
-use super::user_timeout::UserTimeouts;
 use crate::Instant;
 use crate::budget::Budget;
 use crate::buffer::ReceiveBuffer;
@@ -32,8 +26,6 @@ pub(crate) struct Receiver {
     /// The largest payload that the peer may send.
     pub(crate) mss: u32,
     pub(crate) buffer: ReceiveBuffer,
-    /// State that only some connections need, allocated when first needed.
-    pub(crate) extras: Option<Box<Extras>>,
     /// Since when bytes wait for the application, or for those before them. If none wait, the last such time.
     pub(crate) waits_since: Instant,
     /// Bytes that may wait unread now. It grows with what the application takes. No window is wider than
@@ -41,27 +33,6 @@ pub(crate) struct Receiver {
     limit: u32,
     limit_max: u32,
     tuning: Tuning,
-}
-
-/// State that only some receivers need.
-#[derive(Debug, Default)]
-pub(crate) struct Extras {
-    /// What the arrivals of the peer's slow start reveal about the path.
-    pub(crate) arrivals: Option<bandwidth::Receiver>,
-    /// The experimental option of the peer's SYN or SYN-ACK.
-    pub(crate) experiment: Option<Experiment>,
-    /// Both ends' user timeouts.
-    pub(crate) user_timeouts: Option<UserTimeouts>,
-    /// Present if the connection was opened by Fast Open, until the handshake is over and its outcome
-    /// reported.
-    pub(crate) fast_open: Option<FastOpening>,
-    /// Whether the first SYN of that handshake was answered.
-    pub(crate) fast_open_clean: bool,
-    /// The search for the path's MTU, once it has had a reason.
-    pub(crate) mtu_search: Option<MtuSearch>,
-    /// Whether segments are signed.
-    #[cfg(feature = "tcp-ao")]
-    pub(crate) authenticated: bool,
 }
 
 impl Receiver {
@@ -78,21 +49,11 @@ impl Receiver {
             up: None,
             mss: 536,
             buffer: ReceiveBuffer::new(irs + 1, budget),
-            extras: None,
             waits_since: Instant::ZERO,
             limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
             limit_max,
             tuning: Tuning::new(),
         }
-    }
-
-    /// With all segments signed or not.
-    #[cfg(feature = "tcp-ao")]
-    pub(crate) fn signed(mut self, signed: bool) -> Self {
-        if signed {
-            self.extras.get_or_insert_default().authenticated = true;
-        }
-        self
     }
 
     /// IRS is known: the sequence space begins there.

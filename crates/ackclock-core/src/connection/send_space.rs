@@ -27,7 +27,7 @@ impl Connection {
     /// Bytes of options that a signature takes after the others.
     #[cfg(feature = "tcp-ao")]
     pub(super) fn option_reserve(&self) -> u32 {
-        if self.rcv.extras.as_ref().is_some_and(|extras| extras.authenticated) { 16 } else { 0 }
+        if self.cold.rest().is_some_and(|rest| rest.authenticated) { 16 } else { 0 }
     }
 
     /// Bytes of options that a signature takes: none.

@@ -39,8 +39,6 @@ pub(crate) struct Sender {
     pub(crate) peer_mss: u32,
     /// Path MTU in bytes.
     pub(crate) pmtu: u32,
-    /// The application holds partial segments back.
-    pub(crate) corked: bool,
     /// What the application waits for.
     pub(crate) awaited: Awaited,
     buffer: Queue,
@@ -101,7 +99,6 @@ impl Sender {
             buffer_max,
             peer_mss: 0,
             pmtu: mtu,
-            corked: false,
             awaited: Awaited::default(),
             buffer: Queue::new(budget),
             base: iss + 1,

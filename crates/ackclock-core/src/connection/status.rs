@@ -41,7 +41,7 @@ impl Connection {
     /// cookie does not keep it.
     #[must_use]
     pub fn peer_experiment(&self) -> Option<Experiment> {
-        self.rcv.extras.as_ref()?.experiment
+        self.cold.rest()?.experiment
     }
 
     /// How the connection ended, if it ended in error. Stays set.
@@ -71,7 +71,7 @@ impl Connection {
     /// ([`Endpoint::own_time`](crate::Endpoint::own_time)).
     #[must_use]
     pub fn info(&self, now: Instant) -> ConnectionInfo {
-        let (counts, rare) = (&self.counts, self.rare.counts());
+        let (counts, rare) = (&self.counts, self.cold.counts());
         let (sending, rtt) = (self.flight.info(&self.tcp), self.flight.rtt());
         let ssthresh = self.flight.controller().ssthresh();
         let scaled = self.snd.scale > 0 || self.rcv.scale > 0;
@@ -83,7 +83,7 @@ impl Connection {
             rto_config: self.tcp.choices.rto,
             acks: self.tcp.choices.acks,
             start_up: sending.start_up,
-            bandwidth: self.rcv.extras.as_ref().and_then(|extras| extras.arrivals.as_ref()?.estimates()),
+            bandwidth: self.cold.rest().and_then(|rest| rest.arrivals.as_ref()?.estimates()),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
             window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),

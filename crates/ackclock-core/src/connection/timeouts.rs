@@ -2,45 +2,81 @@
 
 use std::time::Duration;
 
-use super::timers::{BUFFERS_KEPT, OVERRIDE, PERSIST_MAX, R1, R2_DATA, R2_SYN, Timers};
+use super::persist::OVERRIDE;
+use super::silence::Verdict;
 use super::{Connection, State, lend};
+use crate::deadline::Deadline;
 use crate::trace::{BatchCause, Timer};
 use crate::{ConnectionError, Instant};
 
 impl Connection {
+    /// The next deadline, when [`Self::handle_timeout`] is due.
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let next = self
+            .flight
+            .next_timeout()
+            .min(self.persist.deadline().at())
+            .min(self.acks.deadline().at())
+            .min(self.silence.deadline().at())
+            .min(self.closing.at())
+            .min(self.mtu_search_due().at())
+            .min(self.cork.deadline().at())
+            .min(self.keeps_buffers.at())
+            .min(self.cold.memory_retry().at());
+        (next != Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// Stops every timer except that of a delayed acknowledgement and the flight's.
+    pub(super) fn stop_timers(&mut self) {
+        self.persist.stop();
+        self.silence.stop();
+        self.cork.stop();
+        self.closing.clear();
+        self.stop_mtu_search();
+        self.keeps_buffers.clear();
+        self.cold.stop_retrying_memory();
+    }
+
     /// A deadline may have come. A spurious call does nothing.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.flight.next_timeout() <= now {
             self.on_flight_timeout(now);
         }
-        if self.timers.persist <= now {
-            self.trace_fired(now, Timer::Persist, self.timers.persist);
+        let persist = self.persist.deadline();
+        if persist.has_come(now) {
+            self.trace_fired(now, Timer::Persist, persist);
             self.on_persist_timeout(now);
         }
-        if self.timers.delayed_ack <= now {
-            self.trace_fired(now, Timer::DelayedAck, self.timers.delayed_ack);
-            self.timers.delayed_ack = Timers::UNSET;
-            self.acks.now = true;
+        let delayed_ack = self.acks.deadline();
+        if delayed_ack.has_come(now) {
+            self.trace_fired(now, Timer::DelayedAck, delayed_ack);
+            self.acks.on_deadline();
         }
-        if self.timers.cork <= now {
-            self.trace_fired(now, Timer::Cork, self.timers.cork);
-            self.timers.cork = Timers::UNSET;
-            self.pending.cork_expired = true;
+        let cork = self.cork.deadline();
+        if cork.has_come(now) {
+            self.trace_fired(now, Timer::Cork, cork);
+            self.cork.expire();
             // The window may be too small for what was held back; this is checked only now.
             self.update_send_timer(now);
         }
-        if self.timers.keepalive <= now {
-            self.trace_fired(now, Timer::Keepalive, self.timers.keepalive);
+        let keepalive = self.silence.deadline();
+        if keepalive.has_come(now) {
+            self.trace_fired(now, Timer::Keepalive, keepalive);
             self.on_keepalive_timeout(now);
         }
-        if self.timers.buffers <= now {
+        if self.keeps_buffers.has_come(now) {
             self.release_buffers(now);
         }
-        if self.timers.memory <= now {
+        if self.cold.memory_retry().has_come(now) {
             self.on_memory_timeout(now);
         }
-        if self.timers.close <= now && !self.on_search_timer(now) {
-            self.trace_fired(now, Timer::Close, self.timers.close);
+        if self.mtu_search_due().has_come(now) {
+            self.on_search_timer(now);
+        }
+        let closing = self.closing;
+        if closing.has_come(now) {
+            self.trace_fired(now, Timer::Close, closing);
             // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
             self.close_with(now, None);
         }
@@ -53,13 +89,15 @@ impl Connection {
     pub(crate) fn on_pause(&mut self, now: Instant) {
         self.flight.on_pause(now, self.give_up_after());
         if let Some(keepalive) = self.tcp.keepalive {
-            self.give_up.keepalives = self.give_up.keepalives.min(keepalive.probes.saturating_sub(1));
+            self.silence.allow_another_probe(&keepalive);
         }
     }
 
     fn on_flight_timeout(&mut self, now: Instant) {
         if self.flight.is_overdue(now) && self.is_to_be_given_up(now) {
-            self.trace_fired(now, Timer::Retransmission, self.flight.expiries().retransmission);
+            let mut expired = Deadline::UNSET;
+            expired.set(self.flight.expiries().retransmission);
+            self.trace_fired(now, Timer::Retransmission, expired);
             self.close_with(now, Some(ConnectionError::TimedOut));
             return;
         }
@@ -104,64 +142,52 @@ impl Connection {
         // RFC 9293 MUST-37: open for as long as the peer answers; only silence, or the user's own limit, ends
         // it.
         let stalled = now.saturating_since(self.flight.waiting_since().unwrap_or(now));
-        let silent = now.saturating_since(self.give_up.heard_at).min(stalled);
+        let silent = now.saturating_since(self.silence.heard_at()).min(stalled);
         if silent >= R2_DATA || self.tcp.user_timeout.is_some_and(|limit| stalled >= limit) {
             self.close_with(now, Some(ConnectionError::TimedOut));
             return;
         }
         if self.snd.wnd > 0 {
-            self.pending.override_sws = true;
+            self.persist.allow_override();
         } else {
             // RFC 9293 MUST-36, RFC 9293 MUST-35.
             self.pending.probe = true;
-            self.give_up.probes = self.give_up.probes.saturating_add(1);
+            self.persist.count_probe();
         }
         self.flight.note_waiting(now);
-        self.timers.persist = self.persist_deadline(now);
+        self.persist.start(self.persist_deadline(now));
     }
 
     // RFC 9293 MAY-5: keep-alives, off unless asked for.
     fn on_keepalive_timeout(&mut self, now: Instant) {
-        let Some(keepalive) = self.tcp.keepalive.filter(|_| self.keeps_alive()) else {
-            self.timers.keepalive = Timers::UNSET;
-            return;
-        };
         // RFC 9293 MUST-26: only while nothing is outstanding; otherwise the retransmission timer serves.
         // Whatever ends that comes from the peer, which sets this timer again.
-        if self.flight.is_outstanding() || self.unsent() > 0 {
-            self.timers.keepalive = Timers::UNSET;
-            return;
+        let serves = self.keeps_alive() && !self.flight.is_outstanding() && self.unsent() == 0;
+        let Some(keepalive) = self.tcp.keepalive.filter(|_| serves) else {
+            return self.silence.stop();
+        };
+        match self.silence.judge(now, &keepalive) {
+            Verdict::Wait => {}
+            Verdict::Probe => self.pending.keepalive = true,
+            Verdict::GiveUp => self.reset(now, ConnectionError::KeepaliveTimedOut),
         }
-        let quiet = now.saturating_since(self.give_up.heard_at);
-        if self.give_up.keepalives == 0 && quiet < keepalive.idle {
-            self.timers.keepalive = self.give_up.heard_at + keepalive.idle;
-            return;
-        }
-        // RFC 9293 MUST-29: one unanswered probe does not mean that the peer is dead.
-        if self.give_up.keepalives >= keepalive.probes {
-            self.reset(now, ConnectionError::KeepaliveTimedOut);
-            return;
-        }
-        self.give_up.keepalives = self.give_up.keepalives.saturating_add(1);
-        self.pending.keepalive = true;
-        self.timers.keepalive = now + keepalive.interval;
     }
 
-    /// Sets the keep-alive deadline if it is not running. Arriving segments do not move it; it is checked
-    /// when it expires.
+    /// Sets the keep-alive deadline if it is not running.
+    #[inline]
     pub(super) fn arm_keepalive(&mut self, now: Instant) {
-        if self.timers.keepalive == Timers::UNSET
-            && let Some(keepalive) = self.tcp.keepalive
+        if !self.silence.deadline().is_set()
+            && let Some(keepalive) = &self.tcp.keepalive
         {
-            self.timers.keepalive = now + keepalive.idle;
+            self.silence.watch(now, keepalive);
         }
     }
 
     fn release_buffers(&mut self, now: Instant) {
-        self.timers.buffers = Timers::UNSET;
+        self.keeps_buffers.clear();
         let used = [self.flight.sent_at(), self.counts.received_at].into_iter().flatten().max();
         if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
-            self.timers.buffers = at + BUFFERS_KEPT;
+            self.keeps_buffers.set(at + BUFFERS_KEPT);
             return;
         }
         self.snd.release_if_empty();
@@ -183,7 +209,7 @@ impl Connection {
         } else {
             u64::from(self.snd.wnd) >= unsent.min(u64::from(self.smss()))
         };
-        let settled = self.timers.persist == Timers::UNSET && self.flight.is_timed() == outstanding;
+        let settled = !self.persist.deadline().is_set() && self.flight.is_timed() == outstanding;
         if !(settled && nothing_to_probe) {
             self.choose_send_timer(now);
         }
@@ -194,9 +220,9 @@ impl Connection {
         let window_open = self.is_window_open();
         self.flight.run_timer(lend!(self, now), window_open);
         if !self.wants_persist_timer() {
-            self.timers.persist = Timers::UNSET;
-        } else if self.timers.persist == Timers::UNSET {
-            self.timers.persist = self.persist_deadline(now);
+            self.persist.stop();
+        } else if !self.persist.deadline().is_set() {
+            self.persist.start(self.persist_deadline(now));
         }
     }
 
@@ -204,7 +230,7 @@ impl Connection {
     pub(super) fn restart_send_timer(&mut self, now: Instant) {
         let window_open = self.is_window_open();
         self.flight.restart_timer(lend!(self, now), window_open);
-        self.timers.persist = Timers::UNSET;
+        self.persist.stop();
         self.update_send_timer(now);
     }
 
@@ -225,33 +251,42 @@ impl Connection {
             _ if self.flight.is_outstanding() => self.snd.wnd == 0,
             _ => {
                 let small = self.unsent().min(u64::from(self.smss()));
-                let corked = self.snd.corked && !self.pending.cork_expired && !self.snd.closed;
+                let corked = self.cork.holds() && !self.snd.closed;
                 u64::from(self.snd.wnd) < small && !corked
             }
         }
     }
 
-    /// RFC 9293 SHLD-29: the first probe after one retransmission timeout. RFC 9293 SHLD-30: then at
-    /// exponentially growing intervals.
     fn persist_deadline(&self, now: Instant) -> Instant {
         if self.snd.wnd > 0 {
             return now + OVERRIDE;
         }
         let rtt = self.flight.rtt();
-        let factor = 1u32.checked_shl(self.give_up.probes.min(16)).unwrap_or(u32::MAX);
-        let at = rtt.deadline(now, rtt.rto_unbacked().saturating_mul(factor).min(PERSIST_MAX));
+        let at = rtt.deadline(now, self.persist.interval(rtt.rto_unbacked()));
         match (self.tcp.user_timeout, self.flight.waiting_since()) {
             (Some(limit), Some(since)) => at.min((since + limit).max(now + Duration::from_millis(1))),
             _ => at,
         }
     }
 
-    fn trace_fired(&mut self, now: Instant, timer: Timer, deadline: Instant) {
+    fn trace_fired(&mut self, now: Instant, timer: Timer, deadline: Deadline) {
         let count = if timer == Timer::Retransmission {
             self.flight.timeouts_in_a_row().saturating_add(1)
         } else {
             1
         };
-        self.trace.fired(now, timer, deadline, count);
+        self.trace.fired(now, timer, deadline.at(), count);
     }
 }
+
+/// R1 in retransmissions: from here on the application is notified (RFC 9293 §3.8.3).
+// RFC 9293 SHLD-10: at least 3.
+const R1: u32 = 3;
+/// R2 for data: the time in which a 200 ms timer expires 16 times.
+// RFC 9293 SHLD-11: at least 100 s.
+pub(super) const R2_DATA: Duration = Duration::from_millis(924_600);
+/// R2 for a SYN.
+// RFC 9293 MUST-23: at least 3 minutes.
+pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
+/// How long empty buffers keep their memory.
+pub(super) const BUFFERS_KEPT: Duration = Duration::from_millis(500);

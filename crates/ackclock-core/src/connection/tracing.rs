@@ -182,7 +182,7 @@ impl Connection {
             if self.flight.in_recovery() { Limit::Recovery } else { Limit::Cwnd }
         } else {
             let held = unsent < u64::from(self.smss()) && !self.may_send_tail(0);
-            match (held, self.snd.corked, self.pending.more_follows) {
+            match (held, self.cork.is_in(), self.pending.more_follows) {
                 (true, true, _) => self.limit_of_writer(Limit::Cork),
                 (_, _, true) => self.limit_of_writer(Limit::Application),
                 (true, false, false) => self.limit_of_writer(Limit::Nagle),
@@ -205,17 +205,17 @@ impl Connection {
 
     /// When each of [`Timer::ALL`](crate::trace::Timer::ALL) expires, in that order.
     fn deadlines(&self) -> Deadlines {
-        let (sending, timers) = (self.flight.expiries(), &self.timers);
+        let sending = self.flight.expiries();
         [
             sending.retransmission,
-            timers.persist,
+            self.persist.deadline().at(),
             sending.reordering,
             sending.tail_probe,
             sending.pacing,
-            timers.delayed_ack,
-            timers.keepalive,
-            timers.close,
-            timers.cork,
+            self.acks.deadline().at(),
+            self.silence.deadline().at(),
+            self.closing.at(),
+            self.cork.deadline().at(),
         ]
     }
 }

@@ -237,21 +237,20 @@ impl Connection {
     #[inline]
     pub(super) fn may_send_tail(&self, full: u64) -> bool {
         // RFC 9293 MAY-16: small writes are put together.
-        if self.snd.corked && !self.pending.cork_expired {
+        if self.cork.holds() {
             return self.snd.closed;
         }
         self.tcp.nodelay
             || self.snd.closed
-            || self.pending.cork_expired
+            || self.cork.has_expired()
             // An outstanding SYN,ACK does not hold data back.
             || !self.flight.has_data() && full == 0
     }
 
-    /// Everything written has left. The next partial segment held by a cork gets its own time.
+    /// Everything written has left.
     #[inline]
     pub(super) fn forget_cork(&mut self) {
-        self.pending.cork_expired = false;
-        self.timers.cork = super::timers::Timers::UNSET;
+        self.cork.release();
         self.note_sent_enough();
     }
 
@@ -263,7 +262,7 @@ impl Connection {
         if usable == 0 || !limited_by_window {
             return None;
         }
-        (self.pending.override_sws || usable >= half).then_some(usable.min(u64::from(self.smss())))
+        (self.persist.allows_override() || usable >= half).then_some(usable.min(u64::from(self.smss())))
     }
 
     /// The most payload of one call: one segment, or as many as the device cuts.
@@ -316,9 +315,9 @@ impl Connection {
         let payload = end.min(data_end).since(start);
         if start < self.flight.nxt() {
             let segments = payload.div_ceil(u64::from(segment.max(1))).max(1);
-            self.rare.count_retransmission(payload, segments);
+            self.cold.count_retransmission(payload, segments);
         } else {
-            self.pending.override_sws = false;
+            self.persist.end_override();
         }
         self.counts.bytes_sent.grow(payload);
         let drained = end.max(self.flight.nxt()) >= data_end;

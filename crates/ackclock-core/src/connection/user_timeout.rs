@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ackclock_wire::UserTimeout;
 
-use super::timers::R2_DATA;
+use super::timeouts::R2_DATA;
 use super::{Connection, Reply};
 use crate::trace::{Entry, Extension};
 use crate::{Instant, TcpConfig};
@@ -31,7 +31,7 @@ impl Connection {
     /// The peer's user timeout, if it sent one and this end accepts it.
     #[must_use]
     pub fn peer_user_timeout(&self) -> Option<Duration> {
-        self.rcv.extras.as_ref()?.user_timeouts?.heard
+        self.cold.rest()?.user_timeouts?.heard
     }
 
     /// The option that this end sends; `None`: none.
@@ -52,7 +52,7 @@ impl Connection {
     pub(super) fn fix_user_timeout(&mut self, timeout: Option<Duration>) {
         if let Some(option) = &mut self.own_tcp().user_timeout_option {
             option.changeable = false;
-            let timeouts = self.rcv.extras.get_or_insert_default().user_timeouts.get_or_insert_default();
+            let timeouts = self.cold.need_rest().user_timeouts.get_or_insert_default();
             timeouts.told = timeout;
             if self.established {
                 self.tell_user_timeout();
@@ -67,7 +67,7 @@ impl Connection {
         let Some(heard) = option.and_then(UserTimeout::duration) else { return };
         let told = self.own_user_timeout();
         let timeouts = UserTimeouts { told, heard: Some(heard) };
-        self.rcv.extras.get_or_insert_default().user_timeouts = Some(timeouts);
+        self.cold.need_rest().user_timeouts = Some(timeouts);
         // USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))
         let adopted = told.unwrap_or(R2_DATA).max(heard).max(bounds.least).min(bounds.most);
         if bounds.changeable && self.tcp.user_timeout != Some(adopted) {
@@ -79,7 +79,7 @@ impl Connection {
 
     /// The application's value, before the peer's changed it.
     fn own_user_timeout(&self) -> Option<Duration> {
-        match self.rcv.extras.as_ref().and_then(|extras| extras.user_timeouts) {
+        match self.cold.rest().and_then(|rest| rest.user_timeouts) {
             Some(timeouts) => timeouts.told,
             None => self.tcp.user_timeout,
         }

@@ -137,8 +137,7 @@ impl Connection {
     /// The peer was heard: restarts its silence.
     #[inline]
     pub(super) fn note_heard(&mut self, now: Instant) {
-        self.give_up.heard_at = now;
-        self.give_up.keepalives = 0;
+        self.silence.end(now);
         self.counts.received_at = Some(now);
         self.arm_keepalive(now);
     }

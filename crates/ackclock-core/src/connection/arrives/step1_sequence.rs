@@ -111,12 +111,12 @@ impl Connection {
             self.answer_in_time_wait(arrival, end);
         }
         if repeated {
-            self.rare.count_duplicate(arrival.segment.payload.len() as u64);
+            self.cold.count_duplicate(arrival.segment.payload.len() as u64);
             if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
                 self.report(arrival.start, Some((arrival.start, end)));
             }
         }
-        if repeated || self.rare.allow(arrival.now, Provocation::Unacceptable) {
+        if repeated || self.cold.allow(arrival.now, Provocation::Unacceptable) {
             self.reply = Some(Reply::Ack);
         }
     }
@@ -130,7 +130,7 @@ impl Connection {
     fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>, end: Position) {
         let is_fin = arrival.segment.flags.contains(Flags::FIN) && end == self.rcv.nxt;
         if is_fin && !self.is_old_duplicate(arrival) {
-            self.timers.close = arrival.now + self.tcp.time_wait;
+            self.closing.set(arrival.now + self.tcp.time_wait);
         }
     }
 

@@ -19,7 +19,7 @@ impl Connection {
         if arrival.start != self.rcv.nxt {
             // RFC 5961 §3.2 (3): in the window but not at its edge. A genuine peer answers the challenge with
             // an exact one.
-            if self.rare.allow(arrival.now, Provocation::Reset) {
+            if self.cold.allow(arrival.now, Provocation::Reset) {
                 self.reply = Some(Reply::Ack);
             }
             return StepOutcome::Drop;

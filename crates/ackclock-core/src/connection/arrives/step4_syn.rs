@@ -22,7 +22,7 @@ impl Connection {
         }
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a
         // reset.
-        if self.rare.allow(arrival.now, Provocation::Syn) {
+        if self.cold.allow(arrival.now, Provocation::Syn) {
             self.reply = Some(Reply::Ack);
             let again = arrival.start == self.rcv.irs && self.has_believable_ack(arrival);
             if again {

@@ -3,7 +3,6 @@
 use ackclock_wire::{Flags, Segment, SeqNum};
 
 use super::super::limiter::Provocation;
-use super::super::timers::Timers;
 use super::super::{Connection, Reply, State, lend};
 use super::{Arrival, StepOutcome};
 use crate::Instant;
@@ -55,7 +54,7 @@ impl Connection {
             }
             self.complete_crossing_open(arrival, ack);
         } else if !self.is_believable(ack) {
-            if self.rare.allow(arrival.now, Provocation::Unacceptable) {
+            if self.cold.allow(arrival.now, Provocation::Unacceptable) {
                 self.reply = Some(Reply::Ack);
             }
             return StepOutcome::Drop;
@@ -211,7 +210,7 @@ impl Connection {
     /// SND.UNA advanced.
     #[inline]
     pub(super) fn note_progress(&mut self) {
-        self.timers.persist = Timers::UNSET;
+        self.persist.stop();
         // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
         self.progressed = true;
     }
@@ -229,7 +228,7 @@ impl Connection {
             let is_closed = window == 0;
             if was_closed != is_closed {
                 // A closed window and a small one wait for different times: this one begins now.
-                self.timers.persist = Timers::UNSET;
+                self.persist.stop();
             }
             was_closed && !is_closed && self.on_window_opened(now)
         } else {
@@ -244,8 +243,7 @@ impl Connection {
     /// The peer opened its window. Returns whether it had been probed; then data sent into it was not
     /// accepted.
     fn on_window_opened(&mut self, now: Instant) -> bool {
-        let probed = self.give_up.probes > 0;
-        self.give_up.probes = 0;
+        let probed = self.persist.end_probing();
         self.flight.note_answer(now);
         self.settle_window_probe();
         probed

@@ -1,11 +1,12 @@
 //! Seventh, the segment text (RFC 9293 §3.10.7.4): into the buffer, and an acknowledgement owed.
 
+use std::time::Duration;
+
 use ackclock_control::bandwidth;
 use ackclock_control::profile::AckPolicy;
 use bytes::Bytes;
 
 use super::super::Connection;
-use super::super::timers::{ACK_DELAY_MAX, Timers};
 use super::{Arrival, StepOutcome};
 use crate::Instant;
 use crate::position::Position;
@@ -34,7 +35,7 @@ impl Connection {
         if arrival.segment.payload.is_empty() || !self.state.takes_text() {
             return StepOutcome::Continue;
         }
-        self.rare.count_duplicate(arrival.cut);
+        self.cold.count_duplicate(arrival.cut);
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both expect an answer.
@@ -74,12 +75,12 @@ impl Connection {
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= received.advanced > 0;
         self.counts.bytes_received = self.counts.bytes_received.wrapping_add(received.advanced);
-        self.rare.count_duplicate(received.duplicate);
+        self.cold.count_duplicate(received.duplicate);
         if received.out_of_order {
-            self.rare.count_out_of_order();
+            self.cold.count_out_of_order();
         }
         if received.advanced > 0 {
-            self.timers.buffers = Timers::UNSET;
+            self.keeps_buffers.clear();
             if !was_readable {
                 self.readiness.readable = true;
                 self.rcv.waits_since = text.now;
@@ -93,7 +94,7 @@ impl Connection {
             return StepOutcome::Drop;
         }
         if received.advanced == 0 {
-            self.timers.buffers = Timers::UNSET;
+            self.keeps_buffers.clear();
             if received.out_of_order && !gap_before && !was_readable {
                 self.rcv.waits_since = text.now;
             }
@@ -127,13 +128,9 @@ impl Connection {
             // in 4.3BSD, whose "lazy" receivers the paper of 1988 measures.
             AckPolicy::WindowShare { percent, .. } => self.rcv.may_move_by(percent),
         };
-        if due || self.acks.quick {
-            self.acks.now = true;
-        } else {
-            // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-            let latest = self.tcp.choices.acks.deadline(now).min(now + ACK_DELAY_MAX);
-            self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
-        }
+        // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
+        let policy = &self.tcp.choices.acks;
+        self.acks.owe(due, || policy.deadline(now).min(now + ACK_DELAY_MAX));
     }
 
     /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once. Otherwise
@@ -169,9 +166,8 @@ impl Connection {
         // The peer's initial window is unknown. The paper assumes that it equals ours.
         let initial_window = u64::from(self.tcp.choices.initial_window_segments.max(1)).saturating_mul(smss);
         let arrivals = self
-            .rcv
-            .extras
-            .get_or_insert_default()
+            .cold
+            .need_rest()
             .arrivals
             .get_or_insert_with(|| bandwidth::Receiver::new(samples_max, initial_window, smss));
         if at_gap {
@@ -181,3 +177,7 @@ impl Connection {
         }
     }
 }
+
+/// How long an acknowledgement may be delayed.
+// RFC 9293 MUST-40: less than 0.5 seconds.
+const ACK_DELAY_MAX: Duration = Duration::from_millis(499);

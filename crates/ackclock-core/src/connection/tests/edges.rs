@@ -57,7 +57,7 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
         if leaves {
             // Its fate is looked for after a second, and after each other one while it is not known.
             for _ in 0..2 {
-                assert_eq!(lone.end.timers.close, lone.now + SECOND, "{case}");
+                assert_eq!(lone.end.mtu_search_due().at(), lone.now + SECOND, "{case}");
                 lone.now += SECOND;
                 lone.end.on_search_timer(lone.now);
             }
