@@ -208,10 +208,10 @@ impl Connection {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_bytes(&mut self, now: Instant, max: usize) -> Result<Bytes, ReadError> {
-        if self.rcv.buffer.readable() == 0 {
+        if self.rcv.readable() == 0 {
             return self.read(now, &mut [0]).map(|_| Bytes::new());
         }
-        let taken = self.rcv.buffer.take(max);
+        let taken = self.rcv.take(max);
         self.was_read(now, taken.len());
         Ok(taken)
     }
@@ -221,8 +221,8 @@ impl Connection {
     /// # Errors
     /// As `read`.
     pub fn peek(&self, into: &mut [u8]) -> Result<usize, ReadError> {
-        if self.rcv.buffer.readable() > 0 {
-            return Ok(self.rcv.buffer.peek(into));
+        if self.rcv.readable() > 0 {
+            return Ok(self.rcv.peek(into));
         }
         match self.errors.hard() {
             // Data that this end discarded was not the end of the stream.
@@ -244,19 +244,19 @@ impl Connection {
 
     /// The bytes that wait to be read, in place, slice by slice; [`consume`](Self::consume) takes them.
     pub fn read_slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
-        self.rcv.buffer.slices()
+        self.rcv.slices()
     }
 
     /// How many bytes wait to be read.
     #[must_use]
     pub fn readable(&self) -> usize {
-        self.rcv.buffer.readable()
+        self.rcv.readable()
     }
 
     /// Takes `len` bytes out of the receive buffer, no more than are [`readable`](Self::readable).
     pub fn consume(&mut self, now: Instant, len: usize) {
-        let len = len.min(self.rcv.buffer.readable());
-        self.rcv.buffer.consume(len);
+        let len = len.min(self.rcv.readable());
+        self.rcv.consume(len);
         self.was_read(now, len);
     }
 
@@ -265,25 +265,20 @@ impl Connection {
         if len == 0 {
             return;
         }
-        self.rcv.on_read(now, len, self.flight.rtt().rtt_min_nanos());
+        let policy = self.state.takes_text().then_some(&self.tcp.choices.acks);
+        self.rcv.on_read(now, len, self.flight.rtt().rtt_min_nanos(), policy);
         self.trace_read(now, len);
-        if self.rcv.buffer.readable() == 0 && self.state == State::Closed {
-            self.rcv.buffer.release_if_empty();
-        } else if self.rcv.buffer.readable() == 0 {
+        if self.rcv.readable() == 0 && self.state == State::Closed {
+            self.rcv.release_if_empty();
+        } else if self.rcv.readable() == 0 {
             self.keeps_buffers.set_no_later(now + BUFFERS_KEPT);
-        }
-        if self.state.takes_text() && (self.rcv.update_is_due() || self.share_is_due()) {
-            self.acks.now = true;
-        }
-        if self.rcv.up.is_some_and(|up| up <= self.read_position()) {
-            self.rcv.up = None;
         }
     }
 
     /// Whether `read` would not return [`ReadError::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.buffer.readable() > 0 || self.rcv.fin_taken() || self.state == State::Closed
+        self.rcv.readable() > 0 || self.rcv.fin_taken() || self.state == State::Closed
     }
 
     /// Whether `write` would not return [`WriteError::WouldBlock`].
@@ -299,7 +294,7 @@ impl Connection {
     /// Whether the peer's FIN has been received and everything before it read.
     #[must_use]
     pub fn is_read_closed(&self) -> bool {
-        self.rcv.buffer.readable() == 0 && self.has_peer_ended()
+        self.rcv.readable() == 0 && self.has_peer_ended()
     }
 
     /// Whether the peer sends nothing more: its FIN has been received, or the connection is over. Data that
@@ -351,7 +346,7 @@ impl Connection {
 
     /// Resets the connection (RFC 9293 §3.10.5, ABORT): buffered data in both directions is lost.
     pub fn abort(&mut self, now: Instant) {
-        self.rcv.buffer.clear();
+        self.rcv.clear();
         self.reset(now, ConnectionError::Aborted);
     }
 
@@ -375,8 +370,8 @@ impl Connection {
             State::Closed => {}
             State::SynSent => self.close_with(now, None),
             // Both ends have finished. A reset would be of no use to the peer, and the name must still wait.
-            State::TimeWait => self.rcv.buffer.clear(),
-            _ if self.rcv.buffer.readable() > 0 || self.rcv.buffer.has_gap() => {
+            State::TimeWait => self.rcv.clear(),
+            _ if self.rcv.holds_since().is_some() => {
                 let finishing = matches!(self.state, State::Closing | State::LastAck);
                 self.abort(now);
                 // This end's FIN may not have arrived, and will not be sent again: the peer would wait for

@@ -95,14 +95,11 @@ impl Connection {
 
     /// Takes as much text from a SYN as one segment may have and the window accepts.
     fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
-        let most = (self.rcv.mss as usize).min(usize::try_from(self.rcv.wnd()).unwrap_or(usize::MAX));
-        let text = text.get(..most).unwrap_or(text);
-        let received = self.rcv.buffer.insert(self.rcv.nxt, text, None);
-        self.rcv.nxt += received.advanced;
-        self.counts.bytes_received.grow(received.advanced);
-        self.readiness.readable = received.advanced > 0;
+        let taken = self.rcv.take_text_of_syn(text);
+        self.counts.bytes_received.grow(taken);
+        self.readiness.readable = taken > 0;
         self.readiness.writable = true;
-        self.trace_extension(now, Extension::FastOpenTaken, received.advanced);
+        self.trace_extension(now, Extension::FastOpenTaken, taken);
     }
 
     /// Whether this end accepted a SYN with data and the handshake is not over.

@@ -3,9 +3,10 @@
 use std::num::NonZeroU16;
 
 use ackclock_control::tally::Tally;
+use ackclock_wire::options::OPTIONS_MAX;
 use ackclock_wire::packet::{ChecksumAt, ChecksumState};
 use ackclock_wire::template::{Fields, HEADER_MAX, TxChecksum};
-use ackclock_wire::{Flags, TcpOptions};
+use ackclock_wire::{Flags, TcpOptions, options_len};
 
 use super::Connection;
 use crate::position::Position;
@@ -100,7 +101,7 @@ impl Connection {
     ) -> usize {
         let is_pure_ack =
             segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
-        let ack = self.ack_position(is_pure_ack);
+        let ack = self.rcv.ack_position(is_pure_ack);
         let fields = self.fields(now, segment, ack);
         let payload = self.snd.slices(segment.text_start(), segment.payload_len);
         let header_len = self.template.write(header, &fields, payload, checksum);
@@ -126,6 +127,55 @@ impl Connection {
         let options = self.reset_options(now, flags.contains(Flags::ACK));
         let user_timeout = if flags.contains(Flags::RARE) { self.told_user_timeout() } else { None };
         TcpOptions { user_timeout, ..options }
+    }
+
+    /// Options of a data segment.
+    pub(super) fn data_options(&self, now: Instant) -> TcpOptions {
+        self.options(now, false)
+    }
+
+    /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment;
+    /// payload that does not fit goes with the next.
+    #[inline]
+    pub(super) fn data_options_len(&self, now: Instant) -> u32 {
+        if self.ecn.is_none() && !self.rcv.has_gap() {
+            return if self.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
+        }
+        u32::try_from(options_len(&self.data_options(now))).unwrap_or(u32::MAX)
+    }
+
+    /// Options of a segment without text that is neither SYN nor RST.
+    pub(super) fn ack_options(&self, now: Instant) -> TcpOptions {
+        self.options(now, true)
+    }
+
+    #[inline]
+    fn options(&self, now: Instant, pure_ack: bool) -> TcpOptions {
+        let reports = self.sack && self.rcv.has_blocks(pure_ack);
+        let mut options = TcpOptions {
+            timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
+            accecn: self.ecn_option(pure_ack, reports),
+            ..TcpOptions::default()
+        };
+        if reports {
+            let left = OPTIONS_MAX.saturating_sub(options_len(&options));
+            let room = left.saturating_sub(4).saturating_sub(self.option_reserve() as usize) / 8;
+            options.sack = self.rcv.blocks(pure_ack, room);
+        }
+        options
+    }
+
+    /// A segment that acknowledged all before `ack` has left. `pure_ack`: its options are
+    /// [`Self::ack_options`].
+    #[inline]
+    pub(super) fn ack_was_sent(&mut self, ack: Position, pure_ack: bool) {
+        self.rcv.on_ack_sent(ack, pure_ack);
+        if let Some(arrivals) = self.cold.rest_mut().and_then(|rest| rest.arrivals.as_mut()) {
+            arrivals.on_ack_sent();
+        }
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.last_ack_sent = ack;
+        }
     }
 
     /// The fields of a segment. With the ACK flag, it acknowledges all before `ack`.
@@ -162,3 +212,6 @@ impl Connection {
         }
     }
 }
+
+/// The timestamps option, aligned (RFC 7323 appendix A).
+const TIMESTAMPS_LEN: u32 = 12;

@@ -7,7 +7,7 @@
 //! - [`calls`], [`options`], [`choices`]: the user's calls (§3.10.1 to §3.10.6);
 //! - [`transmit`] decides what leaves, mostly in [`fresh`]; [`quiet`] finds that nothing does; [`header`]
 //!   writes the bytes;
-//! - [`acks`]: what acknowledgements report;
+//! - [`receive`]: the receiving half, with its window and the acknowledgements that it owes;
 //! - [`timeouts`]: timers and deadlines;
 //! - [`pinned`]: connections that hold memory without progress;
 //! - [`ecn`]: ECN marks are negotiated, echoed and read;
@@ -17,7 +17,6 @@
 //!
 //! [`Flight`] decides what is outstanding, lost, or may be sent.
 
-mod acks;
 mod arrives;
 mod calls;
 mod choices;
@@ -39,7 +38,7 @@ mod persist;
 mod pinned;
 mod plain;
 mod quiet;
-mod receiver;
+mod receive;
 mod send_space;
 mod sender;
 mod silence;
@@ -51,7 +50,6 @@ mod timeouts;
 mod timestamps;
 mod tracing;
 mod transmit;
-mod tuning;
 mod user_timeout;
 #[cfg(feature = "prefetch")]
 mod warm;
@@ -61,14 +59,13 @@ use std::time::Duration;
 
 use ackclock_wire::{Flags, SeqNum};
 
-use self::acks::Acks;
 use self::cold::Cold;
 use self::cork::Cork;
 use self::ecn::EcnState;
 use self::errors::Errors;
 use self::flow_labels::LabelledTemplate;
 use self::persist::Persist;
-use self::receiver::Receiver;
+use self::receive::ReceiveHalf;
 use self::sender::Sender;
 use self::silence::Silence;
 use self::timestamps::Timestamps;
@@ -115,14 +112,13 @@ pub struct Connection {
     // the endpoint, never a `Connection`, so here it always did.
     established: bool,
     snd: Sender,
-    rcv: Receiver,
+    rcv: ReceiveHalf,
     timestamps: Option<Timestamps>,
     sack: bool,
     template: LabelledTemplate,
     flight: Flight,
     /// Present if ECN was agreed on.
     ecn: Option<Box<EcnState>>,
-    acks: Acks,
     reply: Option<Reply>,
     pending: Pending,
     cold: Cold,
@@ -230,8 +226,8 @@ impl Connection {
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
             snd_nxt: self.flight.nxt().seq(),
-            rcv_nxt: self.rcv.nxt.seq(),
-            window: u16::try_from(self.rcv.wnd() >> self.rcv.scale).unwrap_or(u16::MAX),
+            rcv_nxt: self.rcv.nxt().seq(),
+            window: u16::try_from(self.rcv.wnd() >> self.rcv.scale()).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
             label_changes: self.template.label_changes(),
         })
@@ -261,10 +257,9 @@ impl Connection {
         self.persist = Persist::default();
         self.cork.release();
         self.pending = Pending::default();
-        self.acks = Acks::default();
         self.snd.clear(self.flight.una());
         self.flight.close();
-        self.rcv.buffer.finish();
+        self.rcv.finish();
         self.readiness = self.readiness.merged(Readiness {
             readable: true,
             writable: true,
@@ -305,7 +300,10 @@ impl Connection {
     fn check_invariants(&self) {
         #[cfg(debug_assertions)]
         {
-            assert!(self.rcv.nxt <= self.rcv.edge + 1, "RCV.NXT is not beyond the offered window and a FIN");
+            assert!(
+                self.rcv.nxt() <= self.rcv.edge() + 1,
+                "RCV.NXT is not beyond the offered window and a FIN"
+            );
             self.flight.check_invariants();
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use ackclock_control::time::nanos;
 use ackclock_wire::{Experiment, SeqNum, TcpOptions};
 
-use super::acks::Acks;
 use super::cold::Cold;
 use super::cork::Cork;
 use super::ecn::EcnState;
@@ -14,7 +13,7 @@ use super::ecn::negotiation::Agreement;
 use super::errors::Errors;
 use super::flow_labels::{FlowLabels, LabelledTemplate};
 use super::persist::Persist;
-use super::receiver::Receiver;
+use super::receive::ReceiveHalf;
 use super::sender::Sender;
 use super::silence::Silence;
 use super::timestamps::Timestamps;
@@ -106,7 +105,7 @@ impl Connection {
         let trace = Trace::new(tcp.trace, env.tell_changes, iss);
         let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
         let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
-        let rcv = Receiver::new(
+        let rcv = ReceiveHalf::new(
             Position::initial(irs),
             &env.budget,
             tcp.receive_buffer_initial,
@@ -126,7 +125,6 @@ impl Connection {
             template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
             flight,
             ecn: None,
-            acks: Acks::default(),
             reply: None,
             pending: Pending::default(),
             cold,
@@ -153,7 +151,7 @@ impl Connection {
         connection.pending.syn = true;
         connection.flight.open(now, &connection.tcp);
         if connection.tcp.choices.timestamps {
-            connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt));
+            connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt()));
         }
         connection
     }
@@ -191,11 +189,11 @@ impl Connection {
         connection.ecn = handshake.ecn.map(|agreement| Box::new(EcnState::passive(agreement)));
         if let Some((peers, ours)) = handshake.window_scale {
             connection.snd.scale = peers;
-            connection.rcv.scale = ours;
+            connection.rcv.set_scale(ours);
         }
         connection.rcv.set_limit_max(connection.tcp.receive_buffer_max);
         if let Some(recent) = handshake.timestamps {
-            let mut timestamps = Timestamps::new(env.timestamp_offset, connection.rcv.nxt);
+            let mut timestamps = Timestamps::new(env.timestamp_offset, connection.rcv.nxt());
             timestamps.set(now, recent);
             connection.timestamps = Some(timestamps);
         }
@@ -212,7 +210,7 @@ impl Connection {
             // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: in every SYN.
             mss: Some(mss),
             window_scale: (if answering {
-                self.rcv.scale > 0 || self.snd.scale > 0
+                self.rcv.scale() > 0 || self.snd.scale > 0
             } else {
                 self.tcp.choices.window_scaling
             })
@@ -247,15 +245,18 @@ impl Connection {
             Some(shift) => {
                 // RFC 7323 §2.3: a larger count is taken as 14.
                 self.snd.scale = shift.min(WINDOW_SCALE_MAX);
-                self.rcv.scale = window_scale_for(self.tcp.receive_buffer_max);
+                self.rcv.set_scale(window_scale_for(self.tcp.receive_buffer_max));
             }
-            None => (self.snd.scale, self.rcv.scale) = (0, 0),
+            None => {
+                self.snd.scale = 0;
+                self.rcv.set_scale(0);
+            }
         }
         self.rcv.set_limit_max(self.tcp.receive_buffer_max);
         self.sack = self.tcp.choices.sack && options.sack_permitted;
         match (&mut self.timestamps, options.timestamps) {
             (Some(timestamps), Some((value, _))) => {
-                timestamps.last_ack_sent = self.rcv.nxt;
+                timestamps.last_ack_sent = self.rcv.nxt();
                 timestamps.set(now, value);
             }
             _ => self.timestamps = None,
@@ -266,14 +267,14 @@ impl Connection {
         let mss = option.unwrap_or_else(|| default_mss(&self.tuple)).max(PEER_MSS_MIN);
         self.snd.peer_mss = u32::from(mss.min(self.tcp.mss_max.unwrap_or(u16::MAX)));
         let ours = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
-        self.rcv.mss = u32::from(ours);
+        self.rcv.set_mss(u32::from(ours));
     }
 
     /// The window of a SYN is never shifted (RFC 7323 §2.2).
     pub(super) fn set_window_of_syn(&mut self, window: u16) {
         self.snd.wnd = u32::from(window);
         self.snd.max_wnd = self.snd.wnd;
-        self.snd.wl1 = self.rcv.irs;
+        self.snd.wl1 = self.rcv.irs();
         self.snd.wl2 = self.flight.una();
     }
 

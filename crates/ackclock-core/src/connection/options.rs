@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Connection, State};
-use crate::position::Position;
 use crate::{Instant, Keepalive, OptionError, TcpConfig, WriteError};
 
 impl Connection {
@@ -23,12 +22,12 @@ impl Connection {
     /// Whether everything that arrives is acknowledged at once.
     #[must_use]
     pub fn quickack(&self) -> bool {
-        self.acks.is_quick()
+        self.rcv.is_quick()
     }
 
     /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
     pub fn set_quickack(&mut self, quickack: bool) {
-        self.acks.set_quick(quickack);
+        self.rcv.set_quick(quickack);
     }
 
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
@@ -181,8 +180,7 @@ impl Connection {
     /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0 if none is known to remain.
     #[must_use]
     pub fn urgent_remaining(&self) -> u32 {
-        let remaining = self.rcv.up.map_or(0, |up| up.since(self.read_position()));
-        u32::try_from(remaining).unwrap_or(u32::MAX)
+        u32::try_from(self.rcv.urgent_remaining()).unwrap_or(u32::MAX)
     }
 
     /// Writes `data`, whose last byte ends urgent data. RFC 9293 SHLD-13: new applications should not.
@@ -193,12 +191,6 @@ impl Connection {
         let written = self.write(now, data)?;
         self.snd.up = Some(self.snd.data_end());
         Ok(written)
-    }
-
-    /// The position of the next byte to be read.
-    pub(super) fn read_position(&self) -> Position {
-        let end_of_text = self.rcv.fin.filter(|&fin| fin < self.rcv.nxt).unwrap_or(self.rcv.nxt);
-        end_of_text.back(self.rcv.buffer.readable() as u64)
     }
 
     /// The settings, now separate from those of other connections.

@@ -26,9 +26,7 @@ impl Connection {
     /// Since when it has held memory without progress, if that is long enough for a reset.
     pub(crate) fn pinned_since(&self, now: Instant) -> Option<Instant> {
         let untaken = self.flight.waiting_since().filter(|_| self.snd.held() > 0);
-        let buffer = &self.rcv.buffer;
-        let unread = (buffer.readable() > 0 || buffer.has_gap()).then_some(self.rcv.waits_since);
-        let since = untaken.into_iter().chain(unread).min()?;
+        let since = untaken.into_iter().chain(self.rcv.holds_since()).min()?;
         (now.saturating_since(since) >= PINNED_MIN).then_some(since)
     }
 
@@ -81,17 +79,15 @@ impl Connection {
     /// Text was dropped for lack of memory, or of room in the list of ranges.
     #[cold]
     pub(super) fn on_text_refused(&mut self, now: Instant) {
-        if self.rcv.buffer.can_grow() {
-            return;
+        if self.rcv.narrow_if_refused() {
+            self.plead(now);
         }
-        self.rcv.narrow();
-        self.plead(now);
     }
 
     /// Resets this connection in favour of those that make progress: buffered data in both directions is
     /// lost, as in an abort.
     pub(crate) fn give_way(&mut self, now: Instant) {
-        self.rcv.buffer.clear();
+        self.rcv.clear();
         self.reset(now, ConnectionError::OutOfMemory);
     }
 }

@@ -9,8 +9,8 @@
 //! |---|---|---|
 //! | sequence number, length | [`Segment`] | the same |
 //! | flags | [`Segment`]; URG, and those of ECN | ACK, and PSH behind the last of what is buffered |
-//! | acknowledgement number | [`Connection::ack_position`]: RCV.NXT, or that of a report | RCV.NXT; none waits |
-//! | window | [`Receiver::offer`](super::receiver::Receiver::offer) | the same |
+//! | acknowledgement number | [`ReceiveHalf::ack_position`](super::receive::ReceiveHalf::ack_position): RCV.NXT, or that of a report | RCV.NXT; none waits |
+//! | window | [`ReceiveHalf::offer`](super::receive::ReceiveHalf::offer) | the same |
 //! | urgent pointer | SND.UP | there is none |
 //! | ECN field of IP | [`Connection::stamp_ecn`] | not agreed on |
 //! | timestamps | [`Connection::data_options`] | the same |
@@ -37,11 +37,7 @@ impl Connection {
     /// Whether a segment only has its sequence numbers, window and timestamps to say, and is not traced.
     #[inline]
     pub(super) fn is_unremarkable(&self) -> bool {
-        self.snd.up.is_none()
-            && self.ecn.is_none()
-            && !self.rcv.buffer.has_gap()
-            && !self.acks.owes_report()
-            && !self.trace.is_on()
+        self.snd.up.is_none() && self.ecn.is_none() && self.rcv.is_in_order() && !self.trace.is_on()
     }
 
     /// Writes a plain header. Returns its length.
@@ -53,7 +49,7 @@ impl Connection {
         segment: &Segment,
         checksum: TxChecksum,
     ) -> usize {
-        let ack = self.rcv.nxt;
+        let ack = self.rcv.nxt();
         let plain = Plain {
             seq: segment.start.seq(),
             ack: ack.seq(),
@@ -74,7 +70,7 @@ impl Connection {
     /// Checks that the slow path writes the same. Offering the same window twice changes nothing.
     #[cfg(debug_assertions)]
     fn check_plain(&mut self, now: Instant, segment: &Segment, checksum: TxChecksum, plain: Option<&[u8]>) {
-        let ack = self.ack_position(true);
+        let ack = self.rcv.ack_position(true);
         let fields = self.fields(now, segment, ack);
         let payload = self.snd.slices(segment.start, segment.payload_len);
         let mut long = [0; HEADER_MAX];

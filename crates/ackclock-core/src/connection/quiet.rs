@@ -12,7 +12,7 @@ impl Connection {
     pub(crate) fn is_quiet(&mut self, now: Instant) -> bool {
         let is_quiet = self.state == State::Established
             && self.is_sender_idle()
-            && !self.acks.now
+            && !self.rcv.owes_ack_now()
             && self.reply.is_none()
             && !self.pending.sends()
             // A trace records what sending waits for, which `transmit` finds out.

@@ -64,7 +64,7 @@ impl Connection {
     /// Bytes allocated for the buffers.
     #[must_use]
     pub fn buffer_capacity(&self) -> usize {
-        self.snd.capacity().saturating_add(self.rcv.buffer.capacity())
+        self.snd.capacity().saturating_add(self.rcv.capacity())
     }
 
     /// Everything known about the connection. `now` is the time of its endpoint's clock
@@ -74,7 +74,7 @@ impl Connection {
         let (counts, rare) = (&self.counts, self.cold.counts());
         let (sending, rtt) = (self.flight.info(&self.tcp), self.flight.rtt());
         let ssthresh = self.flight.controller().ssthresh();
-        let scaled = self.snd.scale > 0 || self.rcv.scale > 0;
+        let scaled = self.snd.scale > 0 || self.rcv.scale() > 0;
         ConnectionInfo {
             state: self.state,
             profile: self.tcp.profile,
@@ -86,9 +86,9 @@ impl Connection {
             bandwidth: self.cold.rest().and_then(|rest| rest.arrivals.as_ref()?.estimates()),
             timestamps: self.timestamps.is_some(),
             sack: self.sack,
-            window_scale: scaled.then_some((self.snd.scale, self.rcv.scale)),
+            window_scale: scaled.then_some((self.snd.scale, self.rcv.scale())),
             snd_mss: self.smss(),
-            rcv_mss: self.rcv.mss,
+            rcv_mss: self.rcv.mss(),
             pmtu: self.snd.pmtu,
             srtt: rtt.srtt(),
             rttvar: rtt.rttvar(),
@@ -106,7 +106,7 @@ impl Connection {
             snd_wnd: self.snd.wnd,
             rcv_wnd: u32::try_from(self.rcv.wnd()).unwrap_or(u32::MAX),
             send_queue: self.snd.queued(),
-            receive_queue: self.rcv.buffer.readable(),
+            receive_queue: self.rcv.readable(),
             bytes_sent: counts.bytes_sent,
             bytes_acked: counts.bytes_acked,
             bytes_received: counts.bytes_received,

@@ -17,7 +17,7 @@ impl Connection {
             .flight
             .next_timeout()
             .min(self.persist.deadline().at())
-            .min(self.acks.deadline().at())
+            .min(self.rcv.deadline().at())
             .min(self.silence.deadline().at())
             .min(self.closing.at())
             .min(self.mtu_search_due().at())
@@ -48,10 +48,10 @@ impl Connection {
             self.trace_fired(now, Timer::Persist, persist);
             self.on_persist_timeout(now);
         }
-        let delayed_ack = self.acks.deadline();
+        let delayed_ack = self.rcv.deadline();
         if delayed_ack.has_come(now) {
             self.trace_fired(now, Timer::DelayedAck, delayed_ack);
-            self.acks.on_deadline();
+            self.rcv.on_deadline();
         }
         let cork = self.cork.deadline();
         if cork.has_come(now) {
@@ -191,7 +191,7 @@ impl Connection {
             return;
         }
         self.snd.release_if_empty();
-        self.rcv.buffer.release_if_empty();
+        self.rcv.release_if_empty();
         self.flight.release(now);
         self.snd.keep_records(self.flight.bytes_kept());
     }

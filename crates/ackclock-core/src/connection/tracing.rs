@@ -90,7 +90,7 @@ impl Connection {
     #[inline(never)]
     fn write_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
         if fields.flags.contains(Flags::ACK) {
-            self.trace.told(now, self.rcv.nxt.since(self.rcv.irs), self.rcv.wnd());
+            self.trace.told(now, self.rcv.nxt().since(self.rcv.irs()), self.rcv.wnd());
         }
         if segment.payload_len > 0 {
             self.trace.host_ran(now);
@@ -104,7 +104,7 @@ impl Connection {
     pub(super) fn trace_received(&mut self, now: Instant, segment: &ackclock_wire::Segment<'_>) {
         if self.trace.is_on() {
             let syn = segment.flags.contains(Flags::SYN);
-            let irs = if syn { segment.seq } else { self.rcv.irs.seq() };
+            let irs = if syn { segment.seq } else { self.rcv.irs().seq() };
             let seq = segment.seq.raw().wrapping_sub(irs.raw());
             let len = saturated(segment.payload.len() as u64);
             let [_, flags] = segment.flags.bits().to_be_bytes();
@@ -134,7 +134,7 @@ impl Connection {
 
     #[inline]
     pub(super) fn trace_read(&mut self, now: Instant, len: usize) {
-        let waiting = saturated(self.rcv.buffer.readable() as u64);
+        let waiting = saturated(self.rcv.readable() as u64);
         self.trace.note(now, Entry::Read { len: saturated(len as u64), waiting });
     }
 
@@ -212,7 +212,7 @@ impl Connection {
             sending.reordering,
             sending.tail_probe,
             sending.pacing,
-            self.acks.deadline().at(),
+            self.rcv.deadline().at(),
             self.silence.deadline().at(),
             self.closing.at(),
             self.cork.deadline().at(),

@@ -62,7 +62,7 @@ impl Connection {
                     .handshake_segment(now)
                     .or_else(|| self.segment_before_handshake_ends(now, limits));
             }
-            _ if self.owes_handshake_ack() || self.owes_pure_ack() => {
+            _ if self.owes_handshake_ack() || self.rcv.owes_pure_ack() => {
                 return Some(Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack));
             }
             _ => {}
@@ -87,7 +87,7 @@ impl Connection {
             // it.
             return Some(Segment::bare(self.bare_start().back(1), Self::ACK, SendReason::Keepalive));
         }
-        self.acks.now.then(|| Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack))
+        self.rcv.owes_ack_now().then(|| Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack))
     }
 
     #[inline(never)]

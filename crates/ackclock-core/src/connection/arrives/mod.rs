@@ -82,7 +82,7 @@ impl Connection {
         codepoint: Codepoint,
         block: Option<&Bytes>,
     ) {
-        let start = self.rcv.nxt.near(segment.seq);
+        let start = self.rcv.nxt().near(segment.seq);
         // RFC 9293 §3.4: a SYN takes the first sequence number, text follows it.
         let text_start = start + u64::from(segment.flags.contains(Flags::SYN));
         let mut arrival = Arrival {

@@ -19,9 +19,9 @@
 use ackclock_wire::{Predicted, RxMeta};
 use bytes::Bytes;
 
+use super::super::receive::Text;
 use super::super::{Connection, State, lend};
 use super::step5_ack::AckField;
-use super::step7_text::Text;
 use super::{StepOutcome, coalesced};
 use crate::Instant;
 use crate::position::Position;
@@ -42,7 +42,7 @@ impl Connection {
             return false;
         };
         let Some(advanced) = self.predicted_advance(now, &predicted) else { return false };
-        let (start, payload) = (self.rcv.nxt, predicted.payload);
+        let (start, payload) = (self.rcv.nxt(), predicted.payload);
         let segments = coalesced(payload, meta);
         self.counts.segments_received = self.counts.segments_received.wrapping_add(u64::from(segments));
         self.note_timestamps(now, predicted.timestamps, start);
@@ -89,10 +89,10 @@ impl Connection {
     fn predicted_advance(&self, now: Instant, predicted: &Predicted<'_>) -> Option<u64> {
         let advanced = u64::from(predicted.ack.offset_from(self.flight.una().seq()));
         let is_as_predicted = self.state == State::Established
-            && predicted.seq == self.rcv.nxt.seq()
+            && predicted.seq == self.rcv.nxt().seq()
             && predicted.payload.len() as u64 <= self.rcv.wnd()
             && self.rcv.wnd() > 0
-            && self.rcv.fin.is_none()
+            && self.rcv.fin().is_none()
             && advanced <= self.flight.flight_size()
             && !self.orphaned
             && self.ecn.is_none()

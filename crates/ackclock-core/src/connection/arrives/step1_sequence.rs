@@ -45,7 +45,7 @@ impl Connection {
     /// The four cases of RFC 9293 §3.4: what begins or ends in the window is acceptable.
     #[inline]
     fn is_acceptable(&self, arrival: &Arrival<'_>) -> bool {
-        let in_window = |at: Position| self.rcv.nxt <= at && at < self.rcv.edge;
+        let in_window = |at: Position| self.rcv.nxt() <= at && at < self.rcv.edge();
         let len = u64::from(arrival.segment.seq_len());
         if self.rcv.wnd() == 0 {
             // RFC 9293 MUST-66: RST and URG (and valid ACKs) are processed although the window is closed.
@@ -55,7 +55,8 @@ impl Connection {
             // either.
             let may_probe = self.state.takes_text();
             let counts = len == 0 && arrival.segment.flags.intersects(Flags::ACK | Flags::RST);
-            return arrival.start == self.rcv.nxt || may_probe && counts && arrival.start == self.rcv.nxt + 1;
+            return arrival.start == self.rcv.nxt()
+                || may_probe && counts && arrival.start == self.rcv.nxt() + 1;
         }
         if len == 0 {
             // Deviation from RFC 9293 §3.4, Table 6: an acknowledgement without text is accepted one number
@@ -63,7 +64,7 @@ impl Connection {
             // acknowledges must not wait. Linux does so.
             let flags = arrival.segment.flags;
             let bare_ack = flags.contains(Flags::ACK) && !flags.contains(Flags::RST);
-            return in_window(arrival.start) || bare_ack && arrival.start == self.rcv.edge;
+            return in_window(arrival.start) || bare_ack && arrival.start == self.rcv.edge();
         }
         in_window(arrival.start) || in_window(arrival.start + len.wrapping_sub(1))
     }
@@ -76,7 +77,7 @@ impl Connection {
         if flags.contains(Flags::SYN) {
             // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5
             // Figure 7).
-            if self.state == State::SynReceived && arrival.start == self.rcv.irs {
+            if self.state == State::SynReceived && arrival.start == self.rcv.irs() {
                 if flags.contains(Flags::ACK) {
                     arrival.text = &[];
                     return StepOutcome::Continue;
@@ -90,7 +91,7 @@ impl Connection {
         self.answer_unacceptable(arrival);
         // RFC 9293 Appendix A.2: when both ends are one byte off (crossing opens, closes, probes), only
         // processing the acknowledgement ends the exchange.
-        let one_before = arrival.start + 1 == self.rcv.nxt && arrival.segment.seq_len() <= 1;
+        let one_before = arrival.start + 1 == self.rcv.nxt() && arrival.segment.seq_len() <= 1;
         if one_before && flags.contains(Flags::ACK) && !self.is_old_duplicate(arrival) {
             arrival.text = &[];
             let _ = self.step5_ack(arrival);
@@ -104,8 +105,8 @@ impl Connection {
         let len = u64::from(arrival.segment.seq_len());
         let end = arrival.start + len;
         let repeated = len > 0
-            && end <= self.rcv.nxt
-            && self.rcv.nxt.since(arrival.start) <= self.repeat_reach()
+            && end <= self.rcv.nxt()
+            && self.rcv.nxt().since(arrival.start) <= self.repeat_reach()
             && self.has_believable_ack(arrival);
         if repeated && self.state == State::TimeWait {
             self.answer_in_time_wait(arrival, end);
@@ -113,7 +114,7 @@ impl Connection {
         if repeated {
             self.cold.count_duplicate(arrival.segment.payload.len() as u64);
             if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
-                self.report(arrival.start, Some((arrival.start, end)));
+                self.rcv.report(arrival.start, Some((arrival.start, end)), self.sack);
             }
         }
         if repeated || self.cold.allow(arrival.now, Provocation::Unacceptable) {
@@ -123,12 +124,12 @@ impl Connection {
 
     /// How far behind RCV.NXT a repeated segment is believed to be the peer's.
     fn repeat_reach(&self) -> u64 {
-        self.rcv.nxt.since(self.rcv.irs).min((self.rcv.limit_max() as u64).saturating_mul(2))
+        self.rcv.nxt().since(self.rcv.irs()).min((self.rcv.limit_max() as u64).saturating_mul(2))
     }
 
     /// RFC 9293 §3.10.7.4: in TIME-WAIT a repeated FIN restarts the 2 MSL timer.
     fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>, end: Position) {
-        let is_fin = arrival.segment.flags.contains(Flags::FIN) && end == self.rcv.nxt;
+        let is_fin = arrival.segment.flags.contains(Flags::FIN) && end == self.rcv.nxt();
         if is_fin && !self.is_old_duplicate(arrival) {
             self.closing.set(arrival.now + self.tcp.time_wait);
         }
@@ -137,14 +138,14 @@ impl Connection {
     /// Trims what lies before RCV.NXT and beyond the window.
     pub(super) fn trim_to_window(&mut self, arrival: &mut Arrival<'_>) {
         let end = arrival.text_start + arrival.text.len() as u64;
-        arrival.fin = arrival.segment.flags.contains(Flags::FIN) && end <= self.rcv.edge;
-        if arrival.text_start < self.rcv.nxt {
-            let cut = self.rcv.nxt.index_from(arrival.text_start).min(arrival.text.len());
+        arrival.fin = arrival.segment.flags.contains(Flags::FIN) && end <= self.rcv.edge();
+        if arrival.text_start < self.rcv.nxt() {
+            let cut = self.rcv.nxt().index_from(arrival.text_start).min(arrival.text.len());
             arrival.text = arrival.text.get(cut..).unwrap_or_default();
             arrival.text_start += cut as u64;
             arrival.cut = cut as u64;
         }
-        let room = self.rcv.edge.index_from(arrival.text_start);
+        let room = self.rcv.edge().index_from(arrival.text_start);
         arrival.text = arrival.text.get(..room).unwrap_or(arrival.text);
     }
 }

@@ -12,11 +12,11 @@ impl Connection {
         if !arrival.segment.flags.contains(Flags::RST) {
             return StepOutcome::Continue;
         }
-        if arrival.start < self.rcv.nxt {
+        if arrival.start < self.rcv.nxt() {
             // RFC 5961 §3.2 (1): judged by where it begins, not by text that reaches into the window.
             return StepOutcome::Drop;
         }
-        if arrival.start != self.rcv.nxt {
+        if arrival.start != self.rcv.nxt() {
             // RFC 5961 §3.2 (3): in the window but not at its edge. A genuine peer answers the challenge with
             // an exact one.
             if self.cold.allow(arrival.now, Provocation::Reset) {

@@ -10,7 +10,7 @@ use super::{Arrival, StepOutcome};
 impl Connection {
     pub(super) fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         let flags = arrival.segment.flags;
-        let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs;
+        let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs();
         if !flags.intersects(Flags::SYN | Flags::RARE) {
             return StepOutcome::Continue;
         }
@@ -24,7 +24,7 @@ impl Connection {
         // reset.
         if self.cold.allow(arrival.now, Provocation::Syn) {
             self.reply = Some(Reply::Ack);
-            let again = arrival.start == self.rcv.irs && self.has_believable_ack(arrival);
+            let again = arrival.start == self.rcv.irs() && self.has_believable_ack(arrival);
             if again {
                 self.note_syn_again(arrival.codepoint);
             }

@@ -70,7 +70,7 @@ impl Connection {
             now: arrival.now,
             // A probe's byte that has not been taken is before this segment and will come again: its window
             // must not count as old then.
-            start: arrival.start.min(self.rcv.edge),
+            start: arrival.start.min(self.rcv.edge()),
             ack,
             window: u32::from(segment.window) << scale,
             timestamps: segment.options.timestamps,

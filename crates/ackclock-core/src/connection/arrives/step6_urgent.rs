@@ -13,8 +13,7 @@ impl Connection {
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data. Urgent data may be longer than
         // a segment or a window (RFC 9293 MUST-31): the pointer only marks its end.
         let up = arrival.start + u64::from(arrival.segment.urgent);
-        if up > self.rcv.nxt && self.rcv.up.is_none_or(|known| up > known) {
-            self.rcv.up = Some(up);
+        if self.rcv.note_urgent(up) {
             // RFC 9293 MUST-32: the application is notified each time the pointer advances.
             self.readiness.urgent = true;
         }

@@ -54,7 +54,7 @@ impl Connection {
             self.pending.syn = false;
             self.take_ecn_answer(segment.flags, codepoint);
             self.establish(now, clean);
-            self.acks.now = true;
+            self.rcv.owe_ack_now();
             self.take_rest_of_syn(now, segment, codepoint, irs);
         } else {
             // RFC 9293 MUST-10: simultaneous open.

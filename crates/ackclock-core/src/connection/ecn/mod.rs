@@ -209,7 +209,7 @@ impl Connection {
     /// Whether a pure acknowledgement must leave before any data (RFC 9768 §3.2.2.1).
     #[inline]
     pub(super) fn owes_handshake_ack(&self) -> bool {
-        self.acks.now
+        self.rcv.owes_ack_now()
             && self.ecn.as_ref().is_some_and(|ecn| match &ecn.feedback {
                 Feedback::Accurate(accurate) => matches!(accurate.opening, Opening::Tells(_)),
                 Feedback::Classic(_) => false,
@@ -223,7 +223,7 @@ impl Connection {
         segments: u32,
         codepoint: Codepoint,
     ) {
-        let waiting = self.acks.segments > 0;
+        let waiting = self.rcv.unacknowledged_segments() > 0;
         let Some(ecn) = &mut self.ecn else { return };
         let payload = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
         if codepoint == Codepoint::Ce {
@@ -240,7 +240,9 @@ impl Connection {
                     ecn.capable = false;
                     accurate.sender.ignore();
                 }
-                self.acks.now |= accurate.receiver.on_segment(codepoint, segments, payload, waiting);
+                if accurate.receiver.on_segment(codepoint, segments, payload, waiting) {
+                    self.rcv.owe_ack_now();
+                }
             }
         }
     }

@@ -156,7 +156,7 @@ fn repeated_fin_restarts_time_wait_and_repeated_data_does_not() {
         (Flags::ACK, 1, b"text", false),
     ] {
         let mut lone = Lone::new(TcpConfig::default());
-        let first = lone.end.rcv.irs.seq();
+        let first = lone.end.rcv.irs().seq();
         lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"text");
         lone.end.shutdown(lone.now).unwrap();
         lone.sent();

@@ -97,7 +97,7 @@ fn segments_without_text_begin_within_a_window_that_shrank() {
                 lone.end.abort(lone.now);
                 assert_eq!(bare_starts(&mut lone), [(start, RST_ACK)], "a window of {wnd}");
             } else {
-                lone.end.acks.now = true;
+                lone.end.rcv.owe_ack_now();
                 assert_eq!(bare_starts(&mut lone), [(start, Flags::ACK)], "a window of {wnd}");
             }
         }
@@ -177,10 +177,10 @@ fn full() -> (Lone, SeqNum) {
     while lone.end.rcv.wnd() > 0 {
         let len = usize::try_from(lone.end.rcv.wnd()).unwrap().min(SMSS);
         lone.give(&lone.ack(una, 65_535), Codepoint::NotEct, &vec![1; len]);
-        lone.end.acks.now = true;
+        lone.end.rcv.owe_ack_now();
         lone.sent();
     }
-    let next = lone.end.rcv.nxt.seq();
+    let next = lone.end.rcv.nxt().seq();
     (lone, next)
 }
 
@@ -196,7 +196,7 @@ fn acknowledgement_behind_a_probes_byte_counts_while_the_window_is_closed() {
         assert_eq!(lone.end.flight.una().seq().offset_from(una), acked, "{ahead} beyond RCV.NXT");
         // What was heeded needs no answer (or two closed ends would answer each other for ever).
         assert_eq!(lone.sizes(), if acked > 0 { vec![] } else { vec![0] }, "{ahead} beyond RCV.NXT");
-        assert_eq!(lone.end.rcv.nxt.seq(), next);
+        assert_eq!(lone.end.rcv.nxt().seq(), next);
     }
 }
 
@@ -209,7 +209,7 @@ fn text_behind_a_probes_byte_is_not_taken_while_the_window_is_closed() {
         let una = lone.end.flight.una().seq();
         lone.give(&Fields { seq: next + ahead, ..lone.ack(una, 3000) }, Codepoint::NotEct, b"x");
         assert_eq!((lone.end.readable(), lone.sizes()), (readable, vec![0]), "{ahead} beyond RCV.NXT");
-        assert_eq!(lone.end.rcv.nxt.seq(), next);
+        assert_eq!(lone.end.rcv.nxt().seq(), next);
     }
 }
 

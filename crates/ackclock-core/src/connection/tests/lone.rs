@@ -78,7 +78,7 @@ impl Lone {
 
     /// The peer's next acknowledgement, without text.
     pub(super) fn ack(&self, ack: SeqNum, window: u16) -> Fields {
-        Fields { seq: self.end.rcv.nxt.seq(), ack, flags: Flags::ACK, window, ..Fields::default() }
+        Fields { seq: self.end.rcv.nxt().seq(), ack, flags: Flags::ACK, window, ..Fields::default() }
     }
 
     pub(super) fn give(&mut self, fields: &Fields, codepoint: Codepoint, payload: &[u8]) {

@@ -47,7 +47,7 @@ fn segments_made_short_by_options_are_held_whole() {
     for recovery in [Recovery::RackTlp, Recovery::Sack] {
         let mut lone = on_device_that_cuts(recovery);
         let beyond =
-            Fields { seq: lone.end.rcv.nxt.seq() + 100, ..lone.ack(lone.end.flight.una().seq(), 65_535) };
+            Fields { seq: lone.end.rcv.nxt().seq() + 100, ..lone.ack(lone.end.flight.una().seq(), 65_535) };
         lone.give(&beyond, Codepoint::NotEct, &[1; 100]);
         lone.sent();
         let una = lone.end.flight.una().seq();

@@ -225,7 +225,7 @@ impl Lone {
         }
         let mut segment = self.segment(walk, payload);
         segment.seq =
-            if opening { walk.pick(&[SeqNum::new(77), SeqNum::new(u32::MAX)]) } else { end.rcv.nxt.seq() };
+            if opening { walk.pick(&[SeqNum::new(77), SeqNum::new(u32::MAX)]) } else { end.rcv.nxt().seq() };
         segment.ack = walk.pick(&[una, some, nxt, nxt]).seq();
         segment.flags = flags;
         segment
@@ -236,8 +236,17 @@ impl Lone {
         let (end, len) = (&self.end, u32::try_from(payload.len()).unwrap());
         let (rcv, una, nxt) = (&end.rcv, end.flight.una(), end.flight.nxt());
         let reach = (rcv.limit_max() as u64).saturating_mul(2);
-        let fin = rcv.fin.unwrap_or(rcv.nxt);
-        let starts = [rcv.nxt, rcv.nxt, rcv.nxt, rcv.edge, rcv.irs, fin, rcv.nxt.back(reach), rcv.nxt + 2000];
+        let fin = rcv.fin().unwrap_or(rcv.nxt());
+        let starts = [
+            rcv.nxt(),
+            rcv.nxt(),
+            rcv.nxt(),
+            rcv.edge(),
+            rcv.irs(),
+            fin,
+            rcv.nxt().back(reach),
+            rcv.nxt() + 2000,
+        ];
         let acks = [una, nxt, nxt, end.snd.iss, una.back(u64::from(end.snd.max_wnd)), una + 1448];
         let mut segment = self.segment(walk, payload);
         let back = walk.pick(&[0, 0, 0, 0, 0, len, len, len / 2]);

@@ -28,14 +28,14 @@ impl Peer {
         let tcp = TcpConfig { receive_buffer_max: 65_535 << scale, ..TcpConfig::default() };
         let handshake = Handshake { window_scale: Some((0, scale)), ..handshake() };
         let mut peer = Self { lone: Lone::agreed(tcp, handshake), unit, sent: 0, shown: 0, edge: 0 };
-        assert_eq!(peer.lone.end.rcv.scale, scale);
+        assert_eq!(peer.lone.end.rcv.scale(), scale);
         peer.hear(true);
         peer
     }
 
     /// Sends `len` bytes and hears the acknowledgement.
     fn send(&mut self, len: usize) {
-        let next = self.lone.end.rcv.nxt.seq();
+        let next = self.lone.end.rcv.nxt().seq();
         let fields = self.lone.ack(self.lone.end.flight.una().seq(), 65_535);
         assert_eq!(fields.seq, next);
         self.lone.give(&fields, Codepoint::NotEct, &vec![1; len]);
@@ -45,14 +45,16 @@ impl Peer {
 
     /// What the connection says. `now`: it is made to.
     fn hear(&mut self, now: bool) {
-        self.lone.end.acks.now |= now;
+        if now {
+            self.lone.end.rcv.owe_ack_now();
+        }
         let mut header = [0; HEADER_MAX];
         while let Some(out) = self.lone.end.poll_transmit(self.lone.now, self.lone.limits, true, &mut header)
         {
             let at = usize::from(out.transport_offset);
             let ack = u32::from_be_bytes(header[at + 8..at + 12].try_into().unwrap());
             let window = u64::from(u16::from_be_bytes([header[at + 14], header[at + 15]]));
-            let acked = u64::from(SeqNum::new(ack).offset_from((self.lone.end.rcv.irs + 1).seq()));
+            let acked = u64::from(SeqNum::new(ack).offset_from((self.lone.end.rcv.irs() + 1).seq()));
             assert_eq!(acked, self.sent);
             self.shown = acked + window * self.unit;
             assert!(self.shown + self.unit > self.edge, "{} shown after {}", self.shown, self.edge);
@@ -90,7 +92,7 @@ fn window_update_is_due_once_the_peer_may_send_a_segment_more_than_it_was_shown(
             peer.send(100.min((peer.edge - peer.sent) as usize));
         }
         let limit = limit(scale);
-        let step = (limit / 2).min(u64::from(peer.lone.end.rcv.mss));
+        let step = (limit / 2).min(u64::from(peer.lone.end.rcv.mss()));
         let mut updates = 0;
         while peer.lone.end.readable() > 0 {
             let before = peer.shown;

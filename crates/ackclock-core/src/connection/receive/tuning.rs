@@ -74,9 +74,9 @@ impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
     /// While packets stand in the device's queue, each round trip narrows the window by at most an eighth,
-    /// and never below 32 KiB. A window that the path needs is all taken in a round trip, and so still grows.
+    /// and never below 64 KiB. A window that the path needs is all taken in a round trip, and so still grows.
     const NARROWING: u32 = 8;
-    const STANDING_MIN: u32 = 32 << 10;
+    const STANDING_MIN: u32 = 64 << 10;
     /// A longer time is not a round trip: the sender had nothing to send.
     const RTT_MAX_NS: u64 = 3_000_000_000;
 
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::budget::{Budget, DeviceQueue};
-    use crate::connection::receiver::Receiver;
+    use crate::connection::receive::ReceiveHalf;
 
     const MSS: u64 = 1000;
 
@@ -250,7 +250,7 @@ mod tests {
     /// application that takes each segment when it comes. All in the plainest way: a segment leaves when the
     /// window allows, passes the bottleneck behind the one before, and arrives a round trip later.
     struct Model {
-        receiver: Receiver,
+        receiver: ReceiveHalf,
         now: Instant,
         /// When the bottleneck is free.
         free_at: Instant,
@@ -263,7 +263,7 @@ mod tests {
         fn new(rtt_min: Duration) -> Self {
             let budget = Budget::new(1 << 30);
             let device_queue = budget.device_queue();
-            let mut receiver = Receiver::new(Position::default(), &budget, 64_000, 6 << 20);
+            let mut receiver = ReceiveHalf::new(Position::default(), &budget, 64_000, 6 << 20);
             receiver.scale = 7;
             receiver.mss = MSS as u32;
             receiver.offer(receiver.nxt);
@@ -292,7 +292,7 @@ mod tests {
                 self.now = arrives;
                 self.receiver.nxt += MSS;
                 let rtt_min = u64::try_from(self.rtt_min.as_nanos()).unwrap();
-                self.receiver.on_read(self.now, MSS as usize, rtt_min);
+                self.receiver.on_read(self.now, MSS as usize, rtt_min, None);
                 self.receiver.offer(self.receiver.nxt);
                 (largest, sum, count) = (self.limit().max(largest), sum + self.limit(), count + 1);
             }

@@ -1,0 +1,578 @@
+//! The receiving half: the receive sequence space (RFC 9293 §3.3.1), the bytes that wait for the application,
+//! the window that it offers, and the acknowledgements that it owes.
+
+mod acks;
+mod tuning;
+
+use std::time::Duration;
+
+use ackclock_control::profile::AckPolicy;
+use ackclock_wire::SackBlocks;
+use bytes::Bytes;
+
+use self::acks::{Acks, Report, holds};
+use self::tuning::{Place, Tuning};
+use crate::Instant;
+use crate::budget::Budget;
+use crate::buffer::ReceiveBuffer;
+use crate::deadline::Deadline;
+use crate::position::Position;
+
+/// RCV.NXT, RCV.WND and related state.
+#[derive(Debug)]
+pub(super) struct ReceiveHalf {
+    /// IRS.
+    irs: Position,
+    /// RCV.NXT: next expected; beyond the FIN once that has been taken.
+    nxt: Position,
+    /// Right edge of the offered window: RCV.NXT + RCV.WND. It never retreats.
+    edge: Position,
+    /// How far before it the last window seemed to end, which was rounded down to its unit.
+    hidden: u16,
+    /// Shift count of our windows.
+    scale: u8,
+    /// The position of the peer's FIN, once seen.
+    fin: Option<Position>,
+    /// RCV.UP: the end of the peer's urgent data, while it lies ahead of what was read.
+    up: Option<Position>,
+    /// The largest payload that the peer may send.
+    mss: u32,
+    buffer: ReceiveBuffer,
+    acks: Acks,
+    /// Since when bytes wait for the application, or for those before them. If none wait, the last such time.
+    waits_since: Instant,
+    /// Bytes that may wait unread now. It grows with what the application takes. No window is wider than
+    /// 2^30.
+    limit: u32,
+    limit_max: u32,
+    tuning: Tuning,
+}
+
+/// Text within the window, with at least one new byte.
+pub(super) struct Text<'a> {
+    pub(super) now: Instant,
+    pub(super) bytes: &'a [u8],
+    /// Where it begins.
+    pub(super) start: Position,
+    /// The number of segments on the wire that it came in.
+    pub(super) segments: u32,
+    /// What was trimmed at its front.
+    pub(super) cut: Option<(Position, Position)>,
+    /// The block that contains the bytes, if they may stay there.
+    pub(super) block: Option<&'a Bytes>,
+}
+
+/// What became of text.
+pub(super) struct Taken {
+    /// By how many bytes RCV.NXT advanced.
+    pub(super) advanced: u64,
+    /// Bytes that had been received before.
+    pub(super) duplicate: u64,
+    /// It lay beyond a gap.
+    pub(super) out_of_order: bool,
+    /// There was a gap before or there is one now.
+    pub(super) at_gap: bool,
+    /// There was nothing to read before, and there is now.
+    pub(super) readable: bool,
+    /// Some was dropped, for lack of memory or of room in the list of ranges.
+    pub(super) dropped: bool,
+}
+
+impl ReceiveHalf {
+    /// `limit_initial`: bytes offered before the application has shown how fast it reads.
+    pub(super) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
+        let limit_max = u32::try_from(limit_max).unwrap_or(u32::MAX);
+        Self {
+            irs,
+            nxt: irs + 1,
+            edge: irs + 1,
+            hidden: 0,
+            scale: 0,
+            fin: None,
+            up: None,
+            mss: 536,
+            buffer: ReceiveBuffer::new(irs + 1, budget),
+            acks: Acks::default(),
+            waits_since: Instant::ZERO,
+            limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
+            limit_max,
+            tuning: Tuning::new(),
+        }
+    }
+
+    /// IRS is known: the sequence space begins there.
+    pub(super) fn restart(&mut self, irs: Position) {
+        self.irs = irs;
+        self.nxt = irs + 1;
+        self.edge = irs + 1;
+        self.buffer.restart(irs + 1);
+    }
+
+    /// IRS.
+    pub(super) fn irs(&self) -> Position {
+        self.irs
+    }
+
+    /// RCV.NXT.
+    #[inline]
+    pub(super) fn nxt(&self) -> Position {
+        self.nxt
+    }
+
+    /// The right edge of what has been offered.
+    #[inline]
+    pub(super) fn edge(&self) -> Position {
+        self.edge
+    }
+
+    /// RCV.WND: what the peer may send beyond RCV.NXT.
+    #[inline]
+    pub(super) fn wnd(&self) -> u64 {
+        self.edge.since(self.nxt)
+    }
+
+    /// Whether the peer's FIN has been taken, so that nothing follows.
+    #[inline]
+    pub(super) fn fin_taken(&self) -> bool {
+        self.fin.is_some_and(|fin| fin < self.nxt)
+    }
+
+    /// The position of the peer's FIN, once seen.
+    #[inline]
+    pub(super) fn fin(&self) -> Option<Position> {
+        self.fin
+    }
+
+    /// The peer's FIN is at `fin`, if no other has come before. Bytes beyond it cannot exist.
+    pub(super) fn note_fin(&mut self, fin: Position) {
+        if self.fin.is_none() {
+            self.fin = Some(fin);
+            self.buffer.end_at(fin);
+        }
+    }
+
+    /// Takes the peer's FIN if all text before it has been received. Returns whether it did.
+    pub(super) fn take_fin(&mut self) -> bool {
+        if self.fin != Some(self.nxt) {
+            return false;
+        }
+        self.nxt += 1;
+        self.edge = self.edge.max(self.nxt);
+        self.acks.owe_now();
+        self.acks.take_fin(self.nxt);
+        true
+    }
+
+    /// As much of `text` as may come before the peer's FIN.
+    pub(super) fn before_fin<'a>(&self, start: Position, text: &'a [u8]) -> &'a [u8] {
+        self.fin.and_then(|fin| text.get(..fin.index_from(start))).unwrap_or(text)
+    }
+
+    /// The peer's urgent data ends at `up`. Returns whether that is news.
+    pub(super) fn note_urgent(&mut self, up: Position) -> bool {
+        let advances = up > self.nxt && self.up.is_none_or(|known| up > known);
+        if advances {
+            self.up = Some(up);
+        }
+        advances
+    }
+
+    /// Bytes until the end of the peer's urgent data; 0 if none is known to remain.
+    pub(super) fn urgent_remaining(&self) -> u64 {
+        self.up.map_or(0, |up| up.since(self.read_position()))
+    }
+
+    /// The position of the next byte to be read.
+    fn read_position(&self) -> Position {
+        let end_of_text = self.fin.filter(|&fin| fin < self.nxt).unwrap_or(self.nxt);
+        end_of_text.back(self.buffer.readable() as u64)
+    }
+
+    /// Text of a SYN: takes what fits. Returns how much.
+    pub(super) fn take_text_of_syn(&mut self, text: &[u8]) -> u64 {
+        let most = (self.mss as usize).min(usize::try_from(self.wnd()).unwrap_or(usize::MAX));
+        let received = self.buffer.insert(self.nxt, text.get(..most).unwrap_or(text), None);
+        self.nxt += received.advanced;
+        received.advanced
+    }
+
+    /// Takes text into the buffer and owes its acknowledgement. `sack`: the peer understands blocks.
+    // Always inlined, for the row "data segment received" of the counted instructions: most text is the next,
+    // and untrimmed.
+    #[inline(always)]
+    pub(super) fn on_text(&mut self, text: &Text<'_>, sack: bool, policy: &AckPolicy) -> Taken {
+        let gap_before = self.buffer.has_gap();
+        let was_readable = self.buffer.readable() > 0;
+        let received = self.buffer.insert(text.start, text.bytes, text.block);
+        self.nxt += received.advanced;
+        let readable = received.advanced > 0 && !was_readable;
+        let at_gap = gap_before || received.out_of_order;
+        if received.dropped {
+            // What was not taken is as if lost on the way: it is not acknowledged, so it comes again.
+            self.answer_repeated(text.start, text.cut, sack);
+        } else {
+            // RFC 2883 §4.2: of several duplicate stretches the first is reported.
+            let duplicate = text.cut.or(received.repeated);
+            if at_gap || duplicate.is_some() {
+                self.report(text.start, duplicate, sack);
+            }
+            self.owe_ack(text, at_gap, sack, policy);
+        }
+        let waits = readable || received.out_of_order && !received.dropped && !gap_before && !was_readable;
+        if waits {
+            self.waits_since = text.now;
+        }
+        Taken {
+            advanced: received.advanced,
+            duplicate: received.duplicate,
+            out_of_order: received.out_of_order,
+            at_gap,
+            readable,
+            dropped: received.dropped,
+        }
+    }
+
+    /// Text came that is not taken, of which `repeated` was received before: it is answered at once.
+    pub(super) fn answer_repeated(
+        &mut self,
+        start: Position,
+        repeated: Option<(Position, Position)>,
+        sack: bool,
+    ) {
+        if repeated.is_some() {
+            self.report(start, repeated, sack);
+        }
+        self.acks.owe_now();
+    }
+
+    /// When received data is acknowledged, as [`AckPolicy`] says.
+    #[inline]
+    fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool, sack: bool, policy: &AckPolicy) {
+        // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes.
+        self.acks.count(text.segments);
+        let due = match *policy {
+            AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
+                if at_gap && !sack && self.buffer.has_gap() {
+                    // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed
+                    // before the first leaves.
+                    self.acks.repeat_if_owed();
+                }
+                // RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once.
+                // Otherwise every second full-sized one is, and any within the delay.
+                at_gap || self.acks.owes_report() || self.acks.waiting() >= 2
+            }
+            // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count, as
+            // in 4.3BSD, whose "lazy" receivers the paper of 1988 measures.
+            AckPolicy::WindowShare { percent, .. } => self.may_move_by(percent),
+        };
+        // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
+        self.acks.owe(due, || policy.deadline(text.now).min(text.now + ACK_DELAY_MAX));
+    }
+
+    /// Text arrived at `place`, around a gap or twice: queues a report.
+    pub(super) fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>, sack: bool) {
+        if !sack {
+            return;
+        }
+        if duplicate.is_none() && !self.buffer.has_gap() {
+            return self.acks.forget_blocks();
+        }
+        // RFC 2883 §4 (4): the block that contains the duplicate.
+        let place = duplicate.map_or(place, |(start, _)| start);
+        let beyond_gap = self.buffer.holds_ahead(place);
+        if duplicate.is_none() && !beyond_gap && !self.acks.owes_report() {
+            // In order, with the gap unchanged: the next acknowledgement says everything.
+            return;
+        }
+        let blocks = self.buffer.sack_blocks(Some(place), SackBlocks::MAX);
+        let report = Report { next: self.nxt, duplicate, blocks };
+        let first = blocks.as_slice().first().copied();
+        self.acks.add_report(report, |last| {
+            let of_last = last.blocks.as_slice().first();
+            duplicate.is_none()
+                && (!beyond_gap || first.zip(of_last).is_some_and(|(now, then)| holds(now, then.0)))
+        });
+    }
+
+    /// An acknowledgement must leave at once.
+    #[inline]
+    pub(super) fn owe_ack_now(&mut self) {
+        self.acks.owe_now();
+    }
+
+    /// Whether an acknowledgement must leave at once.
+    #[inline]
+    pub(super) fn owes_ack_now(&self) -> bool {
+        self.acks.owes_now()
+    }
+
+    /// Whether a pure acknowledgement must leave before any data. A first report does not ride on data: a
+    /// device that cuts a large segment would repeat it on each piece, and it takes room from the payload.
+    #[inline]
+    pub(super) fn owes_pure_ack(&self) -> bool {
+        self.acks.owes_now() && self.acks.owes_report()
+    }
+
+    /// Segments that have arrived since the last acknowledgement was sent.
+    #[inline]
+    pub(super) fn unacknowledged_segments(&self) -> u32 {
+        self.acks.waiting()
+    }
+
+    /// Whether acknowledgements only have RCV.NXT and the window to say.
+    #[inline]
+    pub(super) fn is_in_order(&self) -> bool {
+        !self.buffer.has_gap() && !self.acks.owes_report()
+    }
+
+    /// Whether bytes wait behind a gap.
+    #[inline]
+    pub(super) fn has_gap(&self) -> bool {
+        self.buffer.has_gap()
+    }
+
+    /// When a delayed acknowledgement must leave.
+    #[inline]
+    pub(super) fn deadline(&self) -> Deadline {
+        self.acks.deadline()
+    }
+
+    /// It must leave.
+    pub(super) fn on_deadline(&mut self) {
+        self.acks.on_deadline();
+    }
+
+    /// Whether everything that arrives is acknowledged at once.
+    pub(super) fn is_quick(&self) -> bool {
+        self.acks.is_quick()
+    }
+
+    /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
+    pub(super) fn set_quick(&mut self, quick: bool) {
+        self.acks.set_quick(quick);
+    }
+
+    /// What the next segment acknowledges: RCV.NXT, or its value when the next report was made.
+    #[inline]
+    pub(super) fn ack_position(&self, pure_ack: bool) -> Position {
+        self.acks.first_report().filter(|_| pure_ack).map_or(self.nxt, |report| report.next)
+    }
+
+    /// Whether the next segment has blocks to say.
+    #[inline]
+    pub(super) fn has_blocks(&self, pure_ack: bool) -> bool {
+        self.buffer.has_gap() || pure_ack && self.acks.owes_report()
+    }
+
+    /// As many blocks as have room, for the next segment. RFC 2883 §4: the duplicate first.
+    pub(super) fn blocks(&self, pure_ack: bool, room: usize) -> SackBlocks {
+        let report = self.acks.first_report().filter(|_| pure_ack);
+        let mut blocks = SackBlocks::default();
+        if let Some((start, end)) = report.and_then(|report| report.duplicate) {
+            blocks.push(start.seq(), end.seq());
+        }
+        let room = room.saturating_sub(blocks.as_slice().len());
+        let held = report.map_or_else(|| self.buffer.sack_blocks(None, room), |report| report.blocks);
+        // A FIN beyond the gap takes a number, and is held with the text before it.
+        let fin = self.fin.map(Position::seq);
+        for &(left, right) in held.as_slice().iter().take(room) {
+            blocks.push(left, if Some(right) == fin { right + 1 } else { right });
+        }
+        blocks
+    }
+
+    /// A segment that acknowledged all before `ack` has left. No acknowledgement is owed any more
+    /// (RFC 9293 MUST-58), except those with reports that this one did not carry.
+    #[inline]
+    pub(super) fn on_ack_sent(&mut self, ack: Position, pure_ack: bool) {
+        self.acks.on_sent(ack, self.nxt, pure_ack);
+    }
+
+    /// How many bytes wait to be read.
+    #[inline]
+    pub(super) fn readable(&self) -> usize {
+        self.buffer.readable()
+    }
+
+    /// Since when bytes wait for the application, or for those before them.
+    pub(super) fn holds_since(&self) -> Option<Instant> {
+        (self.buffer.readable() > 0 || self.buffer.has_gap()).then_some(self.waits_since)
+    }
+
+    /// Copies bytes that wait to be read.
+    pub(super) fn peek(&self, into: &mut [u8]) -> usize {
+        self.buffer.peek(into)
+    }
+
+    /// The bytes that wait to be read, in place.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
+        self.buffer.slices()
+    }
+
+    /// Takes at most `max` bytes in one slice; [`on_read`](Self::on_read) follows.
+    pub(super) fn take(&mut self, max: usize) -> Bytes {
+        self.buffer.take(max)
+    }
+
+    /// Takes `len` bytes; [`on_read`](Self::on_read) follows.
+    pub(super) fn consume(&mut self, len: usize) {
+        self.buffer.consume(len);
+    }
+
+    /// Bytes allocated for the buffer.
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Frees the memory if nothing waits.
+    pub(super) fn release_if_empty(&mut self) {
+        self.buffer.release_if_empty();
+    }
+
+    /// The connection is over: nothing more will come, and what came in order can still be read.
+    pub(super) fn finish(&mut self) {
+        self.acks = Acks::default();
+        self.buffer.finish();
+    }
+
+    /// Forgets what waits to be read.
+    pub(super) fn clear(&mut self) {
+        self.buffer.clear();
+    }
+
+    /// Shift count of our windows.
+    #[inline]
+    pub(super) fn scale(&self) -> u8 {
+        self.scale
+    }
+
+    pub(super) fn set_scale(&mut self, scale: u8) {
+        self.scale = scale;
+    }
+
+    /// The largest payload that the peer may send.
+    pub(super) fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    pub(super) fn set_mss(&mut self, mss: u32) {
+        self.mss = mss;
+    }
+
+    pub(super) fn limit_max(&self) -> usize {
+        usize::try_from(self.limit_max).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn set_limit_max(&mut self, bytes: usize) {
+        let representable = u32::from(u16::MAX) << self.scale;
+        self.limit_max = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, representable);
+        self.limit = self.limit.min(self.limit_max);
+    }
+
+    /// The unshifted window for a segment that acknowledges all before `ack`. The right edge advances only in
+    /// steps worth a segment, and never retreats.
+    #[inline]
+    pub(super) fn offer(&mut self, ack: Position) -> u16 {
+        let wanted = self.wanted_edge();
+        // RFC 9293 SHLD-14: the window does not shrink.
+        let edge = if wanted.since(self.edge) >= self.step().max(1) { wanted } else { self.edge };
+        let unit = 1_u64 << self.scale;
+        let width = edge.since(ack);
+        // Rounded up, or a full buffer could never be offered; but not again from an edge that was rounded up
+        // before, or small segments would push it ahead of themselves while the application reads nothing.
+        // Where the window is rounded down its edge seems to retreat by less than a unit. What lay before it
+        // is still taken (RFC 7323 §2.4).
+        let up = width.div_ceil(unit);
+        let rounds_up = ack + (up << self.scale) < wanted + unit;
+        let units = if rounds_up { up } else { width >> self.scale }.min(u64::from(u16::MAX));
+        let shown = ack + (units << self.scale);
+        self.edge = self.edge.max(shown);
+        self.hidden = u16::try_from(self.edge.since(shown)).unwrap_or(u16::MAX);
+        u16::try_from(units).unwrap_or(u16::MAX)
+    }
+
+    /// RFC 9293 MUST-39 (§3.8.6.2.2): min(Fr * RCV.BUFF, Eff.snd.MSS) with Fr = 1/2.
+    #[inline]
+    fn step(&self) -> u64 {
+        u64::from(self.limit / 2).min(u64::from(self.mss))
+    }
+
+    /// The window of a SYN, which is never shifted (RFC 7323 §2.2).
+    pub(super) fn offer_unscaled(&mut self) -> u16 {
+        let window = u16::try_from(self.limit).unwrap_or(u16::MAX);
+        self.edge = self.edge.max(self.nxt + u64::from(window));
+        window
+    }
+
+    // RFC 9293 MAY-8: while the application does not read, the window stays closed, however long.
+    /// Whether the window has opened far enough for an update without waiting for data.
+    fn update_is_due(&self) -> bool {
+        let shown = self.edge.back(u64::from(self.hidden)).max(self.nxt);
+        let gain = self.wanted_edge().since(shown);
+        gain >= self.step() && gain >= shown.since(self.nxt)
+    }
+
+    /// After a read: whether the window has opened by the share that the policy waits for.
+    fn share_is_due(&self, policy: &AckPolicy) -> bool {
+        match *policy {
+            AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => false,
+            AckPolicy::WindowShare { percent, .. } => self.acks.waiting() > 0 && self.may_move_by(percent),
+        }
+    }
+
+    /// Whether the window can move on by this many hundredths of it.
+    fn may_move_by(&self, percent: u8) -> bool {
+        let gain = self.wanted_edge().since(self.edge);
+        gain.saturating_mul(100) >= u64::from(self.limit).saturating_mul(u64::from(percent)).max(1)
+    }
+
+    fn wanted_edge(&self) -> Position {
+        let room = u64::from(self.limit).saturating_sub(self.buffer.readable() as u64);
+        self.nxt + room
+    }
+
+    /// Text was dropped. If the budget had no room for what was offered, offers half as much from now on, but
+    /// at least two segments. It grows again with what the application takes. Returns whether the budget was
+    /// the reason.
+    pub(super) fn narrow_if_refused(&mut self) -> bool {
+        let refused = !self.buffer.can_grow();
+        if refused {
+            let least = self.mss.saturating_mul(2).min(self.limit);
+            self.limit = (self.limit / 2).max(least);
+        }
+        refused
+    }
+
+    /// The application took `bytes`. `rtt_min_ns`: the sending side's smallest round trip, or 0. `policy`:
+    /// when the peer may still send, that of its acknowledgements.
+    pub(super) fn on_read(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        rtt_min_ns: u64,
+        policy: Option<&AckPolicy>,
+    ) {
+        self.tune(now, bytes, rtt_min_ns);
+        if policy.is_some_and(|policy| self.update_is_due() || self.share_is_due(policy)) {
+            self.acks.owe_now();
+        }
+        if self.up.is_some_and(|up| up <= self.read_position()) {
+            self.up = None;
+        }
+    }
+
+    fn tune(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
+        self.waits_since = now;
+        let edge = self.edge.max(self.wanted_edge());
+        let queue_stands = self.buffer.queue_stands();
+        let place = Place { next: self.nxt, edge, rtt_min_ns, limit: self.limit, queue_stands };
+        let wanted = self.tuning.on_read(now, bytes, &place).min(self.limit_max);
+        if wanted < self.limit || wanted > self.limit && self.buffer.can_grow() {
+            self.limit = wanted;
+        }
+    }
+}
+
+/// How long an acknowledgement may be delayed.
+// RFC 9293 MUST-40: less than 0.5 seconds.
+const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
