@@ -35,6 +35,9 @@ impl Connection {
 
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
+        if cork == self.snd.corked {
+            return;
+        }
         self.snd.corked = cork;
         self.pending.cork_expired = false;
         self.timers.cork = Timers::UNSET;

@@ -26,8 +26,6 @@ impl Connection {
             self.trace_fired(now, Timer::Cork, self.timers.cork);
             self.timers.cork = Timers::UNSET;
             self.pending.cork_expired = true;
-            // The window may be too small for what was held back; this is checked only now.
-            self.update_send_timer(now);
         }
         if self.timers.keepalive <= now {
             self.trace_fired(now, Timer::Keepalive, self.timers.keepalive);
@@ -223,11 +221,8 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait | State::SynSent | State::SynReceived => false,
             _ if self.flight.is_outstanding() => self.snd.wnd == 0,
-            _ => {
-                let small = self.unsent().min(u64::from(self.smss()));
-                let corked = self.snd.corked && !self.pending.cork_expired && !self.snd.closed;
-                u64::from(self.snd.wnd) < small && !corked
-            }
+            // Whether or not a cork holds it back: what may leave when the cork is pulled has its timer then.
+            _ => u64::from(self.snd.wnd) < self.unsent().min(u64::from(self.smss())),
         }
     }
 

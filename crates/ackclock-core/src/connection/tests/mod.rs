@@ -18,6 +18,7 @@ mod timeout;
 mod traces;
 mod transfer;
 mod undo;
+mod waiting;
 mod walks;
 mod walks_of_segments;
 
