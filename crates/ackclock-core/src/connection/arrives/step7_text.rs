@@ -109,19 +109,26 @@ impl Connection {
             let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
             self.measure_arrival(text.now, smss, samples_max, received.advanced, at_gap);
         }
-        self.owe_ack(text.now, text.segments, at_gap);
+        self.owe_ack(text.now, text.segments, at_gap, received.advanced > 0);
         StepOutcome::Continue
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
-    fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool) {
+    fn owe_ack(&mut self, now: Instant, segments: u32, at_gap: bool, advanced: bool) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes; a coalesced segment counts as those it
         // stands for.
         self.acks.segments = self.acks.segments.saturating_add(segments);
         let due = match self.tcp.choices.acks {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
-                self.second_or_gap(at_gap)
+                if at_gap && !advanced && !self.sack {
+                    // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed
+                    // before the first leaves.
+                    self.acks.owe_duplicates(self.rcv.nxt, segments);
+                }
+                // RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once.
+                // Otherwise every second full-sized one is, and any within the delay.
+                at_gap || self.acks.owes_report() || self.acks.segments >= 2
             }
             // Deviation from RFC 5681 §4.2 and RFC 9293 SHLD-19: neither gaps nor second segments count, as
             // in 4.3BSD, whose "lazy" receivers the paper of 1988 measures.
@@ -134,18 +141,6 @@ impl Connection {
             let latest = self.tcp.choices.acks.deadline(now).min(now + ACK_DELAY_MAX);
             self.timers.delayed_ack = self.timers.delayed_ack.min(latest);
         }
-    }
-
-    /// RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once. Otherwise
-    /// every second full-sized one is, and any within the delay.
-    #[inline]
-    fn second_or_gap(&mut self, at_gap: bool) -> bool {
-        if at_gap && self.acks.now && !self.sack && self.rcv.buffer.has_gap() {
-            // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed before the
-            // first leaves.
-            self.acks.repeats = self.acks.repeats.saturating_add(1);
-        }
-        at_gap || self.acks.owes_report() || self.acks.segments >= 2
     }
 
     /// Reports the part of a segment that was received before, if the rest is not taken.

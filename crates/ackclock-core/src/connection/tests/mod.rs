@@ -3,6 +3,7 @@
 mod acks;
 mod calls;
 mod closed_window;
+mod duplicates;
 mod edges;
 mod events;
 mod feedback;
