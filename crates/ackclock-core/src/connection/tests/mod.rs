@@ -4,6 +4,7 @@ mod acks;
 mod blocks;
 mod calls;
 mod closed_window;
+mod cut;
 mod duplicates;
 mod edges;
 mod events;
