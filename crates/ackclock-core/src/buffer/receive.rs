@@ -142,7 +142,7 @@ impl ReceiveBuffer {
         let advanced = self.take_in_order();
         let order = self.order.get_or_insert_default();
         match self.ahead.containing(from) {
-            Some(range) => order.touch(range, from),
+            Some(range) => order.touch(range),
             None => order.remove_before(self.next),
         }
         Received {
@@ -169,7 +169,7 @@ impl ReceiveBuffer {
 
     /// The most bytes that `ranges` ranges beyond a gap take, with their order.
     fn bytes_beside(ranges: usize) -> usize {
-        if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges).saturating_add(BlockOrder::BYTES_MAX) }
+        if ranges == 0 { 0 } else { RangeSet::bytes_of(ranges).saturating_add(BlockOrder::bytes_of(ranges)) }
     }
 
     /// At most `max` SACK blocks: the one that contains `first`, if any, then the most recently touched
@@ -239,6 +239,9 @@ impl ReceiveBuffer {
         self.ahead.remove(end, end + u64::MAX);
         if self.ahead.is_empty() {
             return self.finish();
+        }
+        if let Some(order) = &mut self.order {
+            order.remove_from(end);
         }
         self.queue.keep_beside(Self::bytes_beside(self.ahead.len()));
     }

@@ -71,6 +71,8 @@ impl Connection {
         self.snd.pmtu = pmtu;
         let smss = self.effective_mss();
         self.flight.set_smss(lend!(self, now), smss);
+        // A window that held a segment may be too small for a longer one.
+        self.update_send_timer(now);
     }
 }
 

@@ -32,8 +32,10 @@ impl Connection {
 
     /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
-        self.cork.set(cork);
-        self.time_cork(now);
+        if cork != self.cork.is_in() {
+            self.cork.set(cork);
+            self.time_cork(now);
+        }
     }
 
     /// Announces that the writer is about to write more. While it is, and one of the device's largest packets

@@ -57,8 +57,6 @@ impl Connection {
         if cork.has_come(now) {
             self.trace_fired(now, Timer::Cork, cork);
             self.cork.expire();
-            // The window may be too small for what was held back; this is checked only now.
-            self.update_send_timer(now);
         }
         let keepalive = self.silence.deadline();
         if keepalive.has_come(now) {
@@ -249,11 +247,8 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait | State::SynSent | State::SynReceived => false,
             _ if self.flight.is_outstanding() => self.snd.wnd == 0,
-            _ => {
-                let small = self.unsent().min(u64::from(self.smss()));
-                let corked = self.cork.holds() && !self.snd.closed;
-                u64::from(self.snd.wnd) < small && !corked
-            }
+            // Whether or not a cork holds it back: what may leave when the cork is pulled has its timer then.
+            _ => u64::from(self.snd.wnd) < self.unsent().min(u64::from(self.smss())),
         }
     }
 

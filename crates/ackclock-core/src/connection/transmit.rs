@@ -192,7 +192,7 @@ impl Connection {
             return None;
         }
         let rest = unsent.saturating_sub(full);
-        let tail = rest < smss && unsent <= window && unsent <= burst_max.max(smss);
+        let tail = rest < smss && unsent <= window.min(room) && unsent <= burst_max.max(smss);
         let end = if tail && self.may_send_tail(full) {
             start + unsent
         } else if full > 0 {

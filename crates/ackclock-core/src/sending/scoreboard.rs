@@ -387,8 +387,9 @@ impl Scoreboard {
             _ => sent,
         };
         let last = self.records.get(self.records.place_at(end.back(1)))?;
-        (last.condition == Condition::Outstanding)
-            .then(|| (last.start.max(end.back(u64::from(last.segment))), end))
+        // As it left: a record begins with a segment.
+        let before = whole_segments(end.back(1).since(last.start), u64::from(last.segment));
+        (last.condition == Condition::Outstanding).then(|| (last.start + before, end))
     }
 
     /// The first segment, unless the peer holds it or it waits to be retransmitted.

@@ -103,7 +103,8 @@ impl Flight {
             self.delivery.note_cwnd_limited(self.nxt);
             return None;
         }
-        let most = offer.burst_max.min(whole_segments(room.max(smss), smss));
+        let burst_max = if self.retransmits_alone() { smss } else { offer.burst_max };
+        let most = burst_max.min(whole_segments(room.max(smss), smss));
         let (start, end) = self.scoreboard.next_lost(most)?;
         // RFC 9293 SHLD-16: old data within a window that shrank. RFC 9293 MAY-7: not beyond it.
         let is_lone_fin = start >= offer.data_end;
@@ -121,6 +122,11 @@ impl Flight {
     #[inline]
     pub(super) fn holds_retransmissions(&self) -> bool {
         self.history.as_ref().is_some_and(|history| history.undo.holds_retransmissions())
+    }
+
+    /// The next retransmission is the one by which F-RTO will judge.
+    fn retransmits_alone(&self) -> bool {
+        self.history.as_ref().is_some_and(|history| history.undo.retransmits_alone())
     }
 
     /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.

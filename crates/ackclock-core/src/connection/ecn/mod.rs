@@ -118,13 +118,16 @@ impl EcnState {
         (flags, codepoint)
     }
 
-    /// Whether the next new data carries CWR, which only the first of several segments would keep.
+    /// Whether the next new data carries CWR, which only the first of several segments would keep, or the
+    /// option of Accurate ECN, which all of them would repeat.
     fn needs_lone_segment(&self) -> bool {
         match &self.feedback {
             // RFC 3168 §6.1.2.
             Feedback::Classic(classic) => classic.cwr_due(),
             // The same bit in the ACE field: devices that cut segments may take it for CWR.
-            Feedback::Accurate(accurate) => Flags::from_ace(accurate.receiver.ace()).contains(Flags::CWR),
+            Feedback::Accurate(Accurate { receiver, .. }) => {
+                receiver.option(false).is_some() || Flags::from_ace(receiver.ace()).contains(Flags::CWR)
+            }
         }
     }
 }

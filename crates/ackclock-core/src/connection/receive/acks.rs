@@ -5,8 +5,8 @@
 //! is then reported as if each segment had come alone: an acknowledgement reports the state after one arrival
 //! and nothing later. A time-based sender takes data for lost if it was sent before reported data and is not
 //! reported itself (RFC 8985), so a report out of turn would make it repeat what arrived. Arrivals that
-//! extend the last report's range join it. Without SACK there is one acknowledgement for each segment beyond
-//! a gap.
+//! extend the last report's range join it. Without SACK there is a report for each segment beyond a gap: its
+//! acknowledgement is the duplicate that the peer counts.
 
 use std::collections::VecDeque;
 
@@ -27,9 +27,6 @@ pub(super) struct Acks {
     delayed: Deadline,
     /// The application wants each to leave at once.
     quick: bool,
-    /// Without SACK the peer counts duplicates: this many more must leave, one for each segment beyond the
-    /// gap.
-    repeats: u8,
     /// Present while something needs a separate report.
     reports: Option<Box<Reports>>,
 }
@@ -54,7 +51,7 @@ pub(super) struct Report {
 impl Acks {
     /// The most reports that wait: as many as a driver's batch has packets. Beyond it duplicates are not
     /// reported, and blocks replace the oldest report, as if acknowledgements had been lost.
-    const REPORTS_MAX: usize = 64;
+    const REPORTS_MAX: u32 = 64;
 
     /// When a delayed acknowledgement must leave.
     #[inline]
@@ -118,13 +115,6 @@ impl Acks {
         self.segments
     }
 
-    /// Without SACK, a segment arrived beyond a gap: its duplicate acknowledgement must leave too.
-    pub(super) fn repeat_if_owed(&mut self) {
-        if self.now {
-            self.repeats = self.repeats.saturating_add(1);
-        }
-    }
-
     /// What the next pure acknowledgement reports.
     #[inline]
     pub(super) fn first_report(&self) -> Option<&Report> {
@@ -138,13 +128,23 @@ impl Acks {
             *last = report;
             return;
         }
-        if reports.len() >= Self::REPORTS_MAX {
+        if reports.len() >= Self::REPORTS_MAX as usize {
             if report.duplicate.is_some() {
                 return;
             }
             reports.pop_front();
         }
         reports.push_back(report);
+    }
+
+    /// Without SACK: `segments` have arrived beyond a gap at `next`. The peer counts duplicates, and counts
+    /// none with text (RFC 5681 §2). An acknowledgement that was owed before is none of them.
+    pub(super) fn owe_duplicates(&mut self, next: Position, segments: u32) {
+        let last = self.reports.as_ref().and_then(|reports| reports.queue.back());
+        let is_owed = self.now && last.is_none_or(|last| last.next < next);
+        for _ in 0..segments.saturating_add(is_owed.into()).min(Self::REPORTS_MAX) {
+            self.add_report(Report { next, duplicate: None, blocks: SackBlocks::default() }, |_| false);
+        }
     }
 
     /// The FIN after all received data has arrived too.
@@ -181,8 +181,7 @@ impl Acks {
         }
         self.delayed.clear();
         self.segments = 0;
-        self.now = self.repeats > 0 || self.owes_report() || ack < next;
-        self.repeats = self.repeats.saturating_sub(1);
+        self.now = self.owes_report() || ack < next;
     }
 }
 

@@ -216,7 +216,7 @@ impl ReceiveHalf {
             if at_gap || duplicate.is_some() {
                 self.report(text.start, duplicate, sack);
             }
-            self.owe_ack(text, at_gap, sack, policy);
+            self.owe_ack(text, at_gap, received.advanced > 0, sack, policy);
         }
         let waits = readable || received.out_of_order && !received.dropped && !gap_before && !was_readable;
         if waits {
@@ -247,15 +247,15 @@ impl ReceiveHalf {
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
     #[inline]
-    fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool, sack: bool, policy: &AckPolicy) {
+    fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool, advanced: bool, sack: bool, policy: &AckPolicy) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes.
         self.acks.count(text.segments);
         let due = match *policy {
             AckPolicy::EverySecondSegment { .. } | AckPolicy::EverySecondByTick { .. } => {
-                if at_gap && !sack && self.buffer.has_gap() {
+                if at_gap && !advanced && !sack {
                     // RFC 9293 MAY-13 (RFC 5681 §4.2): a duplicate for each, though the batch is processed
                     // before the first leaves.
-                    self.acks.repeat_if_owed();
+                    self.acks.owe_duplicates(self.nxt, text.segments);
                 }
                 // RFC 5681 §4.2: out-of-order segments, and those that fill a gap, are acknowledged at once.
                 // Otherwise every second full-sized one is, and any within the delay.
@@ -271,11 +271,11 @@ impl ReceiveHalf {
 
     /// Text arrived at `place`, around a gap or twice: queues a report.
     pub(super) fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>, sack: bool) {
-        if !sack {
-            return;
-        }
         if duplicate.is_none() && !self.buffer.has_gap() {
             return self.acks.forget_blocks();
+        }
+        if !sack {
+            return;
         }
         // RFC 2883 §4 (4): the block that contains the duplicate.
         let place = duplicate.map_or(place, |(start, _)| start);

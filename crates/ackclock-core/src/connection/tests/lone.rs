@@ -82,6 +82,11 @@ impl Lone {
     }
 
     pub(super) fn give(&mut self, fields: &Fields, codepoint: Codepoint, payload: &[u8]) {
+        self.give_as(fields, codepoint, payload, RxMeta::default());
+    }
+
+    /// A segment that receive offload made of several, or not.
+    pub(super) fn give_as(&mut self, fields: &Fields, codepoint: Codepoint, payload: &[u8], meta: RxMeta) {
         let segment = Segment {
             src_port: 1000,
             dst_port: 80,
@@ -93,7 +98,7 @@ impl Lone {
             options: fields.options,
             payload,
         };
-        self.end.handle_segment(self.now, &segment, RxMeta::default(), codepoint, None);
+        self.end.handle_segment(self.now, &segment, meta, codepoint, None);
     }
 
     pub(super) fn acknowledge_all(&mut self, window: u16) {

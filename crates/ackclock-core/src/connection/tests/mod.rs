@@ -1,8 +1,11 @@
 //! Two connections joined directly, in virtual time.
 
 mod acks;
+mod blocks;
 mod calls;
 mod closed_window;
+mod cut;
+mod duplicates;
 mod edges;
 mod events;
 mod feedback;
@@ -18,6 +21,7 @@ mod timeout;
 mod traces;
 mod transfer;
 mod undo;
+mod waiting;
 mod walks;
 mod walks_of_segments;
 mod window;

@@ -182,6 +182,11 @@ impl Undo {
         }
     }
 
+    /// RFC 5682 §2.1 (1): the timer retransmits the first segment, and not as many as a device cuts.
+    pub(super) fn retransmits_alone(&self) -> bool {
+        self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_none())
+    }
+
     /// RFC 5682: until the timeout is judged, only its first segment is retransmitted.
     pub(super) fn holds_retransmissions(&self) -> bool {
         self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
