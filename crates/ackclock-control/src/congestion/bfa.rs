@@ -37,6 +37,8 @@ pub struct Bfa {
     base_rtt: i64,
     /// The BFA flag (§3.3).
     avoiding: bool,
+    /// The flag as it would be without the last reduction.
+    prior_avoiding: bool,
 }
 
 /// The parameters of TCP-BFA.
@@ -184,6 +186,7 @@ impl Bfa {
             srv: 0,
             base_rtt: i64::MAX,
             avoiding: false,
+            prior_avoiding: false,
         }
     }
 
@@ -203,7 +206,9 @@ impl Bfa {
         self.srtt = Some(srtt.saturating_add(error / 8));
         let (on, off) = self.thresholds();
         // §3.3, with hysteresis.
-        self.avoiding = if self.avoiding { self.srv > off } else { self.srv > on };
+        for avoiding in [&mut self.avoiding, &mut self.prior_avoiding] {
+            *avoiding = if *avoiding { self.srv > off } else { self.srv > on };
+        }
     }
 
     /// σ_on and σ_off in nanoseconds.
@@ -265,17 +270,22 @@ impl Controller for Bfa {
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
         // §3.3: the flag is cleared whenever the window drops due to a timeout or a fast retransmit.
-        self.avoiding = false;
+        self.prior_avoiding = std::mem::take(&mut self.avoiding);
         self.window.reduce(self.window.half_of(loss.flight_size));
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
+        if timeout.expiries <= 1 {
+            self.prior_avoiding = self.avoiding;
+        }
         self.avoiding = false;
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
     }
 
     fn on_undo(&mut self, _: &Undo) {
-        self.window.undo();
+        if self.window.undo() {
+            self.avoiding = self.prior_avoiding;
+        }
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -20,6 +20,8 @@ pub struct Card {
     rounds: RoundTimes,
     /// Window and round-trip time two round trips ago.
     old: Option<(u64, u64)>,
+    /// The same before the last reduction.
+    prior_old: Option<(u64, u64)>,
 }
 
 impl Card {
@@ -38,7 +40,7 @@ impl Card {
     /// A controller for one connection.
     #[must_use]
     pub fn new(start: &Start) -> Self {
-        Self { window: Window::new(start), rounds: RoundTimes::new(), old: None }
+        Self { window: Window::new(start), rounds: RoundTimes::new(), old: None, prior_old: None }
     }
 
     /// Every two round trips: the sign of (W - W_old) * (RTT - RTT_old).
@@ -73,17 +75,22 @@ impl Controller for Card {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        self.old = None;
+        self.prior_old = self.old.take();
         self.window.reduce(self.window.half_of(loss.flight_size));
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
+        if timeout.expiries <= 1 {
+            self.prior_old = self.old;
+        }
         self.old = None;
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
     }
 
     fn on_undo(&mut self, _: &Undo) {
-        self.window.undo();
+        if self.window.undo() {
+            self.old = self.prior_old;
+        }
     }
 
     fn snapshot(&self) -> Snapshot {

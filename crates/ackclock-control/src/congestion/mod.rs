@@ -92,6 +92,8 @@ mod tahoe;
 mod testing;
 mod tri_s;
 mod uncontrolled;
+#[cfg(test)]
+mod undone;
 mod vegas;
 mod vegas_star;
 mod window;

@@ -25,6 +25,8 @@ pub struct TriS {
     latest: [(u64, u64); 2],
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,
+    /// The same before the last reduction.
+    prior_old: Option<(u64, u64)>,
 }
 
 impl TriS {
@@ -49,6 +51,7 @@ impl TriS {
             rtt_min: u64::MAX,
             latest: [(0, 0); 2],
             old: None,
+            prior_old: None,
         }
     }
 
@@ -101,17 +104,22 @@ impl Controller for TriS {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        self.old = None;
+        self.prior_old = self.old.take();
         self.window.reduce(self.window.half_of(loss.flight_size));
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
+        if timeout.expiries <= 1 {
+            self.prior_old = self.old;
+        }
         self.old = None;
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
     }
 
     fn on_undo(&mut self, _: &Undo) {
-        self.window.undo();
+        if self.window.undo() {
+            self.old = self.prior_old;
+        }
     }
 
     fn snapshot(&self) -> Snapshot {

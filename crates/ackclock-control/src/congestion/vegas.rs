@@ -54,6 +54,8 @@ pub struct Vegas {
     /// In slow start: whether the window doubles in this round or stays fixed for a measurement.
     doubling: bool,
     overshoot: Overshoot,
+    /// These two before the last reduction.
+    prior: (bool, Overshoot),
 }
 
 /// The queue that slow start built.
@@ -177,6 +179,7 @@ impl Vegas {
             // The first window is fixed, so its acknowledgements give a valid comparison.
             doubling: false,
             overshoot: Overshoot::Gone,
+            prior: (false, Overshoot::Gone),
         }
     }
 
@@ -289,18 +292,24 @@ impl Controller for Vegas {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.prior = (self.doubling, self.overshoot);
         self.window.reduce(self.window.half_of(loss.flight_size));
         self.overshoot = Overshoot::Gone;
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
+        if timeout.expiries <= 1 {
+            self.prior = (self.doubling, self.overshoot);
+        }
         self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
         self.doubling = false;
         self.overshoot = Overshoot::Gone;
     }
 
     fn on_undo(&mut self, _: &Undo) {
-        self.window.undo();
+        if self.window.undo() {
+            (self.doubling, self.overshoot) = self.prior;
+        }
     }
 
     /// The numbers of figure 8; zero while unknown.

@@ -29,12 +29,20 @@ use crate::time::nanos;
 pub struct VegasStar {
     vegas: Vegas,
     rounds: Rounds,
-    /// When the first of the four acknowledgements came, and the bytes acknowledged since.
-    train_start: Instant,
-    train_bytes: u64,
-    train_acks: u32,
+    train: Train,
+    /// The train and the bandwidth before the last timeout, until it is undone.
+    prior: Option<(Train, u64)>,
     /// The available bandwidth in bytes a second; zero if unknown.
     bandwidth: u64,
+}
+
+/// The acknowledgements whose spacing is taken.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    /// When the first of the four acknowledgements came, and the bytes acknowledged since.
+    start: Instant,
+    bytes: u64,
+    acks: u32,
 }
 
 impl VegasStar {
@@ -62,9 +70,8 @@ impl VegasStar {
         Self {
             vegas: Vegas::with_thresholds(start, thresholds),
             rounds: Rounds::default(),
-            train_start: start.now,
-            train_bytes: 0,
-            train_acks: 0,
+            train: Train { start: start.now, bytes: 0, acks: 0 },
+            prior: None,
             bandwidth: 0,
         }
     }
@@ -76,16 +83,17 @@ impl VegasStar {
     /// Takes the spacing of the first four acknowledgements of each round trip.
     fn measure(&mut self, ack: &Ack) {
         if self.rounds.on_ack(ack) {
-            (self.train_start, self.train_bytes, self.train_acks) = (ack.now, 0, 1);
+            self.train = Train { start: ack.now, bytes: 0, acks: 1 };
             return;
         }
-        if self.train_acks == 0 || self.train_acks >= TRAIN {
+        let train = &mut self.train;
+        if train.acks == 0 || train.acks >= TRAIN {
             return;
         }
-        self.train_acks = self.train_acks.saturating_add(1);
-        self.train_bytes = self.train_bytes.saturating_add(ack.bytes_acked);
-        if self.train_acks == TRAIN {
-            let estimate = bytes_per_second(self.train_bytes, ack.now.saturating_since(self.train_start));
+        train.acks = train.acks.saturating_add(1);
+        train.bytes = train.bytes.saturating_add(ack.bytes_acked);
+        if train.acks == TRAIN {
+            let estimate = bytes_per_second(train.bytes, ack.now.saturating_since(train.start));
             self.bandwidth = self.bandwidth.max(estimate.unwrap_or(0));
         }
     }
@@ -113,11 +121,15 @@ impl Controller for VegasStar {
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
+        self.prior = None;
         self.vegas.on_loss_episode(loss);
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        self.train_acks = 0;
+        if timeout.expiries <= 1 {
+            self.prior = Some((self.train, self.bandwidth));
+        }
+        self.train.acks = 0;
         self.bandwidth = 0;
         self.vegas.on_timeout(timeout);
     }
@@ -135,6 +147,13 @@ impl Controller for VegasStar {
     }
 
     fn on_undo(&mut self, undo: &Undo) {
+        if let Some((train, bandwidth)) = self.prior.take() {
+            // A train that has begun since goes on.
+            if self.train.acks == 0 {
+                self.train = train;
+            }
+            self.bandwidth = self.bandwidth.max(bandwidth);
+        }
         self.vegas.on_undo(undo);
     }
 

@@ -12,13 +12,16 @@ pub struct Window {
     smss: u32,
     cwnd: u64,
     ssthresh: u64,
-    /// Bytes acknowledged since cwnd last grew in congestion avoidance (RFC 3465's bytes_acked).
-    bytes_acked: u64,
+    /// Bytes acknowledged since cwnd last grew in congestion avoidance (RFC 3465's bytes_acked): less than
+    /// cwnd, so less than 2^32.
+    bytes_acked: u32,
     /// Whether slow start follows a timeout.
     after_timeout: bool,
-    /// cwnd and ssthresh before the last reduction. A cwnd of zero: nothing to undo.
+    /// The same before the last reduction. A cwnd of zero: nothing to undo.
     prior_cwnd: u64,
     prior_ssthresh: u64,
+    prior_bytes_acked: u32,
+    prior_after_timeout: bool,
 }
 
 /// How much one acknowledgement may add in slow start.
@@ -73,6 +76,8 @@ impl Window {
             after_timeout: false,
             prior_cwnd: 0,
             prior_ssthresh: 0,
+            prior_bytes_acked: 0,
+            prior_after_timeout: false,
         }
     }
 
@@ -171,9 +176,10 @@ impl Window {
     pub fn reno_step(&mut self, bytes_acked: u64) {
         // RFC 3465 §2.1: when bytes_acked reaches cwnd, subtract cwnd from it and add SMSS to cwnd. The limit
         // is one SMSS a round trip (RFC 5681 §3.1 (3)); any excess is dropped.
-        self.bytes_acked = self.bytes_acked.saturating_add(bytes_acked.min(self.cwnd));
-        if self.bytes_acked >= self.cwnd {
-            self.bytes_acked = self.bytes_acked.saturating_sub(self.cwnd);
+        let counted = u64::from(self.bytes_acked).saturating_add(bytes_acked.min(self.cwnd));
+        let left = counted.checked_sub(self.cwnd);
+        self.bytes_acked = u32::try_from(left.unwrap_or(counted)).unwrap_or(u32::MAX);
+        if left.is_some() {
             self.grow_by(self.smss());
         }
     }
@@ -214,13 +220,15 @@ impl Window {
 
     /// Takes the last reduction back, once. Returns whether there was one.
     pub fn undo(&mut self) -> bool {
-        if self.prior_cwnd == 0 {
+        let prior_cwnd = std::mem::take(&mut self.prior_cwnd);
+        if prior_cwnd == 0 {
             return false;
         }
-        self.ssthresh = self.prior_ssthresh;
-        let prior_cwnd = std::mem::take(&mut self.prior_cwnd);
-        self.set_cwnd(self.cwnd.max(prior_cwnd));
-        self.after_timeout = false;
+        (self.ssthresh, self.after_timeout) = (self.prior_ssthresh, self.prior_after_timeout);
+        if self.cwnd <= prior_cwnd {
+            self.set_cwnd(prior_cwnd);
+            self.bytes_acked = self.prior_bytes_acked;
+        }
         true
     }
 
@@ -274,9 +282,10 @@ impl Window {
         self.set_cwnd(self.cwnd);
     }
 
-    /// Notes cwnd and ssthresh for [`Self::undo`].
+    /// Notes the window for [`Self::undo`].
     pub fn remember(&mut self) {
         (self.prior_cwnd, self.prior_ssthresh) = (self.cwnd, self.ssthresh);
+        (self.prior_bytes_acked, self.prior_after_timeout) = (self.bytes_acked, self.after_timeout);
     }
 }
 

@@ -221,6 +221,13 @@ impl Flow {
         self.now
     }
 
+    /// Tells the controller of something that the path did not do: now, with these bytes in flight, and
+    /// delivered.
+    #[cfg(test)]
+    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut dyn Controller, Instant, u64, u64)) {
+        tell(self.controller.as_mut(), self.now, self.bytes_in_flight, self.delivered);
+    }
+
     /// One event: a paced segment, an acknowledgement, or a timeout.
     fn step(&mut self) {
         self.send();

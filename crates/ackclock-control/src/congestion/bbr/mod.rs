@@ -252,9 +252,7 @@ impl Bbr {
             self.cwnd = self.cwnd.saturating_add(rs.newly_acked).min(CWND_MAX);
         }
         self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
-        if self.state == State::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
-        }
+        self.bound_for_probe_rtt();
         self.bound_cwnd_for_model();
     }
 
@@ -308,6 +306,13 @@ impl Bbr {
 
     fn segments(&self, number: u64) -> u64 {
         self.smss.saturating_mul(number)
+    }
+
+    /// BoundCwndForProbeRTT().
+    fn bound_for_probe_rtt(&mut self) {
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
     }
 
     /// ProbeRTTCwnd().
@@ -426,6 +431,7 @@ impl Controller for Bbr {
     fn on_undo(&mut self, _: &Undo) {
         // HandleSpuriousLossDetection().
         self.end_recovery();
+        self.bound_for_probe_rtt();
         self.model.is_loss_in_round = false;
         self.reset_full_bw(0);
         let undo = std::mem::take(&mut self.undo);

@@ -31,6 +31,8 @@ struct FineClock {
     decreased_at: Option<Instant>,
     /// New acknowledgements left to check after a retransmission.
     checks_left: u8,
+    /// These two before the last decrease.
+    prior: (Option<Instant>, u8),
 }
 
 /// The estimator of the fine timeout.
@@ -78,14 +80,16 @@ impl Policy for Vegas {
         None
     }
 
-    fn on_undo(&mut self, _: Position, _: Position, _: bool) {
-        self.0 = None;
+    fn on_undo(&mut self, _: Position, _: Position, by_timer: bool) {
+        if let Some(clock) = self.0.as_deref_mut().filter(|_| !by_timer) {
+            (clock.decreased_at, clock.checks_left) = clock.prior;
+        }
     }
 }
 
 impl FineClock {
     fn new() -> Self {
-        Self { rtt: RttEstimator::new(&FINE), decreased_at: None, checks_left: 0 }
+        Self { rtt: RttEstimator::new(&FINE), decreased_at: None, checks_left: 0, prior: (None, 0) }
     }
 
     fn first_is_overdue(&self, evidence: &Evidence<'_>) -> bool {
@@ -99,9 +103,10 @@ impl FineClock {
         let sent_at = evidence.scoreboard.first_sent_at()?;
         let duplicates = evidence.episode.dup_acks();
         let found = evidence.fast_retransmit(duplicates)?;
-        self.checks_left = 2;
+        let before = (self.decreased_at, std::mem::replace(&mut self.checks_left, 2));
         let mut answer = LossAnswer::Retransmission;
         if self.decreased_at.is_none_or(|decreased_at| sent_at >= decreased_at) {
+            self.prior = before;
             self.decreased_at = Some(evidence.now);
             let bytes_lost = found.marked.bytes;
             answer = LossAnswer::Episode { cause: LossCause::DuplicateAcks, bytes_lost };

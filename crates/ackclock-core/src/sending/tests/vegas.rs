@@ -12,6 +12,21 @@ fn measured() -> Sender {
     sender
 }
 
+/// A mistake that is taken back leaves the clock as it was: what it has measured, no acknowledgement to
+/// check, and a window that no loss has decreased.
+#[test]
+fn clock_goes_on_after_a_mistake() {
+    let mut tcp = TcpConfig { choices: Choices { recovery: Recovery::Vegas, ..reno().choices }, ..reno() };
+    tcp.choices.undo.min_rtt_quarters = Some(2);
+    let mut sender = Sender::new(tcp);
+    sender.send(10).wait(20).ack(1, &[]);
+    assert_eq!(sender.wait(41).ack(1, &[]).resend(10), again(1));
+    assert_eq!(sender.wait(5).ack(2, &[]).resend(10), [], "nothing to check");
+    assert_eq!(sender.info().undone.min_rtt, 1, "sooner than half of 20 ms");
+    assert_eq!(sender.ack(2, &[]).resend(10), again(2), "66 ms old");
+    assert_eq!(sender.info().loss_episodes, 2);
+}
+
 fn again(segment: u64) -> [(u64, SendReason); 1] {
     [(segment, SendReason::Retransmission)]
 }
