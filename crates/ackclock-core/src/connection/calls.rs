@@ -344,6 +344,7 @@ impl Connection {
             self.stop_awaiting_memory();
             self.snd.awaited.remove(Awaited::MORE);
             self.wake_writer();
+            self.note_end_of_writing();
             self.update_send_timer(now);
         }
         Ok(())

@@ -33,4 +33,5 @@ mod support;
 mod traces;
 mod turns;
 mod udp;
+mod wakeups;
 mod warnings;
