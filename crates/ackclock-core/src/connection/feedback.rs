@@ -88,6 +88,12 @@ impl Connection {
         (feedback.changes != seen).then_some(feedback.changes)
     }
 
+    /// The number of changes so far that [`await_feedback`](Self::await_feedback) counts.
+    #[must_use]
+    pub fn feedback_changes(&self) -> u64 {
+        self.rare.feedback().changes
+    }
+
     /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
     #[must_use]
     pub fn not_sent_lowat(&self) -> Option<u32> {

@@ -98,7 +98,7 @@ impl ControlSocket {
     /// Answers clients until the stack is down. Does not keep the stack up.
     pub(crate) async fn serve(self, stack: ShardRef) {
         let Self { file, listener } = self;
-        let down = stack.wait(Queue::Shutdown, |state, _| state.poll_down());
+        let down = stack.wait(Queue::Down, |state, _| state.poll_down());
         tokio::select! {
             biased;
             () = down => {}

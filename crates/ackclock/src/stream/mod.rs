@@ -26,10 +26,10 @@ pub use self::feedback::{Delivered, DeliveryWatch};
 pub(crate) use self::open::{open, open_with_data};
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
-use crate::readiness::{self, Interest, Ready};
+use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
 use crate::shared::{Seat, WaitSlot, now_or_would_block};
-use crate::state::{Queue, StackState};
+use crate::state::{Queue, Side, StackState};
 use crate::waiters::STREAM_SLOT_BYTES;
 use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
@@ -189,14 +189,8 @@ impl TcpStream {
     /// that ask for [`Interest::ERROR`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        // A task waits in each list that an event of its interest wakes. The end of a connection wakes all.
-        let urgent = readiness::is_priority(interest);
-        let waits = [
-            (Queue::Read(id), interest.is_readable() || urgent),
-            (Queue::Write(id), interest.is_writable()),
-            (Queue::Notice(id), urgent || !interest.is_readable() && !interest.is_writable()),
-        ];
-        let mut seats = waits.map(|(queue, waits)| waits.then(|| Seat::new(&self.shared, queue)));
+        let seat = |side| Seat::new(&self.shared, Queue::Ready(id, side, interest));
+        let mut seats = Side::of(interest).map(|side| side.map(seat));
         poll_fn(|cx| {
             for seat in seats.iter_mut().flatten() {
                 if let Poll::Ready(ready) = seat.poll(cx, |state, now| state.poll_ready(now, id, interest)) {

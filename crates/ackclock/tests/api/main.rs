@@ -7,6 +7,7 @@ mod accept;
 mod beside;
 mod budget;
 mod cancel;
+mod cancelled_waits;
 mod choices;
 mod clocks;
 mod cut;
