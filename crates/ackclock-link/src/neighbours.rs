@@ -65,8 +65,8 @@ pub(crate) struct Neighbours {
     next_due: Option<Instant>,
     waiting_bytes: usize,
     questions: VecDeque<Question>,
-    /// Packets whose neighbour was found.
-    ready: VecDeque<(MacAddr, HeldPacket)>,
+    /// Neighbours that were found and still have packets waiting, each once.
+    found: VecDeque<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -79,6 +79,7 @@ struct Entry {
     asked: u32,
     due: Instant,
     used_at: Instant,
+    /// Packets that came before the neighbour was found, and those behind them.
     waiting: VecDeque<HeldPacket>,
 }
 
@@ -92,7 +93,7 @@ impl Neighbours {
             next_due: None,
             waiting_bytes: 0,
             questions: VecDeque::new(),
-            ready: VecDeque::new(),
+            found: VecDeque::new(),
         }
     }
 
@@ -102,19 +103,20 @@ impl Neighbours {
         let entry = self.entries.get_mut(&addr)?;
         entry.used_at = now;
         match entry.state {
-            NeighbourState::Incomplete => None,
+            NeighbourState::Incomplete => return None,
             NeighbourState::Stale => {
                 // RFC 4861 §7.3.3: the first packet to a stale neighbour starts the delay.
                 entry.enter(NeighbourState::Delay, first_probe);
-                let mac = entry.mac;
-                self.schedule(first_probe);
-                Some(mac)
+                self.next_due = Some(self.next_due.map_or(first_probe, |next| next.min(first_probe)));
             }
-            _ => Some(entry.mac),
+            _ => {}
         }
+        // No packet overtakes those that waited.
+        entry.waiting.is_empty().then_some(entry.mac)
     }
 
-    /// Keeps a packet until `addr` is known, and requests the address unless that has been done.
+    /// Keeps a packet until `addr` is known and the packets before it have left. Requests the address unless
+    /// that has been done.
     pub(crate) fn hold(
         &mut self,
         now: Instant,
@@ -140,6 +142,7 @@ impl Neighbours {
             counters.waiting_dropped.count();
         }
         if over(entry, self.waiting_bytes) {
+            self.found.retain(|other| *other != addr);
             counters.waiting_dropped.count();
             return;
         }
@@ -277,7 +280,8 @@ impl Neighbours {
             return failed;
         }
         let timing = self.timing;
-        let (questions, waiting_bytes) = (&mut self.questions, &mut self.waiting_bytes);
+        let (questions, waiting_bytes, found) =
+            (&mut self.questions, &mut self.waiting_bytes, &mut self.found);
         self.entries.retain(|addr, entry| {
             if entry.due > now {
                 return true;
@@ -288,11 +292,12 @@ impl Neighbours {
                     questions.push_back(Question { target: *addr, to });
                     true
                 }
-                Expired::Forgotten => false,
+                Expired::Forgotten => {
+                    counters.waiting_dropped.grow(entry.leave(*addr, waiting_bytes, found));
+                    false
+                }
                 Expired::Failed => {
-                    let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
-                    *waiting_bytes = waiting_bytes.saturating_sub(dropped);
-                    counters.unresolved.grow(entry.waiting.len() as u64);
+                    counters.unresolved.grow(entry.leave(*addr, waiting_bytes, found));
                     failed.push(*addr);
                     false
                 }
@@ -311,14 +316,19 @@ impl Neighbours {
     }
 
     /// The next packet whose neighbour was found.
-    pub(crate) fn poll_ready(&mut self) -> Option<(MacAddr, HeldPacket)> {
-        let ready = self.ready.pop_front()?;
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(ready.1.len());
-        Some(ready)
+    pub(crate) fn poll_found(&mut self) -> Option<(MacAddr, HeldPacket)> {
+        let addr = *self.found.front()?;
+        let entry = self.entries.get_mut(&addr)?;
+        let packet = entry.waiting.pop_front()?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(packet.len());
+        if entry.waiting.is_empty() {
+            self.found.pop_front();
+        }
+        Some((entry.mac, packet))
     }
 
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    pub(crate) fn has_found(&self) -> bool {
+        !self.found.is_empty()
     }
 
     pub(crate) fn infos(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
@@ -352,16 +362,13 @@ impl Neighbours {
         }
     }
 
-    /// Releases what waited for `addr`, whose Ethernet address is known by now.
+    /// Lets leave what waits for `addr`, whose Ethernet address is known by now.
     fn release(&mut self, now: Instant, addr: IpAddr) {
-        let Some(entry) = self.entries.get_mut(&addr) else { return };
-        if entry.waiting.is_empty() {
-            return;
+        let waits = self.entries.get(&addr).is_some_and(|entry| !entry.waiting.is_empty());
+        if waits && !self.found.contains(&addr) {
+            self.found.push_back(addr);
+            self.resolve(now, addr); // what is sent now counts as use
         }
-        let mac = entry.mac;
-        let released = std::mem::take(&mut entry.waiting);
-        self.ready.extend(released.into_iter().map(|packet| (mac, packet)));
-        self.resolve(now, addr); // what is sent now counts as use
     }
 
     fn ask(&mut self, target: IpAddr) {
@@ -385,10 +392,8 @@ impl Neighbours {
         let least = self.entries.iter().min_by_key(|(_, entry)| (entry.worth(), entry.used_at));
         let Some(addr) = least.map(|(addr, _)| *addr) else { return };
         if let Some(entry) = self.entries.remove(&addr) {
-            let dropped: usize = entry.waiting.iter().map(HeldPacket::len).sum();
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(dropped);
             counters.evicted.count();
-            counters.waiting_dropped.grow(entry.waiting.len() as u64);
+            counters.waiting_dropped.grow(entry.leave(addr, &mut self.waiting_bytes, &mut self.found));
         }
     }
 }
@@ -434,6 +439,16 @@ impl Entry {
             }
             NeighbourState::Stale => Expired::Forgotten,
         }
+    }
+
+    /// It leaves the table, with the packets that wait. Returns how many.
+    fn leave(&self, addr: IpAddr, waiting_bytes: &mut usize, found: &mut VecDeque<IpAddr>) -> u64 {
+        if !self.waiting.is_empty() {
+            let bytes: usize = self.waiting.iter().map(HeldPacket::len).sum();
+            *waiting_bytes = waiting_bytes.saturating_sub(bytes);
+            found.retain(|other| *other != addr);
+        }
+        self.waiting.len() as u64
     }
 
     /// Those of the lowest value go first.

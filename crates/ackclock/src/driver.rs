@@ -183,6 +183,9 @@ impl Driver {
             locked.stack.go_down(now, why);
             true
         });
+        if cfg!(debug_assertions) {
+            locked.stack.check_sleepers();
+        }
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
             Turn::Over

@@ -103,6 +103,9 @@ impl Port {
         let mut locked = self.shared.lock();
         let result = f(&mut locked);
         locked.stack.dispatch(now);
+        if cfg!(debug_assertions) {
+            locked.stack.check_sleepers();
+        }
         let woken = std::mem::take(&mut locked.stack.woken);
         let has_news = locked.stack.has_news();
         drop(locked);

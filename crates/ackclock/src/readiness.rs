@@ -9,6 +9,18 @@ pub use tokio::io::{Interest, Ready};
 #[cfg(target_family = "wasm")]
 pub use self::own::{Interest, Ready};
 
+/// Whether it includes urgent data, which tokio's type knows on these systems.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const fn is_priority(interest: Interest) -> bool {
+    interest.is_priority()
+}
+
+/// Whether it includes urgent data, which it never does here.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const fn is_priority(_: Interest) -> bool {
+    false
+}
+
 #[cfg(any(target_family = "wasm", test))]
 #[cfg_attr(
     not(target_family = "wasm"),

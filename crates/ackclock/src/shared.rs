@@ -246,15 +246,16 @@ impl Shared {
         let coop = ready!(coop::poll_proceed(cx));
         let now = self.now();
         let mut locked = self.lock();
-        let held = matches!(queue, Queue::Write(id) if locked.stack.holds_writer(now, id));
+        let held = queue.writes().is_some_and(|id| locked.stack.holds_writer(now, id));
         let outcome = if held { Poll::Pending } else { attempt(&mut locked.stack, now) };
         // A reader's acknowledgement goes with the data that it will write, or with the driver's next turn.
-        let leaves = !locked.driver.lets_others || matches!(queue, Queue::Write(_) | Queue::UdpWrite(_));
+        let leaves =
+            !locked.driver.lets_others || queue.writes().is_some() || matches!(queue, Queue::UdpWrite(_));
         if outcome.is_pending() {
             // It waits before the consequences are seen to: they may be what it waits for.
             let replaced = match (locked.stack.list(queue), slot) {
                 (Some(list), WaitSlot::Poller) => list.register_poller(cx.waker()),
-                (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker()),
+                (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker(), queue),
                 (None, _) => None,
             };
             let mut woken = self.settle(&mut locked, now, leaves);

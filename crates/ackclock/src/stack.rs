@@ -261,7 +261,7 @@ impl Stack {
         self.shared.wake_drivers();
         let mut reset = 0;
         for shard in self.shared.all() {
-            reset += shard.wait(Queue::Shutdown, |state, _| state.poll_drained()).await?;
+            reset += shard.wait(Queue::Down, |state, _| state.poll_drained()).await?;
         }
         Ok(reset)
     }
@@ -273,7 +273,7 @@ impl Stack {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn closing(&self) {
-        self.shared.wait(Queue::Shutdown, |state, _| state.poll_closing()).await;
+        self.shared.wait(Queue::Closing, |state, _| state.poll_closing()).await;
     }
 
     /// Closes the stack and waits until it is closed. Listeners end, and the sending side of every connection
@@ -288,7 +288,7 @@ impl Stack {
         self.shared.each(StackState::begin_close);
         self.shared.wake_drivers();
         for shard in self.shared.all() {
-            shard.wait(Queue::Shutdown, |state, _| state.poll_down()).await;
+            shard.wait(Queue::Down, |state, _| state.poll_down()).await;
         }
     }
 }

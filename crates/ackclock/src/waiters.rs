@@ -15,7 +15,9 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use ackclock_core::ConnectionId;
+use ackclock_core::{ConnectionId, ListenerId, UdpId};
+
+use crate::readiness::{self, Interest};
 
 /// The tasks that wait for one thing.
 #[derive(Debug, Default)]
@@ -27,8 +29,86 @@ pub(crate) struct WaitList {
 
 #[derive(Debug, Default)]
 struct WaitQueue {
-    waiting: Vec<(WaitKey, Waker)>,
+    waiting: Vec<Waiter>,
     next_key: WaitKey,
+}
+
+/// A task in a queue.
+#[derive(Debug)]
+struct Waiter {
+    key: WaitKey,
+    waker: Waker,
+    /// What it waits for.
+    queue: Queue,
+}
+
+/// What a task waits for, and so in which list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Queue {
+    Read(ConnectionId),
+    Write(ConnectionId),
+    /// One of several things, in the list of this side.
+    Ready(ConnectionId, Side, Interest),
+    Notice(ConnectionId),
+    /// This many bytes to be delivered.
+    Delivered(ConnectionId, u64),
+    /// Figures of delivery that have changed more often than this.
+    Changed(ConnectionId, u64),
+    Accept(ListenerId),
+    Traces,
+    OtherReceive,
+    OtherSend,
+    UdpRead(UdpId),
+    UdpWrite(UdpId),
+    UdpReady(UdpId, Side, Interest),
+    /// The stack to take nothing new.
+    Closing,
+    Down,
+}
+
+/// A list of a stream or a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Read,
+    Write,
+    /// What is neither; a UDP socket has nothing of that kind.
+    Notice,
+}
+
+impl Queue {
+    /// The stream whose room to write is waited for.
+    pub(crate) fn writes(self) -> Option<ConnectionId> {
+        match self {
+            Self::Write(id) | Self::Ready(id, Side::Write, _) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The stream that it is about.
+    pub(crate) fn stream(self) -> Option<ConnectionId> {
+        match self {
+            Self::Read(id)
+            | Self::Write(id)
+            | Self::Ready(id, ..)
+            | Self::Notice(id)
+            | Self::Delivered(id, _)
+            | Self::Changed(id, _) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl Side {
+    /// The lists of a stream that events of this interest wake. Its end wakes all.
+    pub(crate) fn of(interest: Interest) -> [Option<Self>; 3] {
+        let urgent = readiness::is_priority(interest);
+        let neither = !interest.is_readable() && !interest.is_writable();
+        [
+            (interest.is_readable() || urgent).then_some(Self::Read),
+            interest.is_writable().then_some(Self::Write),
+            (urgent || neither).then_some(Self::Notice),
+        ]
+    }
 }
 
 /// A place in a queue. Keys of one list do not repeat within 2^32 waits.
@@ -44,15 +124,20 @@ impl WaitList {
     }
 
     /// Takes or keeps a place in the queue; returns a waker to be dropped outside the lock.
-    pub(crate) fn register(&mut self, key: &mut Option<WaitKey>, waker: &Waker) -> Option<Waker> {
-        let queue = self.queue.get_or_insert_default();
-        let place = key.and_then(|key| queue.waiting.iter_mut().find(|(other, _)| *other == key));
-        if let Some((_, old)) = place {
+    pub(crate) fn register(
+        &mut self,
+        key: &mut Option<WaitKey>,
+        waker: &Waker,
+        queue: Queue,
+    ) -> Option<Waker> {
+        let list = self.queue.get_or_insert_default();
+        let place = key.and_then(|key| list.waiting.iter_mut().find(|waiter| waiter.key == key));
+        if let Some(Waiter { waker: old, .. }) = place {
             return (!old.will_wake(waker)).then(|| std::mem::replace(old, waker.clone()));
         }
-        let new = queue.next_key;
-        queue.next_key = queue.next_key.wrapping_add(1);
-        queue.waiting.push((new, waker.clone()));
+        let new = list.next_key;
+        list.next_key = list.next_key.wrapping_add(1);
+        list.waiting.push(Waiter { key: new, waker: waker.clone(), queue });
         *key = Some(new);
         None
     }
@@ -60,16 +145,22 @@ impl WaitList {
     /// Leaves the queue; returns the waker, to be dropped outside the lock, unless a wake-up took it.
     pub(crate) fn leave(&mut self, key: WaitKey) -> Option<Waker> {
         let waiting = &mut self.queue.as_mut()?.waiting;
-        let place = waiting.iter().position(|(other, _)| *other == key)?;
-        Some(waiting.swap_remove(place).1)
+        let place = waiting.iter().position(|waiter| waiter.key == key)?;
+        Some(waiting.swap_remove(place).waker)
     }
 
     /// Moves all wakers to `woken`.
     pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.poller.take());
         if let Some(queue) = &mut self.queue {
-            woken.extend(queue.waiting.drain(..).map(|(_, waker)| waker));
+            woken.extend(queue.waiting.drain(..).map(|waiter| waiter.waker));
         }
+    }
+
+    /// What each task waits for; a caller of the `poll_*` methods waits for what `of_list` says.
+    pub(crate) fn sleepers(&self, of_list: Queue) -> impl Iterator<Item = Queue> + '_ {
+        let queued = self.queue.iter().flat_map(|queue| queue.waiting.iter().map(|waiter| waiter.queue));
+        self.poller.iter().map(move |_| of_list).chain(queued)
     }
 
     /// Whether no task waits and none ever waited in the queue: a new queue would reuse the keys of the old
@@ -82,7 +173,7 @@ impl WaitList {
 /// What is kept of a stream in addition to the endpoint's state, while it is needed.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
-    id: ConnectionId,
+    pub(crate) id: ConnectionId,
     pub(crate) read: WaitList,
     pub(crate) write: WaitList,
     /// Allocated when first needed.
@@ -121,6 +212,16 @@ impl StreamTable {
     /// The slot of a connection, if it has one.
     pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut StreamSlot> {
         self.slots.get_mut(id.index())?.as_deref_mut().filter(|slot| slot.id == id)
+    }
+
+    /// The same, to look at.
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&StreamSlot> {
+        self.slots.get(id.index())?.as_deref().filter(|slot| slot.id == id)
+    }
+
+    /// The slots in use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StreamSlot> {
+        self.slots.iter().filter_map(Option::as_deref)
     }
 
     /// The slot of a connection, created if it has none. The caller owns the connection, so no other
@@ -281,8 +382,8 @@ mod tests {
         let ((a, a_waker), (b, b_waker)) = (counter(), counter());
         let (mut a_key, mut b_key) = (None, None);
         for _ in 0..3 {
-            list.register(&mut a_key, &a_waker);
-            list.register(&mut b_key, &b_waker);
+            list.register(&mut a_key, &a_waker, Queue::Down);
+            list.register(&mut b_key, &b_waker, Queue::Down);
         }
         wake(&mut list);
         wake(&mut list);
@@ -294,8 +395,8 @@ mod tests {
         let mut list = WaitList::default();
         let ((a, a_waker), (b, b_waker)) = (counter(), counter());
         let (mut a_key, mut b_key) = (None, None);
-        list.register(&mut a_key, &a_waker);
-        list.register(&mut b_key, &b_waker);
+        list.register(&mut a_key, &a_waker, Queue::Down);
+        list.register(&mut b_key, &b_waker, Queue::Down);
         list.leave(a_key.unwrap());
         wake(&mut list);
         assert_eq!((a.0.load(Ordering::Relaxed), b.0.load(Ordering::Relaxed)), (0, 1));
@@ -306,9 +407,9 @@ mod tests {
         let mut list = WaitList::default();
         let (count, waker) = counter();
         let mut key = None;
-        list.register(&mut key, &waker);
+        list.register(&mut key, &waker, Queue::Down);
         wake(&mut list);
-        list.register(&mut key, &waker);
+        list.register(&mut key, &waker, Queue::Down);
         wake(&mut list);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }
@@ -345,9 +446,9 @@ mod tests {
         let (_, waker) = counter();
         let [id, ..] = connections();
         let (mut gone, mut waits) = (None, None);
-        table.get_or_insert(id, &mut woken).read.register(&mut gone, &waker);
+        table.get_or_insert(id, &mut woken).read.register(&mut gone, &waker, Queue::Read(id));
         table.wake(id, true, true, &mut woken);
-        table.get_or_insert(id, &mut woken).read.register(&mut waits, &waker);
+        table.get_or_insert(id, &mut woken).read.register(&mut waits, &waker, Queue::Read(id));
         assert_ne!(gone, waits);
     }
 }

@@ -96,6 +96,36 @@ async fn with<T: Send + 'static>(path: PathBuf, f: impl FnOnce(&Path) -> T + Sen
     spawn_blocking(move || f(&path)).await.unwrap()
 }
 
+/// The stacks even have the same address, each on a network of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_stacks_of_one_program_have_a_socket_each() {
+    let directories = ["one", "other"].map(SocketDir::new);
+    let [path, other] = directories.each_ref().map(SocketDir::socket);
+    let (one, second) = (world(&path).await, world(&other).await);
+    let connections = |path: PathBuf| {
+        with(path, |path| {
+            let answer = Client::new(path).ask(&json!({ "request": "connections" }));
+            answer["connections"].as_array().map(Vec::len)
+        })
+    };
+    assert_eq!((connections(path.clone()).await, connections(other.clone()).await), (Some(1), Some(1)));
+
+    let (device, _far) = memory::pair(memory::Config::default());
+    let third = Stack::builder().address("10.0.0.1/24".parse().unwrap()).device(device).control(&other);
+    let error = third.spawn().unwrap_err().to_string();
+    assert!(error.contains(&*other.to_string_lossy()) && error.contains("name another path"), "{error}");
+    assert_eq!(connections(other.clone()).await, Some(1), "it is still the second stack's");
+
+    let World { stack, ours, theirs, peer } = one;
+    drop((ours, theirs, peer));
+    stack.shutdown().await;
+    assert!(!path.exists());
+    assert_eq!(connections(other.clone()).await, Some(1));
+    let again = world(&path).await;
+    assert_eq!(connections(path).await, Some(1));
+    drop((again, second));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_lists_connections_and_what_each_waits_for() {
     let directory = SocketDir::new("lists");
@@ -288,7 +318,7 @@ async fn the_socket_replaces_a_stale_one_alone_and_goes_with_the_stack() {
 
     drop(UnixListener::bind(&path).unwrap());
     let world = world(&path).await;
-    assert!(spawn(&path).contains("another program listens there"));
+    assert!(spawn(&path).contains("in use by another program"));
     let mut client = with(path.clone(), Client::new).await;
     world.stack.shutdown().await;
     let closed = spawn_blocking(move || client.0.read(&mut [0; 10]).unwrap_or(0));

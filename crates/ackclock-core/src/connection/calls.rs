@@ -94,6 +94,19 @@ impl Connection {
         }
     }
 
+    /// Whether [`Readiness::writable`](crate::Readiness::writable) will be reported to a caller that waits
+    /// for room: it has asked, and what it waits for has not come.
+    #[must_use]
+    pub fn awaits_room(&self) -> bool {
+        match self.check_writable() {
+            // Without anything in the buffer, no acknowledgement will come.
+            Ok(()) => self.snd.awaited.has(Awaited::ROOM) && (self.snd.queued() > 0 || self.awaits_memory()),
+            // The handshake reports its end.
+            Err(WriteError::NotConnected) => true,
+            Err(_) => false,
+        }
+    }
+
     fn check_writable(&self) -> Result<(), WriteError> {
         if let Some(error) = self.errors.for_writer(self.rcv.fin_taken()) {
             return Err(error);
@@ -339,6 +352,7 @@ impl Connection {
             self.stop_awaiting_memory();
             self.snd.awaited.remove(Awaited::MORE);
             self.wake_writer();
+            self.note_end_of_writing();
             self.update_send_timer(now);
         }
         Ok(())

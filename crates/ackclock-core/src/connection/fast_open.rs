@@ -177,6 +177,9 @@ impl Connection {
             *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.snd.acknowledge(ack);
             self.counts.bytes_acked.grow(bytes);
+            if bytes > 0 {
+                self.note_feedback(true);
+            }
             self.trace_extension(now, Extension::FastOpenAcked, bytes);
         }
     }

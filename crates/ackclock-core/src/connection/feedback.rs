@@ -63,7 +63,7 @@ impl Connection {
 
     /// The number of acknowledged bytes and when their acknowledgement arrived, once they are at least
     /// `upto`. Until then `None`, and [`Readiness::delivered`](crate::Readiness::delivered) reports when to
-    /// ask again.
+    /// ask again: then, or once [`shutdown`](Self::shutdown) has ended the stream.
     ///
     /// Before the first such call, or the first of [`await_feedback`](Self::await_feedback), the time is that
     /// of the last segment that arrived, which is no earlier than the acknowledgement.
@@ -86,6 +86,12 @@ impl Connection {
         let feedback = &mut self.cold.need_rest().feedback;
         feedback.tell_next |= feedback.changes == seen;
         (feedback.changes != seen).then_some(feedback.changes)
+    }
+
+    /// The number of changes so far that [`await_feedback`](Self::await_feedback) counts.
+    #[must_use]
+    pub fn feedback_changes(&self) -> u64 {
+        self.rare.feedback().changes
     }
 
     /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
@@ -143,6 +149,13 @@ impl Connection {
     pub(super) fn note_feedback(&mut self, advanced: bool) {
         if self.snd.awaited.has(Awaited::DELIVERY) {
             self.tell_feedback(advanced);
+        }
+    }
+
+    /// Nothing more will be written, so an awaited byte may never be.
+    pub(super) fn note_end_of_writing(&mut self) {
+        if self.snd.awaited.has(Awaited::DELIVERY) {
+            self.readiness.delivered |= self.rare.feedback_mut().tell_at.take().is_some();
         }
     }
 

@@ -403,6 +403,12 @@ impl Endpoint {
         self.check_invariants();
     }
 
+    /// Whether [`accept`](Self::accept) would return a connection.
+    #[must_use]
+    pub fn has_acceptable(&self, id: ListenerId) -> bool {
+        self.listeners.get(id).is_some_and(|listener| !listener.accept_queue.is_empty())
+    }
+
     /// The next established connection of a listener. The caller owns it until `release`.
     pub fn accept(&mut self, now: Instant, id: ListenerId) -> Option<ConnectionId> {
         self.accept_decided(now, id).map(|(connection, _)| connection)

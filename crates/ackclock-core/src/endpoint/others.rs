@@ -102,6 +102,20 @@ impl Endpoint {
         Some(packet)
     }
 
+    /// Whether [`poll_other`](Self::poll_other) would return a packet.
+    #[must_use]
+    pub fn has_other(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| !beside.others.arrived.is_empty())
+    }
+
+    /// Whether [`Event::OtherRoom`](crate::Event::OtherRoom) will report room to a caller that waits for it:
+    /// it has asked, and there is none.
+    #[must_use]
+    pub fn awaits_other_room(&self) -> bool {
+        let others = self.beside.as_ref().map(|beside| &beside.others);
+        others.is_some_and(|others| others.refused && others.leaving >= others.max && others.max > 0)
+    }
+
     /// Whether [`send_other`](Self::send_other) has room for a packet. If not,
     /// [`Event::OtherRoom`](crate::Event::OtherRoom) reports when it has.
     pub fn has_other_room(&mut self) -> bool {

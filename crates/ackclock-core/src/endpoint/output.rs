@@ -196,11 +196,8 @@ impl Endpoint {
             let short = self.predicts;
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, short, &mut self.header) {
                 self.traces.collect(live);
-                self.timers.rearm(index, live.connection.poll_timeout());
                 self.reached = (live.connection.take_progress() && !looped).then_some(index);
-                if !live.connection.is_quiet(now) {
-                    self.transmit.push(index);
-                }
+                live.follow_up(index, now, &mut self.events, &mut self.timers, &mut self.transmit);
                 return Some((index, outgoing, looped));
             }
             self.settle(now, index);

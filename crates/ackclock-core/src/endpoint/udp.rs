@@ -158,6 +158,15 @@ impl Endpoint {
         self.udp_update(id, Socket::is_writable)
     }
 
+    /// Whether [`Event::Udp`](crate::Event::Udp) will report room to a caller that waits for it: it has
+    /// asked, and there is none.
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_awaits_room(&self, id: UdpId) -> Result<bool, UdpSocketError> {
+        self.udp_socket(id).map(Socket::awaits_room)
+    }
+
     /// Whether an error has not been reported yet.
     ///
     /// # Errors

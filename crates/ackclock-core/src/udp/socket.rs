@@ -250,9 +250,18 @@ impl Socket {
 
     /// Whether there is room to send, or an error to report. If not, readiness reports when there is.
     pub(crate) fn is_writable(&mut self) -> bool {
-        let room = self.sending_bytes < self.options.send_buffer_max.max(1);
+        let room = self.has_room();
         self.refused |= !room;
         room || self.error.is_some()
+    }
+
+    /// Whether readiness will report room to a caller that waits for it: it has asked, and there is none.
+    pub(crate) fn awaits_room(&self) -> bool {
+        self.refused && !self.has_room() && self.error.is_none()
+    }
+
+    fn has_room(&self) -> bool {
+        self.sending_bytes < self.options.send_buffer_max.max(1)
     }
 
     /// A packet of this many bytes waits to be sent.
@@ -263,7 +272,7 @@ impl Socket {
     /// It has left.
     pub(crate) fn on_left(&mut self, bytes: usize) {
         self.sending_bytes = self.sending_bytes.saturating_sub(UdpOptions::held_by(bytes));
-        if self.refused && self.sending_bytes < self.options.send_buffer_max.max(1) {
+        if self.refused && self.has_room() {
             self.refused = false;
             self.readiness.writable = true;
         }

@@ -246,6 +246,8 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
             self.sender = Some(cx.waker().clone());
             return Poll::Pending;
         }
+        // What waited leaves first, or new packets would have to wait behind it.
+        self.flush(cx)?;
         self.device.poll_send_ready(cx)
     }
 

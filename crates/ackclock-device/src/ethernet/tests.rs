@@ -43,7 +43,12 @@ type Ethernet = EthernetDevice<FrameCable>;
 
 /// Two ends with the addresses 10.9.0.1 and 10.9.0.2, and the cable between them.
 fn pair(detection: Detection, second: &str) -> (Ethernet, Ethernet, Cable) {
-    let config = memory::Config { mtu: 1514, gso: true, ..memory::Config::default() };
+    pair_on(memory::Config::default(), detection, second)
+}
+
+/// The same on a cable of this kind.
+fn pair_on(config: memory::Config, detection: Detection, second: &str) -> (Ethernet, Ethernet, Cable) {
+    let config = memory::Config { mtu: 1514, gso: true, ..config };
     let (first_end, second_end) = memory::pair(config);
     let cable = first_end.cable();
     let end = |end: MemoryDevice, number: u64, addr: &str| {
@@ -142,6 +147,46 @@ async fn a_packet_waits_for_a_neighbour_that_comes_later_and_the_receiver_s_time
     let received = poll_fn(|cx| second.poll_receive(cx, &mut batch)).await.unwrap();
     assert_eq!((received, link.counters().unresolved), (1, 0));
     background.abort();
+}
+
+/// The neighbour is found while the device is full, and new packets come before the old ones have left.
+#[tokio::test(start_paused = true)]
+async fn what_waited_leaves_first_and_before_the_device_takes_more() {
+    let config = memory::Config { queue_packets: 2, ..memory::Config::default() };
+    let (mut first, mut second, _cable) = pair_on(config, Detection::Announce, "10.9.0.2");
+    first.ready().await.unwrap();
+    second.ready().await.unwrap();
+    let cx = &mut Context::from_waker(Waker::noop());
+    // What is on the cable: the last byte of each frame.
+    let on_cable = |second: &mut Ethernet, cx: &mut Context<'_>| -> Vec<u8> {
+        let mut batch = ReceiveBatch::new(8, 0);
+        while second.device.0.poll_receive(cx, &mut batch).is_ready() {}
+        batch.iter().map(|(frame, _)| *frame.last().unwrap()).collect()
+    };
+    let header = header();
+    let mut batch = ReceiveBatch::new(8, 0);
+    on_cable(&mut second, cx);
+    assert!(first.poll_receive(cx, &mut batch).is_pending(), "the announcements");
+    for number in 1..=3 {
+        first.send(&packet(&header, &[number; 100])).unwrap();
+    }
+    assert!(first.poll_receive(cx, &mut batch).is_pending(), "it asks");
+    assert!(second.poll_receive(cx, &mut batch).is_pending(), "it answers");
+    for _ in 0..2 {
+        first.device.0.send(&packet(&[0x45; 20], &[0; 100])).unwrap();
+    }
+    assert!(first.poll_receive(cx, &mut batch).is_pending(), "the answer, and no room");
+    assert_eq!(on_cable(&mut second, cx), [0, 0]);
+    let mut arrived = Vec::new();
+    for number in 4..=6 {
+        while first.poll_send_ready(cx).is_pending() {
+            arrived.extend(on_cable(&mut second, cx));
+        }
+        first.send(&packet(&header, &[number; 100])).unwrap();
+    }
+    arrived.extend(on_cable(&mut second, cx));
+    assert_eq!(arrived, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(first.handle().counters().waiting_dropped, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,6 +38,15 @@ pub enum RawError {
         /// The port.
         port: u16,
     },
+    /// Another raw device of this program takes what this one would.
+    #[error(
+        "another raw device of this program has {addr} with some of these ports: give each device other \
+         ports, or an address of its own"
+    )]
+    Taken {
+        /// The address.
+        addr: IpAddr,
+    },
     /// The interface does not exist.
     #[error("there is no interface {name} in this network namespace: ip link lists the interfaces")]
     NoInterface {

@@ -15,6 +15,7 @@
 //! kernel still answers echo requests. The kernel does not cut sent packets; one call of sendmmsg(2) sends
 //! many.
 
+mod claims;
 mod error;
 mod filter;
 mod guard;
@@ -39,6 +40,7 @@ use tokio::runtime::Handle;
 
 use crate::error::check_name;
 use crate::{Capabilities, Counters, Device, ReceiveBatch, configure};
+use claims::Claim;
 use guard::Guard;
 use receive::{Receiver, Step};
 use send::Sender;
@@ -94,6 +96,7 @@ pub struct RawDevice {
     own: VecDeque<Vec<u8>>,
     receiver: Waker,
     _guard: Option<Guard>,
+    _claim: Claim,
 }
 
 /// The sockets for IPv4 or IPv6.
@@ -139,6 +142,7 @@ impl RawDevice {
     pub fn open(config: &RawConfig) -> Result<Self, RawError> {
         Handle::try_current().map_err(|_| RawError::NoRuntime)?;
         check(config)?;
+        let claim = Claim::new(config)?;
         let other = |doing| move |source| RawError::from_io(doing, source);
         let interface = match &config.interface {
             Some(name) => Some(name.clone()),
@@ -161,6 +165,7 @@ impl RawDevice {
             own: VecDeque::new(),
             receiver: Waker::noop().clone(),
             _guard: guard,
+            _claim: claim,
         })
     }
 

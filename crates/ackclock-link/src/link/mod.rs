@@ -58,7 +58,8 @@ pub struct Link {
 pub enum Sending {
     /// Send it behind this header.
     Frame([u8; HEADER_LEN]),
-    /// It was copied and comes out of [`Link::poll_transmit`] once its next hop is known.
+    /// It was copied and comes out of [`Link::poll_transmit`] once its next hop is known, behind those that
+    /// waited before.
     Waiting,
     /// It was dropped and counted.
     Refused(Refusal),
@@ -164,7 +165,7 @@ impl Link {
         let (dst, ether_type, held) = match self.messages.pop_front() {
             Some(Message { dst, ether_type, bytes }) => (dst, ether_type, HeldPacket::message(bytes)),
             None => {
-                let (mac, packet) = self.neighbours.poll_ready()?;
+                let (mac, packet) = self.neighbours.poll_found()?;
                 (mac, if packet.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }, packet)
             }
         };
@@ -176,7 +177,7 @@ impl Link {
     /// Whether [`Link::poll_transmit`] has a frame.
     #[must_use]
     pub fn has_transmit(&self) -> bool {
-        !self.messages.is_empty() || self.neighbours.has_ready()
+        !self.messages.is_empty() || self.neighbours.has_found()
     }
 
     /// When [`Link::handle_timeout`] is to be called.

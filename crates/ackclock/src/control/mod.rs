@@ -40,7 +40,7 @@ use crate::state::Queue;
 #[non_exhaustive]
 pub enum ControlError {
     /// A program listens there.
-    #[error("the control socket {} is in use: another program listens there", .0.display())]
+    #[error("the control socket {} is in use by another program or stack: name another path for this one", .0.display())]
     InUse(PathBuf),
     /// The name belongs to something that is not a socket.
     #[error("{} is there already and is not a socket: name another path for the control \
@@ -98,7 +98,7 @@ impl ControlSocket {
     /// Answers clients until the stack is down. Does not keep the stack up.
     pub(crate) async fn serve(self, stack: ShardRef) {
         let Self { file, listener } = self;
-        let down = stack.wait(Queue::Shutdown, |state, _| state.poll_down());
+        let down = stack.wait(Queue::Down, |state, _| state.poll_down());
         tokio::select! {
             biased;
             () = down => {}

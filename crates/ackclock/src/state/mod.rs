@@ -7,6 +7,7 @@ mod closing;
 mod datagrams;
 mod listeners;
 mod network;
+mod sleepers;
 #[cfg(all(feature = "control", unix))]
 mod taps;
 mod writers;
@@ -33,6 +34,7 @@ pub(crate) use self::network::{Network, check_families};
 pub(crate) use self::taps::{Tap, Taps};
 use self::writers::{Hold, Writers};
 use crate::choices::{self, Choices};
+pub(crate) use crate::waiters::{Queue, Side};
 use crate::waiters::{StreamTable, WaitKey, WaitList};
 use crate::{NoRoute, StackError, error};
 
@@ -105,22 +107,6 @@ pub(crate) enum Phase {
     Closing { until: Instant, drains: bool },
     /// Every call fails.
     Down(StackError),
-}
-
-/// Which list a task waits in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Queue {
-    Read(ConnectionId),
-    Write(ConnectionId),
-    Notice(ConnectionId),
-    Delivered(ConnectionId),
-    Accept(ListenerId),
-    Traces,
-    OtherReceive,
-    OtherSend,
-    UdpRead(UdpId),
-    UdpWrite(UdpId),
-    Shutdown,
 }
 
 /// The tasks that wait at the channel of other packets.
@@ -254,34 +240,39 @@ impl StackState {
 
     /// The list to wait in; `None` when its owner is gone.
     pub(crate) fn list(&mut self, queue: Queue) -> Option<&mut WaitList> {
+        let Self { streams, woken, .. } = self;
         match queue {
-            Queue::Read(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).read),
-            Queue::Write(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).write),
-            Queue::Notice(id) => Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().notice),
-            Queue::Delivered(id) => {
-                Some(&mut self.streams.get_or_insert(id, &mut self.woken).rare_mut().delivered)
+            Queue::Read(id) | Queue::Ready(id, Side::Read, _) => {
+                Some(&mut streams.get_or_insert(id, woken).read)
+            }
+            Queue::Write(id) | Queue::Ready(id, Side::Write, _) => {
+                Some(&mut streams.get_or_insert(id, woken).write)
+            }
+            Queue::Notice(id) | Queue::Ready(id, Side::Notice, _) => {
+                Some(&mut streams.get_or_insert(id, woken).rare_mut().notice)
+            }
+            Queue::Delivered(id, _) | Queue::Changed(id, _) => {
+                Some(&mut streams.get_or_insert(id, woken).rare_mut().delivered)
             }
             Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
             Queue::OtherSend => Some(&mut self.others.send),
-            Queue::UdpRead(id) => self.udp.get_mut(&id).map(|slot| &mut slot.read),
-            Queue::UdpWrite(id) => self.udp.get_mut(&id).map(|slot| &mut slot.write),
-            Queue::Shutdown => Some(&mut self.shutdown),
+            Queue::UdpRead(id) | Queue::UdpReady(id, Side::Read, _) => {
+                self.udp.get_mut(&id).map(|slot| &mut slot.read)
+            }
+            Queue::UdpWrite(id) | Queue::UdpReady(id, ..) => {
+                self.udp.get_mut(&id).map(|slot| &mut slot.write)
+            }
+            Queue::Closing | Queue::Down => Some(&mut self.shutdown),
         }
     }
 
     /// Gives up a place in a list and returns its waker, to be dropped outside the lock. A list that is gone
     /// has woken all its tasks and returns nothing.
     pub(crate) fn leave(&mut self, queue: Queue, key: WaitKey) -> Option<Waker> {
-        match queue {
-            Queue::Read(id) | Queue::Write(id) | Queue::Notice(id) | Queue::Delivered(id)
-                if self.streams.get_mut(id).is_none() =>
-            {
-                None
-            }
-            _ => self.list(queue)?.leave(key),
-        }
+        let is_gone = queue.stream().is_some_and(|id| self.streams.get(id).is_none());
+        if is_gone { None } else { self.list(queue)?.leave(key) }
     }
 
     /// The latest time for the next call of [`handle_timeout`](Self::handle_timeout).

@@ -57,6 +57,11 @@ impl Writers {
         Hold::Begins
     }
 
+    /// Whether a writer of this stream waits until it has been paid for.
+    pub(crate) fn holds(&self, id: ConnectionId) -> bool {
+        self.debts.get(&id).is_some_and(|debt| debt.holds)
+    }
+
     /// A stream has written. Returns what it owes.
     pub(crate) fn note(&mut self, id: ConnectionId, bytes: usize) -> usize {
         self.written = self.written.saturating_add(bytes);

@@ -207,6 +207,15 @@ impl StackState {
         id: ConnectionId,
         interest: Interest,
     ) -> Poll<io::Result<Ready>> {
+        let ready = self.readiness(id, interest)?;
+        if ready != Ready::EMPTY {
+            return Poll::Ready(Ok(ready));
+        }
+        if interest.is_writable() { self.await_room(now, id) } else { Poll::Pending }
+    }
+
+    /// The part of `interest` that is ready.
+    pub(crate) fn readiness(&self, id: ConnectionId, interest: Interest) -> io::Result<Ready> {
         let connection = self.connection(id)?;
         let mut ready = Ready::EMPTY;
         let mut note = |asked: bool, is: bool, what: Ready| {
@@ -227,10 +236,7 @@ impl StackState {
             note(interest.is_priority(), connection.urgent_remaining() > 0, Ready::PRIORITY);
             note(interest.is_priority(), read_closed, Ready::READ_CLOSED);
         }
-        if ready != Ready::EMPTY {
-            return Poll::Ready(Ok(ready));
-        }
-        if interest.is_writable() { self.await_room(now, id) } else { Poll::Pending }
+        Ok(ready)
     }
 
     /// The next notice; pending when there is none.

@@ -86,7 +86,8 @@ impl TcpStream {
     /// many bytes were written. The stack is gone.
     pub async fn delivered_to(&self, offset: u64) -> io::Result<Delivered> {
         let id = self.id;
-        self.shared.wait(Queue::Delivered(id), |state, now| state.poll_delivered(now, id, offset)).await
+        let queue = Queue::Delivered(id, offset);
+        self.shared.wait(queue, |state, now| state.poll_delivered(now, id, offset)).await
     }
 
     /// Bytes that were written but never sent. Bytes in flight do not count.
@@ -146,7 +147,8 @@ impl DeliveryWatch {
     /// `NotConnected` if it ended without one; the stack is gone.
     pub async fn changed(&mut self) -> io::Result<DeliveryInfo> {
         let (id, seen) = (self.id, self.seen);
-        let wait = self.shared.wait(Queue::Delivered(id), |state, now| state.poll_feedback(now, id, seen));
+        let queue = Queue::Changed(id, seen);
+        let wait = self.shared.wait(queue, |state, now| state.poll_feedback(now, id, seen));
         let (seen, figures) = wait.await?;
         self.seen = seen;
         Ok(figures)
@@ -164,16 +166,10 @@ impl DeliveryWatch {
 impl StackState {
     fn poll_delivered(&mut self, now: Instant, id: ConnectionId, offset: u64) -> Poll<io::Result<Delivered>> {
         let awaited = self.update(now, id, |connection, _| connection.await_delivered(offset))?;
-        if let Some((bytes, at)) = awaited {
-            return Poll::Ready(Ok(Delivered { bytes, at }));
-        }
-        let connection = self.connection(id)?;
-        match over(connection) {
-            Some(error) => Poll::Ready(Err(error)),
-            None if connection.is_write_closed() && offset > connection.written() => {
-                Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
-            }
-            None => Poll::Pending,
+        match awaited {
+            Some((bytes, at)) => Poll::Ready(Ok(Delivered { bytes, at })),
+            None => undeliverable(self.connection(id)?, offset)
+                .map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
         }
     }
 
@@ -191,6 +187,25 @@ impl StackState {
             None => Poll::Pending,
         }
     }
+
+    /// Whether a call that waits for this many bytes to be delivered has an answer.
+    pub(crate) fn is_delivery_decided(&self, id: ConnectionId, offset: u64) -> bool {
+        self.connection(id).map_or(true, |connection| {
+            connection.acked() >= offset || undeliverable(connection, offset).is_some()
+        })
+    }
+
+    /// Whether a call that has seen this many changes has an answer.
+    pub(crate) fn has_changed(&self, id: ConnectionId, seen: u64) -> bool {
+        self.connection(id)
+            .map_or(true, |connection| connection.feedback_changes() != seen || over(connection).is_some())
+    }
+}
+
+/// Why this many bytes will not be delivered, if that is so.
+fn undeliverable(connection: &Connection, offset: u64) -> Option<io::Error> {
+    let unwritten = connection.is_write_closed() && offset > connection.written();
+    over(connection).or_else(|| unwritten.then(|| io::ErrorKind::BrokenPipe.into()))
 }
 
 /// Why nothing more will be acknowledged, if that is so.

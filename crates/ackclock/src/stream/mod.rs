@@ -10,7 +10,7 @@ mod split;
 mod split_owned;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
-use crate::shared::{WaitSlot, now_or_would_block};
-use crate::state::{Queue, StackState};
+use crate::shared::{Seat, WaitSlot, now_or_would_block};
+use crate::state::{Queue, Side, StackState};
 use crate::waiters::STREAM_SLOT_BYTES;
 use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
@@ -189,33 +189,15 @@ impl TcpStream {
     /// that ask for [`Interest::ERROR`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        // Events of either direction may end the wait; a task that asks for both waits in both lists.
-        if interest.is_readable() && interest.is_writable() {
-            return self.ready_either(interest).await;
-        }
-        let queue = if interest.is_writable() {
-            Queue::Write(id)
-        } else if interest.is_readable() {
-            Queue::Read(id)
-        } else {
-            Queue::Notice(id)
-        };
-        self.shared.wait(queue, |state, now| state.poll_ready(now, id, interest)).await
-    }
-
-    async fn ready_either(&self, interest: Interest) -> io::Result<Ready> {
-        let id = self.id;
-        let mut read = std::pin::pin!(
-            self.shared
-                .wait(Queue::Read(id), |state: &mut StackState, now| state.poll_ready(now, id, interest))
-        );
-        let mut write = std::pin::pin!(
-            self.shared
-                .wait(Queue::Write(id), |state: &mut StackState, now| state.poll_ready(now, id, interest))
-        );
-        poll_fn(|cx| match read.as_mut().poll(cx) {
-            Poll::Pending => write.as_mut().poll(cx),
-            ready => ready,
+        let seat = |side| Seat::new(&self.shared, Queue::Ready(id, side, interest));
+        let mut seats = Side::of(interest).map(|side| side.map(seat));
+        poll_fn(|cx| {
+            for seat in seats.iter_mut().flatten() {
+                if let Poll::Ready(ready) = seat.poll(cx, |state, now| state.poll_ready(now, id, interest)) {
+                    return Poll::Ready(ready);
+                }
+            }
+            Poll::Pending
         })
         .await
     }

@@ -1,13 +1,13 @@
 //! Waiting until a socket can receive or send.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
 use super::UdpSocket;
 use crate::readiness::{Interest, Ready};
-use crate::shared::WaitSlot;
-use crate::state::{Queue, StackState};
+use crate::shared::{Seat, WaitSlot};
+use crate::state::{Queue, Side, StackState};
 
 impl UdpSocket {
     /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the socket at
@@ -23,11 +23,11 @@ impl UdpSocket {
         let id = self.id;
         let attempt = |state: &mut StackState, _| state.poll_udp_ready(id, interest);
         // A task that asks for both waits in both lists.
-        let mut read = std::pin::pin!(self.shared.wait(Queue::UdpRead(id), attempt));
-        let mut write = std::pin::pin!(self.shared.wait(Queue::UdpWrite(id), attempt));
-        poll_fn(|cx| match read.as_mut().poll(cx) {
-            Poll::Pending if interest.is_writable() => write.as_mut().poll(cx),
-            ready => ready,
+        let seat = |side| Seat::new(&self.shared, Queue::UdpReady(id, side, interest));
+        let (mut read, mut write) = (seat(Side::Read), interest.is_writable().then(|| seat(Side::Write)));
+        poll_fn(|cx| match (read.poll(cx, attempt), &mut write) {
+            (Poll::Pending, Some(write)) => write.poll(cx, attempt),
+            (ready, _) => ready,
         })
         .await
     }

@@ -138,3 +138,20 @@ fn figures_count_what_waits_what_is_out_and_what_arrived() {
     assert_eq!((arrived.written, arrived.acked, arrived.not_sent), (segments(13), segments(13), 0));
     assert_eq!((arrived.srtt, arrived.queueing_delay), (ROUND_TRIP, Duration::ZERO));
 }
+
+#[test]
+fn end_of_writing_is_told_to_those_who_wait_for_more() {
+    let mut pair = pair(perfect());
+    write_two(&mut pair);
+    // One waits for what was written, which may still be delivered; another for what never will be.
+    for upto in [2, 3] {
+        assert_eq!(pair.ends[0].await_delivered(upto * SMSS as u64), None);
+    }
+    pair.ends[0].shutdown(pair.now).unwrap();
+    assert!(was_told(&mut pair), "the third segment will not be written");
+    assert_eq!(pair.ends[0].await_delivered(2 * SMSS as u64), None);
+    pair.run_for(ROUND_TRIP);
+    assert!(was_told(&mut pair), "the first two are acknowledged");
+    pair.ends[0].shutdown(pair.now).unwrap();
+    assert!(!was_told(&mut pair), "both have their answers");
+}

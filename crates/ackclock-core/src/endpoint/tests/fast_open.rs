@@ -232,6 +232,25 @@ fn the_second_connection_delivers_its_data_with_the_syn() {
 }
 
 #[test]
+fn delivery_of_what_the_syn_carried_is_told_with_the_syn_ack() {
+    let (mut pair, _) = known();
+    let (id, _) = pair.connect(b"second");
+    let began = pair.now;
+    let awaited =
+        |pair: &mut Pair| pair.client.update(pair.now, id, |tcp, _| tcp.await_delivered(6)).unwrap();
+    assert_eq!(awaited(&mut pair), None);
+    let syn = pair.carry(0).concat();
+    pair.server.handle_packet(pair.now, &syn, RxMeta::default());
+    let syn_ack = pair.carry(1).concat();
+    while pair.client.poll_event().is_some() {}
+    pair.now += 2 * Pair::DELAY;
+    pair.client.handle_packet(pair.now, &syn_ack, RxMeta::default());
+    let told = pair.client.poll_event();
+    assert!(matches!(told, Some(Event::Connection(_, now)) if now.connected && now.delivered), "{told:?}");
+    assert_eq!(awaited(&mut pair), Some((6, began + 2 * Pair::DELAY)));
+}
+
+#[test]
 fn a_syn_ack_from_before_a_pause_gives_no_sample() {
     for paused in [Duration::ZERO, Duration::from_secs(3600)] {
         let (mut pair, listener) = known();

@@ -1,6 +1,7 @@
 //! Ownership: events, accepting, releasing, closing listeners.
 
 use super::*;
+use crate::{Readiness, WriteError};
 
 fn readable(event: &Event) -> bool {
     matches!(event, Event::Connection(_, readiness) if readiness.readable)
@@ -18,6 +19,23 @@ fn changes_of_one_connection_are_merged_into_one_event() {
     assert_eq!(events.len(), 1, "{events:?}");
     assert!(readable(&events[0]) && matches!(events[0], Event::Connection(of, _) if of == id));
     assert_eq!(host.events(), []);
+}
+
+/// A writer within a mark waits until less than half of the mark is unsent. What leaves last makes that room,
+/// and nothing need happen afterwards: the acknowledgement is a round trip away.
+#[test]
+fn room_that_the_last_packet_makes_is_told_once_it_has_left() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, _) = host.accepted(listener, 4000);
+    let write = |host: &mut Host| host.endpoint.update(host.now, id, |tcp, now| tcp.write(now, &[7; 8000]));
+    host.endpoint.update(host.now, id, |tcp, _| tcp.set_not_sent_lowat(Some(1)));
+    assert_eq!(write(&mut host), Some(Ok(2 * 1460)), "a mark is two segments at least");
+    assert_eq!(write(&mut host), Some(Err(WriteError::WouldBlock)));
+    host.events();
+    assert_eq!(host.sent().len(), 2);
+    let room = Readiness { writable: true, ..Readiness::default() };
+    assert_eq!(host.events(), [Event::Connection(id, room)]);
+    assert_eq!(write(&mut host), Some(Ok(2 * 1460)));
 }
 
 #[test]

@@ -154,6 +154,38 @@ fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
     assert_eq!(shards.strays(), ([0, 3], [3, 0], 0));
 }
 
+/// A device coalesces segments and leaves checksums unfinished or verified. What it says of a packet is the
+/// same at the endpoint that owns it, and so is the order.
+#[test]
+fn a_stray_is_all_that_it_would_have_been_at_its_own_endpoint() {
+    let unfinished = ChecksumState::Partial(ChecksumAt::tcp(20));
+    let said = [(unfinished, Some(400)), (ChecksumState::Verified, None), (unfinished, Some(1000))];
+    let [own, other] = [0, 1].map(|at| {
+        let mut shards = Shards::new();
+        let iss = shards.from(0, 4000, syn(1000))[0][0].seq;
+        shards.from(0, 4000, ack(1001, iss + 1));
+        let host = &mut shards.hosts[0];
+        let id = host.endpoint.accept(host.now, shards.listeners[0]).unwrap();
+        let now = host.now;
+        for (number, (checksum, size)) in (0..).zip(said) {
+            let fields = ack(1001 + 1200 * number, iss + 1);
+            let packet = packet(client(4000), server(), fields, &[number as u8; 1200]);
+            let meta = RxMeta { checksum, segment_size: size.and_then(std::num::NonZeroU16::new) };
+            shards.hosts[at].endpoint.handle_packet(now, &packet, meta);
+        }
+        shards.carry();
+        let host = &mut shards.hosts[0];
+        let answers = format!("{:?}", host.sent());
+        let connection = host.endpoint.connection(id).unwrap();
+        let text: Vec<u8> = connection.read_slices().flatten().copied().collect();
+        (answers, text, connection.info(now).segments_received)
+    });
+    // The last ACK of the handshake, three segments of 400 bytes, one, two of 1,000 at most.
+    assert_eq!((own.1.len(), own.2), (3600, 1 + 3 + 1 + 2));
+    assert!(own.1.chunks(1200).zip(0..).all(|(part, number)| part.iter().all(|byte| *byte == number)));
+    assert_eq!(own, other);
+}
+
 /// A listener with room for one half-open record at each endpoint, and the one at endpoint 0 taken.
 fn overflowing() -> Shards {
     overflowing_at(0)

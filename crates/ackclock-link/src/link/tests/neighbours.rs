@@ -272,3 +272,94 @@ fn word_from_behind_a_router_is_word_of_the_router() {
     rig.link.reached(rig.now, ip("192.0.2.7"));
     assert_eq!(rig.neighbour("10.9.0.1").unwrap().1, Reachable);
 }
+
+/// The device may take one frame at a time, so new packets come while those that waited are still here.
+#[test]
+fn no_packet_overtakes_those_that_waited_for_its_neighbour() {
+    for (src, peer, other) in [(V4, PEER, "10.9.0.8"), (V6, PEER_V6, "fd09::8")] {
+        let mut rig = Rig::settled(|_| {});
+        let send = |rig: &mut Rig, dst: &str, number: u8| {
+            rig.link.send_packet(rig.now, &plain(&packet(src, dst, &[number])), None)
+        };
+        let answers = |rig: &mut Rig, addr: &str, mac: MacAddr| match ip(addr) {
+            IpAddr::V4(_) => rig.arp(true, mac, addr, src),
+            IpAddr::V6(target) => rig.nd(mac, &nd::advertise(v6(src), target, mac, true)),
+        };
+        // What leaves next: to which station, and the packet's number.
+        let leaves = |rig: &mut Rig| {
+            let Transmit { header, packet } = rig.link.poll_transmit()?;
+            Some((
+                Frame::parse(&header).unwrap().dst,
+                *packet.payload[0].last().or(packet.header.last()).unwrap(),
+            ))
+        };
+        for (dst, number) in [(peer, 1), (other, 11), (peer, 2)] {
+            assert_eq!(send(&mut rig, dst, number), Sending::Waiting);
+        }
+        assert_eq!(rig.sent().len(), 2, "one question to each");
+        answers(&mut rig, peer, station(7));
+        assert_eq!(send(&mut rig, peer, 3), Sending::Waiting, "two are before it");
+        assert_eq!(leaves(&mut rig), Some((station(7), 1)));
+        assert_eq!(send(&mut rig, peer, 4), Sending::Waiting, "two are before it");
+        // It has another address by the time that the rest can leave.
+        answers(&mut rig, peer, station(9));
+        answers(&mut rig, other, station(8));
+        let mut left: Vec<_> = std::iter::from_fn(|| leaves(&mut rig)).collect();
+        left.sort_by_key(|(to, _)| *to == station(8));
+        assert_eq!(left, [(station(9), 2), (station(9), 3), (station(9), 4), (station(8), 11)]);
+        for (dst, mac) in [(peer, station(9)), (other, station(8))] {
+            let sending = send(&mut rig, dst, 5);
+            assert!(matches!(sending, Sending::Frame(header) if header[..6] == mac.octets()), "{sending:?}");
+        }
+        assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.counters().waiting_dropped), (0, 0));
+    }
+}
+
+/// What waits for a neighbour that was found counts as before, and goes with it.
+#[test]
+fn packets_of_a_neighbour_that_was_found_keep_the_bound_and_go_with_it() {
+    let mut rig = Rig::settled(|config| config.limits.waiting_packets_max = 2);
+    let blocked = |rig: &mut Rig| {
+        rig.send(V4, PEER);
+        rig.sent();
+        rig.arp(true, station(7), PEER, V4);
+        assert_eq!([rig.send(V4, PEER), rig.send(V4, PEER)], [Sending::Waiting; 2]);
+    };
+    blocked(&mut rig);
+    assert_eq!(rig.link.counters().waiting_dropped, 1, "of three, two have room");
+    // RFC 4861 §6.3.2: reachable for 45 s at most, stale for ten minutes, and then forgotten.
+    while rig.link.poll_timeout().is_some_and(|due| due < rig.now + 700 * SECOND) {
+        rig.now = rig.link.poll_timeout().unwrap();
+        rig.wake();
+    }
+    assert_eq!((rig.neighbour(PEER), rig.link.counters().waiting_dropped), (None, 3));
+    assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.has_transmit()), (0, false));
+
+    blocked(&mut rig);
+    // It is used while it is stale, asked three times, and does not answer.
+    rig.now += 46 * SECOND;
+    rig.wake();
+    assert_eq!(rig.send(V4, PEER), Sending::Waiting);
+    for _ in 0..4 {
+        rig.now = rig.link.poll_timeout().unwrap();
+        rig.wake();
+    }
+    assert_eq!((rig.neighbour(PEER), rig.link.counters().unresolved), (None, 2));
+    while let Some(Transmit { header, .. }) = rig.link.poll_transmit() {
+        assert_eq!(Frame::parse(&header).unwrap().ether_type, EtherType::ARP, "only the questions");
+    }
+    assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.has_transmit()), (0, false));
+}
+
+/// A packet that finds no room at all drops those before it, and itself: nothing waits any more.
+#[test]
+fn a_packet_too_large_to_wait_leaves_nothing_behind() {
+    let mut rig = Rig::settled(|config| config.limits.waiting_bytes_max = 100);
+    rig.send(V4, PEER);
+    rig.sent();
+    rig.arp(true, station(7), PEER, V4);
+    let bytes = packet(V4, PEER, &[7; 81]);
+    assert_eq!(rig.link.send_packet(rig.now, &plain(&bytes), None), Sending::Waiting);
+    assert_eq!((rig.link.counters().waiting_dropped, rig.link.has_transmit()), (2, false));
+    assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
+}
