@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the tree against the rules of ARCHITECTURE.md that neither the compiler nor clippy checks.
 
-Floors: what each crate may depend on. Rings: modules that import each other. Sizes: of files and lines. Words that mean
-"not done". `--check` is the only mode; it prints each breach as `file:line: what` and fails if there is one.
+Floors: what each crate may depend on. Rings: modules that import each other. Lines of comments, which rustfmt does not wrap.
+Words that mean "not done". `--check` is the only mode; it prints each breach as `file:line: what` and fails if there is one.
 """
 
 import re
@@ -53,7 +53,6 @@ ROOF = {
 }
 # Crates in which no two top-level modules may import each other, directly or in a ring.
 WITHOUT_RINGS = {"ackclock"}
-FILE_LINES_MAX = 600
 # Of comments and continued strings, which rustfmt does not wrap. Tables and code samples are exempt.
 LINE_MAX = 110
 COMMENT = re.compile(r"\s*//[/!]? ?(.*)")
@@ -180,10 +179,6 @@ def check_source(path, folder):
             yield f"{where}:{number}: an ignored test"
         if wraps and len(line) > LINE_MAX:
             yield f"{where}:{number}: {len(line)} characters; at most {LINE_MAX}"
-    shipped = TESTS.split(text, maxsplit=1)[0].splitlines()
-    lines = sum(1 for line in shipped if line.strip() and not line.lstrip().startswith("//"))
-    if lines > FILE_LINES_MAX:
-        yield f"{where}:1: {lines} lines of code; split it before {FILE_LINES_MAX}"
 
 
 def is_test_file(path, folder):

@@ -27,7 +27,9 @@ pub(crate) fn network(doing: &str, error: &io::Error, device: &Label) -> Failure
         ErrorKind::NetworkDown => failure(Exit::Device).remedy(&device.diagnosis),
         ErrorKind::AddrNotAvailable => failure(Exit::Usage)
             .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),
-        ErrorKind::AddrInUse | ErrorKind::InvalidInput => failure(Exit::Usage),
+        ErrorKind::AddrInUse => failure(Exit::Usage)
+            .remedy("choose another port, or end the program that has this one: ss -ltnp shows it"),
+        ErrorKind::InvalidInput => failure(Exit::Usage),
         _ => failure(Exit::Failed),
     }
 }

@@ -143,11 +143,8 @@ impl Law {
         self.last_count = self.count;
     }
 
-    /// RFC 8289 §5.3, the control law: t + INTERVAL / sqrt(count).
     fn next(&self, parameters: &Parameters, t: Instant) -> Instant {
-        let root_q16 = u128::from(self.count << 32).isqrt().max(1);
-        let step = (u128::from(parameters.interval.0) << 16) / root_q16;
-        t + std::time::Duration::from_nanos(step as u64)
+        control_law(parameters, t, self.count)
     }
 
     fn mark(parameters: &Parameters, packet: &Queued, cx: &mut Context<'_>) -> bool {
@@ -157,6 +154,13 @@ impl Law {
         }
         mark
     }
+}
+
+/// RFC 8289 §5.6: t + INTERVAL / sqrt(count).
+pub(super) fn control_law(parameters: &Parameters, t: Instant, count: u64) -> Instant {
+    let root_q16 = (u128::from(count) << 32).isqrt().max(1);
+    let step = (u128::from(parameters.interval.0) << 16) / root_q16;
+    t + std::time::Duration::from_nanos(step as u64)
 }
 
 #[cfg(test)]

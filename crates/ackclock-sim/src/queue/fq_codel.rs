@@ -1,9 +1,9 @@
 //! FQ-CoDel: Toke Hoeiland-Joergensen, Paul McKenney, Dave Taht, Jim Gettys and Eric Dumazet, "The Flow Queue
 //! CoDel Packet Scheduler and Active Queue Management Algorithm", RFC 8290, 2018, §4.
 //!
-//! Deviations: the flow hash has no secret, because a simulation has no attacker. When the limit is exceeded,
-//! half of the longest queue is dropped, at most 64 packets (the batch of Linux that §4.1 mentions as an
-//! optimisation).
+//! Deviations: the flow hash has no secret, because a simulation has no attacker. A queue whose credits are
+//! used up exactly waits for its next turn: §4.2 says "negative", and in the same sentence "at least a
+//! quantum".
 
 use std::collections::VecDeque;
 
@@ -50,17 +50,14 @@ impl FqCoDel {
         Self { parameters, queues, new: VecDeque::new(), old: VecDeque::new(), packets: 0, bytes: 0 }
     }
 
-    /// §4.1: the queue with the most bytes loses from its head.
+    /// §4.1: the queue with the most bytes loses half of its packets, at most 64, from its head.
     fn overflow(&mut self, cx: &mut Context<'_>) {
         // The first of equals, which makes the choice deterministic.
         let longest = self.queues.iter_mut().reduce(|a, b| if b.fifo.bytes > a.fifo.bytes { b } else { a });
         let Some(longest) = longest else { return };
-        let (enough, mut left) = (longest.fifo.bytes / 2, BATCH);
-        while left > 0
-            && longest.fifo.bytes > enough
-            && let Some(packet) = longest.fifo.pop()
-        {
-            left -= 1;
+        // Of an odd number the larger half: one packet is enough.
+        for _ in 0..longest.fifo.len().div_ceil(2).min(BATCH) {
+            let Some(packet) = longest.fifo.pop() else { return };
             self.packets -= 1;
             self.bytes -= u64::from(packet.bytes);
             cx.dropped.push((packet.packet, DropRule::FqOverflow));
@@ -131,7 +128,7 @@ impl Queue for FqCoDel {
     }
 }
 
-const BATCH: u32 = 64;
+const BATCH: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -204,4 +204,6 @@ fn fits(limit: crate::units::Limit, packets: usize, bytes: u64, more: u32) -> bo
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod testing;

@@ -3,6 +3,7 @@
 mod apps;
 mod determinism;
 mod guests;
+mod measures;
 mod network;
 mod path_mtu;
 mod performance_of_tcp;

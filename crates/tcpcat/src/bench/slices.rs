@@ -66,7 +66,7 @@ async fn receive(
     count: impl Fn(usize),
 ) -> Result<(Copied, Option<blake3::Hash>), Broken> {
     let mut hasher = request.verify.then(Hasher::new);
-    let (mut slices, mut bytes) = (Slices::frames(stream), 0);
+    let (mut slices, mut bytes) = (Slices::frames(stream, u64::MAX), 0);
     loop {
         let slice = slices.next().await.map_err(Broken::Read)?;
         if slice.is_empty() {

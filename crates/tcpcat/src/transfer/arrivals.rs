@@ -86,9 +86,18 @@ impl Arrivals {
         }
     }
 
+    /// The first connection that brings something. With `-w` it is not waited for any longer.
+    pub(super) async fn first(&mut self) -> Result<Opened, Failure> {
+        let patience = self.request.args.peer.wait.filter(|_| self.listener.is_some());
+        self.within(patience).await
+    }
+
     /// The next connection that brings something.
     pub(super) async fn next(&mut self) -> Result<Opened, Failure> {
-        let patience = self.request.args.peer.wait.filter(|_| self.listener.is_some());
+        self.within(None).await
+    }
+
+    async fn within(&mut self, patience: Option<Duration>) -> Result<Opened, Failure> {
         let gives_up = tokio::time::sleep(patience.unwrap_or(Duration::MAX));
         tokio::pin!(gives_up);
         loop {

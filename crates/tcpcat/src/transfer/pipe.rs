@@ -71,7 +71,8 @@ async fn keep_accepting(
     let listener = session.listen(target, &args.peer).await?;
     while let Some(stream) = session.accept(&listener).await? {
         if let Err(failure) = join(session, args, stream, own).await {
-            if failure.exit() == Exit::ReaderGone {
+            // Stdin and stdout are the same for the next connection.
+            if matches!(failure.exit(), Exit::ReaderGone | Exit::File) {
                 return Err(failure);
             }
             // One connection's failure does not end the listener.

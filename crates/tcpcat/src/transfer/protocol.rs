@@ -25,7 +25,7 @@ use std::time::Duration;
 use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// Random for each connection.
+/// Random: the receiver's for each connection, the sender's for each transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nonce([u8; 16]);
 
@@ -38,6 +38,8 @@ pub(crate) struct Header {
     pub(crate) offset: u64,
     /// The length of all parts together; `None` if unknown in advance.
     pub(crate) total: Option<u64>,
+    /// The same in all parts of a transfer, and in no other transfer.
+    pub(crate) transfer: Nonce,
 }
 
 /// The receiver's result.
@@ -102,6 +104,7 @@ impl Header {
         bytes.extend(self.part.1.to_be_bytes());
         bytes.extend(self.offset.to_be_bytes());
         bytes.extend(self.total.unwrap_or(u64::MAX).to_be_bytes());
+        bytes.extend(self.transfer.0);
         writer.write_all(&bytes).await
     }
 
@@ -120,7 +123,10 @@ impl Header {
         }
         let part = (reader.read_u16().await?, reader.read_u16().await?);
         let (offset, total) = (reader.read_u64().await?, reader.read_u64().await?);
-        Ok(Opening::Header(Self { part, offset, total: Some(total).filter(|&total| total != u64::MAX) }))
+        let mut transfer = Nonce([0; 16]);
+        reader.read_exact(&mut transfer.0).await?;
+        let total = Some(total).filter(|&total| total != u64::MAX);
+        Ok(Opening::Header(Self { part, offset, total, transfer }))
     }
 }
 
@@ -159,6 +165,7 @@ pub(crate) struct FrameReader<R> {
     reader: R,
     /// Bytes left of the present frame.
     left: u32,
+    limit: Limit,
     /// The bytes read so far of a length, or of the hash at the end.
     partial: Vec<u8>,
     end: End,
@@ -173,7 +180,12 @@ enum End {
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, left: 0, partial: Vec::new(), end: End::NotYet }
+        Self { reader, left: 0, limit: Limit::new(u64::MAX), partial: Vec::new(), end: End::NotYet }
+    }
+
+    /// Refuses frames that hold more data than that.
+    pub(crate) fn at_most(self, limit: u64) -> Self {
+        Self { limit: Limit::new(limit), ..self }
     }
 
     /// The hash that the sender gave, once the end has been read.
@@ -207,6 +219,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
                 End::NotYet => {
                     ready!(this.poll_partial(cx, 4))?;
                     this.left = this.partial.drain(..).fold(0, |length, byte| length << 8 | u32::from(byte));
+                    this.limit.take(this.left)?;
                     if this.left == 0 {
                         this.end = End::Hash;
                     }
@@ -233,6 +246,31 @@ impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
     }
 }
 
+/// How much data frames may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    most: u64,
+    left: u64,
+}
+
+impl Limit {
+    pub(crate) fn new(most: u64) -> Self {
+        Self { most, left: most }
+    }
+
+    /// A frame begins. One that is too long is refused before its data.
+    pub(crate) fn take(&mut self, frame: u32) -> io::Result<()> {
+        let left = self.left.checked_sub(u64::from(frame)).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the sender has more than the {} bytes that were to come", self.most),
+            )
+        })?;
+        self.left = left;
+        Ok(())
+    }
+}
+
 pub(crate) fn cut_short() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection before the end of the data")
 }
@@ -249,7 +287,7 @@ mod tests {
     use super::super::copy::{Framing, hash_copier};
     use super::*;
 
-    const HEAD: Header = Header { part: (1, 4), offset: 77, total: Some(1000) };
+    const HEAD: Header = Header { part: (1, 4), offset: 77, total: Some(1000), transfer: Nonce([9; 16]) };
 
     #[tokio::test]
     async fn frames_carry_data_and_its_hash() {
@@ -277,6 +315,22 @@ mod tests {
             let mut out = Vec::new();
             let error = FrameReader::new(&wire[..len]).read_to_end(&mut out).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{len}");
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_beyond_the_limit_are_refused_before_their_data() {
+        let data = [7; 10];
+        let mut wire = Vec::new();
+        let sent = hash_copier().copy(&mut &data[..], &mut wire, Framing::Frames).await.unwrap();
+        write_end(&mut wire, &sent.hash).await.unwrap();
+        for (limit, read) in [(9, None), (10, Some(10)), (11, Some(10))] {
+            let mut out = Vec::new();
+            let outcome = FrameReader::new(&wire[..]).at_most(limit).read_to_end(&mut out).await;
+            assert_eq!(outcome.as_ref().ok(), read.as_ref(), "{limit}");
+            if let Err(error) = outcome {
+                assert_eq!((error.kind(), out.len()), (io::ErrorKind::InvalidData, 0), "{limit}");
+            }
         }
     }
 

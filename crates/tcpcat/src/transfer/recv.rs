@@ -1,20 +1,24 @@
 //! `tcpcat recv FILE`.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::future::poll_fn;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use ackclock_cli::{Exit, Failure};
 use blake3::Hash;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 
 use super::arrivals::{Arrivals, name};
 use super::blocks::SliceWriter;
 use super::part_file::PartFile;
-use super::protocol::{FrameReader, Header, Opening, Receipt};
+use super::protocol::{FrameReader, Header, Opening, Receipt, cut_short};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
@@ -26,8 +30,8 @@ use crate::session::{Kind, Outcome, Session};
 enum Incoming {
     /// Plain; these bytes have been read already, and at most `limit` are wanted.
     Plain { seen: Vec<u8>, limit: u64 },
-    /// In frames.
-    Frames,
+    /// In frames, which hold `limit` bytes at most.
+    Frames { limit: u64 },
 }
 
 /// Where parts are written.
@@ -36,6 +40,8 @@ struct Store {
     file: Arc<PartFile>,
     path: PathBuf,
     rate: Option<u64>,
+    /// `--bytes`.
+    bytes: Option<u64>,
     /// `-w`.
     wait: Option<Duration>,
     /// Whether several connections write to different offsets.
@@ -59,6 +65,7 @@ async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Resu
         file: Arc::new(file),
         path: args.file.clone(),
         rate: args.move_.rate,
+        bytes: args.move_.bytes,
         wait: args.peer.wait,
         in_pieces: Arc::default(),
     };
@@ -93,7 +100,7 @@ async fn receive(
     store: &Store,
 ) -> Result<Received, Failure> {
     let mut arrivals = Arrivals::open(session, args, target).await?;
-    let first = arrivals.next().await?;
+    let first = arrivals.first().await?;
     let started = Instant::now();
     let (copied, streams) = match first.opening {
         Opening::Plain(seen) => {
@@ -200,14 +207,14 @@ async fn plain(
     store: &Store,
     args: &FileArgs,
 ) -> Result<(Option<Copied>, Vec<Waiting>), Failure> {
-    let limit = args.move_.bytes.unwrap_or(u64::MAX);
-    let expected = args.move_.bytes.or(stream.announced_length());
+    let announced = stream.announced_length();
+    let expected = args.move_.bytes.or(announced);
+    // One byte more than was announced shows that the announcement is wrong.
+    let limit = args.move_.bytes.or(announced.map(|length| length.saturating_add(1))).unwrap_or(u64::MAX);
     session.meter.expect(expected.unwrap_or(0));
     let incoming = Incoming::Plain { seen, limit };
     let (copied, _) = store.copy(session, &mut stream, incoming, 0, args.move_.verify).await?;
-    if expected.is_some_and(|expected| copied.bytes != expected) {
-        return Err(Failure::new(Exit::Failed, "the sender closed before the end of the data"));
-    }
+    check_length(copied.bytes, expected)?;
     Ok((Some(copied), vec![Waiting { stream, receipt: None }]))
 }
 
@@ -221,19 +228,18 @@ async fn parts(
     let header = first.1;
     let count = header.part.1;
     check_count(count, store)?;
-    session.meter.expect(header.total.unwrap_or(0));
-    let opened = gather(arrivals, first).await?;
+    let total = agreed(header.total, store.bytes)?;
+    session.meter.expect(total.unwrap_or(0));
     store.in_pieces.store(count > 1, Ordering::Relaxed);
     let mut receiving = JoinSet::new();
-    for (stream, header) in opened {
-        let store = store.clone();
-        receiving.spawn(async move { store.receive_part(session, stream, header).await });
-    }
-    let received = all(&mut receiving).await;
+    let received = gather(session, arrivals, store, first, &mut receiving).await;
     // The other streams are reset, and their tasks have released the file.
     receiving.shutdown().await;
     let received = received?;
     check_whole(received.iter().map(|part| (part.offset, part.copied.bytes)).collect(), header.total)?;
+    if total.is_some_and(|total| received.iter().map(|part| part.copied.bytes).sum::<u64>() < total) {
+        return Err(Failure::new(Exit::Failed, "the sender has no more").remedy(SAME_BYTES));
+    }
     let copied = received.first().map(|part| part.copied).filter(|_| count == 1);
     let waiting = received.into_iter().map(|part| {
         let receipt = Receipt { bytes: part.copied.bytes, hash: part.copied.hash };
@@ -242,27 +248,73 @@ async fn parts(
     Ok((copied, waiting.collect()))
 }
 
-/// The connections of all parts: from the host of the first, each with a part that no other has.
-async fn gather(arrivals: &mut Arrivals, first: (Stream, Header)) -> Result<Vec<(Stream, Header)>, Failure> {
-    let header = first.1;
-    let sender = first.0.peer_addr().ok().map(|peer| peer.ip());
+/// Receives each part as it comes, until all have come or one fails. They come from the host of the first,
+/// each with a part that no other has.
+async fn gather(
+    session: &'static Session,
+    arrivals: &mut Arrivals,
+    store: &Store,
+    (stream, header): (Stream, Header),
+    receiving: &mut JoinSet<Result<ReceivedPart, Failure>>,
+) -> Result<Vec<ReceivedPart>, Failure> {
+    let host = |stream: &Stream| stream.peer_addr().ok().map(|peer| peer.ip());
+    let (sender, count) = (host(&stream), usize::from(header.part.1));
     arrivals.connect(header.part.1.saturating_sub(1));
-    let mut opened = vec![first];
-    while opened.len() < usize::from(header.part.1) {
-        let next = arrivals.next().await?;
-        let is_of_sender = next.stream.peer_addr().ok().map(|peer| peer.ip()) == sender;
-        match next.opening {
-            Opening::Header(other)
-                if is_of_sender
-                    && other.fits(&header)
-                    && opened.iter().all(|(_, known)| known.part.0 != other.part.0) =>
-            {
-                opened.push((next.stream, other));
+    let (mut opened, mut received) = (vec![header.part.0], Vec::new());
+    receiving.spawn(store.clone().receive_part(session, stream, header));
+    let breaks_off = session.breaks_off(store.wait);
+    tokio::pin!(breaks_off);
+    while received.len() < count {
+        tokio::select! {
+            biased;
+            Some(ended) = receiving.join_next() => {
+                received.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
             }
-            _ => arrivals.disregard(&name(&next.stream), "carries no part of the file")?,
+            error = is_left(&mut received) => return Err(session.net.failure("receiving", &error)),
+            failure = &mut breaks_off => return Err(failure),
+            next = arrivals.next(), if opened.len() < count => {
+                let next = next?;
+                let from_sender = host(&next.stream) == sender;
+                match next.opening {
+                    Opening::Header(part)
+                        if from_sender && part.fits(&header) && !opened.contains(&part.part.0) =>
+                    {
+                        opened.push(part.part.0);
+                        receiving.spawn(store.clone().receive_part(session, next.stream, part));
+                    }
+                    _ => arrivals.disregard(&name(&next.stream), "carries no part of the file")?,
+                }
+            }
         }
     }
-    Ok(opened)
+    Ok(received)
+}
+
+/// Completes when a sender leaves that should wait for its receipt: the other parts will not come.
+async fn is_left(received: &mut [ReceivedPart]) -> io::Error {
+    poll_fn(|cx| {
+        for part in &mut *received {
+            let read = Pin::new(&mut part.stream).poll_read(cx, &mut ReadBuf::new(&mut [0]));
+            if let Poll::Ready(read) = read {
+                return Poll::Ready(read.err().unwrap_or_else(cut_short));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The length of the file, as far as both ends say it. A hash covers all that is sent, so no prefix of it can
+/// be verified.
+fn agreed(announced: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Failure> {
+    match (announced, wanted) {
+        (Some(announced), Some(wanted)) if announced != wanted => Err(Failure::new(
+            Exit::Failed,
+            format!("the sender has {announced} bytes; --bytes asks for {wanted}"),
+        )
+        .remedy(SAME_BYTES)),
+        _ => Ok(announced.or(wanted)),
+    }
 }
 
 /// A part that was written and whose hash is right.
@@ -270,15 +322,6 @@ struct ReceivedPart {
     offset: u64,
     copied: Copied,
     stream: Stream,
-}
-
-/// Waits for all parts, or for the first that fails.
-async fn all(receiving: &mut JoinSet<Result<ReceivedPart, Failure>>) -> Result<Vec<ReceivedPart>, Failure> {
-    let mut all = Vec::new();
-    while let Some(ended) = receiving.join_next().await {
-        all.push(ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??);
-    }
-    Ok(all)
 }
 
 fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
@@ -296,6 +339,17 @@ fn check_count(count: u16, store: &Store) -> Result<(), Failure> {
         .remedy("receive into a regular file, or send without -P"));
     }
     Ok(())
+}
+
+/// Whether a plain sender closed where it should.
+fn check_length(bytes: u64, expected: Option<u64>) -> Result<(), Failure> {
+    match expected.map(|expected| bytes.cmp(&expected)) {
+        Some(Less) => Err(Failure::new(Exit::Failed, "the sender closed before the end of the data")),
+        Some(Greater) => {
+            Err(Failure::new(Exit::Failed, "the sender has more than the length that it announced"))
+        }
+        Some(Equal) | None => Ok(()),
+    }
 }
 
 /// Whether parts, given by offset and length, cover the file from the beginning to `total` without gaps.
@@ -316,7 +370,7 @@ fn check_whole(mut extents: Vec<(u64, u64)>, total: Option<u64>) -> Result<(), F
 impl Header {
     /// Whether another connection belongs to the same transfer.
     fn fits(&self, first: &Self) -> bool {
-        self.part.1 == first.part.1 && self.total == first.total
+        self.transfer == first.transfer && self.part.1 == first.part.1 && self.total == first.total
     }
 }
 
@@ -328,7 +382,9 @@ impl Store {
         mut stream: Stream,
         header: Header,
     ) -> Result<ReceivedPart, Failure> {
-        let (copied, told) = self.copy(session, &mut stream, Incoming::Frames, header.offset, true).await?;
+        let length = header.total.or(self.bytes).unwrap_or(u64::MAX);
+        let incoming = Incoming::Frames { limit: length.saturating_sub(header.offset) };
+        let (copied, told) = self.copy(session, &mut stream, incoming, header.offset, true).await?;
         if told == Some(copied.hash) {
             return Ok(ReceivedPart { offset: header.offset, copied, stream });
         }
@@ -360,7 +416,7 @@ impl Store {
         if let Some(file) = regular.map_err(|error| self.write_failed(&error))? {
             let mut slices = match incoming {
                 Incoming::Plain { seen, limit } => Slices::plain(stream, seen, limit),
-                Incoming::Frames => Slices::frames(stream),
+                Incoming::Frames { limit } => Slices::frames(stream, limit),
             };
             let mut writer = SliceWriter::new(file);
             let copied = self.ended(session, copier.receive_slices(&mut slices, &mut writer)).await;
@@ -375,8 +431,8 @@ impl Store {
                 let mut reader = Cursor::new(seen).chain(stream).take(limit);
                 Ok((self.copy_bytes(session, copier, &mut reader, offset).await?, None))
             }
-            Incoming::Frames => {
-                let mut frames = FrameReader::new(stream);
+            Incoming::Frames { limit } => {
+                let mut frames = FrameReader::new(stream).at_most(limit);
                 let copied = self.copy_bytes(session, copier, &mut frames, offset).await?;
                 Ok((copied, frames.into_hash()))
             }
@@ -408,6 +464,10 @@ impl Store {
         tokio::select! {
             biased;
             copied = copy => copied.map_err(|broken| match broken {
+                Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => match self.bytes {
+                    Some(_) => Failure::new(Exit::Failed, error.to_string()).remedy(SAME_BYTES),
+                    None => exit::verification(error.to_string()),
+                },
                 Broken::Read(error) => session.net.failure("receiving", &error),
                 Broken::Write(error) => self.write_failed(&error),
                 Broken::Interrupted => session.interrupted("the transfer is incomplete"),
@@ -421,12 +481,25 @@ impl Store {
     }
 }
 
+/// What a verified transfer needs that is to bring a part of a file.
+const SAME_BYTES: &str = "give both ends the same --bytes, or leave it away at both";
+
 /// How long a sender may take to take the result.
 const TELL_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_stream_has_the_length_that_was_announced() {
+        assert!(check_length(4, Some(4)).is_ok() && check_length(4, None).is_ok());
+        for (bytes, says) in [(3, "closed before the end"), (5, "more than the length that it announced")] {
+            let failure = check_length(bytes, Some(4)).unwrap_err();
+            assert_eq!(failure.exit(), Exit::Failed);
+            assert!(failure.message().contains(says), "{failure}");
+        }
+    }
 
     #[test]
     fn parts_must_lie_side_by_side() {

@@ -273,11 +273,12 @@ async fn plan(args: &FileArgs) -> io::Result<Vec<Part>> {
         ));
     }
     let each = total.unwrap_or(0).div_ceil(u64::from(streams));
+    let transfer = Nonce::new();
     let parts = (0..streams).map(|index| {
         let offset = (u64::from(index) * each).min(total.unwrap_or(0));
         let len = total.map_or(args.move_.bytes, |total| Some(each.min(total - offset)));
         let limit = len.filter(|_| is_promised);
-        Part { header: Header { part: (index, streams), offset, total }, len, limit, rate, verify }
+        Part { header: Header { part: (index, streams), offset, total, transfer }, len, limit, rate, verify }
     });
     Ok(parts.collect())
 }

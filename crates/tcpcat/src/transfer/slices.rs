@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::blocks::{BlockReader, SliceWriter};
 use super::copy::{Broken, Copied, Copier, Framing};
-use super::protocol;
+use super::protocol::{self, Limit};
 use crate::net::Stream;
 
 /// The arriving data, slice by slice.
@@ -26,8 +26,9 @@ enum Form {
         /// Bytes still wanted.
         left: u64,
     },
-    /// Frames: the bytes left of the present one, and the hash that the sender gave after the last.
-    Frames { left: usize, told: Option<Hash> },
+    /// Frames: the bytes left of the present one, how much they may hold, and the hash that the sender gave
+    /// after the last.
+    Frames { left: usize, limit: Limit, told: Option<Hash> },
 }
 
 impl<'a> Slices<'a> {
@@ -36,9 +37,9 @@ impl<'a> Slices<'a> {
         Self { stream, form: Form::Plain { seen: seen.into(), left: limit } }
     }
 
-    /// The data of frames.
-    pub(crate) fn frames(stream: &'a Stream) -> Self {
-        Self { stream, form: Form::Frames { left: 0, told: None } }
+    /// The data of frames, `limit` bytes at most.
+    pub(crate) fn frames(stream: &'a Stream, limit: u64) -> Self {
+        Self { stream, form: Form::Frames { left: 0, limit: Limit::new(limit), told: None } }
     }
 
     /// The next slice; an empty one is the end.
@@ -55,9 +56,11 @@ impl<'a> Slices<'a> {
                 Ok(slice)
             }
             Form::Frames { told: Some(_), .. } => Ok(Bytes::new()),
-            Form::Frames { left, told } => {
+            Form::Frames { left, limit, told } => {
                 if *left == 0 {
-                    *left = u32::from_be_bytes(read_exact(self.stream).await?) as usize;
+                    let frame = u32::from_be_bytes(read_exact(self.stream).await?);
+                    limit.take(frame)?;
+                    *left = frame as usize;
                 }
                 if *left == 0 {
                     *told = Some(Hash::from_bytes(read_exact(self.stream).await?));

@@ -245,7 +245,7 @@ fn a_wrong_hash_is_7_and_leaves_what_was_there() {
 import socket, struct
 s = socket.create_connection(('10.9.1.2', 7000))
 nonce = s.recv(24, socket.MSG_WAITALL)[8:]
-s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 4))
+s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 4) + bytes(16))
 s.sendall(struct.pack('>I', 4) + b'data' + struct.pack('>I', 0) + bytes(32))
 print(s.recv(40, socket.MSG_WAITALL).hex())
 ";
@@ -269,7 +269,7 @@ fn a_sender_that_dies_is_1_and_leaves_what_was_there() {
 import socket, struct
 s = socket.create_connection(('10.9.1.2', 7000))
 nonce = s.recv(24, socket.MSG_WAITALL)[8:]
-s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 1000) + struct.pack('>I', 1000) + b'data')
+s.sendall(b'tcpcat1>' + nonce + struct.pack('>HHQQ', 0, 1, 0, 1000) + bytes(16) + struct.pack('>I', 1000) + b'data')
 ";
     said(&Process::start(netns.command("python3").args(["-c", script])).finish(), 0);
     let words = said(&receiver.finish(), 1);
@@ -316,8 +316,8 @@ fn the_second_interrupt_aborts() {
     let script = "
 import socket, time
 s = socket.create_connection(('10.9.1.2', 7000))
-assert s.recv(1) == b''
 try:
+    assert s.recv(1) == b''
     while True:
         s.sendall(b'x'); time.sleep(0.02)
 except ConnectionError as e:

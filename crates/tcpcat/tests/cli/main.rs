@@ -9,6 +9,7 @@ mod kept;
 mod killed;
 mod parts;
 mod pipes;
+mod promises;
 mod recordings;
 mod strangers;
 mod traces;
