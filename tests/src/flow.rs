@@ -41,11 +41,13 @@ impl Flow {
             let edge = seg.ack.wrapping_add(self.window(seg, 0));
             assert!(before_eq(self.ack, seg.ack), "RCV.NXT went back: {self:?} {seg:?}");
             // RFC 9293 SHLD-14. A repeated SYN,ACK cannot carry more than 65,535, whatever an acknowledgement
-            // has advertised in between.
-            let is_ahead = before_eq(self.edge, edge);
-            assert!(is_ahead || seg.has(SYN), "the window's right edge went back: {self:?} {seg:?}");
+            // has advertised in between. RFC 7323 §2.4: within the unit of the window, the edge may seem to
+            // go back.
+            let rounded = self.unit(seg, 0) - 1;
+            let holds = before_eq(self.edge, edge.wrapping_add(rounded));
+            assert!(holds || seg.has(SYN), "the window's right edge went back: {self:?} {seg:?}");
             self.ack = Some(seg.ack);
-            if is_ahead {
+            if before_eq(self.edge, edge) {
                 self.edge = Some(edge);
             }
         }
@@ -94,12 +96,15 @@ impl Flow {
 
     /// SEG.WND of a segment sent (0) or received (1) here, scaled.
     fn window(&self, seg: &Seg, direction: usize) -> u32 {
+        u32::from(seg.window) * self.unit(seg, direction)
+    }
+
+    /// The bytes that one stands for in SEG.WND of such a segment.
+    fn unit(&self, seg: &Seg, direction: usize) -> u32 {
         match (self.scales, seg.has(SYN)) {
             // RFC 7323 §1.3: both SYNs must carry the option.
-            ([Some(_), Some(_)], false) => {
-                u32::from(seg.window) << self.scales[direction].unwrap_or(0).min(14)
-            }
-            _ => u32::from(seg.window),
+            ([Some(_), Some(_)], false) => 1 << self.scales[direction].unwrap_or(0).min(14),
+            _ => 1,
         }
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! - Every byte is compared, and the end of a stream is where its sender ended it.
 //! - Every packet passes [`crate::host::check_frame`] and [`crate::flow`]: sizes, options, flags; the
-//!   window's right edge never moves back, and nothing is sent beyond the peer's window.
+//!   window's right edge moves back by less than its unit, and nothing is sent beyond the peer's window.
 //! - A connection fails only after an event that ends connections.
 //! - A forged reset ends a connection when its number is exact, and never otherwise (RFC 9293 §3.10.7.4).
 //! - An old segment with numbers of today is recognised by its timestamp, and none of its data is taken (RFC

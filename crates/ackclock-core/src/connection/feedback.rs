@@ -91,7 +91,7 @@ impl Connection {
     /// The number of changes so far that [`await_feedback`](Self::await_feedback) counts.
     #[must_use]
     pub fn feedback_changes(&self) -> u64 {
-        self.rare.feedback().changes
+        self.cold.rest().map_or(0, |rest| rest.feedback.changes)
     }
 
     /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
@@ -155,7 +155,7 @@ impl Connection {
     /// Nothing more will be written, so an awaited byte may never be.
     pub(super) fn note_end_of_writing(&mut self) {
         if self.snd.awaited.has(Awaited::DELIVERY) {
-            self.readiness.delivered |= self.rare.feedback_mut().tell_at.take().is_some();
+            self.readiness.delivered |= self.cold.need_rest().feedback.tell_at.take().is_some();
         }
     }
 

@@ -216,7 +216,7 @@ impl Endpoint {
 
     /// Whether packets stand in the device's queue: for some turns it has had more than a turn takes. A lone
     /// request then waits for all the data of other connections before it. Until `false` the
-    /// endpoint narrows windows to 5/4 of what their applications take in a round trip.
+    /// endpoint narrows windows to 3/2 of what their applications take in a round trip.
     pub fn set_queue_stands(&mut self, stands: bool) {
         self.device_queue.set_stands(stands);
     }
