@@ -21,8 +21,7 @@ use bytes::Bytes;
 
 use super::super::receive::Text;
 use super::super::{Connection, State, lend};
-use super::step5_ack::AckField;
-use super::{StepOutcome, coalesced};
+use super::{AckField, StepOutcome, coalesced};
 use crate::Instant;
 use crate::position::Position;
 
