@@ -1,6 +1,9 @@
 //! Packets of the stack's that are kept until they can be sent.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU16;
+
+use ackclock_control::tally::Tally;
 
 use ackclock_wire::{ChecksumState, TxPacket};
 
@@ -12,6 +15,38 @@ pub(crate) struct HeldPacket {
     transport_offset: u16,
     segment_size: Option<NonZeroU16>,
     checksum: ChecksumState,
+}
+
+/// What waits for one neighbour, in order.
+#[derive(Debug, Default)]
+pub(crate) struct HoldQueue {
+    packets: VecDeque<HeldPacket>,
+    bytes: usize,
+}
+
+impl HoldQueue {
+    pub(crate) fn push(&mut self, packet: HeldPacket) {
+        self.bytes.grow(packet.len());
+        self.packets.push_back(packet);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<HeldPacket> {
+        let packet = self.packets.pop_front()?;
+        self.bytes.shrink(packet.len());
+        Some(packet)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl HeldPacket {

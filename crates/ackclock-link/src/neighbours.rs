@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ackclock_wire::random::Rng;
 
-use crate::hold::HeldPacket;
+use crate::hold::{HeldPacket, HoldQueue};
 use crate::nd::Advertisement;
 use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
 
@@ -78,9 +78,10 @@ struct Entry {
     /// Requests sent in this state.
     asked: u32,
     due: Instant,
-    used_at: Instant,
+    /// When this host last sent to it, if ever.
+    used_at: Option<Instant>,
     /// Packets that came before the neighbour was found, and those behind them.
-    waiting: VecDeque<HeldPacket>,
+    waiting: HoldQueue,
 }
 
 impl Neighbours {
@@ -101,7 +102,7 @@ impl Neighbours {
     pub(crate) fn resolve(&mut self, now: Instant, addr: IpAddr) -> Option<MacAddr> {
         let first_probe = now + self.timing.first_probe;
         let entry = self.entries.get_mut(&addr)?;
-        entry.used_at = now;
+        entry.used_at = Some(now);
         match entry.state {
             NeighbourState::Incomplete => return None,
             NeighbourState::Stale => {
@@ -127,27 +128,41 @@ impl Neighbours {
         if !self.entries.contains_key(&addr) {
             self.make_room(counters);
             let due = now + self.timing.retransmit;
-            self.insert(addr, Entry::new(MacAddr::ZERO, NeighbourState::Incomplete, now, due));
+            let entry = Entry::new(MacAddr::ZERO, NeighbourState::Incomplete, due);
+            self.insert(addr, Entry { used_at: Some(now), ..entry });
             self.ask(addr);
         }
-        let Some(entry) = self.entries.get_mut(&addr) else { return };
-        let over = |entry: &Entry, bytes: usize| {
-            entry.waiting.len() >= self.limits.waiting_packets_max
-                || bytes.saturating_add(packet.len()) > self.limits.waiting_bytes_max
-        };
-        // RFC 4861 §7.2.2: a full queue drops its oldest packet.
-        while over(entry, self.waiting_bytes) {
-            let Some(oldest) = entry.waiting.pop_front() else { break };
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(oldest.len());
-            counters.waiting_dropped.count();
-        }
-        if over(entry, self.waiting_bytes) {
-            self.found.retain(|other| *other != addr);
+        if packet.len() > self.limits.waiting_bytes_max {
             counters.waiting_dropped.count();
             return;
         }
-        self.waiting_bytes.grow(packet.len());
-        entry.waiting.push_back(packet);
+        // RFC 4861 §7.2.2: a full queue drops its oldest packet.
+        if self.entries.get(&addr).is_some_and(|entry| entry.waiting.len() >= self.limits.waiting_packets_max)
+        {
+            self.drop_oldest(addr, counters);
+        }
+        // Those that share the bytes are not equal: one that never answers has the longest queue.
+        while self.waiting_bytes.saturating_add(packet.len()) > self.limits.waiting_bytes_max {
+            let waiting = self.entries.iter().filter(|(_, entry)| !entry.waiting.is_empty());
+            let longest = waiting.max_by_key(|(_, entry)| entry.waiting.bytes());
+            let Some(longest) = longest.map(|(addr, _)| *addr) else { break };
+            self.drop_oldest(longest, counters);
+        }
+        if let Some(entry) = self.entries.get_mut(&addr) {
+            self.waiting_bytes.grow(packet.len());
+            entry.waiting.push(packet);
+        }
+    }
+
+    /// The oldest packet that waits for `addr` is dropped.
+    fn drop_oldest(&mut self, addr: IpAddr, counters: &mut LinkCounters) {
+        let Some(entry) = self.entries.get_mut(&addr) else { return };
+        let Some(oldest) = entry.waiting.pop() else { return };
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(oldest.len());
+        counters.waiting_dropped.count();
+        if entry.waiting.is_empty() {
+            self.found.retain(|other| *other != addr);
+        }
     }
 
     /// A message of a neighbour carried its address (RFC 826; RFC 4861 §7.2.3, §6.3.4). A neighbour that was
@@ -172,7 +187,7 @@ impl Neighbours {
             }
             None if !create => {}
             None if full => counters.table_full.count(),
-            None => self.insert(addr, Entry::new(mac, NeighbourState::Stale, now, stale_until)),
+            None => self.insert(addr, Entry::new(mac, NeighbourState::Stale, stale_until)),
         }
     }
 
@@ -319,7 +334,7 @@ impl Neighbours {
     pub(crate) fn poll_found(&mut self) -> Option<(MacAddr, HeldPacket)> {
         let addr = *self.found.front()?;
         let entry = self.entries.get_mut(&addr)?;
-        let packet = entry.waiting.pop_front()?;
+        let packet = entry.waiting.pop()?;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(packet.len());
         if entry.waiting.is_empty() {
             self.found.pop_front();
@@ -407,8 +422,8 @@ enum Expired {
 }
 
 impl Entry {
-    fn new(mac: MacAddr, state: NeighbourState, now: Instant, due: Instant) -> Self {
-        Self { mac, state, is_router: false, asked: 1, due, used_at: now, waiting: VecDeque::new() }
+    fn new(mac: MacAddr, state: NeighbourState, due: Instant) -> Self {
+        Self { mac, state, is_router: false, asked: 1, due, used_at: None, waiting: HoldQueue::default() }
     }
 
     fn enter(&mut self, state: NeighbourState, due: Instant) {
@@ -444,20 +459,20 @@ impl Entry {
     /// It leaves the table, with the packets that wait. Returns how many.
     fn leave(&self, addr: IpAddr, waiting_bytes: &mut usize, found: &mut VecDeque<IpAddr>) -> u64 {
         if !self.waiting.is_empty() {
-            let bytes: usize = self.waiting.iter().map(HeldPacket::len).sum();
-            *waiting_bytes = waiting_bytes.saturating_sub(bytes);
+            *waiting_bytes = waiting_bytes.saturating_sub(self.waiting.bytes());
             found.retain(|other| *other != addr);
         }
         self.waiting.len() as u64
     }
 
-    /// Those of the lowest value go first.
+    /// Those of the lowest value go first: who only told of itself, then who was asked and has not answered.
     fn worth(&self) -> u8 {
         match self.state {
-            NeighbourState::Stale => 0,
+            NeighbourState::Stale if self.used_at.is_none() => 0,
             NeighbourState::Incomplete => 1,
-            NeighbourState::Delay | NeighbourState::Probe => 2,
-            NeighbourState::Reachable => 3,
+            NeighbourState::Stale => 2,
+            NeighbourState::Delay | NeighbourState::Probe => 3,
+            NeighbourState::Reachable => 4,
         }
     }
 }

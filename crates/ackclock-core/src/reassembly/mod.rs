@@ -1,7 +1,8 @@
 //! Reassembly of fragmented packets, sans-IO (RFC 791 §3.2, RFC 815, RFC 8200 §4.5). Off by default.
 //!
 //! Four bounds limit memory that strangers fill: total bytes, total packets, packets of one source (a quarter
-//! of all), and fragments of one packet. At a bound the oldest packet is discarded. An unfinished packet is
+//! of all), and fragments of one packet. At a bound the oldest packet is discarded; where bytes are short, a
+//! source that has a quarter of them pays with its own. An unfinished packet is
 //! given up after [`ReassemblyConfig::timeout`].
 //!
 //! Overlapping fragments have no honest reason, and smuggle packets past filters. The whole packet is
@@ -27,7 +28,7 @@ use crate::budget::{Budget, Lease};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReassemblyConfig {
     /// The most bytes of all waiting fragments, including [`FRAGMENT_OVERHEAD`](Self::FRAGMENT_OVERHEAD) for
-    /// each (default 1 MiB).
+    /// each (default 1 MiB). Where they are short, a source that has a quarter pays with its own packets.
     pub bytes_max: usize,
     /// The most packets under reassembly (default 256), a quarter of them from one source.
     pub packets_max: usize,
@@ -173,10 +174,18 @@ impl Reassembler {
         std::mem::take(&mut self.evicted)
     }
 
+    /// The packets of one source.
+    fn from_source(&self, src: IpAddr) -> impl Iterator<Item = &Partial> {
+        let from = self.packets.range(Name::first_of(src)..);
+        from.take_while(move |(of, _)| of.src == src).map(|(_, partial)| partial)
+    }
+
+    fn bytes_of(&self, src: IpAddr) -> usize {
+        self.from_source(src).map(Partial::bytes).fold(0, usize::saturating_add)
+    }
+
     fn begin(&mut self, now: Instant, name: Name) {
-        let from_source =
-            self.packets.range(Name::first_of(name.src)..).take_while(|(of, _)| of.src == name.src);
-        if from_source.count() >= (self.config.packets_max / 4).max(1) {
+        if self.from_source(name.src).count() >= (self.config.packets_max / 4).max(1) {
             let own = self.by_age.values().find(|of| of.src == name.src).copied();
             self.evict(own);
         } else if self.packets.len() >= self.config.packets_max.max(1) {
@@ -189,10 +198,14 @@ impl Reassembler {
         self.packets.insert(name, Partial { age, pieces, received, total, refused: false });
     }
 
-    /// Makes room for `bytes`, at the expense of any packet except the one with this name.
+    /// Makes room for `bytes` of the packet with this name, at the expense of others: of its source's, if
+    /// that has a quarter of all bytes.
     fn make_room(&mut self, name: Name, bytes: usize) -> bool {
         while self.bytes.saturating_add(bytes) > self.config.bytes_max {
-            let other = self.by_age.values().find(|of| **of != name).copied();
+            let mut others = self.by_age.values().filter(|of| **of != name);
+            let own = others.clone().find(|of| of.src == name.src);
+            let is_large = self.bytes_of(name.src).saturating_add(bytes) > self.config.bytes_max / 4;
+            let other = own.filter(|_| is_large).or_else(|| others.next()).copied();
             if other.is_none() {
                 return false;
             }

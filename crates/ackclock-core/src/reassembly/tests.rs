@@ -248,6 +248,22 @@ fn a_flood_of_first_fragments_is_bounded_and_one_source_has_a_quarter() {
     assert!(matches!(reassembler.push(at(1), &budget, &rest), Outcome::Whole(_)));
 }
 
+/// Of 64 packets one source may fill all the bytes there are: it pays with its own.
+#[test]
+fn a_flood_of_bytes_from_one_source_takes_none_of_another() {
+    let (mut reassembler, budget) = (reassembler(), budget());
+    let (flood, honest) = (whole(false, 9, 30_000), whole(false, 10, 400));
+    assert_eq!(reassembler.push(at(0), &budget, &fragment(&honest, 1, 0, 96, true)), Outcome::Waits);
+    for id in 0..64 {
+        for piece in 0..20 {
+            reassembler.push(at(0), &budget, &fragment(&flood, id, piece * 1400, (piece + 1) * 1400, true));
+        }
+    }
+    assert!(reassembler.take_evicted() > 0 && reassembler.bytes <= 1 << 20);
+    let rest = fragment(&honest, 1, 96, payload_len(&honest), false);
+    assert!(matches!(reassembler.push(at(1), &budget, &rest), Outcome::Whole(_)));
+}
+
 #[test]
 fn a_flood_from_many_sources_costs_the_oldest() {
     let config = ReassemblyConfig { bytes_max: 20_000, ..Default::default() };

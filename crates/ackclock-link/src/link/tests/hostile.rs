@@ -34,6 +34,31 @@ fn a_flood_of_questions_fills_the_table_and_takes_no_place_from_a_neighbour_in_u
     assert_eq!(rig.neighbour(PEER), Some((Some(station(7)), NeighbourState::Reachable)));
 }
 
+/// A peer that makes this host send to many addresses, as by SYNs with false ones, takes neither the place
+/// of a neighbour that has answered, however long it has been quiet, nor the room of its packets.
+#[test]
+fn neighbours_that_never_answer_take_nothing_from_those_that_do() {
+    let mut rig = large_network();
+    rig.send(V4, PEER);
+    rig.arp(true, station(7), PEER, V4);
+    rig.sent();
+    rig.run(60 * SECOND);
+    assert_eq!(rig.neighbour(PEER), Some((Some(station(7)), NeighbourState::Stale)));
+    let large = |dst: &str| packet(V4, dst, &[7; 200]);
+    for number in 0..2000 {
+        for _ in 0..20 {
+            rig.link.send_packet(rig.now, &plain(&large(&host(0x10_0000 + number))), None);
+        }
+    }
+    assert!(rig.link.neighbours.waiting_bytes() > 1_000_000, "their packets fill the room there is");
+    assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
+    // A new one that answers gets its packet.
+    rig.sent();
+    assert_eq!(rig.send(V4, "10.200.0.1"), Sending::Waiting);
+    rig.arp(true, station(8), "10.200.0.1", V4);
+    assert!(rig.sent().iter().any(|frame| frame.dst == station(8) && frame.ether_type == EtherType::IPV4.0));
+}
+
 #[test]
 fn a_scan_by_this_host_keeps_the_bounds_too() {
     let mut rig = large_network();

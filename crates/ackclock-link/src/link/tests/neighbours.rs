@@ -351,15 +351,28 @@ fn packets_of_a_neighbour_that_was_found_keep_the_bound_and_go_with_it() {
     assert_eq!((rig.link.neighbours.waiting_bytes(), rig.link.has_transmit()), (0, false));
 }
 
-/// A packet that finds no room at all drops those before it, and itself: nothing waits any more.
 #[test]
-fn a_packet_too_large_to_wait_leaves_nothing_behind() {
+fn a_packet_too_large_to_wait_takes_none_of_the_others_along() {
     let mut rig = Rig::settled(|config| config.limits.waiting_bytes_max = 100);
     rig.send(V4, PEER);
     rig.sent();
-    rig.arp(true, station(7), PEER, V4);
     let bytes = packet(V4, PEER, &[7; 81]);
     assert_eq!(rig.link.send_packet(rig.now, &plain(&bytes), None), Sending::Waiting);
-    assert_eq!((rig.link.counters().waiting_dropped, rig.link.has_transmit()), (2, false));
+    assert_eq!(rig.link.counters().waiting_dropped, 1);
+    rig.arp(true, station(7), PEER, V4);
+    assert_eq!(rig.sent().len(), 1);
+    assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
+}
+
+/// Of a queue that is found, the last packet may go for the sake of another: nothing is left to send then.
+#[test]
+fn a_queue_that_gave_its_room_away_is_found_no_more() {
+    let mut rig = Rig::settled(|config| config.limits.waiting_bytes_max = 100);
+    rig.link.send_packet(rig.now, &plain(&packet(V4, PEER, &[7; 60])), None);
+    rig.sent();
+    rig.arp(true, station(7), PEER, V4);
+    rig.link.send_packet(rig.now, &plain(&packet(V4, "10.9.0.8", &[7; 60])), None);
+    assert_eq!(rig.sent().len(), 1, "the question, and nothing that is gone");
+    assert!(!rig.link.has_transmit());
     assert!(matches!(rig.send(V4, PEER), Sending::Frame(_)));
 }
