@@ -73,11 +73,6 @@ install() {
     if command -v rustup >/dev/null && ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
         rustup component add rustfmt clippy
     fi
-    # Without the features that serve the book and watch its files. The step `book` can do without.
-    if command -v cargo >/dev/null && ! command -v mdbook >/dev/null; then
-        cargo install mdbook --version 0.5.4 --locked --quiet --no-default-features --features search ||
-            echo "mdbook cannot be installed" >&2
-    fi
     if command -v cargo >/dev/null && ! command -v cargo-deny >/dev/null; then
         cargo install cargo-deny --version 0.20.2 --locked --quiet --debug
     fi
@@ -120,6 +115,13 @@ missing_commands() {
 # Where cargo puts what it builds.
 target() {
     cargo metadata --locked --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])'
+}
+
+# Packs every crate that is published.
+pack() {
+    cargo package --locked --quiet --allow-dirty --workspace \
+        --exclude ackclock-tests --exclude ackclock-test-support --exclude ackclock-benches --exclude ackclock-examples --exclude ackclock-fuzz --exclude ackclock-packets \
+        --exclude ackclock-tun2socks --exclude ackclock-wireguard "$@"
 }
 
 build_plain() {

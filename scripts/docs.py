@@ -4,7 +4,7 @@
 Paths in backticks and relative links must exist; under a heading that names a crate, `src/..` is relative to that crate.
 ARCHITECTURE.md must have such a heading for each crate. `cargo run` and `cargo bench` commands must name existing programs,
 examples and benches; the README must have exactly one command that runs the demo and one that runs all tests.
-CONTRIBUTING.md must name each step of .ci/run. One row of docs/security.md must name each test of an attack (`sec_*`), and
+CONTRIBUTING.md must name each step of .ci/run and .ci/nightly. One row of docs/security.md must name each test of an attack (`sec_*`), and
 each row must name existing tests. docs/SUMMARY.md must list each page of docs. What the book includes must exist, with its
 anchor. A table of the book behind `<!-- results: ID -->` must quote rows of that section of docs/papers/RESULTS.md.
 `--check` is the only mode.
@@ -93,9 +93,10 @@ def readme_commands():
 
 def steps():
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    for name in re.findall(r"^    step ([\w-]+) ", (ROOT / ".ci/run").read_text(), re.MULTILINE):
-        if f"`{name}`" not in contributing:
-            yield f"CONTRIBUTING.md: does not name the step `{name}` of .ci/run"
+    for script in (".ci/run", ".ci/nightly"):
+        for name in re.findall(r"^    step ([\w-]+) ", (ROOT / script).read_text(), re.MULTILINE):
+            if f"`{name}`" not in contributing:
+                yield f"CONTRIBUTING.md: does not name the step `{name}` of {script}"
 
 
 def attacks():

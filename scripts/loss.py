@@ -53,7 +53,7 @@ PREDICTED_FROM = 10
 AGAIN_MAX = 1.3
 AGAIN_BYTES = 10 * 1500
 
-# The same packages as .ci/run builds, so that none is built twice, with other features.
+# The same packages as .ci/nightly builds, so that none is built twice, with other features.
 BUILD_PLAIN = "cargo build --locked --quiet --profile plain -p tcplab -p ackclock-tests -p ackclock-benches --bins".split()
 BUILD_RELEASE = "cargo build --locked --quiet --profile release -p ackclock-benches --bin loss".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()

@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs/papers"
-# The same packages as .ci/run builds, so that none is built twice, with other features.
+# The same packages as .ci/nightly builds, so that none is built twice, with other features.
 BUILD = "cargo build --locked --quiet --profile plain --package tcplab --package ackclock-tests --package ackclock-benches --bins".split()
 METADATA = "cargo metadata --locked --no-deps --format-version 1".split()
 DIFFERENCES_SHOWN = 40
