@@ -49,7 +49,7 @@ impl Connection {
     #[inline]
     pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.reply.take() {
-            return Some(self.reply_segment(reply));
+            return Some(self.reply_segment(now, reply));
         }
         if self.pending.reset {
             self.pending.reset = false;
@@ -91,11 +91,14 @@ impl Connection {
     }
 
     #[inline(never)]
-    fn reply_segment(&self, reply: Reply) -> Segment {
+    fn reply_segment(&mut self, now: Instant, reply: Reply) -> Segment {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, or crossing opens would never end (RFC 9293 §3.5).
-            Reply::Ack if self.state == State::SynReceived => self.syn_segment(),
+            Reply::Ack if self.state == State::SynReceived => {
+                self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
+                self.syn_segment()
+            }
             Reply::UserTimeout => Segment::bare(self.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack),
             Reply::Ack => Segment::bare(self.bare_start(), Self::ACK, SendReason::Challenge),
         }

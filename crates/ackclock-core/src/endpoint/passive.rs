@@ -201,7 +201,7 @@ impl Endpoint {
             sack,
             timestamps,
             // RFC 6298 §3 (Karn): no sample from a SYN-ACK that was sent more than once, or before a pause.
-            rtt: (retransmits == 0 && !self.pauses.is_since(record.since))
+            rtt: (retransmits == 0 && !record.repeated && !self.pauses.is_since(record.since))
                 .then(|| now.saturating_since(record.since)),
             repetitions: retransmits,
             peer_window: window,

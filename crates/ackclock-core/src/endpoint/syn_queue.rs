@@ -43,6 +43,8 @@ pub(super) struct HalfOpen {
     pub(super) phase: Phase,
     /// Whether it was reported to the application, which must then learn how it ends.
     pub(super) told: bool,
+    /// Whether the peer's SYN came again, and drew the SYN-ACK again.
+    pub(super) repeated: bool,
     /// When the SYN arrived or, later, when the first SYN-ACK was sent.
     pub(super) since: Instant,
     limiter: Limiter,
@@ -261,7 +263,17 @@ impl HalfOpen {
         phase: Phase,
         now: Instant,
     ) -> Self {
-        Self { tuple, listener, peer, iss, phase, told: false, since: now, limiter: Limiter::default() }
+        Self {
+            tuple,
+            listener,
+            peer,
+            iss,
+            phase,
+            told: false,
+            repeated: false,
+            since: now,
+            limiter: Limiter::default(),
+        }
     }
 
     /// RFC 9293 §3.10.7.4 in SYN-RECEIVED after a passive OPEN, in the order of its steps.
@@ -275,6 +287,7 @@ impl HalfOpen {
             {
                 *recent = value;
             }
+            self.repeated = true;
             return HalfOpenAction::Repeat;
         }
 

@@ -137,6 +137,8 @@ struct History {
     doubt: Option<Box<Doubt>>,
     /// When the stack went on after a pause, while something from before it is out.
     resumed: Option<Instant>,
+    /// The SYN, or the SYN,ACK, left more than once.
+    syn_repeated: bool,
 }
 
 impl Flight {
@@ -261,6 +263,12 @@ impl Flight {
     /// When the last segment with data or a SYN left.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.sent_at
+    }
+
+    /// When the SYN left, unless it left more than once. RFC 6298 §3 (Karn): then nothing shows which of them
+    /// an acknowledgement answers.
+    pub(crate) fn syn_sent_once_at(&self) -> Option<Instant> {
+        self.sent_at.filter(|_| !self.history.as_ref().is_some_and(|history| history.syn_repeated))
     }
 
     /// Whether congestion control has reduced the window since the last call.

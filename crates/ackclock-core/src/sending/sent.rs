@@ -42,6 +42,9 @@ pub(crate) struct Departure {
 impl Flight {
     /// A SYN leaves: it takes the first sequence number.
     pub(crate) fn on_syn_sent(&mut self, call: &mut Call<'_>, iss: Position) {
+        if self.is_outstanding() {
+            self.history.get_or_insert_default().syn_repeated = true;
+        }
         self.nxt = self.nxt.max(iss + 1);
         self.rto.note_waiting(call.now);
         self.sent_at = Some(call.now);

@@ -426,7 +426,7 @@ impl Connection {
         let clean = self.flight.timeouts_in_a_row() == 0;
         if let Some(sent_at) = self
             .flight
-            .sent_at()
+            .syn_sent_once_at()
             .filter(|&at| clean && !self.flight.left_before_pause(at) && self.serves_fast_open())
             && !self.flight.has_data()
         {

@@ -41,7 +41,7 @@ impl Connection {
             let clean = self.flight.timeouts_in_a_row() == 0;
             // Karn: no sample when the SYN went out more than once, or before a pause.
             if let Some(sent_at) =
-                self.flight.sent_at().filter(|&at| clean && !self.flight.left_before_pause(at))
+                self.flight.syn_sent_once_at().filter(|&at| clean && !self.flight.left_before_pause(at))
             {
                 self.flight.on_handshake_sample(now.saturating_since(sent_at));
             }

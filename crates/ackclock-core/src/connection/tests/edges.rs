@@ -356,6 +356,8 @@ fn packet_that_is_cut_holds_as_many_segments_as_window_and_device_take() {
     for (limit, written, sizes) in [
         (65_535, 10 * SMSS, vec![10 * SMSS]),
         (65_535, 11 * SMSS, vec![10 * SMSS]),
+        (65_535, 10 * SMSS - 1, vec![10 * SMSS - 1]),
+        // RFC 5681 §3.1: not beyond cwnd, whose ten segments are full.
         (65_535, 11 * SMSS - 1, vec![10 * SMSS]),
         (6000, 4 * SMSS, vec![4 * SMSS]),
         (6000, 4 * SMSS + 1, vec![4 * SMSS, 1]),

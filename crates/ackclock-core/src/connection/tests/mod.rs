@@ -9,6 +9,7 @@ mod duplicates;
 mod edges;
 mod events;
 mod feedback;
+mod karn;
 mod lone;
 mod marks;
 mod memory;

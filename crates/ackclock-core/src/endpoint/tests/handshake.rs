@@ -414,3 +414,22 @@ fn a_packet_to_a_peer_that_made_progress_says_that_it_is_reached() {
     );
     assert_eq!(send(&mut host), [Some(ip(CLIENT)), None]);
 }
+
+/// RFC 6298 §3 (Karn): the client's SYN came again and drew the SYN,ACK again. The acknowledgement answers
+/// either of the two.
+#[test]
+fn syn_ack_that_a_repeated_syn_drew_again_gives_no_round_trip() {
+    let delay = Duration::from_millis(20);
+    for (repeated, srtt) in [(false, delay), (true, Duration::ZERO)] {
+        let (mut host, listener) = Host::listening(on_port(PORT));
+        let iss = host.from(4000, syn(1000))[0].seq;
+        host.now += delay;
+        if repeated {
+            assert_eq!(host.from(4000, syn(1000))[0].seq, iss);
+            host.now += delay;
+        }
+        host.from(4000, ack(1001, iss + 1));
+        let id = host.endpoint.accept(host.now, listener).unwrap();
+        assert_eq!(host.endpoint.connection(id).unwrap().info(host.now).srtt, srtt, "repeated: {repeated}");
+    }
+}
