@@ -4,6 +4,7 @@
 #[cfg(feature = "tcp-ao")]
 mod authentication;
 mod blocks;
+mod bounded;
 mod counted;
 mod datagrams;
 mod deferred;
