@@ -156,10 +156,18 @@ fn field_never_rides_on_a_packet_whose_cutting_would_change_it() {
         let (now, conn) = (s.host.now, s.conn.unwrap());
         s.host.endpoint.update(now, conn, |c, now| c.write(now, &pattern(1, 8000))).unwrap().unwrap();
         let limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
-        let packet = s.host.endpoint.poll_transmit(now, limits).unwrap();
-        let ace = (packet.header[32] & 1) << 2 | packet.header[33] >> 6;
+        let (ace, is_cut) = loop {
+            let packet = s.host.endpoint.poll_transmit(now, limits).unwrap();
+            let ace = (packet.header[32] & 1) << 2 | packet.header[33] >> 6;
+            let is_cut = packet.segment_size.is_some();
+            // IPv4 and TCP without an option.
+            if packet.header.len() == 40 {
+                break (ace, is_cut);
+            }
+            assert!(!is_cut, "each piece would repeat the option");
+        };
         assert_eq!(u32::from(ace), (5 + marks) % 8);
-        assert_eq!(packet.segment_size.is_some(), ace & 0b010 == 0, "{ace:03b}");
+        assert_eq!(is_cut, ace & 0b010 == 0, "{ace:03b}");
     }
 }
 
