@@ -175,17 +175,17 @@ impl Reassembler {
     }
 
     /// The packets of one source.
-    fn from_source(&self, src: IpAddr) -> impl Iterator<Item = &Partial> {
+    fn packets_of(&self, src: IpAddr) -> impl Iterator<Item = &Partial> {
         let from = self.packets.range(Name::first_of(src)..);
         from.take_while(move |(of, _)| of.src == src).map(|(_, partial)| partial)
     }
 
     fn bytes_of(&self, src: IpAddr) -> usize {
-        self.from_source(src).map(Partial::bytes).fold(0, usize::saturating_add)
+        self.packets_of(src).map(Partial::bytes).fold(0, usize::saturating_add)
     }
 
     fn begin(&mut self, now: Instant, name: Name) {
-        if self.from_source(name.src).count() >= (self.config.packets_max / 4).max(1) {
+        if self.packets_of(name.src).count() >= (self.config.packets_max / 4).max(1) {
             let own = self.by_age.values().find(|of| of.src == name.src).copied();
             self.evict(own);
         } else if self.packets.len() >= self.config.packets_max.max(1) {

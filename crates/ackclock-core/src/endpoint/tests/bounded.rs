@@ -219,7 +219,7 @@ fn paths() {
 /// A fragment of 800 bytes of a datagram: `offset` in bytes.
 fn fragment(src: Ipv4Addr, id: u16, offset: u16, more: bool) -> Vec<u8> {
     let [id_high, id_low] = id.to_be_bytes();
-    let [high, low] = (offset / 8 | u16::from(more) << 13).to_be_bytes();
+    let [high, low] = ((offset / 8) | (u16::from(more) << 13)).to_be_bytes();
     let [len_high, len_low] = 820_u16.to_be_bytes();
     let mut packet = vec![0x45, 0, len_high, len_low, id_high, id_low, high, low, 64, 17, 0, 0];
     packet.extend(src.octets());
