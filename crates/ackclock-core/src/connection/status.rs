@@ -104,7 +104,7 @@ impl Connection {
             sacked: sending.sacked,
             lost: sending.lost,
             snd_wnd: self.snd.wnd,
-            rcv_wnd: u32::try_from(self.rcv.wnd()).unwrap_or(u32::MAX),
+            rcv_wnd: u32::try_from(self.rcv.shown_wnd()).unwrap_or(u32::MAX),
             send_queue: self.snd.queued(),
             receive_queue: self.rcv.readable(),
             bytes_sent: counts.bytes_sent,

@@ -220,6 +220,10 @@ impl Connection {
         if !self.wants_persist_timer() {
             self.persist.stop();
         } else if !self.persist.deadline().is_set() {
+            if self.snd.wnd == 0 {
+                // Also behind a byte that the peer took of a probe: that opens nothing.
+                self.flight.note_waiting(now);
+            }
             self.persist.start(self.persist_deadline(now));
         }
     }

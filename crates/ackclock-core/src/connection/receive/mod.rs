@@ -131,6 +131,16 @@ impl ReceiveHalf {
         self.edge.since(self.nxt)
     }
 
+    /// The right edge as the peer was shown it last.
+    fn shown(&self) -> Position {
+        self.edge.back(u64::from(self.hidden)).max(self.nxt)
+    }
+
+    /// What the peer was shown last that it may send beyond RCV.NXT.
+    pub(super) fn shown_wnd(&self) -> u64 {
+        self.shown().since(self.nxt)
+    }
+
     /// Whether the peer's FIN has been taken, so that nothing follows.
     #[inline]
     pub(super) fn fin_taken(&self) -> bool {
@@ -507,9 +517,8 @@ impl ReceiveHalf {
     // RFC 9293 MAY-8: while the application does not read, the window stays closed, however long.
     /// Whether the window has opened far enough for an update without waiting for data.
     fn update_is_due(&self) -> bool {
-        let shown = self.edge.back(u64::from(self.hidden)).max(self.nxt);
-        let gain = self.wanted_edge().since(shown);
-        gain >= self.step() && gain >= shown.since(self.nxt)
+        let gain = self.wanted_edge().since(self.shown());
+        gain >= self.step() && gain >= self.shown_wnd()
     }
 
     /// After a read: whether the window has opened by the share that the policy waits for.
