@@ -121,8 +121,9 @@ impl Tuning {
     #[cold]
     fn while_standing(limit: u32, taken: u32, period_ns: u64, elapsed_ns: u64) -> u32 {
         // In a long queue the bytes of many round trips come at once.
-        let in_period = u128::from(taken) * u128::from(period_ns) / u128::from(elapsed_ns.max(1));
-        let needed = u32::try_from(in_period * 3 / 2).unwrap_or(u32::MAX);
+        let in_periods = u128::from(taken).saturating_mul(period_ns.into()).saturating_mul(3);
+        let needed = in_periods / u128::from(elapsed_ns.max(1).saturating_mul(2));
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
         needed.max(least)
     }
