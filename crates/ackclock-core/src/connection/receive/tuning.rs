@@ -122,7 +122,8 @@ impl Tuning {
     fn while_standing(limit: u32, taken: u32, period_ns: u64, elapsed_ns: u64) -> u32 {
         // In a long queue the bytes of many round trips come at once.
         let in_periods = u128::from(taken).saturating_mul(period_ns.into()).saturating_mul(3);
-        let needed = in_periods / u128::from(elapsed_ns.max(1).saturating_mul(2));
+        let twice_elapsed = u128::from(elapsed_ns).saturating_mul(2);
+        let needed = in_periods.checked_div(twice_elapsed).unwrap_or_default();
         let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
         needed.max(least)
