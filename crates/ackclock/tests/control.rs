@@ -96,7 +96,7 @@ async fn with<T: Send + 'static>(path: PathBuf, f: impl FnOnce(&Path) -> T + Sen
     spawn_blocking(move || f(&path)).await.unwrap()
 }
 
-/// The stacks even have the same address, each on a network of its own.
+/// Both stacks have the same address, on separate networks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_stacks_of_one_program_have_a_socket_each() {
     let directories = ["one", "other"].map(SocketDir::new);

@@ -68,7 +68,7 @@ async fn fill(stream: &TcpStream) {
     }
 }
 
-/// Reads all that waits, and what comes once there is room for it.
+/// Reads what waits, and what arrives once there is room for it.
 async fn empty(stream: &TcpStream) {
     for _ in 0..3 {
         while stream.try_read(&mut [0; 65_536]).is_ok() {}

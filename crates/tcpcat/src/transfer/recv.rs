@@ -304,8 +304,8 @@ async fn is_left(received: &mut [ReceivedPart]) -> io::Error {
     .await
 }
 
-/// The length of the file, as far as both ends say it. A hash covers all that is sent, so no prefix of it can
-/// be verified.
+/// The length of the file, where either end knows it. The hash covers the whole stream, so a prefix cannot be
+/// verified.
 fn agreed(announced: Option<u64>, wanted: Option<u64>) -> Result<Option<u64>, Failure> {
     match (announced, wanted) {
         (Some(announced), Some(wanted)) if announced != wanted => Err(Failure::new(

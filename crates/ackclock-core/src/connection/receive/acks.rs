@@ -121,7 +121,7 @@ impl Acks {
         self.reports.as_ref()?.queue.front()
     }
 
-    /// Adds a report; `joins` tells whether it says all that the last one says.
+    /// Adds a report. If `joins` says that it covers the last one, it replaces that.
     pub(super) fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
         let reports = &mut self.reports.get_or_insert_default().queue;
         if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
@@ -156,7 +156,7 @@ impl Acks {
         }
     }
 
-    /// No gap is left: the next acknowledgement says all that reports of blocks would have said.
+    /// No gap is left, so the next acknowledgement covers every report of blocks that waits.
     pub(super) fn forget_blocks(&mut self) {
         if let Some(Reports { queue }) = self.reports.as_deref_mut() {
             queue.retain(|report| report.duplicate.is_some());
