@@ -1,14 +1,21 @@
-//! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5).
+//! The user's calls: SEND, RECEIVE, CLOSE, ABORT (RFC 9293 §3.10.2 to §3.10.5), and the options that an
+//! application sets.
 
-use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
 
+use ackclock_control::congestion::ControllerFactory;
+use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_control::rtt::RtoConfig;
 use bytes::Bytes;
 
-use super::sender::{Awaited, Sender};
-use super::timeouts::BUFFERS_KEPT;
-use super::{Connection, State};
+use super::send::SendHalf;
+use super::{Connection, State, lend};
+use crate::later::{self, Kept};
 use crate::trace::Entry;
-use crate::{ConnectionError, Instant, ReadError, WriteError};
+use crate::{
+    ConnectionError, DeliveryInfo, Instant, Keepalive, OptionError, ReadError, TcpConfig, WriteError,
+};
 
 impl Connection {
     /// Copies as much of `data` into the send buffer as fits, and as the memory budget has room for. Returns
@@ -36,7 +43,7 @@ impl Connection {
         &mut self,
         now: Instant,
         len: usize,
-        append: impl FnOnce(&mut Sender, usize) -> usize,
+        append: impl FnOnce(&mut SendHalf, usize) -> usize,
     ) -> Result<usize, WriteError> {
         if let Err(error) = self.check_writable() {
             self.errors.tell();
@@ -45,53 +52,27 @@ impl Connection {
         if len == 0 {
             return Ok(0);
         }
-        // The records of many small outstanding segments may exceed their bytes.
-        let affordable = self.snd.keep_records(self.flight.bytes_kept());
-        let limit = self.write_limit();
-        let written = if affordable { append(&mut self.snd, limit) } else { 0 };
-        if written < len {
-            self.await_room(now);
-        } else {
-            self.snd.awaited.remove(Awaited::MORE);
-        }
+        let written = self.snd.write(now, len, self.rcv.holds_since(), append);
         if written == 0 {
-            if self.snd.queued() < limit {
-                // The budget refused it. No acknowledgement announces memory.
-                self.await_memory(now);
-            }
             return Err(WriteError::WouldBlock);
         }
-        self.keeps_buffers.clear();
+        self.note_used_buffer();
         self.trace_written(now, written);
-        self.time_cork(now);
-        self.update_send_timer(now);
+        self.snd.on_written(lend!(self, now));
         Ok(written)
     }
 
     /// Bytes that `write` would take now; fewer if the memory budget is nearly spent.
     #[must_use]
     pub fn write_room(&self) -> usize {
-        if self.check_writable().is_ok() && self.has_memory_to_write() {
-            self.write_limit().saturating_sub(self.snd.queued())
-        } else {
-            0
-        }
+        if self.check_writable().is_ok() { self.snd.write_room() } else { 0 }
     }
 
     /// Requests [`Readiness::writable`](crate::Readiness::writable) once there is room again, for a caller
     /// that found [`is_writable`](Self::is_writable) false and did not try to write.
     pub fn await_room(&mut self, now: Instant) {
-        self.snd.awaited.add(Awaited::ROOM);
-        self.snd.awaited.add(Awaited::MORE);
-        if self.not_sent_lowat().is_some() {
-            self.snd.awaited.add(Awaited::SENT);
-        }
-        let has_room = self.check_writable().is_ok() && self.snd.queued() < self.write_limit();
-        if has_room && !self.has_memory_to_write() {
-            self.await_memory(now);
-        } else {
-            self.stop_awaiting_memory();
-        }
+        let open = self.check_writable().is_ok();
+        self.snd.await_room(now, open, self.rcv.holds_since());
     }
 
     /// Whether [`Readiness::writable`](crate::Readiness::writable) will be reported to a caller that waits
@@ -99,8 +80,7 @@ impl Connection {
     #[must_use]
     pub fn awaits_room(&self) -> bool {
         match self.check_writable() {
-            // Without anything in the buffer, no acknowledgement will come.
-            Ok(()) => self.snd.awaited.has(Awaited::ROOM) && (self.snd.queued() > 0 || self.awaits_memory()),
+            Ok(()) => self.snd.will_announce_room(),
             // The handshake reports its end.
             Err(WriteError::NotConnected) => true,
             Err(_) => false,
@@ -111,83 +91,11 @@ impl Connection {
         if let Some(error) = self.errors.for_writer(self.rcv.fin_taken()) {
             return Err(error);
         }
-        match self.state {
-            State::SynReceived if self.serves_fast_open() && !self.snd.closed => Ok(()),
+        match self.life.state() {
+            State::SynReceived if self.serves_fast_open() && !self.snd.is_closed() => Ok(()),
             State::SynSent | State::SynReceived | State::Listen => Err(WriteError::NotConnected),
             State::Established | State::CloseWait => Ok(()),
             _ => Err(WriteError::Shutdown),
-        }
-    }
-
-    /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path does not
-    /// hide seconds of data. While a hole holds SND.UNA, what is outstanding exceeds the window, and more
-    /// must follow nevertheless.
-    pub(super) fn send_limit(&self) -> usize {
-        let cwnd = self.flight.cwnd();
-        self.send_limit_for(cwnd, self.supply(cwnd))
-    }
-
-    #[inline]
-    fn send_limit_for(&self, cwnd: u64, supply: u64) -> usize {
-        const LEAST: usize = 64 << 10;
-        // Outstanding data counts even if the window has just been halved: its buffer space is not free yet.
-        let outstanding = cwnd.max(self.flight.flight_size());
-        let limit = outstanding.saturating_add(supply);
-        usize::try_from(limit).unwrap_or(usize::MAX).max(LEAST).min(self.snd.buffer_max)
-    }
-
-    /// How many bytes should wait to be sent: a window, or what leaves while the application wakes and runs,
-    /// but no more than stays in a processor's cache from write to send.
-    #[inline]
-    fn supply(&self, cwnd: u64) -> u64 {
-        const TO_WAKE_NS: u64 = 1_000_000;
-        const CACHED: u64 = 1 << 20;
-        match NonZeroU64::new(self.flight.rtt().srtt_nanos()) {
-            Some(srtt_ns) if srtt_ns.get() < TO_WAKE_NS => {
-                (cwnd.saturating_mul(TO_WAKE_NS) / srtt_ns).min(cwnd.max(CACHED))
-            }
-            _ => cwnd,
-        }
-    }
-
-    /// Wakes the application when a third of the buffer is free, or when at least a third of the supply fits
-    /// while less than that is left to send, and not for each segment.
-    #[inline]
-    pub(super) fn note_write_room(&mut self) {
-        if self.snd.awaited.has(Awaited::ROOM) && self.is_write_due() && self.is_below_lowat() {
-            self.wake_writer();
-        }
-    }
-
-    /// A writer that waits for room tries again: it has room, or another mark, or the stream has ended.
-    pub(super) fn wake_writer(&mut self) {
-        if self.snd.awaited.has(Awaited::ROOM) {
-            self.snd.awaited.remove(Awaited::ROOM);
-            self.snd.awaited.remove(Awaited::SENT);
-            self.readiness.writable = true;
-        }
-    }
-
-    pub(super) fn is_write_due(&self) -> bool {
-        let cwnd = self.flight.cwnd();
-        let supply = self.supply(cwnd);
-        let limit = self.send_limit_for(cwnd, supply);
-        let room = limit.saturating_sub(self.snd.queued()) as u64;
-        let piece = supply / 3;
-        room >= limit as u64 / 3 || room >= piece && self.unsent() <= piece
-    }
-
-    /// The peer acknowledged data, or our FIN.
-    // Always inlined, for the row "acknowledgement received" of the counted instructions.
-    #[inline(always)]
-    pub(super) fn note_acknowledged(&mut self) {
-        if !self.snd.awaited.is_none() {
-            self.note_write_room();
-            self.note_feedback(true);
-        }
-        if self.snd.queued() == 0 {
-            self.keeps_buffers.set_no_later(self.silence.heard_at() + BUFFERS_KEPT);
-            self.readiness.writable |= self.snd.closed;
         }
     }
 
@@ -247,7 +155,7 @@ impl Connection {
             Some(error) => return Err(ReadError::Connection(error)),
             None => {}
         }
-        match self.state {
+        match self.life.state() {
             State::SynReceived if self.serves_fast_open() => Err(ReadError::WouldBlock),
             State::SynSent | State::SynReceived | State::Listen => Err(ReadError::NotConnected),
             State::Closed => Ok(0),
@@ -278,27 +186,27 @@ impl Connection {
         if len == 0 {
             return;
         }
-        let policy = self.state.takes_text().then_some(&self.tcp.choices.acks);
-        self.rcv.on_read(now, len, self.flight.rtt().rtt_min_nanos(), policy);
+        let policy = self.life.state().takes_text().then_some(&self.tcp.choices.acks);
+        self.rcv.on_read(now, len, self.snd.rtt().rtt_min_nanos(), policy);
         self.trace_read(now, len);
-        if self.rcv.readable() == 0 && self.state == State::Closed {
+        if self.rcv.readable() == 0 && self.life.state() == State::Closed {
             self.rcv.release_if_empty();
         } else if self.rcv.readable() == 0 {
-            self.keeps_buffers.set_no_later(now + BUFFERS_KEPT);
+            self.note_empty_buffer(now);
         }
     }
 
     /// Whether `read` would not return [`ReadError::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.readable() > 0 || self.rcv.fin_taken() || self.state == State::Closed
+        self.rcv.readable() > 0 || self.rcv.fin_taken() || self.life.state() == State::Closed
     }
 
     /// Whether `write` would not return [`WriteError::WouldBlock`].
     #[must_use]
     pub fn is_writable(&self) -> bool {
         match self.check_writable() {
-            Ok(()) => self.snd.queued() < self.write_limit() && self.has_memory_to_write(),
+            Ok(()) => self.snd.has_room(),
             Err(WriteError::NotConnected) => false,
             Err(_) => true,
         }
@@ -314,19 +222,20 @@ impl Connection {
     /// it sent before may be left to read.
     #[must_use]
     pub fn has_peer_ended(&self) -> bool {
-        self.rcv.fin_taken() || self.state == State::Closed
+        self.rcv.fin_taken() || self.life.state() == State::Closed
     }
 
     /// Whether this end's sending side is shut down.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
-        self.snd.closed || self.state == State::Closed
+        self.snd.is_closed() || self.life.state() == State::Closed
     }
 
     /// Whether all bytes written, and the FIN if `shutdown` was called, have been acknowledged.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.snd.queued() == 0 && (!self.snd.closed || self.fin_acked() || self.state == State::Closed)
+        self.snd.queued() == 0
+            && (!self.snd.is_closed() || self.snd.fin_acked() || self.life.state() == State::Closed)
     }
 
     /// Closes the sending side after the data in the send buffer (RFC 9293 §3.10.4, CLOSE). Reading goes on
@@ -338,21 +247,17 @@ impl Connection {
         if let Some(error) = self.errors.hard() {
             return Err(WriteError::Connection(error));
         }
-        match self.state {
+        match self.life.state() {
             State::Listen | State::SynSent => return Err(WriteError::NotConnected),
             State::Closed => return Ok(()),
             _ => {}
         }
-        if !self.snd.closed {
-            self.snd.closed = true;
+        if !self.snd.is_closed() {
+            self.snd.shut_down(lend!(self, now));
             self.trace.note(now, Entry::Shutdown);
-            if self.established {
-                self.enter(now, self.state.after_close());
+            if self.life.is_established() {
+                self.enter(now, self.life.state().after_close());
             }
-            self.stop_awaiting_memory();
-            self.snd.awaited.remove(Awaited::MORE);
-            self.wake_writer();
-            self.note_end_of_writing();
             self.update_send_timer(now);
         }
         Ok(())
@@ -364,39 +269,328 @@ impl Connection {
         self.reset(now, ConnectionError::Aborted);
     }
 
-    /// Ends the connection with `error`, and sends a RST if the peer still needs one.
-    pub(super) fn reset(&mut self, now: Instant, error: ConnectionError) {
-        let tell = match self.state {
-            State::Closed | State::Listen | State::SynSent | State::TimeWait => false,
-            State::Closing | State::LastAck => self.snd.queued() > 0,
-            _ => true,
-        };
-        self.close_with(now, Some(error));
-        // A reset that has not left yet still will, whatever follows.
-        self.pending.reset |= tell;
-    }
-
     /// The application has released the connection. RFC 9293 SHLD-3 (RFC 2525 §2.17): unread data is a reason
     /// to reset; otherwise the connection closes and finishes by itself.
     pub(crate) fn set_orphaned(&mut self, now: Instant) {
-        self.orphaned = true;
-        match self.state {
+        self.life.orphan(now, &self.tcp);
+        match self.life.state() {
             State::Closed => {}
             State::SynSent => self.close_with(now, None),
             // Both ends have finished. A reset would be of no use to the peer, and the name must still wait.
             State::TimeWait => self.rcv.clear(),
             _ if self.rcv.holds_since().is_some() => {
-                let finishing = matches!(self.state, State::Closing | State::LastAck);
+                let finishing = matches!(self.life.state(), State::Closing | State::LastAck);
                 self.abort(now);
                 // This end's FIN may not have arrived, and will not be sent again: the peer would wait for
                 // it.
-                self.pending.reset |= finishing;
+                if finishing {
+                    self.pending.owe_reset();
+                }
             }
-            State::FinWait2 => self.closing.set(now + self.tcp.fin_wait_2_max),
+            State::FinWait2 => {}
             _ => {
                 // Cannot fail: the error and the states that refuse are handled above.
                 let _ = self.shutdown(now);
             }
         }
+    }
+}
+
+// Delivery feedback.
+impl Connection {
+    /// Delivery so far, and the speed of the path.
+    #[must_use]
+    pub fn delivery(&self) -> DeliveryInfo {
+        self.snd.delivery(&self.tcp)
+    }
+
+    /// Bytes of the stream that the application has written.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.snd.written()
+    }
+
+    /// Bytes from the start of the stream that the peer has acknowledged.
+    #[must_use]
+    pub fn acked(&self) -> u64 {
+        self.snd.acked()
+    }
+
+    /// Bytes that were written but never sent.
+    #[must_use]
+    pub fn not_sent(&self) -> u64 {
+        self.snd.unsent()
+    }
+
+    /// The number of acknowledged bytes and when their acknowledgement arrived, once they are at least
+    /// `upto`. Until then `None`, and [`Readiness::delivered`](crate::Readiness::delivered) reports when to
+    /// ask again: then, or once [`shutdown`](Self::shutdown) has ended the stream.
+    ///
+    /// Before the first such call, or the first of [`await_feedback`](Self::await_feedback), the time is that
+    /// of the last segment that arrived, which is no earlier than the acknowledgement.
+    pub fn await_delivered(&mut self, upto: u64) -> Option<(u64, Instant)> {
+        self.snd.await_delivered(upto, self.silence.heard_at())
+    }
+
+    /// The number of changes to the figures of [`delivery`](Self::delivery) since feedback was first asked
+    /// for, if it differs from `seen`. Otherwise `None`, and
+    /// [`Readiness::delivered`](crate::Readiness::delivered) reports the next change.
+    pub fn await_feedback(&mut self, seen: u64) -> Option<u64> {
+        self.snd.await_feedback(seen)
+    }
+
+    /// The number of changes so far that [`await_feedback`](Self::await_feedback) counts.
+    #[must_use]
+    pub fn feedback_changes(&self) -> u64 {
+        self.snd.feedback_changes()
+    }
+
+    /// The most bytes that may wait to be sent for the first time; `None`: as many as the send buffer holds.
+    #[must_use]
+    pub fn not_sent_lowat(&self) -> Option<u32> {
+        self.snd.lowat()
+    }
+
+    /// Bounds the bytes that wait to be sent for the first time. A write takes no more than that, and the
+    /// connection becomes writable again once half of it has been sent. A bound below two segments counts as
+    /// two, so that the writer does not wait for data that Nagle's algorithm or a cork holds back. `None`:
+    /// only the send buffer limits a write.
+    // Linux's TCP_NOTSENT_LOWAT (commits c9bee3b7fdec and a74f0fa082b7: fill up to it, wake below half);
+    // tcp(7) lists it among the options without a description.
+    pub fn set_not_sent_lowat(&mut self, lowat: Option<u32>) {
+        self.snd.set_lowat(&mut self.readiness, lowat);
+    }
+}
+
+// Options.
+impl Connection {
+    /// Whether Nagle's algorithm is off.
+    #[must_use]
+    pub fn nodelay(&self) -> bool {
+        self.tcp.nodelay
+    }
+
+    /// Switches Nagle's algorithm off (`true`) or on. RFC 9293 MUST-17: per connection.
+    pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
+        self.own_tcp().nodelay = nodelay;
+        self.update_send_timer(now);
+    }
+
+    /// Whether everything that arrives is acknowledged at once.
+    #[must_use]
+    pub fn quickack(&self) -> bool {
+        self.rcv.is_quick()
+    }
+
+    /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
+    pub fn set_quickack(&mut self, quickack: bool) {
+        self.rcv.set_quick(quickack);
+    }
+
+    /// Holds partial segments back until uncorked, or for 200 ms each (RFC 9293 MUST-60: never indefinitely).
+    pub fn set_cork(&mut self, now: Instant, cork: bool) {
+        self.snd.set_cork(now, cork);
+    }
+
+    /// Announces that the writer is about to write more. While it is, and one of the device's largest packets
+    /// is in flight, the next leaves whole or not at all. If the device cuts nothing it has no effect. It
+    /// lasts until the caller takes it back.
+    pub fn set_more_follows(&mut self, more: bool) {
+        self.snd.set_more_follows(more);
+    }
+
+    /// Keep-alive settings; `None`: off.
+    #[must_use]
+    pub fn keepalive(&self) -> Option<Keepalive> {
+        self.tcp.keepalive
+    }
+
+    /// Switches keep-alive probes on or off. RFC 9293 MUST-24, RFC 9293 MUST-27: per connection, with its
+    /// interval.
+    ///
+    /// # Errors
+    /// An interval of zero, or no probe at all.
+    pub fn set_keepalive(&mut self, now: Instant, keepalive: Option<Keepalive>) -> Result<(), OptionError> {
+        if let Some(Keepalive { idle, interval, probes }) = keepalive
+            && (idle.is_zero() || interval.is_zero() || probes == 0)
+        {
+            let range = "an idle time and an interval above zero and at least one probe";
+            return Err(OptionError::OutOfRange { option: "keepalive", range });
+        }
+        self.own_tcp().keepalive = keepalive;
+        self.silence.restart();
+        self.arm_keepalive(now);
+        Ok(())
+    }
+
+    /// RFC 5482's user timeout; `None`: R2 decides.
+    #[must_use]
+    pub fn user_timeout(&self) -> Option<Duration> {
+        self.tcp.user_timeout
+    }
+
+    /// Sets the user timeout. RFC 9293 MUST-21: R2 of one connection; `Duration::MAX` stands for never.
+    ///
+    /// # Errors
+    /// A timeout of zero.
+    pub fn set_user_timeout(&mut self, now: Instant, timeout: Option<Duration>) -> Result<(), OptionError> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(OptionError::OutOfRange { option: "user timeout", range: "a duration above zero" });
+        }
+        self.own_tcp().user_timeout = timeout;
+        self.fix_user_timeout(timeout);
+        self.snd.restart_timer(lend!(self, now));
+        Ok(())
+    }
+
+    /// Time to live, or hop limit.
+    #[must_use]
+    pub fn ttl(&self) -> u8 {
+        self.tcp.ttl
+    }
+
+    /// Sets time to live, or hop limit (RFC 9293 MUST-49): 1 to 255.
+    ///
+    /// # Errors
+    /// Zero.
+    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), OptionError> {
+        if ttl == 0 {
+            return Err(OptionError::OutOfRange { option: "ttl", range: "1 to 255" });
+        }
+        self.own_tcp().ttl = ttl;
+        self.template.set_ttl(ttl);
+        Ok(())
+    }
+
+    /// Differentiated services code point.
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        self.tcp.dscp
+    }
+
+    /// Sets the differentiated services code point (RFC 9293 MUST-48, RFC 9293 SHLD-21: also while the
+    /// connection is open): 0 to
+    /// 63. It goes to IP unchanged (RFC 9293 SHLD-22). Applications generally should not change it in
+    ///     midstream (RFC 9293 SHLD-23).
+    ///
+    /// # Errors
+    /// More than 63.
+    pub fn set_dscp(&mut self, dscp: u8) -> Result<(), OptionError> {
+        if dscp > 63 {
+            return Err(OptionError::OutOfRange { option: "dscp", range: "0 to 63" });
+        }
+        self.own_tcp().dscp = dscp;
+        self.template.set_traffic_class(dscp << 2);
+        Ok(())
+    }
+
+    /// Largest send and receive buffers in bytes.
+    #[must_use]
+    pub fn buffer_max(&self) -> (usize, usize) {
+        (self.snd.buffer_max(), self.rcv.limit_max())
+    }
+
+    /// Sets the largest send buffer in bytes. Data already in it stays.
+    pub fn set_send_buffer_max(&mut self, bytes: usize) {
+        self.snd.set_buffer_max(bytes);
+    }
+
+    /// Sets the largest receive buffer in bytes. A window already offered is not reduced.
+    pub fn set_receive_buffer_max(&mut self, bytes: usize) {
+        self.own_tcp().receive_buffer_max = bytes.max(1);
+        if self.life.is_established() {
+            self.rcv.set_limit_max(bytes);
+        }
+    }
+
+    /// The bound on the sending rate, in bytes a second; `None` without one.
+    #[must_use]
+    pub fn max_pacing_rate(&self) -> Option<u64> {
+        self.tcp.pacing_rate_max
+    }
+
+    /// Bounds the sending rate, in bytes of payload a second, at least 1 (as Linux's `SO_MAX_PACING_RATE`),
+    /// whether or not the connection paces otherwise. `None` removes the bound.
+    ///
+    /// # Errors
+    /// A rate of zero.
+    pub fn set_max_pacing_rate(&mut self, now: Instant, rate: Option<u64>) -> Result<(), OptionError> {
+        if rate == Some(0) {
+            return Err(OptionError::OutOfRange {
+                option: "max pacing rate",
+                range: "at least 1 byte a second",
+            });
+        }
+        self.own_tcp().pacing_rate_max = rate;
+        self.snd.restart_pacing(now);
+        Ok(())
+    }
+
+    /// Bytes until the end of the peer's urgent data (RFC 9293 MUST-33); 0 if none is known to remain.
+    #[must_use]
+    pub fn urgent_remaining(&self) -> u32 {
+        u32::try_from(self.rcv.urgent_remaining()).unwrap_or(u32::MAX)
+    }
+
+    /// Writes `data`, whose last byte ends urgent data. RFC 9293 SHLD-13: new applications should not.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_urgent(&mut self, now: Instant, data: &[u8]) -> Result<usize, WriteError> {
+        let written = self.write(now, data)?;
+        self.snd.end_urgent();
+        Ok(written)
+    }
+
+    /// The settings, now separate from those of other connections.
+    pub(super) fn own_tcp(&mut self) -> &mut TcpConfig {
+        Arc::make_mut(&mut self.tcp)
+    }
+
+    /// Replaces the congestion controller; the new one starts from the present window and slow-start
+    /// threshold.
+    pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
+        let old = std::mem::replace(&mut self.own_tcp().congestion, factory);
+        later::keep(|| Kept::Factory(old));
+        self.snd.replace_controller(lend!(self, now));
+    }
+
+    /// The configured loss recovery. [`info`](Self::info) has the policy in force, which differs if the peer
+    /// sends no SACKs.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        self.tcp.choices.recovery
+    }
+
+    /// Chooses another loss recovery policy, at any time. An episode under way ends by the new policy's rule.
+    pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
+        self.own_tcp().choices.recovery = policy;
+        self.snd.set_recovery(lend!(self, now));
+    }
+
+    /// Replaces the estimator of the retransmission timeout. The measurements and the backoff stay.
+    ///
+    /// # Errors
+    /// No estimator can have these parameters.
+    pub fn set_rto(&mut self, now: Instant, rto: RtoConfig) -> Result<(), OptionError> {
+        rto.check()?;
+        self.own_tcp().choices.rto = rto;
+        self.snd.set_rto(lend!(self, now), &rto);
+        Ok(())
+    }
+
+    /// Chooses the proofs that take a wrong reduction back.
+    pub fn set_undo(&mut self, undo: UndoChoice) {
+        self.own_tcp().choices.undo = undo;
+    }
+
+    /// Chooses when received data is acknowledged.
+    ///
+    /// # Errors
+    /// A delay of more than 500 ms (RFC 9293 MUST-40), or a share outside 1 to 100 %.
+    pub fn set_acks(&mut self, acks: AckPolicy) -> Result<(), OptionError> {
+        acks.check()?;
+        self.own_tcp().choices.acks = acks;
+        Ok(())
     }
 }

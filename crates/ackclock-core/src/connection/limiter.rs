@@ -6,7 +6,7 @@ use crate::Instant;
 
 /// Limits answers to one per interval and class, per connection. A counter shared between connections would
 /// reveal one to an attacker through the other (CVE-2016-5696).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiter {
     next: [Instant; 3],
 }
@@ -24,10 +24,6 @@ pub(crate) enum Provocation {
 
 impl Limiter {
     const INTERVAL: Duration = Duration::from_millis(500);
-
-    pub(crate) fn new() -> Self {
-        Self { next: [Instant::ZERO; 3] }
-    }
 
     /// Whether an answer may be sent now. If so, it is counted.
     pub(crate) fn allow(&mut self, now: Instant, provocation: Provocation) -> bool {
@@ -51,7 +47,7 @@ mod tests {
 
     #[test]
     fn one_answer_of_each_kind_in_half_a_second() {
-        let mut limiter = Limiter::new();
+        let mut limiter = Limiter::default();
         let mut allow = |millis, provocation| limiter.allow(Instant::from_millis(millis), provocation);
         assert!(allow(1000, Provocation::Reset));
         assert!(!allow(1000, Provocation::Reset) && !allow(1499, Provocation::Reset));

@@ -1,101 +1,89 @@
 //! One TCP connection, sans-IO.
 //!
-//! The code map:
+//! A [`Connection`] conducts the owners of its state:
 //!
-//! - [`arrives`]: an arriving segment, one file per step of RFC 9293 §3.10.7.4, and one for the predicted
-//!   segment;
-//! - [`calls`], [`options`], [`choices`]: the user's calls (§3.10.1 to §3.10.6);
-//! - [`transmit`] decides what leaves, mostly in [`fresh`]; [`quiet`] finds that nothing does; [`header`]
-//!   writes the bytes;
+//! - [`send`]: the sending half, with the peer's window and the [`Flight`](crate::sending::Flight), which
+//!   decides what is outstanding, lost, or may be sent;
 //! - [`receive`]: the receiving half, with its window and the acknowledgements that it owes;
-//! - [`timeouts`]: timers and deadlines;
-//! - [`pinned`]: connections that hold memory without progress;
-//! - [`ecn`]: ECN marks are negotiated, echoed and read;
-//! - [`tracing`]: what a trace records;
-//! - [`feedback`]: what became of what was written, if the application asks;
+//! - [`life`]: the state of RFC 9293 §3.3.2; [`errors`]: what the application learns of the end;
+//! - [`ecn`]: ECN marks, negotiated, echoed and read;
+//! - [`pending`]: what must be sent besides data; [`silence`]: keep-alives;
 //! - [`cold`]: state that few connections need.
 //!
-//! [`Flight`] decides what is outstanding, lost, or may be sent.
+//! Its own methods follow RFC 9293 §3.10: [`open`]; [`calls`], the user's calls, and [`info`], STATUS and
+//! the trace; [`arrives`], SEGMENT ARRIVES; and here the timeouts. [`transmit`] decides what leaves and
+//! writes its header.
 
 mod arrives;
 mod calls;
-mod choices;
 mod cold;
-mod cork;
 mod ecn;
 mod errors;
 mod fast_open;
-mod feedback;
 mod flow_labels;
-mod fresh;
-mod header;
-mod icmp;
+mod info;
+mod life;
 mod limiter;
-mod mtu_search;
 mod open;
-mod options;
-mod persist;
-mod pinned;
-mod plain;
-mod quiet;
+mod pending;
+mod pmtu;
 mod receive;
-mod send_space;
-mod sender;
+mod segment;
+mod send;
 mod silence;
 mod state;
-mod status;
 #[cfg(test)]
 mod tests;
-mod timeouts;
 mod timestamps;
-mod tracing;
 mod transmit;
 mod user_timeout;
-#[cfg(feature = "prefetch")]
-mod warm;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_wire::{Flags, SeqNum};
+use ackclock_wire::SeqNum;
 
 use self::cold::Cold;
-use self::cork::Cork;
-use self::ecn::EcnState;
+use self::ecn::Marking;
 use self::errors::Errors;
 use self::flow_labels::LabelledTemplate;
-use self::persist::Persist;
+use self::life::Life;
+use self::pending::Pending;
 use self::receive::ReceiveHalf;
-use self::sender::Sender;
-use self::silence::Silence;
+use self::send::{Expired, SendHalf};
+use self::silence::{Silence, Verdict};
 use self::timestamps::Timestamps;
 use crate::deadline::Deadline;
 use crate::later::{self, Kept};
-use crate::sending::Flight;
-use crate::trace::{BatchCause, Entry, Trace};
+use crate::trace::{BatchCause, Entry, Timer, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::{Agreement, Offer};
 pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;
-pub(crate) use self::header::Outgoing;
-pub(crate) use self::icmp::believed_mtu;
-#[cfg(test)]
-pub(crate) use self::icmp::{PMTU_MIN_V4, plateau_below};
 pub(crate) use self::open::{
     EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
     initial_receive_window, window_scale_for,
 };
+pub(crate) use self::pmtu::believed_mtu;
+#[cfg(test)]
+pub(crate) use self::pmtu::{PMTU_MIN_V4, plateau_below};
 pub use self::state::State;
-pub(crate) use self::timeouts::R2_SYN;
+pub(crate) use self::transmit::Outgoing;
 pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 
-/// What the connection lends its flight for one call.
+/// What the connection lends its sending half for one call.
 macro_rules! lend {
     ($connection:ident, $now:expr) => {
-        &mut crate::sending::Call { now: $now, tcp: &$connection.tcp, trace: &mut $connection.trace }
+        &mut crate::connection::send::Lent {
+            now: $now,
+            state: $connection.life.state(),
+            tcp: &$connection.tcp,
+            trace: &mut $connection.trace,
+            readiness: &mut $connection.readiness,
+        }
     };
 }
 use lend;
@@ -107,74 +95,28 @@ use lend;
 #[derive(Debug)]
 pub struct Connection {
     tuple: FourTuple,
-    state: State,
-    // RFC 9293 MUST-11: whether SYN-RECEIVED came from an active open. A passive one is a half-open record of
-    // the endpoint, never a `Connection`, so here it always did.
-    established: bool,
-    snd: Sender,
+    life: Life,
+    snd: SendHalf,
     rcv: ReceiveHalf,
     timestamps: Option<Timestamps>,
+    /// Both ends send SACKs.
     sack: bool,
+    /// Something has arrived since the last segment left that shows that earlier ones reach the peer.
+    progressed: bool,
     template: LabelledTemplate,
-    flight: Flight,
-    /// Present if ECN was agreed on.
-    ecn: Option<Box<EcnState>>,
-    reply: Option<Reply>,
+    ecn: Marking,
     pending: Pending,
     cold: Cold,
     /// Shared with the connections of the same listener until an option is set.
     tcp: Arc<TcpConfig>,
-    persist: Persist,
-    cork: Cork,
     silence: Silence,
-    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
-    closing: Deadline,
     /// Until then empty buffers keep their memory.
     keeps_buffers: Deadline,
-    counts: Counts,
-    readiness: Readiness,
-    errors: Errors,
-    orphaned: bool,
-    /// Whether something has arrived since the last segment left that shows that earlier ones reach the peer.
-    progressed: bool,
-    trace: Trace,
-}
-
-/// A segment that answers one that was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reply {
-    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`; within the window, if SND.NXT is not.
-    Ack,
-    /// `<SEQ=SEG.ACK><CTL=RST>`.
-    Reset(SeqNum),
-    /// An acknowledgement with the user timeout.
-    UserTimeout,
-}
-
-/// What must be sent, besides data and acknowledgements.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pending {
-    /// A SYN, or in SYN-RECEIVED a SYN,ACK.
-    syn: bool,
-    /// A RST that ends the connection.
-    reset: bool,
-    /// A window probe.
-    probe: bool,
-    /// A keep-alive probe.
-    keepalive: bool,
-    /// The writer is about to write more.
-    more_follows: bool,
-}
-
-/// Totals since the connection began.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    bytes_sent: u64,
-    bytes_acked: u64,
-    bytes_received: u64,
     segments_sent: u64,
     segments_received: u64,
-    received_at: Option<Instant>,
+    readiness: Readiness,
+    errors: Errors,
+    trace: Trace,
 }
 
 /// What the endpoint keeps of a connection in TIME-WAIT.
@@ -219,13 +161,27 @@ impl Connection {
     /// Whether the connection is CLOSED with nothing left to send, so that its slot can be reused.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        self.state == State::Closed && !self.pending.reset && self.reply.is_none()
+        self.life.state() == State::Closed && self.pending.is_settled()
+    }
+
+    /// Whether `poll_transmit` would find nothing to send or change, if called before anything else happens
+    /// to the connection: it is established, everything in its buffer has left, nothing is marked lost, and
+    /// no ACK is pending. `false` means: ask `poll_transmit`.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.life.state() == State::Established
+            && self.snd.is_idle()
+            && !self.snd.owes_probe()
+            && !self.rcv.owes_ack_now()
+            && self.pending.is_empty()
+            // A trace records what sending waits for, which `poll_transmit` finds out.
+            && !self.trace.is_on()
     }
 
     /// What to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
-        (self.state == State::TimeWait && self.reply.is_none()).then(|| TimeWaitParams {
-            snd_nxt: self.flight.nxt().seq(),
+        (self.life.state() == State::TimeWait && !self.pending.has_reply()).then(|| TimeWaitParams {
+            snd_nxt: self.snd.nxt().seq(),
             rcv_nxt: self.rcv.nxt().seq(),
             window: u16::try_from(self.rcv.wnd() >> self.rcv.scale()).unwrap_or(u16::MAX),
             timestamps: self.timestamps.map(|timestamps| (timestamps.echo(), timestamps.offset())),
@@ -238,12 +194,35 @@ impl Connection {
         self.tcp.time_wait
     }
 
+    /// Since when it has held memory without progress, if that is long enough for a reset: its peer takes
+    /// nothing, its application does not read, or bytes wait for a gap to be filled.
+    // RFC 9293 MUST-37: a connection stays open as long as its peer answers window probes, so no timer ends
+    // one. But when the budget is spent and a connection that makes progress is refused memory, those that
+    // have stalled are reset, the longest first (CVE-2008-4609).
+    pub(crate) fn stalled_since(&self, now: Instant) -> Option<Instant> {
+        self.snd.stalled_since(now, self.rcv.holds_since())
+    }
+
+    /// Resets a stalled connection in favour of those that make progress: buffered data in both directions is
+    /// lost, as in an abort.
+    pub(crate) fn give_up_memory(&mut self, now: Instant) {
+        self.rcv.clear();
+        self.reset(now, ConnectionError::OutOfMemory);
+    }
+
+    /// Prefetches the congestion controller; see `endpoint/warm.rs`.
+    #[cfg(feature = "prefetch")]
+    pub(crate) fn warm_behind(&self) {
+        let controller = self.snd.controller();
+        crate::endpoint::fetch(controller, size_of_val(controller));
+    }
+
     /// The connection is over, for this reason. Data received in order can still be read.
     // Deviation from RFC 9293 §3.10.7.4 (RST) and §3.10.8 (user timeout): both flush all queues. The bytes in
     // order had been received, and mostly acknowledged, before the end came. As with the kernel's sockets,
     // the application reads all of them and then gets the reason.
     fn close_with(&mut self, now: Instant, error: Option<ConnectionError>) {
-        if self.state == State::Closed {
+        if self.life.state() == State::Closed {
             return;
         }
         self.trace_state(now, State::Closed);
@@ -251,14 +230,12 @@ impl Connection {
             self.trace.note(now, Entry::Failed(error.into()));
             self.trace.call(BatchCause::Failed);
         }
-        self.state = State::Closed;
+        self.life.enter(now, State::Closed, &self.tcp);
         self.errors.end(error);
-        self.stop_timers();
-        self.persist = Persist::default();
-        self.cork.release();
-        self.pending = Pending::default();
-        self.snd.clear(self.flight.una());
-        self.flight.close();
+        self.silence.stop();
+        self.keeps_buffers.clear();
+        self.pending.close();
+        self.snd.close();
         self.rcv.finish();
         self.readiness = self.readiness.merged(Readiness {
             readable: true,
@@ -268,32 +245,75 @@ impl Connection {
         });
     }
 
+    /// Ends the connection with `error`, and sends a RST if the peer still needs one.
+    fn reset(&mut self, now: Instant, error: ConnectionError) {
+        let tell = match self.life.state() {
+            State::Closed | State::Listen | State::SynSent | State::TimeWait => false,
+            State::Closing | State::LastAck => self.snd.queued() > 0,
+            _ => true,
+        };
+        self.close_with(now, Some(error));
+        // A reset that has not left yet still will, whatever follows.
+        if tell {
+            self.pending.owe_reset();
+        }
+    }
+
     fn enter(&mut self, now: Instant, state: State) {
-        if state == self.state {
+        if state == self.life.state() {
             return;
+        }
+        if state == State::Closed {
+            return self.close_with(now, None);
         }
         self.trace_state(now, state);
         match state {
-            State::Closed => return self.close_with(now, None),
-            // RFC 9293 MUST-13: linger for 2 MSL.
-            State::TimeWait => self.start_time_wait(now),
+            State::TimeWait => {
+                self.silence.stop();
+                self.keeps_buffers.clear();
+                self.snd.stop_timers();
+                self.readiness.closed = true;
+            }
             // The search for the path's MTU ends with the data.
-            State::FinWait1 | State::LastAck => self.stop_mtu_search(),
-            State::FinWait2 if self.orphaned => self.closing.set(now + self.tcp.fin_wait_2_max),
+            State::FinWait1 | State::LastAck => self.snd.end_search(),
             _ => {}
         }
-        self.state = state;
+        self.life.enter(now, state, &self.tcp);
     }
 
-    fn start_time_wait(&mut self, now: Instant) {
-        self.stop_timers();
-        self.flight.stop_timers();
-        self.closing.set(now + self.tcp.time_wait);
-        self.readiness.closed = true;
+    /// The peer was heard: restarts its silence.
+    #[inline]
+    fn note_heard(&mut self, now: Instant) {
+        self.silence.end(now);
+        self.arm_keepalive(now);
     }
 
-    /// Flags of a segment that carries an acknowledgement.
-    const ACK: Flags = Flags::ACK;
+    /// Sets the keep-alive deadline if it is not running.
+    #[inline]
+    fn arm_keepalive(&mut self, now: Instant) {
+        if !self.silence.deadline().is_set()
+            && let Some(keepalive) = &self.tcp.keepalive
+        {
+            self.silence.watch(now, keepalive);
+        }
+    }
+
+    /// A buffer is empty since `at`. It may be needed again soon.
+    #[inline]
+    fn note_empty_buffer(&mut self, at: Instant) {
+        self.keeps_buffers.set_no_later(at + BUFFERS_KEPT);
+    }
+
+    /// A buffer is in use.
+    #[inline]
+    fn note_used_buffer(&mut self) {
+        self.keeps_buffers.clear();
+    }
+
+    #[inline]
+    fn update_send_timer(&mut self, now: Instant) {
+        self.snd.update_timer(lend!(self, now));
+    }
 
     /// Checks what must hold between any two calls.
     #[inline]
@@ -304,7 +324,130 @@ impl Connection {
                 self.rcv.nxt() <= self.rcv.edge() + 1,
                 "RCV.NXT is not beyond the offered window and a FIN"
             );
-            self.flight.check_invariants();
+            self.snd.check_invariants();
         }
     }
 }
+
+// USER TIMEOUT, RETRANSMISSION TIMEOUT, TIME-WAIT TIMEOUT (RFC 9293 §3.10.8) and the other deadlines.
+impl Connection {
+    /// The next deadline, when [`Self::handle_timeout`] is due.
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let next = self
+            .snd
+            .next_timeout()
+            .min(self.rcv.deadline().at())
+            .min(self.silence.deadline().at())
+            .min(self.life.deadline().at())
+            .min(self.keeps_buffers.at());
+        (next != Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// A deadline may have come. A spurious call does nothing.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.on_send_timeout(now);
+        let delayed_ack = self.rcv.deadline();
+        if delayed_ack.has_come(now) {
+            self.trace.fired(now, Timer::DelayedAck, delayed_ack.at(), 1);
+            self.rcv.on_deadline();
+        }
+        let keepalive = self.silence.deadline();
+        if keepalive.has_come(now) {
+            self.trace.fired(now, Timer::Keepalive, keepalive.at(), 1);
+            self.on_keepalive_timeout(now);
+        }
+        if self.keeps_buffers.has_come(now) {
+            self.release_buffers(now);
+        }
+        let ends = self.life.deadline();
+        if ends.has_come(now) {
+            self.trace.fired(now, Timer::Close, ends.at(), 1);
+            // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
+            self.close_with(now, None);
+        }
+        self.trace_freed(now);
+        self.check_invariants();
+    }
+
+    /// The stack was paused until `now`. ACKs may have been lost meanwhile, so probe the peer once more
+    /// before giving up.
+    pub(crate) fn on_pause(&mut self, now: Instant) {
+        self.snd.on_pause(now, self.give_up_after());
+        if let Some(keepalive) = self.tcp.keepalive {
+            self.silence.allow_another_probe(&keepalive);
+        }
+    }
+
+    fn on_send_timeout(&mut self, now: Instant) {
+        let (r2, heard_at, unread_since) =
+            (self.give_up_after(), self.silence.heard_at(), self.rcv.holds_since());
+        match self.snd.on_timeout(lend!(self, now), r2, heard_at, unread_since) {
+            Expired::Settled => {}
+            Expired::Retransmit => self.on_retransmission_timeout(),
+            Expired::GiveUp => self.close_with(now, Some(ConnectionError::TimedOut)),
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self) {
+        self.template.change_label();
+        let expiries = self.snd.timeouts_in_a_row();
+        if expiries == R1 {
+            self.trace.call(BatchCause::Stalled);
+        }
+        if expiries >= R1 {
+            // RFC 9293 SHLD-9: the application is notified between R1 and R2.
+            self.readiness.soft_error = true;
+        }
+        if !self.life.is_established() {
+            // RFC 9293 MUST-22: a SYN is treated like any other segment.
+            self.pending.owe_syn();
+        }
+        self.ecn.note_reduction(|| self.snd.take_reduced());
+    }
+
+    /// R2, or the user timeout.
+    fn give_up_after(&self) -> Duration {
+        // RFC 9293 SHLD-11: R2 of data is at least 100 s.
+        let r2 = if self.life.is_established() { R2_DATA } else { R2_SYN };
+        self.tcp.user_timeout.unwrap_or(r2)
+    }
+
+    // RFC 9293 MAY-5: keep-alives, off unless asked for.
+    fn on_keepalive_timeout(&mut self, now: Instant) {
+        // RFC 9293 MUST-26: only while nothing is outstanding; otherwise the retransmission timer serves.
+        // Whatever ends that comes from the peer, which sets this timer again.
+        let state = self.life.state();
+        let serves = state.is_synchronized() && state != State::TimeWait && self.snd.is_silent();
+        let Some(keepalive) = self.tcp.keepalive.filter(|_| serves) else {
+            return self.silence.stop();
+        };
+        match self.silence.judge(now, &keepalive) {
+            Verdict::Wait => {}
+            Verdict::Probe => self.pending.owe_keepalive(),
+            Verdict::GiveUp => self.reset(now, ConnectionError::KeepaliveTimedOut),
+        }
+    }
+
+    fn release_buffers(&mut self, now: Instant) {
+        self.keeps_buffers.clear();
+        let used = [self.snd.sent_at(), self.silence.received_at()].into_iter().flatten().max();
+        if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
+            return self.note_empty_buffer(at);
+        }
+        self.rcv.release_if_empty();
+        self.snd.release_memory(now);
+    }
+}
+
+/// R1 in retransmissions: from here on the application is notified (RFC 9293 §3.8.3).
+// RFC 9293 SHLD-10: at least 3.
+const R1: u32 = 3;
+/// R2 for data: the time in which a 200 ms timer expires 16 times.
+// RFC 9293 SHLD-11: at least 100 s.
+const R2_DATA: Duration = Duration::from_millis(924_600);
+/// R2 for a SYN.
+// RFC 9293 MUST-23: at least 3 minutes.
+pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
+/// How long empty buffers keep their memory.
+const BUFFERS_KEPT: Duration = Duration::from_millis(500);

@@ -1,28 +1,30 @@
-//! OPEN: creating a connection, and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018).
+//! OPEN: creating a connection, and what its SYN exchange settles (RFC 9293 §3.10.1, RFC 7323, RFC 2018),
+//! with data in the SYN (RFC 7413) and the user timeout (RFC 5482).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_control::time::nanos;
-use ackclock_wire::{Experiment, SeqNum, TcpOptions};
+use ackclock_wire::{Experiment, FastOpenCookie, Flags, SeqNum, TcpOptions, UserTimeout, options_len};
 
 use super::cold::Cold;
-use super::cork::Cork;
-use super::ecn::EcnState;
-use super::ecn::negotiation::Agreement;
+use super::ecn::Marking;
+use super::ecn::negotiation::{self, Agreement, Offer};
 use super::errors::Errors;
+use super::fast_open::{DATA_MAX, FastOpenOffer, FastOpenOutcome, FastOpening};
 use super::flow_labels::{FlowLabels, LabelledTemplate};
-use super::persist::Persist;
+use super::life::Life;
+use super::pending::Pending;
 use super::receive::ReceiveHalf;
-use super::sender::Sender;
+use super::send::{self, SendHalf};
 use super::silence::Silence;
 use super::timestamps::Timestamps;
-use super::{Connection, Counts, Pending, State, lend};
+use super::user_timeout::{UserTimeouts, told_user_timeout};
+use super::{Connection, R2_DATA, State, lend};
 use crate::budget::Budget;
+use crate::buffer::Queue;
 use crate::deadline::Deadline;
 use crate::position::Position;
-use crate::sending::Flight;
-use crate::trace::Trace;
+use crate::trace::{Entry, Extension, Trace};
 use crate::{FourTuple, Instant, Readiness, TcpConfig};
 
 /// What the endpoint gives a new connection.
@@ -101,55 +103,56 @@ pub(crate) const PEER_MSS_MIN: u16 = 216;
 impl Connection {
     fn new(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment, irs: SeqNum) -> Self {
         let iss = Position::initial(env.iss);
-        let mtu = u32::try_from(env.mtu).unwrap_or(u32::MAX);
-        let trace = Trace::new(tcp.trace, env.tell_changes, iss);
-        let granularity_ns = u32::try_from(nanos(env.timer_granularity)).unwrap_or(u32::MAX);
-        let flight = Flight::new(now, iss, u32::from(default_mss(&tuple)), granularity_ns, &tcp);
+        let template = LabelledTemplate::new(&tuple, &tcp, env.flow_labels);
+        let start = send::Start {
+            now,
+            iss,
+            mtu: u32::try_from(env.mtu).unwrap_or(u32::MAX),
+            is_ipv4: tuple.remote_addr.is_ipv4(),
+            #[cfg(feature = "tcp-ao")]
+            signature: if env.authenticated { 16 } else { 0 },
+            #[cfg(not(feature = "tcp-ao"))]
+            signature: 0,
+            default_mss: default_mss(&tuple),
+            granularity: env.timer_granularity,
+        };
+        let snd = SendHalf::new(&start, Queue::new(&env.budget), &tcp);
         let rcv = ReceiveHalf::new(
             Position::initial(irs),
             &env.budget,
             tcp.receive_buffer_initial,
             tcp.receive_buffer_max,
         );
-        let cold = Cold::default();
-        #[cfg(feature = "tcp-ao")]
-        let cold = cold.signed(env.authenticated);
         Self {
             tuple,
-            state: State::Closed,
-            established: false,
-            snd: Sender::new(iss, &env.budget, tcp.send_buffer_max, mtu),
+            life: Life::new(),
+            snd,
             rcv,
             timestamps: None,
             sack: false,
-            template: LabelledTemplate::new(&tuple, &tcp, env.flow_labels),
-            flight,
-            ecn: None,
-            reply: None,
+            progressed: false,
+            template,
+            ecn: Marking::OFF,
             pending: Pending::default(),
-            cold,
+            cold: Cold::default(),
+            trace: Trace::new(tcp.trace, env.tell_changes, iss),
             tcp,
-            persist: Persist::default(),
-            cork: Cork::default(),
             silence: Silence::since(now),
-            closing: Deadline::UNSET,
             keeps_buffers: Deadline::UNSET,
-            counts: Counts::default(),
+            segments_sent: 0,
+            segments_received: 0,
             readiness: Readiness::default(),
             errors: Errors::default(),
-            orphaned: false,
-            progressed: false,
-            trace,
         }
     }
 
     /// An active OPEN: SYN-SENT, the SYN waiting to be transmitted.
     pub(crate) fn active(now: Instant, tuple: FourTuple, tcp: Arc<TcpConfig>, env: &Environment) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, SeqNum::new(0));
-        connection.state = State::SynSent;
+        connection.life.enter(now, State::SynSent, &connection.tcp);
         connection.trace.opened(now);
-        connection.pending.syn = true;
-        connection.flight.open(now, &connection.tcp);
+        connection.pending.owe_syn();
+        connection.snd.open(now, &connection.tcp);
         if connection.tcp.choices.timestamps {
             connection.timestamps = Some(Timestamps::new(env.timestamp_offset, connection.rcv.nxt()));
         }
@@ -165,17 +168,16 @@ impl Connection {
         handshake: Handshake,
     ) -> Self {
         let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
-        let una = connection.snd.iss + 1;
-        connection.flight.on_syn_acked(una);
+        connection.snd.on_syn_acked(now, connection.snd.iss() + 1, false);
         if let Some(rtt) = handshake.rtt {
-            connection.flight.on_handshake_sample(rtt);
+            connection.snd.on_handshake_sample(rtt);
         }
         connection.establish(now, handshake.repetitions == 0);
         connection
     }
 
     /// A connection with everything that a passive handshake settled, except its end.
-    pub(super) fn agreed(
+    fn agreed(
         now: Instant,
         tuple: FourTuple,
         tcp: Arc<TcpConfig>,
@@ -183,34 +185,32 @@ impl Connection {
         handshake: Handshake,
     ) -> Self {
         let mut connection = Self::new(now, tuple, tcp, env, handshake.irs);
-        connection.set_peer_mss(Some(handshake.peer_mss));
         connection.sack = handshake.sack;
         connection.note_experiment(handshake.experiment);
-        connection.ecn = handshake.ecn.map(|agreement| Box::new(EcnState::passive(agreement)));
-        if let Some((peers, ours)) = handshake.window_scale {
-            connection.snd.scale = peers;
-            connection.rcv.set_scale(ours);
-        }
+        connection.ecn = Marking::passive(handshake.ecn);
+        let (peers_scale, own_scale) = handshake.window_scale.unwrap_or((0, 0));
+        connection.rcv.set_scale(own_scale);
         connection.rcv.set_limit_max(connection.tcp.receive_buffer_max);
         if let Some(recent) = handshake.timestamps {
             let mut timestamps = Timestamps::new(env.timestamp_offset, connection.rcv.nxt());
             timestamps.set(now, recent);
             connection.timestamps = Some(timestamps);
         }
+        connection.set_peer(Some(handshake.peer_mss), peers_scale);
         connection.rcv.offer_unscaled();
-        connection.set_window_of_syn(handshake.peer_window);
+        connection.snd.set_window_of_syn(handshake.peer_window, connection.rcv.irs());
         connection
     }
 
     /// The options of our SYN, or of a SYN,ACK, which only has what the peer's SYN offered.
     pub(super) fn syn_options(&self, now: Instant) -> TcpOptions {
-        let answering = self.state == State::SynReceived;
-        let mss = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
+        let answering = self.life.state() == State::SynReceived;
+        let mss = advertised_mss(&self.tcp, self.snd.pmtu() as usize, self.template.transport_offset());
         TcpOptions {
             // RFC 9293 MUST-14, RFC 9293 SHLD-5, RFC 9293 MAY-3: in every SYN.
             mss: Some(mss),
             window_scale: (if answering {
-                self.rcv.scale() > 0 || self.snd.scale > 0
+                self.rcv.scale() > 0 || self.snd.scale() > 0
             } else {
                 self.tcp.choices.window_scaling
             })
@@ -220,78 +220,271 @@ impl Connection {
             experiment: self
                 .tcp
                 .experiment
-                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS && self.option_reserve() == 0),
+                .filter(|_| self.snd.timeouts_in_a_row() < EXPERIMENT_SYNS && self.snd.signature() == 0),
             fast_open: self.fast_open_option(),
-            user_timeout: self
-                .told_user_timeout()
-                .filter(|_| self.flight.timeouts_in_a_row() < EXPERIMENT_SYNS),
+            user_timeout: self.told_user_timeout().filter(|_| self.snd.timeouts_in_a_row() < EXPERIMENT_SYNS),
             ..TcpOptions::default()
         }
     }
 
     /// Keeps the experimental option of the peer's SYN.
-    pub(super) fn note_experiment(&mut self, experiment: Option<Experiment>) {
+    fn note_experiment(&mut self, experiment: Option<Experiment>) {
         if experiment.is_some() {
-            self.cold.need_rest().experiment = experiment;
+            self.cold.need().experiment = experiment;
         }
     }
 
     /// Takes the options of the peer's SYN or SYN,ACK, which answers our offer.
     pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
-        self.set_peer_mss(options.mss);
         self.note_experiment(self.tcp.shared_experiment(options));
         self.hear_user_timeout(now, options.user_timeout);
-        match options.window_scale.filter(|_| self.tcp.choices.window_scaling) {
-            Some(shift) => {
-                // RFC 7323 §2.3: a larger count is taken as 14.
-                self.snd.scale = shift.min(WINDOW_SCALE_MAX);
-                self.rcv.set_scale(window_scale_for(self.tcp.receive_buffer_max));
-            }
-            None => {
-                self.snd.scale = 0;
-                self.rcv.set_scale(0);
-            }
-        }
+        // RFC 7323 §2.3: a larger count is taken as 14.
+        let peers_scale = options
+            .window_scale
+            .filter(|_| self.tcp.choices.window_scaling)
+            .map(|shift| shift.min(WINDOW_SCALE_MAX));
+        let own_scale = peers_scale.map_or(0, |_| window_scale_for(self.tcp.receive_buffer_max));
+        self.rcv.set_scale(own_scale);
         self.rcv.set_limit_max(self.tcp.receive_buffer_max);
         self.sack = self.tcp.choices.sack && options.sack_permitted;
         match (&mut self.timestamps, options.timestamps) {
             (Some(timestamps), Some((value, _))) => {
-                timestamps.last_ack_sent = self.rcv.nxt();
+                timestamps.on_ack_sent(self.rcv.nxt());
                 timestamps.set(now, value);
             }
             _ => self.timestamps = None,
         }
+        self.set_peer(options.mss, peers_scale.unwrap_or(0));
     }
 
-    fn set_peer_mss(&mut self, option: Option<u16>) {
-        let mss = option.unwrap_or_else(|| default_mss(&self.tuple)).max(PEER_MSS_MIN);
-        self.snd.peer_mss = u32::from(mss.min(self.tcp.mss_max.unwrap_or(u16::MAX)));
-        let ours = advertised_mss(&self.tcp, self.snd.pmtu as usize, self.template.transport_offset());
+    /// The peer's MSS option and shift count are known, and whether timestamps are agreed on.
+    fn set_peer(&mut self, mss: Option<u16>, scale: u8) {
+        let mss = mss.unwrap_or_else(|| default_mss(&self.tuple)).max(PEER_MSS_MIN);
+        let mss = mss.min(self.tcp.mss_max.unwrap_or(u16::MAX));
+        self.snd.set_peer(u32::from(mss), scale, self.timestamps.is_some());
+        let ours = advertised_mss(&self.tcp, self.snd.pmtu() as usize, self.template.transport_offset());
         self.rcv.set_mss(u32::from(ours));
-    }
-
-    /// The window of a SYN is never shifted (RFC 7323 §2.2).
-    pub(super) fn set_window_of_syn(&mut self, window: u16) {
-        self.snd.wnd = u32::from(window);
-        self.snd.max_wnd = self.snd.wnd;
-        self.snd.wl1 = self.rcv.irs();
-        self.snd.wl2 = self.flight.una();
     }
 
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
-        let smss = self.effective_mss();
-        // What a server sent behind its SYN,ACK is in flight already.
-        if !self.flight.has_data() {
-            self.flight.establish(lend!(self, now), self.sack, smss, clean);
-        }
-        self.silence.end(now);
-        self.persist = Persist::default();
+        self.snd.establish(lend!(self, now), self.sack, clean);
+        self.silence.begin(now);
         self.arm_keepalive(now);
-        self.established = true;
         self.enter(now, State::Established);
         self.readiness.connected = true;
         self.tell_user_timeout();
         self.readiness.writable = true;
+    }
+}
+
+// Fast Open (RFC 7413).
+impl Connection {
+    /// An active OPEN with data for the SYN. The send buffer takes as much as fits; returns how much. Without
+    /// an `offer`, all of it follows the handshake.
+    pub(crate) fn active_with_data(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        offer: Option<FastOpenOffer>,
+        data: &[u8],
+    ) -> (Self, usize) {
+        let mut connection = Self::active(now, tuple, tcp, env);
+        let taken = connection.snd.append_before_syn(data, DATA_MAX);
+        if let Some(offer) = offer {
+            let opening = FastOpening::Client { offer, sent: 0, acked: 0, clean: false };
+            connection.cold.need().fast_open = Some(opening);
+        }
+        (connection, taken)
+    }
+
+    /// A passive OPEN by a SYN with a valid cookie: in SYN-RECEIVED, with the SYN's text readable.
+    pub(crate) fn passive_with_data(
+        now: Instant,
+        tuple: FourTuple,
+        tcp: Arc<TcpConfig>,
+        env: &Environment,
+        handshake: Handshake,
+        opening: (Option<FastOpenCookie>, Offer),
+        text: &[u8],
+    ) -> Self {
+        let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
+        let (tell, ecn) = opening;
+        connection.cold.need().fast_open = Some(FastOpening::Server { tell, ecn });
+        connection.enter(now, State::SynReceived);
+        connection.pending.owe_syn();
+        // Congestion control also covers data sent before the handshake ends.
+        let sack = connection.sack;
+        connection.snd.establish(lend!(connection, now), sack, true);
+        connection.take_text_of_syn(now, text);
+        connection
+    }
+
+    /// Takes as much text from a SYN as one segment may have and the window accepts.
+    fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
+        let taken = self.rcv.take_text_of_syn(text);
+        self.readiness.readable = taken > 0;
+        self.readiness.writable = true;
+        self.trace.extension(now, Extension::FastOpenTaken, taken);
+    }
+
+    /// Whether this end accepted a SYN with data and the handshake is not over.
+    pub(super) fn serves_fast_open(&self) -> bool {
+        self.life.state() == State::SynReceived && matches!(self.opening(), Some(FastOpening::Server { .. }))
+    }
+
+    /// Whether the connection is over, and such a handshake never was.
+    pub(crate) fn ended_in_fast_open(&self) -> bool {
+        let serves = matches!(self.opening(), Some(FastOpening::Server { .. }));
+        self.life.state() == State::Closed && !self.life.is_established() && serves
+    }
+
+    /// The ECN flags of our SYN, or of our SYN,ACK; that of a crossing open has none.
+    pub(super) fn ecn_of_syn(&self) -> Flags {
+        let retries = self.snd.timeouts_in_a_row();
+        match (self.life.state(), self.opening()) {
+            (State::SynSent, _) => negotiation::syn_flags(self.tcp.choices.ecn, retries),
+            (_, Some(FastOpening::Server { ecn, .. })) => {
+                ecn.answer(u8::try_from(retries).unwrap_or(u8::MAX))
+            }
+            _ => Flags::NONE,
+        }
+    }
+
+    /// The option of our first SYN or SYN,ACK.
+    fn fast_open_option(&self) -> Option<FastOpenCookie> {
+        // There is no room for it beside a signature.
+        if self.snd.timeouts_in_a_row() > 0 || self.snd.signature() > 0 {
+            return None;
+        }
+        match self.opening()? {
+            FastOpening::Client { offer, .. } => Some(offer.cookie),
+            FastOpening::Server { tell, .. } => tell,
+        }
+    }
+
+    /// How much data fits on a SYN that carries a cookie, after its options.
+    pub(super) fn data_of_syn(&mut self, now: Instant) -> usize {
+        let has_cookie = self.life.state() == State::SynSent
+            && self.fast_open_option().is_some_and(|cookie| !cookie.is_request());
+        if !has_cookie {
+            return 0;
+        }
+        let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
+        let fits = (self.snd.pmtu() as usize).saturating_sub(ip_and_tcp);
+        let (queued, options_len) = (self.snd.queued(), options_len(&self.syn_options(now)));
+        let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut() else { return 0 };
+        let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len);
+        let len = queued.min(most);
+        *sent = u32::try_from(len).unwrap_or(u32::MAX);
+        self.snd.on_text_of_syn_sent(len);
+        self.trace.extension(now, Extension::FastOpenSent, len as u64);
+        len
+    }
+
+    /// Data that a SYN,ACK may acknowledge.
+    pub(super) fn sent_with_syn(&self) -> u64 {
+        match self.opening() {
+            Some(FastOpening::Client { sent, .. }) => u64::from(sent),
+            _ => 0,
+        }
+    }
+
+    /// The SYN,ACK acknowledges up to `ack`, possibly including data of the SYN. The rest is sent again.
+    pub(super) fn take_ack_of_syn(&mut self, now: Instant, ack: Position) {
+        if matches!(self.opening(), Some(FastOpening::Client { .. })) {
+            let bytes = self.snd.acknowledge_text_of_syn(lend!(self, now), ack);
+            if let Some(FastOpening::Client { acked, .. }) = self.opening_mut() {
+                *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
+            }
+            self.trace.extension(now, Extension::FastOpenAcked, bytes);
+        }
+    }
+
+    /// After the handshake: its outcome for a client, returned once.
+    pub(crate) fn take_fast_open_outcome(&mut self) -> Option<FastOpenOutcome> {
+        let established = self.life.is_established();
+        let parts = self.cold.parts_mut().filter(|_| established)?;
+        let FastOpening::Client { sent, acked, clean, .. } = parts.fast_open? else { return None };
+        parts.fast_open = None;
+        Some(if clean { FastOpenOutcome::Answered { sent, acked } } else { FastOpenOutcome::FellBack })
+    }
+
+    /// The handshake is over. `clean`: its first SYN, or SYN,ACK, was answered.
+    pub(super) fn end_fast_open(&mut self, clean: bool) {
+        let Some(parts) = self.cold.parts_mut() else { return };
+        match &mut parts.fast_open {
+            Some(FastOpening::Client { clean: answered, .. }) => *answered = clean,
+            Some(FastOpening::Server { .. }) => {
+                parts.fast_open = None;
+                if !clean {
+                    // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
+                    self.ecn = Marking::OFF;
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn opening(&self) -> Option<FastOpening> {
+        self.cold.parts()?.fast_open
+    }
+
+    fn opening_mut(&mut self) -> Option<&mut FastOpening> {
+        self.cold.parts_mut()?.fast_open.as_mut()
+    }
+}
+
+// The user timeout (RFC 5482).
+impl Connection {
+    /// The option that this end sends; `None`: none.
+    pub(super) fn told_user_timeout(&self) -> Option<UserTimeout> {
+        told_user_timeout(&self.tcp, self.own_user_timeout())
+    }
+
+    /// ESTABLISHED is reached, or the timeout was set: the next acknowledgement, which leaves at once, has
+    /// the option.
+    #[inline]
+    pub(super) fn tell_user_timeout(&mut self) {
+        if self.tcp.user_timeout_option.is_some() {
+            self.pending.tell_user_timeout();
+        }
+    }
+
+    /// The application set the timeout of an open connection. That value stands and is sent to the peer.
+    pub(super) fn fix_user_timeout(&mut self, timeout: Option<Duration>) {
+        if let Some(option) = &mut self.own_tcp().user_timeout_option {
+            option.changeable = false;
+            let timeouts = self.cold.need().user_timeouts.get_or_insert_default();
+            timeouts.told = timeout;
+            if self.life.is_established() {
+                self.tell_user_timeout();
+            }
+        }
+    }
+
+    /// The peer sent its user timeout in an acceptable segment.
+    #[cold]
+    pub(super) fn hear_user_timeout(&mut self, now: Instant, option: Option<UserTimeout>) {
+        let Some(bounds) = self.tcp.user_timeout_option.as_deref().copied() else { return };
+        let Some(heard) = option.and_then(UserTimeout::duration) else { return };
+        let told = self.own_user_timeout();
+        self.cold.need().user_timeouts = Some(UserTimeouts { told, heard: Some(heard) });
+        // USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))
+        let adopted = told.unwrap_or(R2_DATA).max(heard).max(bounds.least).min(bounds.most);
+        if bounds.changeable && self.tcp.user_timeout != Some(adopted) {
+            self.own_tcp().user_timeout = Some(adopted);
+            let value = u32::try_from(adopted.as_secs()).unwrap_or(u32::MAX);
+            self.trace.note(now, Entry::Extension { what: Extension::UserTimeoutAdopted, value });
+        }
+    }
+
+    /// The application's value, before the peer's changed it.
+    fn own_user_timeout(&self) -> Option<Duration> {
+        match self.cold.parts().and_then(|parts| parts.user_timeouts) {
+            Some(timeouts) => timeouts.told,
+            None => self.tcp.user_timeout,
+        }
     }
 }

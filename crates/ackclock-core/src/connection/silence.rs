@@ -8,6 +8,8 @@ use crate::{Instant, Keepalive};
 pub(super) struct Silence {
     /// When the last segment arrived.
     heard_at: Instant,
+    /// Whether one ever did. Before that, the time is that of the opening.
+    heard: bool,
     /// Keep-alive probes since then.
     probes: u32,
     /// When the next probe, or giving up, is due.
@@ -24,12 +26,17 @@ pub(super) enum Verdict {
 
 impl Silence {
     pub(super) fn since(now: Instant) -> Self {
-        Self { heard_at: now, probes: 0, deadline: Deadline::UNSET }
+        Self { heard_at: now, heard: false, probes: 0, deadline: Deadline::UNSET }
     }
 
     #[inline]
     pub(super) fn heard_at(&self) -> Instant {
         self.heard_at
+    }
+
+    /// The same; `None` if none ever did.
+    pub(super) fn received_at(&self) -> Option<Instant> {
+        self.heard.then_some(self.heard_at)
     }
 
     #[inline]
@@ -40,6 +47,11 @@ impl Silence {
     /// A segment arrived. It does not move the deadline, which is checked when it comes.
     #[inline]
     pub(super) fn end(&mut self, now: Instant) {
+        (self.heard_at, self.heard, self.probes) = (now, true, 0);
+    }
+
+    /// The handshake is over: counts from now on.
+    pub(super) fn begin(&mut self, now: Instant) {
         (self.heard_at, self.probes) = (now, 0);
     }
 

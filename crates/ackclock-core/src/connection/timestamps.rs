@@ -15,7 +15,7 @@ pub(crate) struct Timestamps {
     /// When TS.Recent was last updated; `None` before the first update.
     recent_at: Option<Instant>,
     /// Last.ACK.sent.
-    pub(crate) last_ack_sent: Position,
+    last_ack_sent: Position,
 }
 
 impl Timestamps {
@@ -63,6 +63,12 @@ impl Timestamps {
         if start <= self.last_ack_sent {
             self.set(now, value);
         }
+    }
+
+    /// A segment that acknowledged all before `ack` has left.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self, ack: Position) {
+        self.last_ack_sent = ack;
     }
 
     pub(crate) fn set(&mut self, now: Instant, value: u32) {

@@ -1,16 +1,36 @@
-//! What to send next, and why: a reply, a SYN, lost data, a probe, new data, an acknowledgement, in this
-//! order.
+//! What to send next: a reply, a SYN, a probe, lost data, new data, an acknowledgement, in this order; and
+//! the header of each.
+//!
+//! Most headers are plain: nothing differs from the last one but five fields. This is the counterpart of the
+//! predicted segment in [`arrives`](super::arrives), and V. Jacobson's idea again ("4BSD TCP Header
+//! Prediction", Computer Communication Review 20(2), 1990; not read, cited by its title).
+
+use std::num::NonZeroU16;
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::Flags;
-use ackclock_wire::template::HEADER_MAX;
+use ackclock_wire::options::OPTIONS_MAX;
+use ackclock_wire::packet::{ChecksumAt, ChecksumState};
+use ackclock_wire::template::{Fields, HEADER_MAX, Plain, TxChecksum};
+use ackclock_wire::{Flags, SeqNum, TcpOptions, options_len};
 
-use super::header::{Outgoing, Segment};
-use super::{Connection, Reply, State, lend};
+use super::pending::Reply;
+use super::segment::Segment;
+use super::send::SegmentLimits;
+use super::{Connection, State, lend};
 use crate::position::Position;
-use crate::sending::{Chosen, Departure, Offer, whole_segments};
 use crate::trace::SendReason;
 use crate::{Instant, Limits};
+
+/// A segment that leaves. Its header is in the caller's buffer, its payload in the send buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) header_len: usize,
+    pub(crate) transport_offset: u16,
+    pub(crate) start: Position,
+    pub(crate) payload_len: usize,
+    pub(crate) segment_size: Option<NonZeroU16>,
+    pub(crate) checksum: ChecksumState,
+}
 
 impl Connection {
     /// The payload of a segment that `poll_transmit` made.
@@ -20,7 +40,7 @@ impl Connection {
     }
 
     /// The next segment to send, with its header written to `header`. It counts as sent. `short`: it may take
-    /// the fast path, which makes no other difference.
+    /// the shortcuts for what is plain, which make no other difference.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -28,15 +48,8 @@ impl Connection {
         short: bool,
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Outgoing> {
-        let (segment, plain) = if short
-            && self.unsent() > 0
-            && let Some(fresh) = self.next_fresh(now, limits)
-        {
-            (fresh, true)
-        } else if let Some(segment) = self.next_segment(now, limits) {
-            let plain = self.is_plain(&segment);
-            (segment, plain)
-        } else {
+        let plain = short && self.is_plain();
+        let Some(segment) = self.next_segment(now, limits, plain) else {
             self.trace_limit(now);
             return None;
         };
@@ -46,48 +59,46 @@ impl Connection {
         Some(outgoing)
     }
 
+    /// Whether segments only have their sequence numbers, window and timestamps to say, and are not traced.
     #[inline]
-    pub(super) fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
-        if let Some(reply) = self.reply.take() {
+    fn is_plain(&self) -> bool {
+        !self.snd.is_urgent() && self.ecn.is_off() && self.rcv.is_in_order() && !self.trace.is_on()
+    }
+
+    #[inline]
+    fn next_segment(&mut self, now: Instant, limits: Limits, plain: bool) -> Option<Segment> {
+        if let Some(reply) = self.pending.take_reply() {
             return Some(self.reply_segment(now, reply));
         }
-        if self.pending.reset {
-            self.pending.reset = false;
-            return Some(Segment::bare(self.bare_start(), Flags::RST | Flags::ACK, SendReason::Reset));
+        if self.pending.take_reset() {
+            let flags = Flags::RST | Flags::ACK;
+            return Some(Segment::bare(self.snd.bare_start(), flags, SendReason::Reset));
         }
-        match self.state {
+        let state = self.life.state();
+        match state {
             State::Closed | State::Listen => return None,
-            State::SynSent | State::SynReceived => {
-                return self
-                    .handshake_segment(now)
-                    .or_else(|| self.segment_before_handshake_ends(now, limits));
-            }
-            _ if self.owes_handshake_ack() || self.rcv.owes_pure_ack() => {
-                return Some(Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack));
+            State::SynSent | State::SynReceived => return self.next_of_handshake(now, limits),
+            _ if self.rcv.owes_pure_ack() || self.rcv.owes_ack_now() && self.ecn.owes_handshake_ack() => {
+                return Some(self.ack_segment());
             }
             _ => {}
         }
-        if self.state.may_send_data() {
-            if std::mem::take(&mut self.pending.probe)
-                && let Some(segment) = self.probe_segment(now)
-            {
+        if state.may_send_data() && (self.snd.owes_probe() || !self.snd.is_idle()) {
+            let limits = self.segment_limits(now, limits, plain);
+            if let Some(segment) = self.snd.next_segment(lend!(self, now), &limits) {
                 return Some(segment);
             }
-            let is_idle = self.is_sender_idle();
-            debug_assert!(
-                !is_idle || self.choose_data(now, limits).is_none(),
-                "an idle sender has nothing to send"
-            );
-            if !is_idle && let Some(chosen) = self.choose_data(now, limits) {
-                return Some(self.data_segment(now, chosen));
-            }
         }
-        if std::mem::take(&mut self.pending.keepalive) {
+        if self.pending.take_keepalive() {
             // RFC 9293 §3.8.4: SEG.SEQ = SND.NXT-1 elicits an acknowledgement. RFC 9293 SHLD-12: no data with
             // it.
-            return Some(Segment::bare(self.bare_start().back(1), Self::ACK, SendReason::Keepalive));
+            return Some(Segment::bare(self.snd.bare_start().back(1), Flags::ACK, SendReason::Keepalive));
         }
-        self.rcv.owes_ack_now().then(|| Segment::bare(self.bare_start(), Self::ACK, SendReason::Ack))
+        self.rcv.owes_ack_now().then(|| self.ack_segment())
+    }
+
+    fn ack_segment(&self) -> Segment {
+        Segment::bare(self.snd.bare_start(), Flags::ACK, SendReason::Ack)
     }
 
     #[inline(never)]
@@ -95,244 +106,231 @@ impl Connection {
         match reply {
             Reply::Reset(seq) => Segment::bare(Position::initial(seq), Flags::RST, SendReason::Reset),
             // In SYN-RECEIVED the answer is the SYN,ACK, or crossing opens would never end (RFC 9293 §3.5).
-            Reply::Ack if self.state == State::SynReceived => {
-                self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
-                self.syn_segment()
+            Reply::Ack if self.life.state() == State::SynReceived => self.syn_segment(now),
+            Reply::UserTimeout => {
+                Segment::bare(self.snd.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack)
             }
-            Reply::UserTimeout => Segment::bare(self.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack),
-            Reply::Ack => Segment::bare(self.bare_start(), Self::ACK, SendReason::Challenge),
+            Reply::Ack => Segment::bare(self.snd.bare_start(), Flags::ACK, SendReason::Challenge),
         }
     }
 
+    /// The SYN or SYN,ACK, and what a server that took data from a SYN sends behind it.
     #[inline(never)]
-    fn handshake_segment(&mut self, now: Instant) -> Option<Segment> {
-        if !std::mem::take(&mut self.pending.syn) {
+    fn next_of_handshake(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
+        if self.pending.take_syn() {
+            let mut segment = self.syn_segment(now);
+            segment.payload_len = self.data_of_syn(now);
+            return Some(segment);
+        }
+        if !self.serves_fast_open() {
             return None;
         }
-        self.flight.on_syn_sent(lend!(self, now), self.snd.iss);
-        let mut segment = self.syn_segment();
-        segment.payload_len = self.data_of_syn(now);
-        Some(segment)
+        let limits = self.segment_limits(now, limits, false);
+        self.snd.next_data(lend!(self, now), &limits)
     }
 
-    fn syn_segment(&self) -> Segment {
-        let flags = if self.state == State::SynReceived { Flags::SYN | Flags::ACK } else { Flags::SYN };
-        Segment::bare(self.snd.iss, flags | self.ecn_of_syn(), SendReason::Handshake)
+    fn syn_segment(&mut self, now: Instant) -> Segment {
+        self.snd.on_syn_sent(lend!(self, now));
+        let answers = self.life.state() == State::SynReceived;
+        let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        Segment::bare(self.snd.iss(), flags | self.ecn_of_syn(), SendReason::Handshake)
     }
 
     #[inline]
-    pub(super) fn choose_data(&mut self, now: Instant, limits: Limits) -> Option<Chosen> {
-        let burst_max = self.burst_max(limits);
-        if self.flight.may_resend() {
-            let offer = self.offer(self.until_urgent(self.flight.una(), burst_max));
-            if let Some(chosen) = self.flight.next_resend(lend!(self, now), &offer) {
-                return Some(chosen);
-            }
-        }
-        let unsent = self.unsent();
-        self.flight.restart_after_idleness(lend!(self, now), unsent);
-        let burst_max = self.until_urgent(self.flight.nxt(), burst_max);
-        let chosen = self.choose_new(now, burst_max).or_else(|| self.choose_rescue());
-        if chosen.is_none() {
-            self.note_sent_enough();
-            self.flight.note_nothing_to_send();
-        }
-        chosen
-    }
-
-    /// A probe of the peer's window, or of the path.
-    #[inline(never)]
-    fn probe_segment(&mut self, now: Instant) -> Option<Segment> {
-        if self.wants_mtu_probe() {
-            return self.mtu_probe(now);
-        }
-        let chosen = self.choose_probe()?;
-        Some(self.data_segment(now, chosen))
-    }
-
-    /// The most that may be retransmitted.
-    fn offer(&self, burst_max: u64) -> Offer {
-        Offer { burst_max, right_edge: self.right_edge(), data_end: self.snd.data_end() }
-    }
-
-    /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.
-    fn choose_rescue(&mut self) -> Option<Chosen> {
-        let stuck = self.unsent() == 0 || self.right_edge() <= self.flight.nxt();
-        if stuck { self.flight.next_rescue() } else { None }
-    }
-
-    /// One byte into the closed window (RFC 9293 §3.8.6.1): the first unacknowledged, or the next.
-    fn choose_probe(&mut self) -> Option<Chosen> {
-        let start = self.flight.una();
-        let last = self.snd.data_end() + u64::from(self.snd.closed);
-        (start < last).then(|| Chosen { start, end: start + 1, reason: SendReason::WindowProbe })
-    }
-
-    /// New data, as far as both windows and the two silly-window rules allow.
-    #[inline]
-    fn choose_new(&mut self, now: Instant, burst_max: u64) -> Option<Chosen> {
-        let start = self.flight.nxt();
-        let unsent = self.unsent();
-        if unsent == 0 {
-            // A FIN takes one number beyond a closed window, as a probe does. Behind a probe it would take
-            // the second.
-            let fin_due = self.snd.closed && !self.fin_sent() && start <= self.right_edge();
-            return fin_due.then(|| Chosen { start, end: start + 1, reason: SendReason::NewData });
-        }
-        let smss = u64::from(self.smss());
-        let waits_for_more = self.waits_for_more(unsent, burst_max);
-        let burst_max = self.gathered_max(start, unsent, burst_max);
-        // RFC 9293 SHLD-15: a peer that shrank its window gets nothing new; RFC 9293 MUST-34: the usable
-        // window may be negative.
-        let window = self.right_edge().since(start);
-        let room = self.flight.room();
-        let full = whole_segments(unsent.min(window).min(room).min(burst_max), smss);
-        if room < unsent.min(smss) {
-            self.flight.note_cwnd_limited();
-            return None;
-        }
-        if waits_for_more {
-            return None;
-        }
-        let rest = unsent.saturating_sub(full);
-        let tail = rest < smss && unsent <= window.min(room) && unsent <= burst_max.max(smss);
-        let end = if tail && self.may_send_tail(full) {
-            start + unsent
-        } else if full > 0 {
-            start + full
-        } else {
-            start + self.override_silly_window(unsent.min(window))?
-        };
-        // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
-        let fin = self.snd.closed && end == self.snd.data_end();
-        let chosen = Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData };
-        let chosen = self.flight.pace(now, &self.tcp, chosen)?;
-        Some(self.flight.shorten_for_proof(now, chosen, unsent))
-    }
-
-    /// As many of `burst_max` bytes as lie together in the buffer; at least a segment.
-    #[inline]
-    pub(super) fn gathered_max(&mut self, start: Position, unsent: u64, burst_max: u64) -> u64 {
-        let smss = u64::from(self.smss());
-        if burst_max > smss { self.snd.gather(start, burst_max.min(unsent), smss).max(smss) } else { smss }
-    }
-
-    /// Whether a partial packet that the device cuts should wait for the rest of it. A short packet costs the
-    /// device almost as much as a full one.
-    #[inline]
-    pub(super) fn waits_for_more(&self, unsent: u64, burst_max: u64) -> bool {
-        self.pending.more_follows && self.is_part_of_more(unsent, burst_max)
-    }
-
-    #[inline(never)]
-    fn is_part_of_more(&self, unsent: u64, burst_max: u64) -> bool {
-        let smss = u64::from(self.smss());
-        let whole = whole_segments(burst_max, smss);
-        whole > smss
-            && unsent < whole
-            && self.flight.flight_size() >= whole
-            && !self.snd.closed
-            && self.snd.up.is_none()
-    }
-
-    /// Nagle's algorithm (RFC 9293 SHLD-7, §3.7.4) and the cork: whether less than a segment may follow
-    /// `full` bytes.
-    #[inline]
-    pub(super) fn may_send_tail(&self, full: u64) -> bool {
-        // RFC 9293 MAY-16: small writes are put together.
-        if self.cork.holds() {
-            return self.snd.closed;
-        }
-        self.tcp.nodelay
-            || self.snd.closed
-            || self.cork.has_expired()
-            // An outstanding SYN,ACK does not hold data back.
-            || !self.flight.has_data() && full == 0
-    }
-
-    /// Everything written has left.
-    #[inline]
-    pub(super) fn forget_cork(&mut self) {
-        self.cork.release();
-        self.note_sent_enough();
-    }
-
-    /// RFC 9293 MUST-38 (§3.8.6.2.1): less than a segment goes into a small window only if it is half of the
-    /// largest window that the peer ever offered, or after the override timeout.
-    fn override_silly_window(&self, usable: u64) -> Option<u64> {
-        let limited_by_window = usable < self.unsent();
-        let half = u64::from(self.snd.max_wnd / 2).max(1);
-        if usable == 0 || !limited_by_window {
-            return None;
-        }
-        (self.persist.allows_override() || usable >= half).then_some(usable.min(u64::from(self.smss())))
-    }
-
-    /// The most payload of one call: one segment, or as many as the device cuts.
-    #[inline]
-    pub(super) fn burst_max(&self, limits: Limits) -> u64 {
-        let smss = u64::from(self.smss());
+    fn segment_limits(&self, now: Instant, limits: Limits, plain: bool) -> SegmentLimits {
         let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        if gso_max <= self.snd.pmtu as usize || self.sends_lone_segment() || self.option_reserve() > 0 {
-            return smss;
-        }
-        let header = u64::from(self.template.transport_offset()) + 60;
-        let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
-        whole_segments(payload, smss).max(smss)
-    }
-
-    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on
-    /// each piece, where it names another octet (RFC 9293 MUST-62).
-    #[inline]
-    fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
-        if self.snd.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }
-    }
-
-    #[inline]
-    pub(super) fn data_segment(&mut self, now: Instant, chosen: Chosen) -> Segment {
-        let Chosen { start, end, reason } = chosen;
-        let segment_max = self.payload_max(self.data_options_len(now));
-        let data_end = self.snd.data_end();
-        let text = self.snd.gather(start, end.min(data_end).since(start), u64::from(self.smss()));
-        let segments = text.div_ceil(u64::from(self.smss()));
-        let text_end = start + text.min(segments.saturating_mul(segment_max.into()));
-        let fin = end > data_end && text_end >= data_end;
-        self.note_sent(now, Chosen { start, end: text_end + u64::from(fin), reason }, segment_max);
-        let payload_len = text_end.index_from(start);
-        let mut flags = Self::ACK;
-        if fin {
-            flags = flags | Flags::FIN;
-        }
-        if payload_len > 0 && text_end == data_end {
-            // RFC 9293 MUST-61: the last of the buffered data is pushed.
-            flags = flags | Flags::PSH;
-        }
-        Segment { start, flags, payload_len, segment_max, reason }
-    }
-
-    /// `chosen` left in segments of `segment` bytes.
-    fn note_sent(&mut self, now: Instant, chosen: Chosen, segment: u32) {
-        let Chosen { start, end, reason } = chosen;
-        let data_end = self.snd.data_end();
-        // A FIN takes a number, but is not payload.
-        let payload = end.min(data_end).since(start);
-        if start < self.flight.nxt() {
-            let segments = payload.div_ceil(u64::from(segment.max(1))).max(1);
-            self.cold.count_retransmission(payload, segments);
-        } else {
-            self.persist.end_override();
-        }
-        self.counts.bytes_sent.grow(payload);
-        let drained = end.max(self.flight.nxt()) >= data_end;
-        self.flight.on_sent(lend!(self, now), &Departure { start, end, reason, segment, drained });
-        if drained {
-            self.forget_cork();
-        }
-        if self.flight.in_recovery() {
-            // No acknowledgement frees room behind a hole.
-            self.note_write_room();
-        }
-        self.update_send_timer(now);
-        self.flight.arm_tail_probe(now);
+        let options_len = self.data_options_len(now);
+        SegmentLimits { gso_max, lone: self.ecn.needs_lone_segment(), options_len, plain }
     }
 }
+
+// The header.
+impl Connection {
+    /// Writes the header of a segment, which leaves. `plain`: as [`Self::is_plain`].
+    #[inline]
+    fn write_segment(
+        &mut self,
+        now: Instant,
+        limits: Limits,
+        header: &mut [u8; HEADER_MAX],
+        segment: &Segment,
+        plain: bool,
+    ) -> Outgoing {
+        let segment_size = u16::try_from(segment.segment_max)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .filter(|size| segment.payload_len > usize::from(size.get()));
+        // RFC 9293 MUST-2: always a checksum; a device that finishes it gets the pseudo-header's.
+        let (checksum, state) = if limits.tx_checksum || segment_size.is_some() {
+            (TxChecksum::Partial, ChecksumState::Partial(ChecksumAt::tcp(self.template.transport_offset())))
+        } else {
+            (TxChecksum::Full, ChecksumState::Complete)
+        };
+        let plain = plain && segment.flags.contains(Flags::ACK) && !segment.flags.intersects(UNUSUAL);
+        let header_len = if plain {
+            self.write_plain(now, header, segment, checksum)
+        } else {
+            self.write_any(now, header, segment, checksum)
+        };
+        let segments = match segment_size {
+            Some(size) => segment.payload_len.div_ceil(usize::from(size.get())) as u64,
+            None => 1,
+        };
+        self.segments_sent.grow(segments);
+        Outgoing {
+            header_len,
+            transport_offset: self.template.transport_offset(),
+            // No SYN is plain.
+            start: if plain { segment.start } else { segment.text_start() },
+            payload_len: segment.payload_len,
+            segment_size,
+            checksum: state,
+        }
+    }
+
+    /// Writes a plain header, from the template. Returns its length. What [`Self::fields`] would say:
+    ///
+    /// | field | the answer here |
+    /// |---|---|
+    /// | flags | ACK, and PSH behind the last of what is buffered |
+    /// | acknowledgement number | RCV.NXT; no report waits |
+    /// | urgent pointer, ECN | none |
+    /// | options | the timestamps; no gap, no report, and the others are given by the flags |
+    ///
+    /// For the row "data sent" of the counted instructions.
+    #[inline]
+    fn write_plain(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+        segment: &Segment,
+        checksum: TxChecksum,
+    ) -> usize {
+        let ack = self.rcv.nxt();
+        let plain = Plain {
+            seq: segment.start.seq(),
+            ack: ack.seq(),
+            push: segment.flags.contains(Flags::PSH),
+            window: self.rcv.offer(ack),
+            timestamps: self.timestamps.as_ref().map(|timestamps| (timestamps.value(now), timestamps.echo())),
+        };
+        let (start, len) = (segment.start, segment.payload_len);
+        let payload = || self.snd.slices(start, len);
+        let header_len = self.template.write_plain(header, &plain, len, payload, checksum);
+        // No report waits that it could carry.
+        self.ack_was_sent(ack, false);
+        header_len
+    }
+
+    /// Writes the header of any segment. Returns its length.
+    #[inline(never)]
+    fn write_any(
+        &mut self,
+        now: Instant,
+        header: &mut [u8; HEADER_MAX],
+        segment: &Segment,
+        checksum: TxChecksum,
+    ) -> usize {
+        let is_pure_ack =
+            segment.payload_len == 0 && !segment.flags.intersects(Flags::SYN | Flags::RST | Flags::RARE);
+        let ack = self.rcv.ack_position(is_pure_ack);
+        let fields = self.fields(now, segment, ack);
+        let payload = self.snd.slices(segment.text_start(), segment.payload_len);
+        let header_len = self.template.write(header, &fields, payload, checksum);
+        self.trace_sent(now, segment, &fields);
+        if fields.flags.contains(Flags::ACK) {
+            self.ack_was_sent(ack, is_pure_ack);
+            self.ecn.on_ack_sent(fields.options.accecn.is_some());
+        }
+        header_len
+    }
+
+    /// A segment that acknowledged all before `ack` has left. `pure_ack`: it has the options of one.
+    #[inline]
+    fn ack_was_sent(&mut self, ack: Position, pure_ack: bool) {
+        self.rcv.on_ack_sent(ack, pure_ack);
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.on_ack_sent(ack);
+        }
+    }
+
+    /// The fields of a segment. With the ACK flag, it acknowledges all before `ack`.
+    fn fields(&mut self, now: Instant, segment: &Segment, ack: Position) -> Fields {
+        let mut flags = segment.flags;
+        let syn = flags.contains(Flags::SYN);
+        let acknowledges = flags.contains(Flags::ACK);
+        let options = if syn {
+            self.syn_options(now)
+        } else if segment.payload_len > 0 {
+            self.options(now, false)
+        } else if flags.intersects(Flags::RST | Flags::RARE) {
+            self.rare_options(now, flags)
+        } else {
+            self.options(now, true)
+        };
+        let window = if syn { self.rcv.offer_unscaled() } else { self.rcv.offer(ack) };
+        let mut urgent = 0;
+        // RFC 9293 MUST-62: the pointer names the octet after the urgent data.
+        if let Some(up) = self.snd.urgent_beyond(segment.start)
+            && !syn
+            && !flags.contains(Flags::RST)
+        {
+            flags = flags | Flags::URG;
+            urgent = u16::try_from(up.since(segment.start)).unwrap_or(u16::MAX);
+        }
+        let (flags, ecn) = self.ecn.stamp(segment, flags, || self.snd.controller().ect());
+        Fields {
+            seq: segment.start.seq(),
+            ack: if acknowledges { ack.seq() } else { SeqNum::new(0) },
+            flags,
+            window,
+            urgent,
+            ecn,
+            options,
+        }
+    }
+
+    /// Options of a segment without text other than a plain acknowledgement.
+    // RFC 7323 §3.2: once timestamps are agreed on, they SHOULD be on a reset as well. A reset without ACK
+    // does not belong to an agreement.
+    #[cold]
+    fn rare_options(&self, now: Instant, flags: Flags) -> TcpOptions {
+        let agreed = self.timestamps.filter(|_| flags.contains(Flags::ACK));
+        let timestamps = agreed.map(|timestamps| (timestamps.value(now), timestamps.echo()));
+        let user_timeout = if flags.contains(Flags::RARE) { self.told_user_timeout() } else { None };
+        TcpOptions { timestamps, user_timeout, ..TcpOptions::default() }
+    }
+
+    /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment;
+    /// payload that does not fit goes with the next.
+    #[inline]
+    fn data_options_len(&self, now: Instant) -> u32 {
+        if self.ecn.is_off() && !self.rcv.has_gap() {
+            return if self.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
+        }
+        u32::try_from(options_len(&self.options(now, false))).unwrap_or(u32::MAX)
+    }
+
+    /// Options of a segment that is neither SYN nor RST.
+    #[inline]
+    fn options(&self, now: Instant, pure_ack: bool) -> TcpOptions {
+        let reports = self.sack && self.rcv.has_blocks(pure_ack);
+        let mut options = TcpOptions {
+            timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
+            accecn: self.ecn.option(pure_ack, reports),
+            ..TcpOptions::default()
+        };
+        if reports {
+            let left = OPTIONS_MAX.saturating_sub(options_len(&options));
+            let room = left.saturating_sub(4).saturating_sub(self.snd.signature().into()) / 8;
+            options.sack = self.rcv.blocks(pure_ack, room);
+        }
+        options
+    }
+}
+
+/// The timestamps option, aligned (RFC 7323 appendix A).
+const TIMESTAMPS_LEN: u32 = 12;
+/// What a segment may say besides ACK and PSH, before urgent data and ECN are considered. Comparing flags
+/// would not work: equality ignores RARE.
+const UNUSUAL: Flags = Flags::SYN.union(Flags::FIN).union(Flags::RST).union(Flags::RARE);

@@ -67,7 +67,7 @@ impl Endpoint {
             self.timers.rearm(index, live.connection.poll_timeout());
             return self.finish(index);
         }
-        live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
+        live.follow_up(index, &mut self.events, &mut self.timers, &mut self.transmit);
     }
 
     /// A connection has nothing to send now: it may be over, or small enough for a record.
@@ -180,14 +180,13 @@ impl Live {
     pub(super) fn follow_up(
         &mut self,
         index: u32,
-        now: Instant,
         events: &mut Events,
         timers: &mut TimerWheel,
         transmit: &mut IndexQueue,
     ) {
         self.note(index, events);
         timers.rearm(index, self.connection.poll_timeout());
-        if !self.connection.is_quiet(now) {
+        if !self.connection.is_idle() {
             transmit.push(index);
         }
     }

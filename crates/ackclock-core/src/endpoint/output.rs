@@ -197,7 +197,7 @@ impl Endpoint {
             if let Some(outgoing) = live.connection.poll_transmit(now, limits, short, &mut self.header) {
                 self.traces.collect(live);
                 self.reached = (live.connection.take_progress() && !looped).then_some(index);
-                live.follow_up(index, now, &mut self.events, &mut self.timers, &mut self.transmit);
+                live.follow_up(index, &mut self.events, &mut self.timers, &mut self.transmit);
                 return Some((index, outgoing, looped));
             }
             self.settle(now, index);

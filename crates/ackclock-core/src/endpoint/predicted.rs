@@ -32,7 +32,7 @@ impl Endpoint {
         self.counters.segments_delivered.count();
         self.counters.segments_predicted.count();
         // As `touch` does: the connection is still established, and has no trace.
-        live.follow_up(index, self.now, &mut self.events, &mut self.timers, &mut self.transmit);
+        live.follow_up(index, &mut self.events, &mut self.timers, &mut self.transmit);
         true
     }
 }

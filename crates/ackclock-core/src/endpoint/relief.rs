@@ -50,7 +50,7 @@ impl Endpoint {
         }
         beside.walk_after = now + WALK_INTERVAL;
         self.pleas_heard = pleas;
-        let pinned_since = |live: &super::live::Live| live.connection.pinned_since(now);
+        let pinned_since = |live: &super::live::Live| live.connection.stalled_since(now);
         let mut pinned: Vec<_> = self
             .connections
             .iter()
@@ -62,7 +62,7 @@ impl Endpoint {
                 break;
             }
             let Some(live) = self.connections.at_mut(index) else { continue };
-            live.connection.give_way(now);
+            live.connection.give_up_memory(now);
             self.beside().counters.memory_resets.count();
             self.touch(index);
         }

@@ -69,6 +69,7 @@ use crate::{Instant, TcpConfig};
 
 pub(crate) use self::acked::{AckNews, Acknowledgement};
 pub(crate) use self::echo::{Echo, clock};
+pub(crate) use self::expired::Expiries;
 pub(crate) use self::sent::{Chosen, Departure, Offer};
 
 /// DupThresh of RFC 6675 and RFC 5681 §3.2.

@@ -7,7 +7,7 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 use ackclock_wire::SeqNum;
 
-use super::{BatchCause, Entry, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
+use super::{BatchCause, Entry, Extension, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
 use crate::position::Position;
 use crate::{Instant, State};
 
@@ -107,6 +107,11 @@ impl Trace {
         if let Some(traced) = &mut self.0 {
             traced.log.push(now, entry);
         }
+    }
+
+    /// Records what an extension did, with a number that belongs to it.
+    pub(crate) fn extension(&mut self, now: Instant, what: Extension, value: u64) {
+        self.note(now, Entry::Extension { what, value: saturated(value) });
     }
 
     /// Delivers what is kept, after the present call.

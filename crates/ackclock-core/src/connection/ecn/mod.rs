@@ -6,8 +6,6 @@
 //! Congestion Notification (AccECN) Feedback in TCP", RFC 9768, 2026 ([`accurate`]). Both begin in
 //! [`negotiation`].
 //!
-//! A connection without ECN only has an empty box.
-//!
 //! Deviations: a simultaneous open agrees on nothing. RFC 3168 §6.1.2 makes a sender whose window is one
 //! segment wait for the retransmission timer when it is marked again; here the controller's smallest window
 //! is the limit.
@@ -23,16 +21,18 @@ use ackclock_wire::{AccEcn, Codepoint, Flags};
 
 use self::classic::Classic;
 use self::negotiation::{Agreement, answer_of, handshake_ace, handshake_codepoint, syn_flags};
-use super::header::Segment;
-use super::{Connection, State, lend};
-use crate::Instant;
+use super::segment::Segment;
 use crate::info::EcnInfo;
-use crate::sending::AckNews;
+use crate::sending::{AckNews, Call, Flight};
 use crate::trace::SendReason;
 
-/// The ECN state of a connection.
+/// ECN on a connection: nothing but an empty box unless it was agreed on.
 #[derive(Clone, Debug)]
-pub(super) struct EcnState {
+pub(super) struct Marking(Option<Box<EcnState>>);
+
+/// The ECN state of a connection that agreed on it.
+#[derive(Clone, Debug)]
+struct EcnState {
     feedback: Feedback,
     /// Whether new data leaves as ECN-capable.
     capable: bool,
@@ -85,11 +85,7 @@ impl EcnState {
         Self { feedback, capable, totals: Totals::default() }
     }
 
-    pub(super) fn passive(agreement: Agreement) -> Self {
-        Self::new(agreement.form, agreement.capable, Opening::Hears)
-    }
-
-    pub(super) fn info(&self) -> EcnInfo {
+    fn info(&self) -> EcnInfo {
         let form = match self.feedback {
             Feedback::Classic(_) => Ecn::Classic,
             Feedback::Accurate(_) => Ecn::Accurate,
@@ -170,25 +166,24 @@ impl Accurate {
     }
 }
 
-impl Connection {
-    /// The ECN flags of our SYN; a SYN,ACK of a crossing open has none.
-    pub(super) fn ecn_of_syn(&self) -> Flags {
-        match self.state {
-            State::SynSent => syn_flags(self.tcp.choices.ecn, self.flight.timeouts_in_a_row()),
-            _ => {
-                self.fast_open_ecn().answer(u8::try_from(self.flight.timeouts_in_a_row()).unwrap_or(u8::MAX))
-            }
-        }
+impl Marking {
+    /// ECN was not agreed on.
+    pub(super) const OFF: Self = Self(None);
+
+    /// What a passive handshake agreed on.
+    pub(super) fn passive(agreement: Option<Agreement>) -> Self {
+        let state = |Agreement { form, capable }| Box::new(EcnState::new(form, capable, Opening::Hears));
+        Self(agreement.map(state))
     }
 
-    /// The peer's SYN,ACK answers our offer.
-    pub(super) fn take_ecn_answer(&mut self, flags: Flags, codepoint: Codepoint) {
-        let Some((form, told)) = answer_of(self.tcp.choices.ecn, flags) else { return };
+    /// What a SYN,ACK with these flags agrees on. `retries`: how often our SYN was repeated.
+    pub(super) fn active(wanted: Ecn, retries: u32, flags: Flags, codepoint: Codepoint) -> Self {
+        let Some((form, told)) = answer_of(wanted, flags) else { return Self::OFF };
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has sent a SYN without the flags even once sends
         // nothing ECN-capable.
-        let offered = syn_flags(self.tcp.choices.ecn, self.flight.timeouts_in_a_row()) != Flags::NONE;
+        let offered = syn_flags(wanted, retries) != Flags::NONE;
         if form == Ecn::Classic && !offered {
-            return;
+            return Self::OFF;
         }
         // RFC 9768 §3.2.2.3: the SYN was not ECN-capable and cannot have become so.
         let capable = offered && told == Codepoint::NotEct;
@@ -196,38 +191,55 @@ impl Connection {
         if let Feedback::Accurate(accurate) = &mut state.feedback {
             accurate.receiver.on_syn_ack(codepoint);
         }
-        self.ecn = Some(state);
+        Self(Some(state))
     }
 
-    /// The SYN,ACK came again: its acknowledgement is again that of the handshake (RFC 9768 §3.2.2.1).
-    pub(super) fn note_syn_again(&mut self, codepoint: Codepoint) {
-        if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback)
+    /// Whether ECN was not agreed on.
+    #[inline]
+    pub(super) fn is_off(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(super) fn info(&self) -> Option<EcnInfo> {
+        self.0.as_ref().map(|ecn| ecn.info())
+    }
+
+    fn accurate(&mut self) -> Option<&mut Accurate> {
+        match &mut self.0.as_mut()?.feedback {
+            Feedback::Accurate(accurate) => Some(accurate),
+            Feedback::Classic(_) => None,
+        }
+    }
+
+    /// The SYN,ACK came again, before anything else was acknowledged: its acknowledgement is again that of
+    /// the handshake (RFC 9768 §3.2.2.1).
+    pub(super) fn on_syn_again(&mut self, codepoint: Codepoint) {
+        if let Some(accurate) = self.accurate()
             && accurate.opening == Opening::Over
-            && self.flight.una() == self.snd.iss + 1
         {
             accurate.opening = Opening::Tells(codepoint);
         }
     }
 
-    /// Whether a pure acknowledgement must leave before any data (RFC 9768 §3.2.2.1).
+    /// Whether the acknowledgement of the handshake must leave alone, before any data (RFC 9768 §3.2.2.1).
     #[inline]
     pub(super) fn owes_handshake_ack(&self) -> bool {
-        self.rcv.owes_ack_now()
-            && self.ecn.as_ref().is_some_and(|ecn| match &ecn.feedback {
-                Feedback::Accurate(accurate) => matches!(accurate.opening, Opening::Tells(_)),
-                Feedback::Classic(_) => false,
-            })
+        self.0.as_ref().is_some_and(|ecn| match &ecn.feedback {
+            Feedback::Accurate(accurate) => matches!(accurate.opening, Opening::Tells(_)),
+            Feedback::Classic(_) => false,
+        })
     }
 
-    /// An acceptable segment arrived. It represents `segments` on the wire, all with this codepoint.
-    pub(super) fn note_codepoint(
+    /// An acceptable segment arrived. It represents `segments` on the wire, all with this codepoint; `waits`:
+    /// others wait to be acknowledged. Returns whether it must be acknowledged at once.
+    pub(super) fn on_segment(
         &mut self,
         segment: &ackclock_wire::Segment<'_>,
         segments: u32,
         codepoint: Codepoint,
-    ) {
-        let waiting = self.rcv.unacknowledged_segments() > 0;
-        let Some(ecn) = &mut self.ecn else { return };
+        waits: bool,
+    ) -> bool {
+        let Some(ecn) = &mut self.0 else { return false };
         let payload = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
         if codepoint == Codepoint::Ce {
             ecn.totals.packets_marked.grow(u64::from(segments));
@@ -235,27 +247,33 @@ impl Connection {
         }
         match &mut ecn.feedback {
             // RFC 3168 §6.1.4: a mark on an acknowledgement is not answered.
-            Feedback::Classic(classic) if payload > 0 => classic.on_data(segment.flags, codepoint),
-            Feedback::Classic(_) => {}
+            Feedback::Classic(classic) if payload > 0 => {
+                classic.on_data(segment.flags, codepoint);
+                false
+            }
+            Feedback::Classic(_) => false,
             Feedback::Accurate(accurate) => {
                 if !segment.flags.contains(Flags::SYN) && !accurate.passes(segment) {
                     // RFC 9768 §3.2.2.3, §3.2.2.4: this end keeps counting and reporting.
                     ecn.capable = false;
                     accurate.sender.ignore();
                 }
-                if accurate.receiver.on_segment(codepoint, segments, payload, waiting) {
-                    self.rcv.owe_ack_now();
-                }
+                accurate.receiver.on_segment(codepoint, segments, payload, waits)
             }
         }
     }
 
     /// Puts ECN on a segment that leaves.
     #[inline]
-    pub(super) fn stamp_ecn(&mut self, segment: &Segment, flags: Flags) -> (Flags, Codepoint) {
-        match &mut self.ecn {
+    pub(super) fn stamp(
+        &mut self,
+        segment: &Segment,
+        flags: Flags,
+        ect: impl FnOnce() -> Ect,
+    ) -> (Flags, Codepoint) {
+        match &mut self.0 {
             Some(ecn) if !flags.intersects(Flags::SYN | Flags::RST) => {
-                let (marks, codepoint) = ecn.stamp(segment, self.flight.controller().ect());
+                let (marks, codepoint) = ecn.stamp(segment, ect());
                 (flags | marks, codepoint)
             }
             _ => (flags, Codepoint::NotEct),
@@ -264,14 +282,14 @@ impl Connection {
 
     /// Whether the next data must be one segment of the wire.
     #[inline]
-    pub(super) fn sends_lone_segment(&self) -> bool {
-        self.ecn.as_ref().is_some_and(|ecn| ecn.needs_lone_segment())
+    pub(super) fn needs_lone_segment(&self) -> bool {
+        self.0.as_ref().is_some_and(|ecn| ecn.needs_lone_segment())
     }
 
     /// The option of Accurate ECN, if one is due.
     #[inline]
-    pub(super) fn ecn_option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
-        match &self.ecn.as_ref()?.feedback {
+    pub(super) fn option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
+        match &self.0.as_ref()?.feedback {
             Feedback::Classic(_) => None,
             // Two counters and two SACK blocks fit beside timestamps. The third counter hardly ever changes.
             Feedback::Accurate(accurate) => accurate
@@ -283,28 +301,29 @@ impl Connection {
 
     /// An acknowledgement left, on any segment.
     #[inline]
-    pub(super) fn ecn_was_told(&mut self, with_option: bool) {
-        if let Some(Feedback::Accurate(accurate)) = self.ecn.as_mut().map(|ecn| &mut ecn.feedback) {
+    pub(super) fn on_ack_sent(&mut self, with_option: bool) {
+        if let Some(accurate) = self.accurate() {
             accurate.receiver.on_ack_sent(with_option);
         }
     }
 
     /// Reads the marks in an acknowledgement and responds. Returns the bytes newly marked.
     #[inline]
-    pub(super) fn take_marks(
+    pub(super) fn on_ack(
         &mut self,
-        now: Instant,
+        call: &mut Call<'_>,
+        flight: &mut Flight,
         segment: &ackclock_wire::Segment<'_>,
         news: &AckNews,
     ) -> u64 {
-        if self.ecn.is_none() {
+        if self.is_off() {
             return 0;
         }
         // A loss that was just found may have reduced the window.
-        self.note_reduction();
-        let (smss, newly_acked) = (u64::from(self.smss()), news.newly_acked());
-        self.flight.end_marked_window(lend!(self, now));
-        let Some(ecn) = &mut self.ecn else { return 0 };
+        self.note_reduction(|| flight.take_reduced());
+        let (smss, newly_acked) = (u64::from(flight.smss()), news.newly_acked());
+        flight.end_marked_window(call);
+        let Some(ecn) = &mut self.0 else { return 0 };
         let bytes = match &mut ecn.feedback {
             // RFC 3168 §6.1.2; data that was not ECN-capable causes no echo.
             Feedback::Classic(_) if !ecn.capable || !segment.flags.contains(Flags::ECE) => return 0,
@@ -320,23 +339,21 @@ impl Connection {
                 marks.bytes
             }
         };
-        if bytes > 0 && self.flight.on_marked(lend!(self, now), news) {
-            if let Some(ecn) = &mut self.ecn {
-                ecn.totals.reductions.count();
-                if let Feedback::Accurate(accurate) = &mut ecn.feedback {
-                    ecn.capable &= !accurate.sender.on_answered();
-                }
+        if bytes > 0 && flight.on_marked(call, news) {
+            ecn.totals.reductions.count();
+            if let Feedback::Accurate(accurate) = &mut ecn.feedback {
+                ecn.capable &= !accurate.sender.on_answered();
             }
-            self.note_reduction();
+            self.note_reduction(|| flight.take_reduced());
         }
         bytes
     }
 
     /// Notes that congestion control has reduced the window, for any reason (RFC 3168 §6.1.2).
     #[inline]
-    pub(super) fn note_reduction(&mut self) {
-        if let Some(ecn) = &mut self.ecn
-            && self.flight.take_reduced()
+    pub(super) fn note_reduction(&mut self, reduced: impl FnOnce() -> bool) {
+        if let Some(ecn) = &mut self.0
+            && reduced()
             && let Feedback::Classic(classic) = &mut ecn.feedback
         {
             classic.on_reduction();

@@ -6,7 +6,9 @@ mod tuning;
 
 use std::time::Duration;
 
-use ackclock_control::profile::AckPolicy;
+use ackclock_control::bandwidth;
+use ackclock_control::profile::{AckPolicy, Choices};
+use ackclock_control::tally::Tally;
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
 
@@ -46,6 +48,18 @@ pub(super) struct ReceiveHalf {
     limit: u32,
     limit_max: u32,
     tuning: Tuning,
+    rare: Option<Box<Rare>>,
+}
+
+/// State that most connections never need, for the benchmark row "bytes of an idle connection".
+#[derive(Debug, Default)]
+struct Rare {
+    /// Bytes that arrived although they had been received before.
+    bytes_duplicate: u64,
+    /// Segments that arrived beyond a gap.
+    out_of_order: u64,
+    /// What the arrivals of the peer's slow start reveal about the path.
+    arrivals: Option<bandwidth::Receiver>,
 }
 
 /// Text within the window, with at least one new byte.
@@ -66,12 +80,6 @@ pub(super) struct Text<'a> {
 pub(super) struct Taken {
     /// By how many bytes RCV.NXT advanced.
     pub(super) advanced: u64,
-    /// Bytes that had been received before.
-    pub(super) duplicate: u64,
-    /// It lay beyond a gap.
-    pub(super) out_of_order: bool,
-    /// There was a gap before or there is one now.
-    pub(super) at_gap: bool,
     /// There was nothing to read before, and there is now.
     pub(super) readable: bool,
     /// Some was dropped, for lack of memory or of room in the list of ranges.
@@ -97,6 +105,7 @@ impl ReceiveHalf {
             limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
             limit_max,
             tuning: Tuning::new(),
+            rare: None,
         }
     }
 
@@ -210,7 +219,7 @@ impl ReceiveHalf {
     // Always inlined, for the row "data segment received" of the counted instructions: most text is the next,
     // and untrimmed.
     #[inline(always)]
-    pub(super) fn on_text(&mut self, text: &Text<'_>, sack: bool, policy: &AckPolicy) -> Taken {
+    pub(super) fn on_text(&mut self, text: &Text<'_>, sack: bool, choices: &Choices) -> Taken {
         let gap_before = self.buffer.has_gap();
         let was_readable = self.buffer.readable() > 0;
         let received = self.buffer.insert(text.start, text.bytes, text.block);
@@ -226,20 +235,71 @@ impl ReceiveHalf {
             if at_gap || duplicate.is_some() {
                 self.report(text.start, duplicate, sack);
             }
-            self.owe_ack(text, at_gap, received.advanced > 0, sack, policy);
+            self.owe_ack(text, at_gap, received.advanced > 0, sack, &choices.acks);
         }
         let waits = readable || received.out_of_order && !received.dropped && !gap_before && !was_readable;
         if waits {
             self.waits_since = text.now;
         }
-        Taken {
-            advanced: received.advanced,
-            duplicate: received.duplicate,
-            out_of_order: received.out_of_order,
-            at_gap,
-            readable,
-            dropped: received.dropped,
+        self.count_duplicate(received.duplicate);
+        if received.out_of_order {
+            self.rare().out_of_order.count();
         }
+        if let Some(samples_max) = choices.receiver_bandwidth.filter(|_| !received.dropped) {
+            let initial_segments = choices.initial_window_segments;
+            self.measure(text, samples_max, initial_segments, received.advanced, at_gap);
+        }
+        Taken { advanced: received.advanced, readable, dropped: received.dropped }
+    }
+
+    /// Counts bytes that arrived twice.
+    #[inline]
+    pub(super) fn count_duplicate(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.rare().bytes_duplicate.grow(bytes);
+        }
+    }
+
+    /// Bytes that arrived twice, and segments that arrived beyond a gap.
+    pub(super) fn rare_counts(&self) -> (u64, u64) {
+        self.rare.as_ref().map_or((0, 0), |rare| (rare.bytes_duplicate, rare.out_of_order))
+    }
+
+    /// Bytes of the stream that arrived in order.
+    pub(super) fn received(&self) -> u64 {
+        self.fin.filter(|&fin| fin < self.nxt).unwrap_or(self.nxt).since(self.irs + 1)
+    }
+
+    /// Passes an arrival to the bandwidth estimator, which the first arrival creates.
+    fn measure(
+        &mut self,
+        text: &Text<'_>,
+        samples_max: usize,
+        initial_segments: u32,
+        advanced: u64,
+        at_gap: bool,
+    ) {
+        // The peer's segment size is unknown; that on the wire is used.
+        let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
+        // The peer's initial window is unknown. The paper assumes that it equals ours.
+        let initial_window = u64::from(initial_segments.max(1)).saturating_mul(smss);
+        let estimator = || bandwidth::Receiver::new(samples_max, initial_window, smss);
+        let arrivals = self.rare().arrivals.get_or_insert_with(estimator);
+        if at_gap {
+            arrivals.on_loss();
+        } else {
+            arrivals.on_data(text.now, advanced);
+        }
+    }
+
+    /// The path's bandwidth, as the arrivals show it.
+    pub(super) fn bandwidth(&self) -> Option<bandwidth::ReceiverEstimates> {
+        self.rare.as_ref()?.arrivals.as_ref()?.estimates()
+    }
+
+    #[cold]
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// Text came that is not taken, of which `repeated` was received before: it is answered at once.
@@ -396,6 +456,9 @@ impl ReceiveHalf {
     #[inline]
     pub(super) fn on_ack_sent(&mut self, ack: Position, pure_ack: bool) {
         self.acks.on_sent(ack, self.nxt, pure_ack);
+        if let Some(arrivals) = self.rare.as_mut().and_then(|rare| rare.arrivals.as_mut()) {
+            arrivals.on_ack_sent();
+        }
     }
 
     /// How many bytes wait to be read.

@@ -150,7 +150,7 @@ fn policy_of_an_open_connection_changes() {
 fn acknowledgements_never_go_back_where_a_lazy_receiver_sends_data() {
     let tcp = TcpConfig { choices: Choices { acks: LAZY, ..Choices::default() }, ..TcpConfig::default() };
     let mut lone = Lone::new(tcp);
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     let first = lone.ack(una, 65_535);
     let half = SMSS as u32 / 2;
     for seq in [0, half, 3 * half].map(|ahead| first.seq + ahead) {

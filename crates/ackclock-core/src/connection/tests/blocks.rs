@@ -97,7 +97,7 @@ fn every_acknowledgement_reports_the_most_recent_blocks_and_all_that_fit() {
             let old = end <= model.next;
             let duplicate = model.take(start, end);
             let options = TcpOptions { timestamps: timestamps.map(|_| (1, 0)), ..TcpOptions::default() };
-            let fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+            let fields = lone.ack(lone.end.snd.flight().una().seq(), 65_535);
             lone.give(
                 &Fields { seq: first + start, options, ..fields },
                 Codepoint::NotEct,

@@ -11,7 +11,7 @@ use crate::{ConnectionError, IcmpError, ReadError, WriteError};
 #[test]
 fn calls_after_a_normal_end_change_nothing() {
     let mut lone = Lone::new(TcpConfig::default());
-    lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"unread");
+    lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, b"unread");
     lone.finish();
     lone.end.shutdown(lone.now).unwrap();
     lone.sent();
@@ -72,7 +72,7 @@ fn abort_in_last_ack_resets_only_a_peer_that_lacks_data() {
     for (acked, reset) in [(10, false), (9, true)] {
         let mut lone = Lone::new(TcpConfig::default());
         lone.finish();
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         lone.end.write(lone.now, &[1; 10]).unwrap();
         lone.end.shutdown(lone.now).unwrap();
         assert_eq!(lone.sizes(), [10]);
@@ -88,7 +88,7 @@ fn abort_in_last_ack_resets_only_a_peer_that_lacks_data() {
 #[test]
 fn reader_learns_of_its_own_abort_even_behind_the_peers_fin() {
     let mut lone = Lone::new(TcpConfig::default());
-    lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"unread");
+    lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, b"unread");
     lone.finish();
     lone.end.abort(lone.now);
     let aborted = Err(ReadError::Connection(ConnectionError::Aborted));
@@ -96,7 +96,7 @@ fn reader_learns_of_its_own_abort_even_behind_the_peers_fin() {
     // A reset by the peer takes nothing back.
     let mut lone = Lone::new(TcpConfig::default());
     lone.finish();
-    let fields = lone.ack(lone.end.flight.nxt().seq(), 0);
+    let fields = lone.ack(lone.end.snd.flight().nxt().seq(), 0);
     lone.give(&Fields { flags: Flags::RST, ..fields }, Codepoint::NotEct, &[]);
     assert_eq!(lone.end.error(), Some(ConnectionError::Reset));
     assert_eq!(lone.end.read(lone.now, &mut [0]), Ok(0));
@@ -114,7 +114,7 @@ fn hard_error_of_icmp_ends_an_opening_with_its_reason() {
         (IcmpKind::PortUnreachable, u32::MAX, None),
     ] {
         let mut lone = Lone::opening(TcpConfig::default());
-        let seq = lone.end.flight.una().seq() + ahead;
+        let seq = lone.end.snd.flight().una().seq() + ahead;
         lone.end.handle_icmp(lone.now, kind, seq);
         assert_eq!(lone.end.error(), error, "{kind:?}, {ahead} beyond SND.UNA");
         assert_eq!(lone.end.take_soft_error().is_some(), ahead == 0);
@@ -131,7 +131,7 @@ fn reset_in_last_ack_is_an_error_while_data_is_missing() {
             if !closing {
                 lone.finish();
             }
-            let una = lone.end.flight.una().seq();
+            let una = lone.end.snd.flight().una().seq();
             lone.end.write(lone.now, &[1; 10]).unwrap();
             lone.end.shutdown(lone.now).unwrap();
             lone.sent();
@@ -157,7 +157,7 @@ fn repeated_fin_restarts_time_wait_and_repeated_data_does_not() {
     ] {
         let mut lone = Lone::new(TcpConfig::default());
         let first = lone.end.rcv.irs().seq();
-        lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"text");
+        lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, b"text");
         lone.end.shutdown(lone.now).unwrap();
         lone.sent();
         lone.finish();
@@ -166,7 +166,7 @@ fn repeated_fin_restarts_time_wait_and_repeated_data_does_not() {
         let time_wait = lone.end.time_wait_lasts();
         let began = lone.now;
         lone.now += SECOND;
-        let fields = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+        let fields = lone.ack(lone.end.snd.flight().nxt().seq(), 65_535);
         lone.give(&Fields { flags, seq: first + seq, ..fields }, Codepoint::NotEct, payload);
         let ends = if restarts { lone.now } else { began } + time_wait;
         assert_eq!(lone.end.poll_timeout(), Some(ends), "{flags:?} at {seq}");
@@ -177,7 +177,7 @@ fn repeated_fin_restarts_time_wait_and_repeated_data_does_not() {
 #[test]
 fn text_and_fin_of_a_syn_ack_are_taken() {
     let mut lone = Lone::opening(TcpConfig::default());
-    let ack = lone.end.flight.nxt().seq();
+    let ack = lone.end.snd.flight().nxt().seq();
     let flags = Flags::SYN | Flags::ACK | Flags::FIN;
     let fields = Fields { seq: SeqNum::new(1000), ack, flags, window: 1000, ..Fields::default() };
     lone.give(&fields, Codepoint::NotEct, b"text");
@@ -188,7 +188,7 @@ fn text_and_fin_of_a_syn_ack_are_taken() {
 #[test]
 fn text_beyond_a_gap_waits_since_the_first_of_it() {
     let mut lone = Lone::new(TcpConfig::default());
-    let mut fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+    let mut fields = lone.ack(lone.end.snd.flight().una().seq(), 65_535);
     fields.seq += 10;
     let first = lone.now;
     lone.give(&fields, Codepoint::NotEct, b"text");
@@ -196,7 +196,7 @@ fn text_beyond_a_gap_waits_since_the_first_of_it() {
     fields.seq += 10;
     lone.give(&fields, Codepoint::NotEct, b"text");
     lone.now += 2 * SECOND;
-    assert_eq!(lone.end.pinned_since(lone.now), Some(first));
+    assert_eq!(lone.end.stalled_since(lone.now), Some(first));
 }
 
 #[test]

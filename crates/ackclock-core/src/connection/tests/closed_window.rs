@@ -8,7 +8,7 @@ use crate::{ConnectionError, Keepalive, UserTimeoutOption};
 
 /// How far beyond SND.UNA each segment without text begins that leaves now, with its flags.
 fn bare_starts(lone: &mut Lone) -> Vec<(u32, Flags)> {
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     let mut header = [0; HEADER_MAX];
     let next = || {
         let out = lone.end.poll_transmit(lone.now, lone.limits, true, &mut header)?;
@@ -30,7 +30,7 @@ fn probing_with(tcp: TcpConfig) -> Lone {
     assert_eq!(lone.sizes(), []);
     lone.expire();
     assert_eq!(lone.sizes(), [1]);
-    assert_eq!(lone.end.flight.flight_size(), 1);
+    assert_eq!(lone.end.snd.flight().flight_size(), 1);
     lone
 }
 
@@ -75,7 +75,7 @@ fn segments_without_text_begin_at_the_edge_of_a_window_that_is_probed() {
     for (case, provoke, flags) in cases {
         let option = Some(Box::new(UserTimeoutOption::default()));
         let mut lone = probing_with(TcpConfig { user_timeout_option: option, ..TcpConfig::default() });
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         provoke(&mut lone, una);
         assert_eq!(bare_starts(&mut lone), [(0, flags)], "{case}");
     }
@@ -91,7 +91,7 @@ fn segments_without_text_begin_within_a_window_that_shrank() {
             let mut lone = Lone::new(TcpConfig { nodelay: true, ..TcpConfig::default() });
             lone.end.write(lone.now, &[1; 2 * SMSS]).unwrap();
             assert_eq!(lone.sizes(), [SMSS; 2]);
-            let una = lone.end.flight.una().seq();
+            let una = lone.end.snd.flight().una().seq();
             lone.give(&lone.ack(una, wnd), Codepoint::NotEct, &[]);
             if abort {
                 lone.end.abort(lone.now);
@@ -173,7 +173,7 @@ fn full() -> (Lone, SeqNum) {
     let mut lone = Lone::new(TcpConfig { receive_buffer_max: 4 * SMSS, ..TcpConfig::default() });
     lone.end.write(lone.now, &[1; 1000]).unwrap();
     assert_eq!(lone.sizes(), [1000]);
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     while lone.end.rcv.wnd() > 0 {
         let len = usize::try_from(lone.end.rcv.wnd()).unwrap().min(SMSS);
         lone.give(&lone.ack(una, 65_535), Codepoint::NotEct, &vec![1; len]);
@@ -190,10 +190,10 @@ fn full() -> (Lone, SeqNum) {
 fn acknowledgement_behind_a_probes_byte_counts_while_the_window_is_closed() {
     for (ahead, acked) in [(0, 600), (1, 600), (2, 0), (u32::MAX - 1, 0)] {
         let (mut lone, next) = full();
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         let fields = Fields { seq: next + ahead, ..lone.ack(una + 600, 3000) };
         lone.give(&fields, Codepoint::NotEct, &[]);
-        assert_eq!(lone.end.flight.una().seq().offset_from(una), acked, "{ahead} beyond RCV.NXT");
+        assert_eq!(lone.end.snd.flight().una().seq().offset_from(una), acked, "{ahead} beyond RCV.NXT");
         // What was heeded needs no answer (or two closed ends would answer each other for ever).
         assert_eq!(lone.sizes(), if acked > 0 { vec![] } else { vec![0] }, "{ahead} beyond RCV.NXT");
         assert_eq!(lone.end.rcv.nxt().seq(), next);
@@ -206,7 +206,7 @@ fn text_behind_a_probes_byte_is_not_taken_while_the_window_is_closed() {
     for ahead in [0, 1] {
         let (mut lone, next) = full();
         let readable = lone.end.readable();
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         lone.give(&Fields { seq: next + ahead, ..lone.ack(una, 3000) }, Codepoint::NotEct, b"x");
         assert_eq!((lone.end.readable(), lone.sizes()), (readable, vec![0]), "{ahead} beyond RCV.NXT");
         assert_eq!(lone.end.rcv.nxt().seq(), next);
@@ -217,11 +217,11 @@ fn text_behind_a_probes_byte_is_not_taken_while_the_window_is_closed() {
 #[test]
 fn window_of_a_probe_counts_after_an_acknowledgement_behind_it() {
     let (mut lone, next) = full();
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     lone.give(&Fields { seq: next + 1, ..lone.ack(una, 3000) }, Codepoint::NotEct, &[]);
-    assert_eq!(lone.end.snd.wnd, 3000);
+    assert_eq!(lone.end.snd.wnd(), 3000);
     lone.give(&lone.ack(una, 5000), Codepoint::NotEct, b"x");
-    assert_eq!(lone.end.snd.wnd, 5000);
+    assert_eq!(lone.end.snd.wnd(), 5000);
 }
 
 /// RFC 9293 MUST-66 with RFC 5961 §3.2: at RCV.NXT a reset ends the connection. Behind a probe's byte it is
@@ -230,7 +230,7 @@ fn window_of_a_probe_counts_after_an_acknowledgement_behind_it() {
 fn reset_behind_a_probes_byte_is_challenged_while_the_window_is_closed() {
     for (ahead, ends, answers) in [(0, true, 0), (1, false, 1), (2, false, 0), (u32::MAX, false, 0)] {
         let (mut lone, next) = full();
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         let fields = Fields { flags: RST_ACK, seq: next + ahead, ..lone.ack(una, 0) };
         lone.give(&fields, Codepoint::NotEct, &[]);
         let case = format!("{ahead} beyond RCV.NXT");
@@ -248,7 +248,7 @@ fn abort_behind_a_closed_window_tells_a_peer_that_has_closed() {
     for finishes_first in [false, true] {
         let mut lone = probing();
         let finish = |lone: &mut Lone| {
-            let fields = lone.ack(lone.end.flight.una().seq(), 0);
+            let fields = lone.ack(lone.end.snd.flight().una().seq(), 0);
             lone.give(&Fields { flags: Flags::ACK | Flags::FIN, ..fields }, Codepoint::NotEct, &[]);
         };
         if finishes_first {
@@ -300,7 +300,7 @@ fn first_probe_waits_one_timeout_however_often_data_was_held_back_before() {
     for overrides in [0, 1, 10] {
         let mut lone = after_overrides(overrides);
         lone.acknowledge_all(0);
-        let rto = lone.end.flight.rtt().rto_unbacked();
+        let rto = lone.end.snd.flight().rtt().rto_unbacked();
         assert_eq!(next_timer(&mut lone), (rto, vec![1]), "after {overrides}");
         assert_eq!(next_timer(&mut lone), (2 * rto, vec![1]), "after {overrides}");
     }
@@ -314,7 +314,7 @@ fn window_that_opens_unprobed_repeats_nothing() {
         let mut lone = after_overrides(overrides);
         lone.acknowledge_all(2000);
         assert_eq!(lone.sizes(), [SMSS], "after {overrides}");
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         for window in [0, 2000] {
             lone.give(&lone.ack(una, window), Codepoint::NotEct, &[]);
             assert_eq!(lone.sizes(), [], "after {overrides}, a window of {window}");
@@ -341,7 +341,7 @@ fn window_that_opens_a_little_waits_for_the_override_and_no_probe() {
 #[test]
 fn window_that_closes_behind_a_little_room_is_probed_a_timeout_later() {
     let mut lone = after_overrides(1);
-    let rto = lone.end.flight.rtt().rto_unbacked();
+    let rto = lone.end.snd.flight().rtt().rto_unbacked();
     lone.now += OVERRIDE / 2;
     lone.acknowledge_all(0);
     assert_eq!(lone.sizes(), []);

@@ -86,7 +86,8 @@ impl End {
     }
 
     fn is_paced(&self) -> bool {
-        self.lone.end.flight.controller().pacing_rate().is_some() || !self.lone.end.flight.is_unpaced()
+        self.lone.end.snd.flight().controller().pacing_rate().is_some()
+            || !self.lone.end.snd.flight().is_unpaced()
     }
 
     fn fields(&mut self, walk: &mut Walk, ack: SeqNum) -> Fields {
@@ -106,7 +107,7 @@ impl End {
         self.marks += u8::from(self.accurate && walk.one_in(8));
         let marked = if self.accurate {
             Flags::from_ace(self.marks % 8)
-        } else if self.lone.end.ecn.is_some() && walk.one_in(8) {
+        } else if !self.lone.end.ecn.is_off() && walk.one_in(8) {
             Flags::ECE
         } else {
             Flags::NONE
@@ -116,7 +117,8 @@ impl End {
 
     /// The peer acknowledges, and holds, any part of what is outstanding.
     fn acknowledge(&mut self, walk: &mut Walk) -> String {
-        let (una, out) = (self.lone.end.flight.una().seq(), self.lone.end.flight.flight_size() as u32);
+        let (una, out) =
+            (self.lone.end.snd.flight().una().seq(), self.lone.end.snd.flight().flight_size() as u32);
         let ahead = |seq: SeqNum| seq.offset_from(una);
         // With a FIN, SND.NXT is beyond the last byte of text.
         self.outstanding.retain(|&(start, end)| start != end && ahead(end) <= out && ahead(end) > 0);
@@ -145,7 +147,7 @@ impl End {
         let now = self.lone.now;
         match walk.below(20) {
             0..=4 => {
-                let smss = self.lone.end.smss() as usize;
+                let smss = self.lone.end.snd.smss() as usize;
                 let len =
                     walk.pick(&[1, smss - 1, smss + 1, 2 * smss + 300, 3 * smss, 20_000, 50_000, 200_000]);
                 format!("write {len}: {:?}", self.lone.end.write(now, &vec![7; len]))
@@ -162,7 +164,7 @@ impl End {
             6 if walk.one_in(10) => format!("shutdown {:?}", self.lone.end.shutdown(now)),
             6 => {
                 let ahead = walk.pick(&[0, 0, 100, 3000]);
-                let una = self.lone.end.flight.una().seq();
+                let una = self.lone.end.snd.flight().una().seq();
                 let fields = self.fields(walk, una);
                 let seq = fields.seq + ahead;
                 self.lone.give(
@@ -175,7 +177,7 @@ impl End {
             }
             7 => {
                 let told = walk.pick(&[1400, 1000]);
-                let seq = self.lone.end.flight.una().seq();
+                let seq = self.lone.end.snd.flight().una().seq();
                 self.lone.end.handle_icmp(now, ackclock_wire::IcmpKind::PacketTooBig { mtu: told }, seq);
                 format!("too big for {told}")
             }

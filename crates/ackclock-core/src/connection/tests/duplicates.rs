@@ -73,7 +73,7 @@ fn data_that_waits_follows_the_duplicates() {
     for batch in 1..=5 {
         lone.sent();
         lone.end.write(lone.now, &[1; 5 * SMSS]).unwrap();
-        let fields = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+        let fields = lone.ack(lone.end.snd.flight().nxt().seq(), 65_535);
         for k in 1..=3 {
             let seq = next + (batch * 10 + k) * 100;
             lone.give(&Fields { seq, ..fields }, Codepoint::NotEct, &[2; 100]);
@@ -93,7 +93,7 @@ fn data_that_waits_follows_the_duplicates() {
 #[test]
 fn each_segment_of_a_packet_beyond_the_gap_draws_a_duplicate() {
     let mut lone = without_sack();
-    let fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+    let fields = lone.ack(lone.end.snd.flight().una().seq(), 65_535);
     let beyond = Fields { seq: fields.seq + 100, ..fields };
     let checksum = ChecksumState::Partial(ChecksumAt::tcp(20));
     let meta = RxMeta { checksum, segment_size: NonZeroU16::new(100) };
@@ -117,7 +117,7 @@ fn batch_beside_data_draws_as_many_duplicates_as_segments_that_come_alone() {
                 let seq = first + next + 100 * walk.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 20]);
                 let had_gap = alone.end.rcv.has_gap();
                 for lone in [&mut alone, &mut busy] {
-                    let fields = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+                    let fields = lone.ack(lone.end.snd.flight().nxt().seq(), 65_535);
                     lone.give(&Fields { seq, ..fields }, Codepoint::NotEct, &[3; 100]);
                 }
                 closed |= had_gap && !alone.end.rcv.has_gap();
@@ -151,7 +151,7 @@ fn text_and_new_data_between_duplicates_use_none_of_them_up() {
         lone.end.write(lone.now, &[1; 40 * SMSS]).unwrap();
         assert_eq!(lone.sizes(), [SMSS; 10]);
         lone.now += Duration::from_millis(20);
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         let data = |lone: &mut Lone| {
             let sizes = lone.sizes();
             sizes.into_iter().filter(|&size| size > 0).collect::<Vec<_>>()
@@ -168,6 +168,6 @@ fn text_and_new_data_between_duplicates_use_none_of_them_up() {
                 let _ = lone.end.read(lone.now, &mut [0; 200]);
             }
         }
-        assert_eq!(lone.end.flight.nxt().seq().offset_from(una), 16 * SMSS as u32);
+        assert_eq!(lone.end.snd.flight().nxt().seq().offset_from(una), 16 * SMSS as u32);
     }
 }

@@ -8,7 +8,7 @@ use super::lone::{Lone, SECOND, SMSS, handshake, tuple};
 use super::*;
 use crate::MtuProbing;
 use crate::connection::ecn::negotiation::Agreement;
-use crate::connection::{FastOpenOffer, Handshake};
+use crate::connection::{FastOpenOffer, Handshake, lend};
 use crate::profile::{Ecn, Recovery};
 
 /// An end that asks for a larger path MTU five seconds after it has found one.
@@ -23,7 +23,7 @@ fn probing() -> TcpConfig {
 fn find_narrow_path(lone: &mut Lone, window: u16) {
     lone.end.write(lone.now, &[1; 100]).unwrap();
     assert_eq!(lone.sizes(), [100]);
-    let first = lone.end.flight.una().seq();
+    let first = lone.end.snd.flight().una().seq();
     lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
     lone.sent();
     lone.acknowledge_all(window);
@@ -48,7 +48,7 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
         lone.end.write(lone.now, &vec![2; in_flight * small]).unwrap_or(0);
         assert_eq!(lone.sizes(), vec![small; in_flight]);
         lone.now += 5 * SECOND;
-        lone.end.on_search_timer(lone.now);
+        expire_search(&mut lone);
         lone.end.write(lone.now, &vec![2; written - in_flight * small]).unwrap();
         let sizes = lone.sizes();
         let case = format!("{written} written, a window of {wnd}, {in_flight} segments in flight");
@@ -57,12 +57,18 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
         if leaves {
             // Its fate is looked for after a second, and after each other one while it is not known.
             for _ in 0..2 {
-                assert_eq!(lone.end.mtu_search_due().at(), lone.now + SECOND, "{case}");
+                assert_eq!(lone.end.snd.search_due(), lone.now + SECOND, "{case}");
                 lone.now += SECOND;
-                lone.end.on_search_timer(lone.now);
+                expire_search(&mut lone);
             }
         }
     }
+}
+
+/// The search for the path's MTU goes on, before its time.
+fn expire_search(lone: &mut Lone) {
+    let Lone { end, now, .. } = lone;
+    end.snd.expire_search(lend!(end, *now));
 }
 
 /// RFC 9293 §3.8.6.1: into a closed window goes a probe of one byte, although the path may be probed too.
@@ -112,7 +118,7 @@ fn marks_on_acknowledgements_are_answered_sooner_while_data_waits() {
     for (data, answered_at) in [(true, 2), (false, 3)] {
         let ecn = Some(Agreement { form: Ecn::Accurate, capable: true });
         let mut lone = Lone::agreed(TcpConfig::default(), Handshake { ecn, ..handshake() });
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         let mut fields = Fields { flags: Flags::ACK | Flags::from_ace(2), ..lone.ack(una, 65_535) };
         lone.give(&fields, Codepoint::NotEct, &[]);
         fields.flags = Flags::ACK | Flags::from_ace(5);
@@ -139,7 +145,7 @@ fn predicted_acknowledgement_is_as_any_other_with_windows_open_and_closed() {
             lone.end.write(lone.now, &[1; 3 * SMSS]).unwrap();
             assert_eq!(lone.sizes(), [SMSS; 3]);
             lone.now += Duration::from_millis(20);
-            let fields = lone.ack(lone.end.flight.una().seq() + acked * SMSS as u32, window);
+            let fields = lone.ack(lone.end.snd.flight().una().seq() + acked * SMSS as u32, window);
             if short {
                 let (local, remote) = (tuple().local(), tuple().remote());
                 let mut packet = [0; HEADER_MAX];
@@ -215,7 +221,7 @@ fn fin_leaves_at_the_edge_of_a_full_window_and_not_beyond_it() {
         }
         lone.end.shutdown(lone.now).unwrap();
         assert_eq!(lone.sizes(), [0], "{written} bytes in a window of {window}");
-        assert_eq!(lone.end.flight.flight_size(), written as u64 + 1);
+        assert_eq!(lone.end.snd.flight().flight_size(), written as u64 + 1);
     }
 }
 
@@ -245,7 +251,7 @@ fn sack_blocks_leave_room_for_timestamps_and_signature() {
         let handshake = Handshake { timestamps, ..handshake() };
         let end = Connection::passive(now, tuple(), TcpConfig::default().into(), &env, handshake);
         let mut lone = Lone { end, now, limits: software(1500) };
-        let mut fields = lone.ack(lone.end.flight.una().seq(), 65_535);
+        let mut fields = lone.ack(lone.end.snd.flight().una().seq(), 65_535);
         fields.options.timestamps = timestamps.map(|value| (value, 0));
         for _ in 0..5 {
             fields.seq += 10;
@@ -292,14 +298,14 @@ fn options_of_a_syn_are_believed_as_far_as_they_may_be() {
         let options = TcpOptions { mss, window_scale: Some(15), ..TcpOptions::default() };
         let fields = Fields {
             seq: SeqNum::new(1000),
-            ack: lone.end.flight.nxt().seq(),
+            ack: lone.end.snd.flight().nxt().seq(),
             flags: Flags::SYN | Flags::ACK,
             window: 1000,
             options,
             ..Fields::default()
         };
         lone.give(&fields, Codepoint::NotEct, &[]);
-        assert_eq!((lone.end.snd.peer_mss, lone.end.snd.scale, lone.end.sack), (believed, 14, false));
+        assert_eq!((lone.end.snd.peer_mss(), lone.end.snd.scale(), lone.end.sack), (believed, 14, false));
     }
 }
 
@@ -311,7 +317,7 @@ fn syn_ack_that_comes_again_is_answered_with_its_codepoint() {
         let mut tcp = TcpConfig::default();
         tcp.choices.ecn = Ecn::Accurate;
         let mut lone = Lone::opening(tcp);
-        let ack = lone.end.flight.nxt().seq();
+        let ack = lone.end.snd.flight().nxt().seq();
         let flags = Flags::SYN | Flags::ACK | Flags::from_ace(2);
         let fields = Fields { seq: SeqNum::new(1000), ack, flags, window: 1000, ..Fields::default() };
         lone.give(&fields, Codepoint::NotEct, &[]);
@@ -333,7 +339,7 @@ fn rescue_leaves_when_no_new_data_can() {
         let mut tcp = TcpConfig::default();
         (tcp.choices.pacing, tcp.choices.recovery) = (false, Recovery::Sack);
         let mut lone = Lone::new(tcp);
-        let una = lone.end.flight.una();
+        let una = lone.end.snd.flight().una();
         lone.acknowledge_all(window);
         lone.end.write(lone.now, &vec![1; segments * SMSS]).unwrap();
         assert_eq!(lone.sizes(), [SMSS; 10]);
@@ -444,7 +450,7 @@ fn text_beyond_the_peers_fin_is_forgotten() {
                 lone.sent();
                 lone.acknowledge_all(65_535);
             }
-            let first = lone.ack(lone.end.flight.nxt().seq(), 65_535);
+            let first = lone.ack(lone.end.snd.flight().nxt().seq(), 65_535);
             for &(at, text, flags) in segments {
                 lone.give(&Fields { seq: first.seq + at, flags, ..first }, Codepoint::NotEct, text);
             }
@@ -477,14 +483,14 @@ fn segments_before_the_end_of_urgent_data_are_not_cut_by_the_device() {
     assert_eq!(lone.sizes(), [SMSS, SMSS, SMSS, SMSS, SMSS, 4 * SMSS]);
     // The first three are lost.
     lone.now += Duration::from_millis(20);
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     let mut fields = lone.ack(una, 65_535);
     fields.options.sack.push(una + 3 * SMSS as u32, una + 9 * SMSS as u32);
     lone.give(&fields, Codepoint::NotEct, &[]);
     lone.now += Duration::from_millis(20);
     lone.give(&fields, Codepoint::NotEct, &[]);
     let mut sizes = lone.sizes();
-    while lone.end.flight.lost() > 0 {
+    while lone.end.snd.flight().lost() > 0 {
         lone.expire();
         sizes.extend(lone.sizes());
     }

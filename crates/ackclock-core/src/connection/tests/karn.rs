@@ -98,7 +98,7 @@ impl World {
         let agreed = Handshake { timestamps: timestamps.then_some(1), sack, ..handshake() };
         let mut lone = Lone::agreed(tcp, agreed);
         lone.limits = walk.pick(&[software(0), software(2000)]);
-        let first = lone.end.flight.una().seq();
+        let first = lone.end.snd.flight().una().seq();
         let peer = Receiver { next: 0, held: BTreeSet::new(), recent: None };
         let (sent, there, back, sacked) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
         Self { lone, first, peer, timestamps, sack, sent, there, back, acked: 0, sacked, samples: 0 }
@@ -168,15 +168,15 @@ impl World {
         options.sack = blocks;
         let fields = Fields { options, ..self.lone.ack(self.first + answer.ack, 65_535) };
         // No two samples are equal, by the nanosecond.
-        let before = self.lone.end.flight.rtt().latest();
+        let before = self.lone.end.snd.flight().rtt().latest();
         self.lone.give(&fields, Codepoint::NotEct, &[]);
         // The other policies take no notice of blocks.
-        let heeds = matches!(self.lone.end.flight.recovery(), Recovery::Sack | Recovery::RackTlp);
+        let heeds = matches!(self.lone.end.snd.flight().recovery(), Recovery::Sack | Recovery::RackTlp);
         let covered: BTreeSet<u32> = (self.acked..answer.ack)
             .chain(answer.blocks.iter().filter(|_| heeds).flat_map(|&(start, end)| start..end))
             .filter(|at| *at >= self.acked && !self.sacked.contains(at))
             .collect();
-        let sample = self.lone.end.flight.rtt().latest();
+        let sample = self.lone.end.snd.flight().rtt().latest();
         if sample != before {
             self.samples += 1;
             self.judge(sample, &covered, answer);
@@ -240,11 +240,11 @@ fn syn_that_was_sent_twice_gives_no_round_trip() {
         }
         lone.now += Duration::from_millis(20);
         let flags = Flags::SYN | Flags::ACK;
-        let ack = lone.end.flight.nxt().seq();
+        let ack = lone.end.snd.flight().nxt().seq();
         let fields = Fields { seq: SeqNum::new(1000), ack, flags, window: 1000, ..Fields::default() };
         lone.give(&fields, Codepoint::NotEct, &[]);
         assert_eq!(lone.end.state(), State::Established);
-        assert_eq!(lone.end.flight.rtt().has_sample(), lost == 0, "{lost} lost");
+        assert_eq!(lone.end.snd.flight().rtt().has_sample(), lost == 0, "{lost} lost");
     }
 }
 
@@ -273,7 +273,7 @@ fn syn_ack_that_was_sent_twice_gives_no_round_trip() {
         let end =
             Connection::passive_with_data(now, tuple(), tcp.into(), &env, handshake(), opening, b"text");
         let mut lone = Lone { end, now, limits: software(1500) };
-        let iss = lone.end.snd.iss.seq();
+        let iss = lone.end.snd.iss().seq();
         assert_eq!(lone.flags(), [Flags::SYN | Flags::ACK]);
         again(&mut lone);
         let repeated: &[Flags] = if sampled { &[] } else { &[Flags::SYN.union(Flags::ACK)] };
@@ -281,6 +281,6 @@ fn syn_ack_that_was_sent_twice_gives_no_round_trip() {
         lone.now += Duration::from_millis(20);
         lone.give(&lone.ack(iss + 1, 1000), Codepoint::NotEct, &[]);
         assert_eq!(lone.end.state(), State::Established, "{reason}");
-        assert_eq!(lone.end.flight.rtt().has_sample(), sampled, "{reason}");
+        assert_eq!(lone.end.snd.flight().rtt().has_sample(), sampled, "{reason}");
     }
 }

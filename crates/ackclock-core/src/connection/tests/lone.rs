@@ -102,7 +102,7 @@ impl Lone {
     }
 
     pub(super) fn acknowledge_all(&mut self, window: u16) {
-        let fields = self.ack(self.end.flight.nxt().seq(), window);
+        let fields = self.ack(self.end.snd.flight().nxt().seq(), window);
         self.give(&fields, Codepoint::NotEct, &[]);
     }
 
@@ -117,7 +117,7 @@ impl Lone {
 
     /// The peer's FIN, which acknowledges all.
     pub(super) fn finish(&mut self) {
-        let fields = self.ack(self.end.flight.nxt().seq(), 65_535);
+        let fields = self.ack(self.end.snd.flight().nxt().seq(), 65_535);
         self.give(&Fields { flags: Flags::ACK | Flags::FIN, ..fields }, Codepoint::NotEct, &[]);
     }
 

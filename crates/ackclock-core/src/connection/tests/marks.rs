@@ -20,7 +20,7 @@ impl Marked {
         let mut tcp = TcpConfig::default();
         tcp.choices.pacing = false;
         let mut marked = Self { lone: Lone::agreed(tcp, Handshake { ecn, ..handshake() }), ace: 5 };
-        let una = marked.lone.end.flight.una().seq();
+        let una = marked.lone.end.snd.flight().una().seq();
         let third = Fields { flags: Flags::ACK | Flags::from_ace(2), ..marked.lone.ack(una, 65_535) };
         marked.lone.give(&third, Codepoint::NotEct, &[]);
         marked
@@ -31,7 +31,7 @@ impl Marked {
     fn round(&mut self, marks: usize) -> usize {
         let lone = &mut self.lone;
         lone.end.write(lone.now, &[1; 60_000]).unwrap_or(0);
-        let mut ack = lone.end.flight.una().seq();
+        let mut ack = lone.end.snd.flight().una().seq();
         let sizes = lone.sizes();
         lone.now += Duration::from_millis(20);
         for (number, size) in sizes.iter().enumerate() {

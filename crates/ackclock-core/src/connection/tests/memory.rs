@@ -18,7 +18,7 @@ fn leave(lone: &Lone, bytes: usize) -> Lease {
 /// A connection with a block for what arrives, and no memory for what it writes.
 fn refused() -> (Lone, Lease) {
     let mut lone = Lone::new(TcpConfig::default());
-    lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"first");
+    lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, b"first");
     assert_eq!(lone.end.read(lone.now, &mut [0; 8]), Ok(5));
     lone.sent();
     lone.end.take_readiness();
@@ -54,7 +54,7 @@ fn a_writer_that_the_budget_refused_learns_of_room_whatever_arrives_meanwhile() 
             } else {
                 lone.end.await_room(lone.now);
             }
-            lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, b"second");
+            lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, b"second");
             assert_eq!(lone.end.readable(), 6);
             if reads {
                 assert_eq!(lone.end.read(lone.now, &mut [0; 8]), Ok(6));
@@ -154,7 +154,7 @@ fn a_large_write_gets_what_a_small_one_would_get() {
                 taken <= left && left - taken < 4 << 10 || !slices && taken == first,
                 "{taken} of {left}"
             );
-            let sent = lone.end.snd.slices(lone.end.flight.una(), taken).concat();
+            let sent = lone.end.snd.slices(lone.end.snd.flight().una(), taken).concat();
             assert_eq!(sent[..], data[..sent.len()], "{slices} {left}");
             drop(hog);
             assert!(lone.end.is_writable());
@@ -174,13 +174,13 @@ fn of_a_large_segment_as_much_is_taken_as_the_budget_allows() {
     let mut lone = Lone::new(TcpConfig::default());
     let start = lone.end.rcv.nxt();
     let hog = leave(&lone, 38 << 10);
-    lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, &text);
+    lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, &text);
     assert_eq!(lone.end.rcv.nxt().since(start), 32 << 10);
     assert!(lone.end.take_readiness().readable);
     assert_eq!(lone.sizes(), [0], "acknowledged at once");
     drop(hog);
     let rest = &text[32 << 10..];
-    lone.give(&lone.ack(lone.end.flight.una().seq(), 65_535), Codepoint::NotEct, rest);
+    lone.give(&lone.ack(lone.end.snd.flight().una().seq(), 65_535), Codepoint::NotEct, rest);
     let mut read = vec![0; text.len()];
     assert_eq!(lone.end.read(lone.now, &mut read), Ok(text.len()));
     assert_eq!(read, text);

@@ -29,7 +29,7 @@ impl Peer {
         tcp.send_buffer_max = 256 << 10;
         let agreed = Handshake { window_scale: Some((14, 14)), rtt: handshake_rtt, ..handshake() };
         let lone = Lone::agreed(tcp, agreed);
-        let arrived = lone.end.flight.una().seq();
+        let arrived = lone.end.snd.flight().una().seq();
         Self { lone, one_way: rtt / 2, on_the_way: VecDeque::new(), arrived, sent: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Peer {
         let sizes = self.lone.sizes();
         self.sent += sizes.iter().sum::<usize>() as u64;
         let mut end =
-            self.lone.end.flight.nxt().seq() + 0u32.wrapping_sub(sizes.iter().sum::<usize>() as u32);
+            self.lone.end.snd.flight().nxt().seq() + 0u32.wrapping_sub(sizes.iter().sum::<usize>() as u32);
         for size in sizes {
             end += size as u32;
             self.on_the_way.push_back((self.lone.now + self.one_way, end));
@@ -71,7 +71,7 @@ impl Peer {
         while self.lone.now < until {
             self.send();
             self.pass();
-            let nxt = self.lone.end.flight.nxt().seq();
+            let nxt = self.lone.end.snd.flight().nxt().seq();
             let out = nxt.offset_from(self.arrived) as usize;
             self.acknowledge(self.arrived + (out / SMSS * SMSS) as u32);
         }

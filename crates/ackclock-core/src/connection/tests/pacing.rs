@@ -168,7 +168,7 @@ fn large_segments_are_no_larger_than_what_one_wait_lets_go() {
 fn a_packet_that_is_not_whole_waits_for_a_writer_that_goes_on_if_one_is_in_flight() {
     // A whole one has 45 segments; the window has room for more than two of them.
     let whole = 65_160;
-    let unsent = |pair: &Pair| pair.ends[0].unsent();
+    let unsent = |pair: &Pair| pair.ends[0].snd.unsent();
     let mut pair = established(&unpaced());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
     pair.transfer(2 << 20);
@@ -233,6 +233,6 @@ fn round_trip_below_the_timer_needs_no_pacer() {
     let mut pair = Pair::crossing([tcp.clone(), tcp], software(1500), path);
     pair.run_for(Duration::from_millis(10));
     pair.transfer(1 << 20);
-    assert!(pair.ends.iter().all(|end| end.flight.is_unpaced()));
+    assert!(pair.ends.iter().all(|end| end.snd.flight().is_unpaced()));
     assert!(pair.ends[0].info(pair.now).pacing_rate.is_some(), "the rate is reported all the same");
 }

@@ -46,11 +46,13 @@ fn every_second(count: u32, size: u32) -> Vec<(u32, u32)> {
 fn segments_made_short_by_options_are_held_whole() {
     for recovery in [Recovery::RackTlp, Recovery::Sack] {
         let mut lone = on_device_that_cuts(recovery);
-        let beyond =
-            Fields { seq: lone.end.rcv.nxt().seq() + 100, ..lone.ack(lone.end.flight.una().seq(), 65_535) };
+        let beyond = Fields {
+            seq: lone.end.rcv.nxt().seq() + 100,
+            ..lone.ack(lone.end.snd.flight().una().seq(), 65_535)
+        };
         lone.give(&beyond, Codepoint::NotEct, &[1; 100]);
         lone.sent();
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         lone.end.write(lone.now, &[2; 40_000]).unwrap();
         let size = SMSS - 12;
         assert_eq!(lone.sizes(), [10 * size], "one packet for the device");
@@ -69,7 +71,7 @@ fn segments_made_short_by_options_are_held_whole() {
 fn segments_that_a_router_made_smaller_are_held_whole() {
     for written in [2 * SMSS, 5 * SMSS] {
         let mut lone = on_device_that_cuts(Recovery::RackTlp);
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         lone.end.write(lone.now, &vec![2; written]).unwrap();
         lone.sent();
         lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 670 }, una);
@@ -86,7 +88,7 @@ fn segments_that_a_router_made_smaller_are_held_whole() {
 #[test]
 fn segments_of_the_first_transmission_are_held_after_they_were_sent_again_smaller() {
     let mut lone = on_device_that_cuts(Recovery::RackTlp);
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     lone.end.write(lone.now, &[2; 4 * SMSS]).unwrap();
     lone.sent();
     lone.end.handle_icmp(lone.now, IcmpKind::PacketTooBig { mtu: 1040 }, una);
@@ -103,7 +105,7 @@ fn segments_of_the_first_transmission_are_held_after_they_were_sent_again_smalle
 #[test]
 fn acknowledgement_within_a_segment_does_not_move_the_others() {
     let mut lone = on_device_that_cuts(Recovery::RackTlp);
-    let una = lone.end.flight.una().seq();
+    let una = lone.end.snd.flight().una().seq();
     lone.end.write(lone.now, &[2; 10 * SMSS]).unwrap();
     lone.sent();
     lone.now += Duration::from_millis(20);
@@ -117,7 +119,7 @@ fn acknowledgement_within_a_segment_does_not_move_the_others() {
 fn short_last_segment_is_held_with_and_without_its_fin() {
     for fin in [false, true] {
         let mut lone = on_device_that_cuts(Recovery::RackTlp);
-        let una = lone.end.flight.una().seq();
+        let una = lone.end.snd.flight().una().seq();
         lone.end.set_nodelay(lone.now, true);
         lone.end.write(lone.now, &[2; 3 * SMSS + 100]).unwrap();
         if fin {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::connection::sender::SLICE_MIN;
+use crate::connection::send::SLICE_MIN;
 use crate::profile::Choices;
 use crate::{ConnectionError, ReadError, WriteError};
 

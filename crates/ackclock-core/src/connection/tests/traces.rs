@@ -216,7 +216,7 @@ fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
     let now = pair.now;
     pair.ends[0].write(now, &[0; 5000]).expect("there is room");
     pair.run_for(MS);
-    let first = pair.ends[0].flight.una().seq();
+    let first = pair.ends[0].snd.flight().una().seq();
     let outstanding = pair.ends[0].info(pair.now).in_flight;
     pair.ends[0].handle_icmp(pair.now, IcmpKind::PacketTooBig { mtu: 1000 }, first);
     pair.run_for(100 * MS);

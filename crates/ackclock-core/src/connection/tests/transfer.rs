@@ -277,7 +277,7 @@ fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
     // The probe is due, but the device takes nothing now; meanwhile everything is acknowledged.
     pair.now = pair.ends[0].poll_timeout().unwrap();
     pair.ends[0].handle_timeout(pair.now);
-    assert!(pair.ends[0].flight.owes_tail_probe());
+    assert!(pair.ends[0].snd.flight().owes_tail_probe());
     sender(&mut pair, &[2; 1448]);
     pair.now = pair.wire.next_due().unwrap();
     let (_, (_, packet, meta)) = pair.wire.take_due(pair.now).unwrap();

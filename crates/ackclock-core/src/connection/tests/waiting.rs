@@ -14,14 +14,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Whether the application, or the peer, waits for something that this end has to send.
 fn has_something_to_send(end: &Connection) -> bool {
     let is_over = matches!(end.state(), State::Closed | State::Listen | State::TimeWait);
-    let fin_waits = end.snd.closed && !end.fin_acked();
-    !is_over && (end.unsent() > 0 || end.flight.is_outstanding() || fin_waits)
+    let fin_waits = end.snd.is_closed() && !end.snd.fin_acked();
+    !is_over && (end.snd.unsent() > 0 || end.snd.flight().is_outstanding() || fin_waits)
 }
 
 /// Something has been sent as far as it may be. What is left waits for a timer of the sending side.
 fn check_timer(lone: &Lone, said: &dyn Fn() -> String) {
     let end = &lone.end;
-    let next = end.flight.next_timeout().min(end.persist.deadline().at()).min(end.cork.deadline().at());
+    let next = end.snd.next_transmission();
     assert!(!has_something_to_send(end) || next != Instant::FAR_FUTURE, "no timer runs: {}", said());
 }
 
@@ -39,10 +39,10 @@ fn check_progress(mut lone: Lone, said: &dyn Fn() -> String) {
 
 /// Any acknowledgement that the peer may send, with any window.
 fn acknowledge(lone: &mut Lone, walk: &mut Walk) -> String {
-    let out = u32::try_from(lone.end.flight.flight_size()).unwrap();
+    let out = u32::try_from(lone.end.snd.flight().flight_size()).unwrap();
     let acked = walk.pick(&[0, 1.min(out), out / 2, out, out]);
     let window = walk.pick(&[0, 0, 1, 100, 700, 1459, 1460, 3000, 65_535]);
-    let fields = lone.ack(lone.end.flight.una().seq() + acked, window);
+    let fields = lone.ack(lone.end.snd.flight().una().seq() + acked, window);
     lone.give(&fields, Codepoint::NotEct, &[]);
     format!("{acked} of {out} acknowledged, window {window}")
 }
@@ -76,20 +76,22 @@ fn step(lone: &mut Lone, walk: &mut Walk) -> String {
         }
         8 => {
             let text = vec![1; walk.pick(&[1, 1460])];
-            let fields = lone.ack(lone.end.flight.una().seq(), walk.pick(&[0, 500, 65_535]));
+            let fields = lone.ack(lone.end.snd.flight().una().seq(), walk.pick(&[0, 500, 65_535]));
             lone.give(&fields, Codepoint::NotEct, &text);
             let _ = lone.end.read(now, &mut [0; 2000]);
             format!("{} bytes, window {}", text.len(), fields.window)
         }
         9 if walk.one_in(8) => {
-            let fields =
-                Fields { flags: Flags::ACK | Flags::FIN, ..lone.ack(lone.end.flight.una().seq(), 3000) };
+            let fields = Fields {
+                flags: Flags::ACK | Flags::FIN,
+                ..lone.ack(lone.end.snd.flight().una().seq(), 3000)
+            };
             lone.give(&fields, Codepoint::NotEct, &[]);
             "FIN".into()
         }
         9 => {
             let told = walk.pick(&[1400, 600]);
-            let seq = lone.end.flight.una().seq();
+            let seq = lone.end.snd.flight().una().seq();
             lone.end.handle_icmp(now, ackclock_wire::IcmpKind::PacketTooBig { mtu: told }, seq);
             format!("too big for {told}")
         }

@@ -25,7 +25,7 @@ fn connections_go_as_before() {
                 walk.see(end);
                 walk.see(&(end.info(pair.now), end.delivery(), end.limited_by(), end.poll_timeout()));
                 walk.see(&(end.is_flushed(), end.is_writable(), end.write_room(), end.urgent_remaining()));
-                walk.see(&(end.take_readiness(), end.buffer_max(), end.pinned_since(pair.now)));
+                walk.see(&(end.take_readiness(), end.buffer_max(), end.stalled_since(pair.now)));
             }
         }
     });
@@ -99,7 +99,7 @@ fn step(pair: &mut Pair, walk: &mut Walk) {
                 ackclock_wire::IcmpKind::HostUnreachable,
             ];
             let quoted = end.info(now).unacked as u32;
-            let seq = end.flight.una().seq() + walk.pick(&[0, 0, quoted]);
+            let seq = end.snd.flight().una().seq() + walk.pick(&[0, 0, quoted]);
             end.handle_icmp(now, walk.pick(&kinds), seq);
         }
         13 if walk.one_in(6) => walk.see(&end.shutdown(now).is_ok()),

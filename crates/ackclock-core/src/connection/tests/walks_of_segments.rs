@@ -9,7 +9,7 @@ use ackclock_wire::{
 
 use super::walks::{call, settings};
 use super::*;
-use crate::connection::sender::SLICE_MIN;
+use crate::connection::send::SLICE_MIN;
 use crate::connection::{FastOpenOffer, Handshake, Offer};
 use crate::position::Position;
 
@@ -101,7 +101,7 @@ impl Lone {
         walk.see(end);
         walk.see(&(end.info(now), end.delivery(), end.limited_by(), end.poll_timeout(), end.is_gone()));
         walk.see(&(end.is_flushed(), end.is_writable(), end.write_room(), end.urgent_remaining()));
-        walk.see(&(end.is_readable(), end.is_read_closed(), end.is_write_closed(), end.pinned_since(now)));
+        walk.see(&(end.is_readable(), end.is_read_closed(), end.is_write_closed(), end.stalled_since(now)));
         walk.see(&(end.take_readiness(), end.take_progress(), end.time_wait(), end.trace_due()));
     }
 
@@ -111,7 +111,7 @@ impl Lone {
             0..=6 => self.hand_over(walk, false),
             7..=13 => self.hand_over(walk, true),
             14 | 15 => {
-                let smss = end.smss() as usize;
+                let smss = end.snd.smss() as usize;
                 let len = walk.pick(&[1, smss - 1, smss, smss + 1, 2 * smss, 5 * smss, 40_000]);
                 walk.see(&end.write(now, &vec![7; len]));
             }
@@ -132,9 +132,9 @@ impl Lone {
             3 if walk.one_in(3) => end.set_orphaned(now),
             4 if walk.one_in(3) => end.abort(now),
             5 => {
-                let pmtu = end.snd.pmtu;
+                let pmtu = end.snd.pmtu();
                 let told = walk.pick(&[0, pmtu - 1, pmtu, 1280, 1279, 552, 551, 1006]);
-                let (una, nxt) = (end.flight.una().seq(), end.flight.nxt().seq());
+                let (una, nxt) = (end.snd.flight().una().seq(), end.snd.flight().nxt().seq());
                 let seq = walk.pick(&[una, una, una - 1, nxt - 1, nxt]);
                 let all = [IcmpKind::PacketTooBig { mtu: told }, IcmpKind::PortUnreachable, IcmpKind::Other];
                 end.handle_icmp(now, walk.pick(&all), seq);
@@ -212,9 +212,9 @@ impl Lone {
     /// What an honest peer might send.
     fn expected<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
         let end = &self.end;
-        let opening = matches!(end.state, State::SynSent);
-        let smss = u64::from(end.smss());
-        let (una, nxt) = (end.flight.una(), end.flight.nxt());
+        let opening = matches!(end.state(), State::SynSent);
+        let smss = u64::from(end.snd.smss());
+        let (una, nxt) = (end.snd.flight().una(), end.snd.flight().nxt());
         let some = (una + smss).min(nxt);
         let ace = if walk.one_in(20) { walk.pick(&[0, 1, 2, 3, 6]) } else { self.ace() };
         let mut flags = Flags::ACK | Flags::from_ace(ace);
@@ -234,7 +234,7 @@ impl Lone {
     /// A segment with any number one off.
     fn at_edge<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
         let (end, len) = (&self.end, u32::try_from(payload.len()).unwrap());
-        let (rcv, una, nxt) = (&end.rcv, end.flight.una(), end.flight.nxt());
+        let (rcv, una, nxt) = (&end.rcv, end.snd.flight().una(), end.snd.flight().nxt());
         let reach = (rcv.limit_max() as u64).saturating_mul(2);
         let fin = rcv.fin().unwrap_or(rcv.nxt());
         let starts = [
@@ -247,7 +247,7 @@ impl Lone {
             rcv.nxt().back(reach),
             rcv.nxt() + 2000,
         ];
-        let acks = [una, nxt, nxt, end.snd.iss, una.back(u64::from(end.snd.max_wnd)), una + 1448];
+        let acks = [una, nxt, nxt, end.snd.iss(), una.back(u64::from(end.snd.max_wnd())), una + 1448];
         let mut segment = self.segment(walk, payload);
         let back = walk.pick(&[0, 0, 0, 0, 0, len, len, len / 2]);
         segment.seq = beside(walk, &starts) - back;
@@ -269,9 +269,9 @@ impl Lone {
 
     /// Window and options.
     fn segment<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
-        let (end, una) = (&self.end, self.end.flight.una());
-        let smss = u16::try_from(end.smss()).unwrap();
-        let shifted = u16::try_from(end.snd.wnd >> end.snd.scale).unwrap_or(u16::MAX);
+        let (end, una) = (&self.end, self.end.snd.flight().una());
+        let smss = u16::try_from(end.snd.smss()).unwrap();
+        let shifted = u16::try_from(end.snd.wnd() >> end.snd.scale()).unwrap_or(u16::MAX);
         let windows = [65_535, 65_535, shifted, shifted, 0, 1, smss - 1, smss, smss + 1, 2 * smss];
         let mut options = TcpOptions::default();
         let old = walk.pick(&[0, 0, 0, 0, 0, 1, 1000, 1 << 31]);
@@ -294,7 +294,7 @@ impl Lone {
             let all = AccEcn::new(order, counter(), counter(), counter());
             all.truncated(walk.pick(&[3, 3, 2, 1, 0]))
         });
-        if end.state == State::SynSent {
+        if end.state() == State::SynSent {
             options.mss = walk.pick(&[None, Some(1460), Some(216), Some(215)]);
             options.window_scale = walk.pick(&[None, Some(0), Some(7), Some(15)]);
             options.sack_permitted = !walk.one_in(4);

@@ -36,7 +36,7 @@ impl Peer {
     /// Sends `len` bytes and hears the acknowledgement.
     fn send(&mut self, len: usize) {
         let next = self.lone.end.rcv.nxt().seq();
-        let fields = self.lone.ack(self.lone.end.flight.una().seq(), 65_535);
+        let fields = self.lone.ack(self.lone.end.snd.flight().una().seq(), 65_535);
         assert_eq!(fields.seq, next);
         self.lone.give(&fields, Codepoint::NotEct, &vec![1; len]);
         self.sent += len as u64;

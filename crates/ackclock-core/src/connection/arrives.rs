@@ -1,26 +1,28 @@
 //! SEGMENT ARRIVES (RFC 9293 §3.10.7): the steps of §3.10.7.4, in the RFC's order.
 //!
-//! The endpoint handles CLOSED and LISTEN; SYN-SENT is in [`syn_sent`]. In all other states a segment goes
-//! through the steps below, and each may end the processing. A [`predicted`] segment needs few of them.
+//! The endpoint handles CLOSED and LISTEN; SYN-SENT (§3.10.7.3) has its own steps. In all other states a
+//! segment goes through the eight steps below, and each may end the processing. A predicted segment, which is
+//! what the connection expects next, needs few of them. ICMP errors come last.
 
-mod predicted;
-mod syn_sent;
-
-use ackclock_control::bandwidth;
-use ackclock_wire::{Codepoint, Flags, RxMeta, Segment, SeqNum};
+use ackclock_wire::icmp::IcmpKind;
+use ackclock_wire::{Codepoint, Flags, Predicted, RxMeta, Segment, SeqNum};
 use bytes::Bytes;
 
+use super::ecn::Marking;
 use super::limiter::Provocation;
-use super::receive::{Taken, Text};
-use super::{Connection, Reply, State, lend};
+use super::pending::Reply;
+use super::pmtu::believed_mtu;
+use super::receive::Text;
+use super::send::AckField;
+use super::{Connection, State, lend};
 use crate::position::Position;
-use crate::sending::{AckNews, Acknowledgement};
-use crate::{ConnectionError, Instant};
+use crate::sending::Echo;
+use crate::{ConnectionError, IcmpError, Instant};
 
 /// A segment on its way through the steps.
-pub(super) struct Arrival<'a> {
+struct Arrival<'a> {
     now: Instant,
-    pub(super) segment: &'a Segment<'a>,
+    segment: &'a Segment<'a>,
     /// How many segments on the wire it represents.
     segments: u32,
     /// The ECN field of its IP header.
@@ -48,34 +50,6 @@ enum StepOutcome {
     Drop,
 }
 
-/// A segment's ACK field and what goes with it.
-pub(super) struct AckField<'a> {
-    now: Instant,
-    /// SEG.SEQ.
-    pub(super) start: Position,
-    /// SEG.ACK.
-    pub(super) ack: Position,
-    /// SEG.WND in bytes, scaled.
-    pub(super) window: u32,
-    /// TSval and TSecr.
-    pub(super) timestamps: Option<(u32, u32)>,
-    /// Whether the segment has neither text nor FIN.
-    pub(super) bare: bool,
-    /// The source of the other options; `None` for a predicted segment, which has none.
-    pub(super) segment: Option<&'a Segment<'a>>,
-}
-
-/// The state before the segment arrived.
-#[derive(Clone, Copy)]
-pub(super) struct Before {
-    /// SND.UNA.
-    pub(super) una: Position,
-    /// SND.WND.
-    wnd: u32,
-    /// The segment opened a closed window that had been probed.
-    pub(super) reopened: bool,
-}
-
 impl Connection {
     /// A segment of this connection arrived.
     pub(crate) fn handle_segment(
@@ -88,8 +62,8 @@ impl Connection {
     ) {
         let segments = coalesced(segment.payload, meta);
         self.trace_received(now, segment);
-        self.counts.segments_received = self.counts.segments_received.wrapping_add(u64::from(segments));
-        match self.state {
+        self.segments_received = self.segments_received.wrapping_add(u64::from(segments));
+        match self.life.state() {
             State::Closed | State::Listen => {}
             State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),
             _ => self.arrives_synchronized(now, segment, segments, codepoint, block),
@@ -146,7 +120,11 @@ impl Connection {
     fn note_valid(&mut self, arrival: &Arrival<'_>) {
         if arrival.acceptable {
             self.note_timestamps(arrival.now, arrival.segment.options.timestamps, arrival.start);
-            self.note_codepoint(arrival.segment, arrival.segments, arrival.codepoint);
+            let waits = self.rcv.unacknowledged_segments() > 0;
+            let Arrival { segment, segments, codepoint, .. } = *arrival;
+            if self.ecn.on_segment(segment, segments, codepoint, waits) {
+                self.rcv.owe_ack_now();
+            }
         }
         self.note_heard(arrival.now);
     }
@@ -157,14 +135,6 @@ impl Connection {
         if let (Some(timestamps), Some((value, _))) = (&mut self.timestamps, option) {
             timestamps.update(now, value, start);
         }
-    }
-
-    /// The peer was heard: restarts its silence.
-    #[inline]
-    pub(super) fn note_heard(&mut self, now: Instant) {
-        self.silence.end(now);
-        self.counts.received_at = Some(now);
-        self.arm_keepalive(now);
     }
 
     // First, the sequence number (RFC 9293 §3.10.7.4, §3.4), and PAWS with it (RFC 7323 §5.3).
@@ -212,7 +182,7 @@ impl Connection {
             // SND.NXT counts the byte of its probe sends from there, and its acknowledgements must not wait
             // for its next probe. Step 2 challenges a reset there. Nothing follows the peer's FIN, no probe
             // either.
-            let may_probe = self.state.takes_text();
+            let may_probe = self.life.state().takes_text();
             let counts = len == 0 && arrival.segment.flags.intersects(Flags::ACK | Flags::RST);
             return arrival.start == self.rcv.nxt()
                 || may_probe && counts && arrival.start == self.rcv.nxt() + 1;
@@ -236,7 +206,7 @@ impl Connection {
         if flags.contains(Flags::SYN) {
             // The SYN,ACK of a crossing open carries the number of the SYN before it (RFC 9293 §3.5
             // Figure 7).
-            if self.state == State::SynReceived && arrival.start == self.rcv.irs() {
+            if self.life.state() == State::SynReceived && arrival.start == self.rcv.irs() {
                 if flags.contains(Flags::ACK) {
                     arrival.text = &[];
                     return StepOutcome::Continue;
@@ -267,17 +237,17 @@ impl Connection {
             && end <= self.rcv.nxt()
             && self.rcv.nxt().since(arrival.start) <= self.repeat_reach()
             && self.has_believable_ack(arrival);
-        if repeated && self.state == State::TimeWait {
+        if repeated && self.life.state() == State::TimeWait {
             self.answer_in_time_wait(arrival, end);
         }
         if repeated {
-            self.cold.count_duplicate(arrival.segment.payload.len() as u64);
-            if self.state.is_synchronized() && !arrival.segment.payload.is_empty() {
+            self.rcv.count_duplicate(arrival.segment.payload.len() as u64);
+            if self.life.state().is_synchronized() && !arrival.segment.payload.is_empty() {
                 self.rcv.report(arrival.start, Some((arrival.start, end)), self.sack);
             }
         }
         if repeated || self.cold.allow(arrival.now, Provocation::Unacceptable) {
-            self.reply = Some(Reply::Ack);
+            self.pending.reply(Reply::Ack);
         }
     }
 
@@ -290,7 +260,7 @@ impl Connection {
     fn answer_in_time_wait(&mut self, arrival: &Arrival<'_>, end: Position) {
         let is_fin = arrival.segment.flags.contains(Flags::FIN) && end == self.rcv.nxt();
         if is_fin && !self.is_old_duplicate(arrival) {
-            self.closing.set(arrival.now + self.tcp.time_wait);
+            self.life.linger(arrival.now, &self.tcp);
         }
     }
 
@@ -322,11 +292,11 @@ impl Connection {
             // RFC 5961 §3.2 (3): in the window but not at its edge. A genuine peer answers the challenge with
             // an exact one.
             if self.cold.allow(arrival.now, Provocation::Reset) {
-                self.reply = Some(Reply::Ack);
+                self.pending.reply(Reply::Ack);
             }
             return StepOutcome::Drop;
         }
-        match self.state {
+        match self.life.state() {
             // RFC 1337 §3 (F1): a reset does not end TIME-WAIT.
             State::TimeWait => {}
             // RFC 9293 MUST-11: from an active open, so the user learns of it.
@@ -346,7 +316,7 @@ impl Connection {
     // connection in TIME-WAIT (RFC 6191) before it gets here.
     fn step4_syn(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         let flags = arrival.segment.flags;
-        let crossing = self.state == State::SynReceived && arrival.start == self.rcv.irs();
+        let crossing = self.life.state() == State::SynReceived && arrival.start == self.rcv.irs();
         if !flags.intersects(Flags::SYN | Flags::RARE) {
             return StepOutcome::Continue;
         }
@@ -359,10 +329,10 @@ impl Connection {
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a
         // reset.
         if self.cold.allow(arrival.now, Provocation::Syn) {
-            self.reply = Some(Reply::Ack);
-            let again = arrival.start == self.rcv.irs() && self.has_believable_ack(arrival);
-            if again {
-                self.note_syn_again(arrival.codepoint);
+            self.pending.reply(Reply::Ack);
+            let nothing_else = self.snd.una() == self.snd.iss() + 1;
+            if nothing_else && arrival.start == self.rcv.irs() && self.has_believable_ack(arrival) {
+                self.ecn.on_syn_again(arrival.codepoint);
             }
         }
         StepOutcome::Drop
@@ -373,213 +343,89 @@ impl Connection {
         if !arrival.segment.flags.contains(Flags::ACK) {
             return StepOutcome::Drop;
         }
-        let ack = self.flight.una().near(arrival.segment.ack);
-        if self.state == State::SynReceived {
-            if ack <= self.flight.una() || ack > self.flight.nxt() {
-                self.reply = Some(Reply::Reset(arrival.segment.ack));
+        let ack = self.snd.una().near(arrival.segment.ack);
+        if self.life.state() == State::SynReceived {
+            if ack <= self.snd.una() || ack > self.snd.nxt() {
+                self.pending.reply(Reply::Reset(arrival.segment.ack));
                 return StepOutcome::Drop;
             }
             self.complete_crossing_open(arrival, ack);
-        } else if !self.is_believable(ack) {
+        } else if !self.snd.is_believable(ack) {
             if self.cold.allow(arrival.now, Provocation::Unacceptable) {
-                self.reply = Some(Reply::Ack);
+                self.pending.reply(Reply::Ack);
             }
             return StepOutcome::Drop;
         }
         self.note_valid(arrival);
-        if self.state == State::TimeWait {
+        if self.life.state() == State::TimeWait {
             return StepOutcome::Continue;
         }
         let segment = arrival.segment;
         // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
-        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale };
-        self.take_ack(&AckField {
-            now: arrival.now,
-            // A probe's byte that has not been taken is before this segment and will come again: its window
-            // must not count as old then.
-            start: arrival.start.min(self.rcv.edge()),
-            ack,
-            window: u32::from(segment.window) << scale,
-            timestamps: segment.options.timestamps,
-            bare: segment.seq_len() == 0,
-            segment: Some(segment),
-        });
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale() };
+        self.take_ack(
+            arrival.now,
+            &AckField {
+                // A probe's byte that has not been taken is before this segment and will come again: its
+                // window must not count as old then.
+                start: arrival.start.min(self.rcv.edge()),
+                ack,
+                window: u32::from(segment.window) << scale,
+                echo: self.echo(segment.options.timestamps),
+                bare: segment.seq_len() == 0,
+                segment: Some(segment),
+            },
+        );
         self.advance_closing(arrival);
-        if self.state == State::Closed { StepOutcome::Drop } else { StepOutcome::Continue }
+        if self.life.state() == State::Closed { StepOutcome::Drop } else { StepOutcome::Continue }
     }
 
-    /// RFC 9293 MAY-12 (RFC 5961 §5.2): SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT. Nothing below the first
-    /// byte can be acknowledged, however large the window.
+    /// Passes a believable ACK field to the sending half.
+    #[inline(always)]
+    fn take_ack(&mut self, now: Instant, said: &AckField<'_>) {
+        if self.snd.on_ack(lend!(self, now), said, &mut self.ecn) {
+            // RFC 4861 §7.3.1: a new acknowledgement shows that what was sent reaches the peer.
+            self.progressed = true;
+            if self.snd.queued() == 0 {
+                self.note_empty_buffer(now);
+            }
+        }
+    }
+
+    /// What this option echoes.
     #[inline]
-    fn is_believable(&self, ack: Position) -> bool {
-        let oldest = self.flight.una().back(u64::from(self.snd.max_wnd)).max(self.snd.iss + 1);
-        oldest <= ack && ack <= self.flight.nxt()
+    fn echo(&self, option: Option<(u32, u32)>) -> Option<Echo> {
+        let timestamps = self.timestamps.as_ref()?;
+        option.map(|(_, echoed)| timestamps.echoed(echoed))
     }
 
     /// Whether the ACK field is believable; a blind segment's is so only by luck.
     fn has_believable_ack(&self, arrival: &Arrival<'_>) -> bool {
-        let ack = self.flight.una().near(arrival.segment.ack);
-        arrival.segment.flags.contains(Flags::ACK) && self.is_believable(ack)
+        let ack = self.snd.una().near(arrival.segment.ack);
+        arrival.segment.flags.contains(Flags::ACK) && self.snd.is_believable(ack)
     }
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {
-        let clean = self.flight.timeouts_in_a_row() == 0;
-        if let Some(sent_at) = self
-            .flight
-            .syn_sent_once_at()
-            .filter(|&at| clean && !self.flight.left_before_pause(at) && self.serves_fast_open())
-            && !self.flight.has_data()
-        {
-            self.flight.on_handshake_sample(arrival.now.saturating_since(sent_at));
-        }
-        self.flight.on_syn_acked(ack.min(self.snd.iss + 1));
-        self.pending.syn = false;
+        let measure = self.serves_fast_open() && !self.snd.has_data();
+        let clean = self.snd.on_syn_acked(arrival.now, ack.min(self.snd.iss() + 1), measure);
+        self.pending.take_syn();
         self.end_fast_open(clean);
         self.establish(arrival.now, clean);
-        if self.snd.closed {
+        if self.snd.is_closed() {
             self.enter(arrival.now, State::FinWait1);
         }
     }
 
-    fn take_ack(&mut self, said: &AckField<'_>) {
-        let before = self.take_window(said.now, said.start, said.ack, said.window);
-        let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
-        if sack.is_empty() && self.says_no_more_than_window(said.ack) {
-            return;
-        }
-        if said.ack > before.una {
-            self.let_go_of_acknowledged(said.ack);
-        }
-        self.judge_ack(said, sack, before);
-    }
-
-    /// Sets the window from the segment, unless it is too old for that.
-    #[inline]
-    fn take_window(&mut self, now: Instant, start: Position, ack: Position, window: u32) -> Before {
-        let (una, wnd) = (self.flight.una(), self.snd.wnd);
-        let reopened = ack >= una && self.update_window(now, start, ack, window);
-        Before { una, wnd, reopened }
-    }
-
-    /// Whether an acknowledgement of `ack` without SACK blocks has no news except the window, because nothing
-    /// is outstanding.
-    #[inline]
-    fn says_no_more_than_window(&self, ack: Position) -> bool {
-        ack == self.flight.una() && !self.flight.has_data() && !self.flight.awaits_probe_answer()
-    }
-
-    /// SND.UNA is about to advance to `ack`: what lies before it leaves the buffer.
-    // Always inlined, for the row "acknowledgement received" of the counted instructions.
-    #[inline(always)]
-    fn let_go_of_acknowledged(&mut self, ack: Position) {
-        let acked = ack.min(self.snd.data_end()).since(self.flight.una());
-        self.counts.bytes_acked = self.counts.bytes_acked.wrapping_add(acked);
-        self.snd.acknowledge(ack);
-        self.settle_window_probe();
-    }
-
-    /// Passes an acknowledgement that has news, or may have, to the flight.
-    #[inline(never)]
-    fn judge_ack(&mut self, said: &AckField<'_>, sack: &[(SeqNum, SeqNum)], before: Before) {
-        let (now, ack) = (said.now, said.ack);
-        let Before { una: prior_una, wnd: prior_wnd, reopened } = before;
-        let echo = self.timestamps.zip(said.timestamps);
-        let acknowledgement = Acknowledgement {
-            ack,
-            sack: self.affordable_sack(sack),
-            echo: echo.map(|(timestamps, (_, echoed))| timestamps.echoed(echoed)),
-            bare: said.bare,
-            window: self.snd.wnd,
-            same_window: self.snd.wnd == prior_wnd,
-            reopened,
-            sendable: self
-                .unsent()
-                .min((ack.max(prior_una) + u64::from(self.snd.wnd)).since(self.flight.nxt())),
-        };
-        let mut news = AckNews::default();
-        if self.flight.on_ack(lend!(self, now), &acknowledgement, &mut news) {
-            self.take_news(said, &news);
-        }
-    }
-
-    /// The SACK blocks, if the budget has room for what the flight may have to keep for them. Otherwise they
-    /// are ignored: they are advisory (RFC 2018 §8), and the cumulative acknowledgement works without them.
-    #[inline]
-    fn affordable_sack<'a>(&mut self, blocks: &'a [(SeqNum, SeqNum)]) -> &'a [(SeqNum, SeqNum)] {
-        if blocks.is_empty() || self.snd.keep_records(self.flight.bytes_kept().saturating_add(SACK_BYTES_MAX))
-        {
-            blocks
-        } else {
-            &[]
-        }
-    }
-
-    fn take_news(&mut self, said: &AckField<'_>, news: &AckNews) {
-        let now = said.now;
-        if news.advanced > 0 {
-            self.note_progress();
-        }
-        let ecn_marked = said.segment.map_or(0, |segment| self.take_marks(now, segment, news));
-        self.flight.tell_ack(lend!(self, now), news, ecn_marked);
-        if news.advanced > 0 {
-            self.note_acknowledged();
-        } else {
-            self.note_feedback(false);
-        }
-    }
-
-    /// SND.UNA advanced.
-    #[inline]
-    fn note_progress(&mut self) {
-        self.persist.stop();
-        // RFC 4861 §7.3.1: the receipt of a new acknowledgement shows that what was sent reaches the peer.
-        self.progressed = true;
-    }
-
-    /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Returns whether a
-    /// window that had been probed has opened.
-    #[inline]
-    fn update_window(&mut self, now: Instant, start: Position, ack: Position, window: u32) -> bool {
-        if self.snd.wl1 < start || self.snd.wl1 == start && self.snd.wl2 <= ack {
-            let was_closed = self.snd.wnd == 0;
-            self.snd.wnd = window;
-            self.snd.max_wnd = self.snd.max_wnd.max(window);
-            self.snd.wl1 = start;
-            self.snd.wl2 = ack;
-            let is_closed = window == 0;
-            if was_closed != is_closed {
-                // A closed window and a small one wait for different times: this one begins now.
-                self.persist.stop();
-            }
-            was_closed && !is_closed && self.on_window_opened(now)
-        } else {
-            // Deviation from RFC 9293 §3.10.7.4: an old segment may acknowledge, but the right edge stays
-            // where a newer one put it; otherwise SND.UNA + SND.WND would exceed what the peer ever offered.
-            let advanced = u32::try_from(ack.since(self.flight.una())).unwrap_or(u32::MAX);
-            self.snd.wnd = self.snd.wnd.saturating_sub(advanced);
-            false
-        }
-    }
-
-    /// The peer opened its window. Returns whether it had been probed; then data sent into it was not
-    /// accepted.
-    fn on_window_opened(&mut self, now: Instant) -> bool {
-        let probed = self.persist.end_probing();
-        self.flight.note_answer(now);
-        self.settle_window_probe();
-        probed
-    }
-
     /// Our FIN may have been acknowledged (RFC 9293 §3.10.7.4, the states after ESTABLISHED).
     fn advance_closing(&mut self, arrival: &Arrival<'_>) {
-        if self.fin_acked() {
-            self.enter(arrival.now, self.state.after_fin_acked());
+        if self.snd.fin_acked() {
+            self.enter(arrival.now, self.life.state().after_fin_acked());
         }
     }
 
     // Sixth, the URG bit (RFC 9293 §3.10.7.4, §3.8.5). RFC 9293 MUST-30: urgent data stays in the stream.
     fn step6_urgent(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
-        if !arrival.segment.flags.contains(Flags::URG) || !self.state.takes_text() {
+        if !arrival.segment.flags.contains(Flags::URG) || !self.life.state().takes_text() {
             return StepOutcome::Continue;
         }
         // RFC 9293 MUST-62: the pointer names the octet after the urgent data. Urgent data may be longer than
@@ -594,22 +440,22 @@ impl Connection {
 
     // Seventh, the segment text (RFC 9293 §3.10.7.4): into the buffer, and an acknowledgement owed.
     fn step7_text(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
-        if arrival.fin && self.state.takes_text() {
+        if arrival.fin && self.life.state().takes_text() {
             // Known before the text is taken, which may join what is held beyond it.
             let end = arrival.start + u64::from(arrival.segment.seq_len());
             self.rcv.note_fin(end.back(1));
         }
-        if arrival.segment.payload.is_empty() || !self.state.takes_text() {
+        if arrival.segment.payload.is_empty() || !self.life.state().takes_text() {
             return StepOutcome::Continue;
         }
-        self.cold.count_duplicate(arrival.cut);
+        self.rcv.count_duplicate(arrival.cut);
         let cut = (arrival.cut > 0).then(|| (arrival.text_start.back(arrival.cut), arrival.text_start));
         if arrival.text.is_empty() {
             // A probe of our closed window, or repeated data: both expect an answer.
             self.rcv.answer_repeated(arrival.text_start, cut, self.sack);
             return StepOutcome::Continue;
         }
-        if self.orphaned {
+        if self.life.is_orphaned() {
             // RFC 9293 SHLD-3, RFC 2525 §2.16: this data will not be read, and the peer must learn that it is
             // lost.
             self.abort(arrival.now);
@@ -630,44 +476,20 @@ impl Connection {
     // Always inlined, for the row "data segment received" of the counted instructions.
     #[inline(always)]
     fn take_text(&mut self, text: &Text<'_>) -> StepOutcome {
-        let taken = self.rcv.on_text(text, self.sack, &self.tcp.choices.acks);
+        let taken = self.rcv.on_text(text, self.sack, &self.tcp.choices);
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= taken.advanced > 0;
         self.readiness.readable |= taken.readable;
-        self.counts.bytes_received = self.counts.bytes_received.wrapping_add(taken.advanced);
-        self.cold.count_duplicate(taken.duplicate);
-        if taken.out_of_order {
-            self.cold.count_out_of_order();
-        }
         if taken.advanced > 0 || !taken.dropped {
-            self.keeps_buffers.clear();
+            self.note_used_buffer();
         }
-        if taken.dropped {
-            self.on_text_refused(text.now);
-            return StepOutcome::Drop;
+        if !taken.dropped {
+            return StepOutcome::Continue;
         }
-        if let Some(samples_max) = self.tcp.choices.receiver_bandwidth {
-            self.measure_arrival(text, samples_max, &taken);
+        if self.rcv.narrow_if_refused() {
+            self.snd.plead(text.now, self.rcv.holds_since());
         }
-        StepOutcome::Continue
-    }
-
-    /// Passes an arrival to the bandwidth estimator, which the first arrival creates.
-    fn measure_arrival(&mut self, text: &Text<'_>, samples_max: usize, taken: &Taken) {
-        // The peer's segment size is unknown; that on the wire is used.
-        let smss = (text.bytes.len() as u64).div_ceil(u64::from(text.segments.max(1)));
-        // The peer's initial window is unknown. The paper assumes that it equals ours.
-        let initial_window = u64::from(self.tcp.choices.initial_window_segments.max(1)).saturating_mul(smss);
-        let arrivals = self
-            .cold
-            .need_rest()
-            .arrivals
-            .get_or_insert_with(|| bandwidth::Receiver::new(samples_max, initial_window, smss));
-        if taken.at_gap {
-            arrivals.on_loss();
-        } else {
-            arrivals.on_data(text.now, taken.advanced);
-        }
+        StepOutcome::Drop
     }
 
     // Eighth, the FIN bit (RFC 9293 §3.10.7.4).
@@ -676,12 +498,224 @@ impl Connection {
         if self.rcv.take_fin() {
             // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
             self.readiness.readable = true;
-            self.enter(arrival.now, self.state.after_fin(self.fin_acked()));
+            self.enter(arrival.now, self.life.state().after_fin(self.snd.fin_acked()));
         } else if arrival.fin {
             self.rcv.owe_ack_now();
         }
         StepOutcome::Continue
     }
+}
+
+// SYN-SENT (RFC 9293 §3.10.7.3).
+impl Connection {
+    fn arrives_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint) {
+        // First, the ACK bit.
+        let ack = segment.flags.contains(Flags::ACK).then(|| self.snd.una().near(segment.ack));
+        if let Some(ack) = ack
+            && (ack <= self.snd.iss() || ack > self.snd.nxt() + self.sent_with_syn())
+        {
+            if !segment.flags.contains(Flags::RST) {
+                self.pending.reply(Reply::Reset(segment.ack));
+            }
+            return;
+        }
+        // Second, the RST bit. Third, security, is empty.
+        if segment.flags.contains(Flags::RST) {
+            if ack.is_some() {
+                self.close_with(now, Some(ConnectionError::Refused));
+            }
+            return;
+        }
+        // Fourth, the SYN bit. Fifth: neither SYN nor RST.
+        if segment.flags.contains(Flags::SYN) {
+            self.take_syn(now, segment, codepoint, ack);
+        }
+    }
+
+    fn take_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, ack: Option<Position>) {
+        let irs = Position::initial(segment.seq);
+        self.rcv.restart(irs);
+        self.take_syn_options(now, &segment.options);
+        self.note_heard(now);
+        if let Some(ack) = ack {
+            // RFC 7413 §4.2.2: it acknowledges the SYN, and the part of its data that was accepted.
+            let clean = self.snd.on_syn_acked(now, ack, true);
+            self.take_ack_of_syn(now, ack);
+            self.end_fast_open(clean);
+            self.snd.set_window_of_syn(segment.window, irs);
+            self.rcv.offer_unscaled();
+            self.pending.take_syn();
+            let retries = self.snd.timeouts_in_a_row();
+            self.ecn = Marking::active(self.tcp.choices.ecn, retries, segment.flags, codepoint);
+            self.establish(now, clean);
+            self.rcv.owe_ack_now();
+            self.take_rest_of_syn(now, segment, codepoint, irs);
+        } else {
+            // RFC 9293 MUST-10: simultaneous open.
+            self.snd.set_window_of_syn(segment.window, irs);
+            self.rcv.offer_unscaled();
+            self.enter(now, State::SynReceived);
+            self.pending.owe_syn();
+        }
+    }
+
+    /// Text and FIN of a SYN,ACK (RFC 9293 §3.10.7.3: "continue processing at the sixth step").
+    fn take_rest_of_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, irs: Position) {
+        let mut arrival = Arrival {
+            now,
+            segment,
+            segments: 1,
+            codepoint,
+            start: irs,
+            acceptable: true,
+            text: segment.payload,
+            text_start: irs + 1,
+            block: None,
+            cut: 0,
+            fin: segment.flags.contains(Flags::FIN),
+        };
+        self.trim_to_window(&mut arrival);
+        for step in [Self::step6_urgent, Self::step7_text, Self::step8_fin] {
+            if step(self, &mut arrival) == StepOutcome::Drop {
+                return;
+            }
+        }
+    }
+}
+
+// A predicted segment: the next text, an acknowledgement of outstanding data, or both, and nothing else. For
+// a segment of the form of [`Predicted`] the steps would say:
+//
+// | step | question | answer here |
+// |---|---|---|
+// | 1, sequence number | PAWS; within the window; to be trimmed | `predicted_advance` |
+// | 2 and 4, RST and SYN | the flags | neither, by its form |
+// | 5, ACK field | believable; the state | `predicted_advance` |
+// | 6, URG | the flags | not set, by its form |
+// | 7, text | to be taken | `take_text` |
+// | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
+//
+// A test gives the same segments to two endpoints, one without prediction, and compares all that they send.
+impl Connection {
+    /// Takes the packet if it is this connection's, has the predicted form, and says what was expected.
+    /// Returns whether it did; if not, nothing has changed.
+    #[inline]
+    pub(crate) fn take_predicted(
+        &mut self,
+        now: Instant,
+        packet: &[u8],
+        meta: RxMeta,
+        block: Option<&Bytes>,
+    ) -> bool {
+        let timestamps = self.timestamps.is_some();
+        let Some(predicted) = Predicted::parse(packet, &self.template, timestamps, meta.checksum) else {
+            return false;
+        };
+        let Some(advanced) = self.predicted_advance(now, &predicted) else { return false };
+        let (start, payload) = (self.rcv.nxt(), predicted.payload);
+        let segments = coalesced(payload, meta);
+        self.segments_received = self.segments_received.wrapping_add(u64::from(segments));
+        self.note_timestamps(now, predicted.timestamps, start);
+        self.note_heard(now);
+        self.take_ack(
+            now,
+            &AckField {
+                start,
+                ack: self.snd.una() + advanced,
+                window: u32::from(predicted.window) << self.snd.scale(),
+                echo: self.echo(predicted.timestamps),
+                bare: payload.is_empty(),
+                segment: None,
+            },
+        );
+        if !payload.is_empty() {
+            let _: StepOutcome =
+                self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
+        }
+        self.update_send_timer(now);
+        self.check_invariants();
+        true
+    }
+
+    /// By how much SND.UNA advances, if the steps would pass this segment unchanged, and only its ACK field
+    /// and its text matter.
+    #[inline]
+    fn predicted_advance(&self, now: Instant, predicted: &Predicted<'_>) -> Option<u64> {
+        let advanced = u64::from(predicted.ack.offset_from(self.snd.una().seq()));
+        let is_as_predicted = self.life.state() == State::Established
+            && predicted.seq == self.rcv.nxt().seq()
+            && predicted.payload.len() as u64 <= self.rcv.wnd()
+            && self.rcv.wnd() > 0
+            && self.rcv.fin().is_none()
+            && advanced <= self.snd.flight_size()
+            && !self.life.is_orphaned()
+            && self.ecn.is_off()
+            && !self.trace.is_on()
+            && !self.is_old(now, predicted.timestamps);
+        is_as_predicted.then_some(advanced)
+    }
+}
+
+// ICMP errors about the connection (RFC 9293 §3.9.2.2), believed as far as RFC 5927 allows.
+impl Connection {
+    /// An ICMP error quoted a segment of this connection with this sequence number.
+    pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) {
+        // RFC 5927 §4.1: only an error that quotes data in flight can be about it.
+        let quoted = self.snd.una().near(seq);
+        if quoted < self.snd.una() || quoted >= self.snd.nxt() {
+            return;
+        }
+        match kind {
+            IcmpKind::PacketTooBig { mtu } => self.on_packet_too_big(now, mtu),
+            _ => self.on_unreachable(now, kind),
+        }
+    }
+
+    fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {
+        let Some(error) = soft_error(kind) else { return };
+        // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and available to the application.
+        self.errors.note_soft(error);
+        self.readiness.soft_error = true;
+        // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened,
+        // because they can be forged (RFC 5927 §5.2). Later they are soft like the others (RFC 9293 MUST-56).
+        let hard = matches!(kind, IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable);
+        if hard && matches!(self.life.state(), State::SynSent | State::SynReceived) {
+            let error = match kind {
+                IcmpKind::PortUnreachable => ConnectionError::Refused,
+                _ => ConnectionError::Unreachable(error),
+            };
+            self.close_with(now, Some(error));
+        }
+    }
+
+    /// Path-MTU discovery (RFC 1191, RFC 8201).
+    fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
+        let (known, is_ipv4) = (self.snd.pmtu(), self.tuple.remote_addr.is_ipv4());
+        if let Some(told) = believed_mtu(mtu, known, is_ipv4).filter(|&told| told < known) {
+            self.snd.on_told_mtu(lend!(self, now), told);
+        }
+    }
+
+    /// The device's MTU changed: the path's is at most that.
+    pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
+        let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+        self.snd.on_device_mtu(lend!(self, now), mtu);
+    }
+}
+
+fn soft_error(kind: IcmpKind) -> Option<IcmpError> {
+    Some(match kind {
+        IcmpKind::NetworkUnreachable => IcmpError::Network,
+        IcmpKind::HostUnreachable => IcmpError::Host,
+        IcmpKind::ProtocolUnreachable => IcmpError::Protocol,
+        IcmpKind::PortUnreachable => IcmpError::Port,
+        IcmpKind::Prohibited => IcmpError::Prohibited,
+        IcmpKind::SourceRouteFailed => IcmpError::SourceRoute,
+        IcmpKind::TimeExceeded => IcmpError::TimeExceeded,
+        IcmpKind::ParameterProblem => IcmpError::ParameterProblem,
+        // RFC 9293 MUST-55: source quench is silently discarded.
+        _ => return None,
+    })
 }
 
 /// How many segments on the wire a received one with this payload represents. Acknowledgements are owed by
@@ -697,6 +731,25 @@ fn coalesced(payload: &[u8], meta: RxMeta) -> u32 {
     }
 }
 
-/// Bytes that one acknowledgement's blocks may add to the scoreboard: 4 blocks that begin 8 ranges each, and
-/// leave as many gaps that count as lost.
-const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_that_is_noted_is_noted_as_what_it_is() {
+        for (kind, error) in [
+            (IcmpKind::NetworkUnreachable, Some(IcmpError::Network)),
+            (IcmpKind::HostUnreachable, Some(IcmpError::Host)),
+            (IcmpKind::ProtocolUnreachable, Some(IcmpError::Protocol)),
+            (IcmpKind::PortUnreachable, Some(IcmpError::Port)),
+            (IcmpKind::Prohibited, Some(IcmpError::Prohibited)),
+            (IcmpKind::SourceRouteFailed, Some(IcmpError::SourceRoute)),
+            (IcmpKind::TimeExceeded, Some(IcmpError::TimeExceeded)),
+            (IcmpKind::ParameterProblem, Some(IcmpError::ParameterProblem)),
+            (IcmpKind::SourceQuench, None),
+            (IcmpKind::Other, None),
+        ] {
+            assert_eq!(soft_error(kind), error);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What must be sent besides data and the acknowledgement of data.
+
+use ackclock_wire::SeqNum;
+
+/// A segment that answers one that was not accepted, or that the handshake calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`; within the window, if SND.NXT is not.
+    Ack,
+    /// `<SEQ=SEG.ACK><CTL=RST>`.
+    Reset(SeqNum),
+    /// An acknowledgement with the user timeout.
+    UserTimeout,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pending {
+    reply: Option<Reply>,
+    syn: bool,
+    reset: bool,
+    keepalive: bool,
+}
+
+impl Pending {
+    /// Whether nothing is.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.reply.is_none() && !self.syn && !self.reset && !self.keepalive
+    }
+
+    /// Whether neither an answer nor a reset is.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        self.reply.is_none() && !self.reset
+    }
+
+    /// Whether an answer is.
+    pub(super) fn has_reply(&self) -> bool {
+        self.reply.is_some()
+    }
+
+    /// The peer is answered. Of several answers in one batch the last one leaves.
+    pub(super) fn reply(&mut self, reply: Reply) {
+        self.reply = Some(reply);
+    }
+
+    /// The next acknowledgement has the user timeout, unless an answer waits.
+    #[inline]
+    pub(super) fn tell_user_timeout(&mut self) {
+        self.reply.get_or_insert(Reply::UserTimeout);
+    }
+
+    #[inline]
+    pub(super) fn take_reply(&mut self) -> Option<Reply> {
+        self.reply.take()
+    }
+
+    /// A SYN, or in SYN-RECEIVED a SYN,ACK.
+    pub(super) fn owe_syn(&mut self) {
+        self.syn = true;
+    }
+
+    /// Takes the SYN, also if it has been acknowledged meanwhile. Returns whether it was owed.
+    pub(super) fn take_syn(&mut self) -> bool {
+        std::mem::take(&mut self.syn)
+    }
+
+    /// A RST that ends the connection.
+    pub(super) fn owe_reset(&mut self) {
+        self.reset = true;
+    }
+
+    #[inline]
+    pub(super) fn take_reset(&mut self) -> bool {
+        std::mem::take(&mut self.reset)
+    }
+
+    /// A keep-alive probe.
+    pub(super) fn owe_keepalive(&mut self) {
+        self.keepalive = true;
+    }
+
+    #[inline]
+    pub(super) fn take_keepalive(&mut self) -> bool {
+        std::mem::take(&mut self.keepalive)
+    }
+
+    /// The connection is over: only an answer that waits may still leave.
+    pub(super) fn close(&mut self) {
+        *self = Self { reply: self.reply, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_alone_is_a_reason_to_send() {
+        let reasons: [fn(&mut Pending); 5] = [
+            Pending::owe_syn,
+            Pending::owe_reset,
+            Pending::owe_keepalive,
+            Pending::tell_user_timeout,
+            |pending| pending.reply(Reply::Ack),
+        ];
+        assert!(Pending::default().is_empty());
+        for (number, owe) in reasons.into_iter().enumerate() {
+            let mut pending = Pending::default();
+            owe(&mut pending);
+            assert!(!pending.is_empty(), "reason {number}");
+            pending.close();
+            assert_eq!(pending.has_reply(), number > 2, "an answer outlives the end, reason {number}");
+        }
+    }
+}
