@@ -3,18 +3,20 @@
 
 use std::time::Duration;
 
-use ackclock_control::congestion::{Ack, LossCause, LossEpisode};
+use ackclock_control::congestion::{self, Ack, LossCause, LossEpisode};
 use ackclock_wire::SeqNum;
 
 use super::delivery::interval_ns;
-use super::doubt::PathRtt;
-use super::policy::{Policy, Progress, Seen};
-use super::scoreboard::{AckOutcome, SendMoment};
-use super::undo;
-use super::{Call, Echo, Flight, Policies};
+use super::doubt::{Doubt, PathRtt};
+use super::episode::Episode;
+use super::mtu_probe::MtuProbe;
+use super::policy::{LossAnswer, LossFound, Policy, Progress, Seen};
+use super::scoreboard::{AckOutcome, Marked, SendMoment};
+use super::undo::{self, NewData};
+use super::{Call, DUP_THRESH, Echo, Flight, Policies};
 use crate::Instant;
 use crate::position::Position;
-use crate::trace::{LossRule, WindowCause};
+use crate::trace::{Entry, LossRule, UndoRule, WindowCause};
 
 /// The content of an acceptable acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ pub(crate) struct AckNews {
 }
 
 /// What congestion control learns from an acknowledgement.
-pub(super) struct Delivered<'a> {
+struct Delivered<'a> {
     /// The newest transmission among the delivered data.
     pub(super) moment: &'a SendMoment,
     /// Whether that data had been sent before.
@@ -400,7 +402,7 @@ impl Flight {
     /// Tells congestion control what was delivered.
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
-    pub(super) fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
+    fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
         let Delivered { moment, repeated, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } =
             *delivered;
         let is_early = self.delivery.is_early(call.now, moment, repeated);
@@ -440,6 +442,281 @@ impl Flight {
             self.note_loss(call, LossRule::TooBig, &lost);
             self.episode.force();
         }
+    }
+}
+
+// The common case: an acknowledgement that only advances SND.UNA while nothing is unusual. What
+// [`Flight::on_ack`] and [`Flight::tell_ack`] would ask:
+//
+// | question | the answer here |
+// |---|---|
+// | SACK blocks, duplicates, reports of either | there are none: [`Predicted`](ackclock_wire::Predicted) has no such option |
+// | what was retransmitted, lost, or held beyond a gap | `Scoreboard::on_plain_ack` takes none of it |
+// | an episode: its end, its inflation, PRR | `Episode::is_undisturbed` |
+// | probes of the tail and of the path; undo; F-RTO; Eifel | none has an answer to come |
+// | what the policy finds to be lost | nothing, as `Policy::trusts_advances` says beforehand |
+// | marks, the trace | ECN is not agreed on; it is off |
+//
+// What is left is what V. Jacobson's receiver did ("4BSD TCP Header Prediction", Computer Communication
+// Review 20(2), 1990; not read, cited by its title), plus a delivery rate: the front of the scoreboard is
+// removed, one round trip is measured, congestion control is called once, and the timers restart.
+//
+// For the row "acknowledgement received" of the counted instructions.
+impl Flight {
+    /// Processes an acknowledgement of everything before `ack`, which is beyond SND.UNA. Returns whether it
+    /// did; if not, nothing has changed, and [`Self::on_ack`] must process it.
+    #[inline]
+    pub(crate) fn on_advance(&mut self, call: &mut Call<'_>, ack: Position, window_open: bool) -> bool {
+        let (now, prior_una, prior_in_flight) = (call.now, self.una, self.in_flight());
+        if !self.expects_nothing_unusual() {
+            return false;
+        }
+        let Some(moment) = self.scoreboard.on_plain_ack(prior_una, ack) else { return false };
+        let advanced = ack.since(prior_una);
+        self.una = ack;
+        self.rto.on_progress(now, self.is_outstanding());
+        // RFC 9293 MUST-18: Karn's rule. It was sent once.
+        self.rto.estimator_mut().on_segment_acked(moment.at, now);
+        self.delivery.on_delivered(now, advanced, &moment, false);
+        self.restart_timer(call, window_open);
+        self.probe.on_answer();
+        self.policy.on_advance(now, moment.at, ack);
+        self.arm_tail_probe(now);
+        self.episode.note_advance(advanced);
+        self.tell_delivered(
+            call,
+            &Delivered {
+                moment: &moment,
+                repeated: false,
+                bytes: advanced,
+                advanced,
+                rtt: Some(Duration::from_nanos(now.nanos_since(moment.at))),
+                prior_in_flight,
+                prior_una,
+                ecn_marked: 0,
+            },
+        );
+        true
+    }
+
+    /// Whether an acknowledgement that advances can have no other meaning.
+    #[inline]
+    fn expects_nothing_unusual(&self) -> bool {
+        self.episode.is_undisturbed()
+            && self.mark.is_none()
+            && !self.awaits_probe_answer()
+            && self.history.as_ref().is_none_or(|history| history.is_settled())
+            && self.policy.trusts_advances(&self.scoreboard)
+    }
+}
+
+// What an acknowledgement says about a reduction (RFC 4015), and whether it is to be believed.
+impl Flight {
+    /// Looks for a duplicate that the peer reports.
+    fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
+        let Some(history) = self.history.as_mut() else { return };
+        let Some(reported) = undo::reported_duplicate(seen.ack, seen.sack) else { return };
+        // A window from before a pause is no longer the controller's (RFC 5681 §4.1).
+        let rto = self.rto.estimator().rto();
+        let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
+        if history.undo.on_report(reported, self.scoreboard.lost() == 0) && !paused {
+            self.undo_reduction(call, UndoRule::Dsack);
+        }
+    }
+
+    /// Judges the last reduction by an acknowledgement. Returns whether it was undone.
+    fn judge_reduction(
+        &mut self,
+        call: &mut Call<'_>,
+        seen: &Acknowledgement<'_>,
+        prior_una: Position,
+        duplicate: bool,
+        outcome: &AckOutcome,
+    ) -> bool {
+        let Some(history) = &mut self.history else { return false };
+        let rtt_min = self.rto.estimator().rtt_min();
+        let first = history.undo.judge_first_answer(call, self.una, seen.echo, rtt_min);
+        let proof = first.or_else(|| {
+            history.undo.judge_by_new_data(&NewData {
+                una: self.una,
+                prior_una,
+                duplicate,
+                held_up_to: outcome.newest_any.filter(|_| !outcome.newest_was_repeated).map(|(_, end)| end),
+                sack: self.policy.heeds_sack(),
+                sendable: seen.sendable >= u64::from(self.smss),
+            })
+        });
+        proof.map(|rule| self.undo_reduction(call, rule)).is_some()
+    }
+
+    /// The reduction is taken back.
+    fn undo_reduction(&mut self, call: &mut Call<'_>, rule: UndoRule) {
+        let taken = self.history.as_mut().and_then(|history| history.undo.take_back(rule));
+        let Some(by_timer) = taken else { return };
+        if !self.episode.is_open() {
+            self.scoreboard.on_undo();
+        }
+        // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
+        self.episode = Episode::default();
+        self.policy.on_undo(self.una, self.nxt, by_timer);
+        // Deviation from RFC 4015 step 9: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The
+        // flight is outstanding again, so that no burst follows; after a report of duplicates, one of the
+        // difference may.
+        call.trace.note(call.now, Entry::Undone(rule));
+        self.control.on_undo(&congestion::Undo { now: call.now });
+        self.trace_window(call, WindowCause::Undone);
+        if by_timer {
+            // Estimators that adapt their factor must learn of it.
+            self.rto.estimator_mut().on_spurious_expiry();
+        }
+        self.arm_tail_probe(call.now);
+    }
+
+    /// An early acknowledgement advanced SND.UNA, or reported something. Returns whether to doubt it.
+    #[cold]
+    fn doubts(&mut self, now: Instant) -> bool {
+        let (una, nxt, compared) = (self.una, self.nxt, self.delivery.path_rtt());
+        let history = self.history.get_or_insert_default();
+        let doubt = history.doubt.get_or_insert_with(|| Box::new(Doubt::new(now)));
+        let Some(proven) = doubt.judge(now, una, nxt, compared) else { return true };
+        self.delivery.set_path_rtt(proven);
+        history.doubt = None;
+        // What it still waits for is the slow rate's.
+        self.pacing.forget();
+        false
+    }
+}
+
+// What it says about probes of the tail (RFC 8985 §7.4) and of the path's MTU (RFC 4821).
+impl Flight {
+    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says about the probes in flight. One of
+    /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports
+    /// a probe's copy.
+    #[inline]
+    fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
+        // A report of only a probe's copy does not count, or probes that arrive would delay the timeout for
+        // ever.
+        if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
+            self.probe.on_answer();
+        }
+        let is_copy = seen.reported.is_some_and(|reported| self.take_copy_report(reported));
+        let end = self.probe.end();
+        if self.una > end && self.probe.is_undecided() {
+            self.probe.settle();
+            self.take_repaired_loss(call, seen.outcome, end, flight_size);
+        }
+        is_copy
+    }
+
+    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2:
+    /// with a report of a probe's copy, or without any SACK option, both the original and the copy arrived.
+    pub(super) fn settle_probe_by_duplicate(
+        &mut self,
+        ack: Position,
+        reported: Option<(Position, Position)>,
+        has_sack: bool,
+    ) {
+        match reported {
+            _ if ack < self.probe.end() => {}
+            Some(reported) => {
+                self.take_copy_report(reported);
+            }
+            None if !has_sack => self.probe.settle(),
+            None => {}
+        }
+    }
+
+    /// Case 1 of RFC 8985 §7.4.2: a probe's copy is reported as a duplicate. Returns whether this report is
+    /// of one.
+    fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
+        let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
+        if is_copy {
+            self.probe.on_copy_reported();
+        }
+        is_copy
+    }
+
+    /// What lies before `end` was lost, and the probe repaired it: congestion control learns of it as of any
+    /// loss.
+    fn take_repaired_loss(
+        &mut self,
+        call: &mut Call<'_>,
+        outcome: &AckOutcome,
+        end: Position,
+        flight_size: u64,
+    ) {
+        if !self.episode.is_open() {
+            return;
+        }
+        let bytes = u64::from(self.smss);
+        let newest = outcome.newest_any.map(|(moment, _)| moment);
+        let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
+        let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
+        let found = LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None };
+        self.take_loss(call, found, flight_size);
+        self.end_episode_if_done(call);
+    }
+
+    /// Whether it is undecided if a probe in flight repaired a loss.
+    #[inline]
+    pub(crate) fn awaits_probe_answer(&self) -> bool {
+        self.probe.is_undecided()
+    }
+
+    /// Without SACK, judges by an acknowledgement whether a probe is lost. Returns whether to skip the
+    /// policy, because SND.UNA waits for the probe.
+    #[inline]
+    fn judge_mtu_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>) -> bool {
+        let Some(probe) = self.mtu_probe() else { return false };
+        self.judge_hole(call, seen, probe)
+    }
+
+    #[cold]
+    fn judge_hole(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, probe: MtuProbe) -> bool {
+        if self.policy.heeds_sack() || !self.episode.is_open() {
+            return false;
+        }
+        if !probe.holds(self.una) {
+            // The room from duplicates ends with them, as in fast recovery.
+            self.episode.limit_transmit(0);
+            return false;
+        }
+        let shown = self.episode.dup_acks() >= DUP_THRESH;
+        if shown && !probe.is_lost() {
+            self.resend_mtu_probe(call, LossRule::DuplicateAcks);
+        }
+        if (shown || probe.is_lost()) && seen.duplicate {
+            // RFC 5681 §3.2 (4), without the preceding reduction: a segment has left the network.
+            let bytes = u64::from(self.smss).saturating_mul(u64::from(self.episode.dup_acks()));
+            self.episode.limit_transmit(bytes.min(self.scoreboard.pipe()));
+        }
+        true
+    }
+
+    /// The policy in force does not use SACKs, but the peer sends them: three segments held beyond the probe
+    /// show the loss (RFC 6675 §4 IsLost).
+    #[cold]
+    fn judge_mtu_probe_by_sack(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
+        let Some(probe) = self.mtu_probe() else { return };
+        if self.policy.heeds_sack() || !self.episode.is_open() || probe.is_lost() || !probe.holds(self.una) {
+            return;
+        }
+        let blocks = seen.sack.iter().map(|&(left, right)| (self.una.near(left), self.una.near(right)));
+        let beyond = blocks.filter(|&(left, right)| probe.end() <= left && right <= self.nxt);
+        let bytes: u64 = beyond.map(|(left, right)| right.since(left)).sum();
+        if bytes >= self.dup_thresh_bytes() {
+            self.resend_mtu_probe(call, LossRule::SackEvidence);
+        }
+    }
+
+    /// The probe is lost: sends its data again, and informs nothing else.
+    fn resend_mtu_probe(&mut self, call: &mut Call<'_>, rule: LossRule) {
+        let marked = self.scoreboard.mark_first_lost();
+        self.note_loss(call, rule, &marked);
+        if let Some(probe) = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut()) {
+            probe.lose(self.una, true);
+        }
+        self.episode.force();
     }
 }
 

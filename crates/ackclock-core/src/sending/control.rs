@@ -2,15 +2,16 @@
 //! of an unused window. Both are created when first needed, so that a connection that needs neither, or never
 //! sends much, does not pay for them.
 
+use std::time::Duration;
+
 use ackclock_control::congestion::{
     Ack, Controller, IdlePolicy, IdleRestart, LossEpisode, Lost, RecoveryEnd, Sent, Start, StartUp,
     StartUpEstimate, Timeout, Undo, Validation,
 };
 
-use super::{Call, Flight};
+use super::Call;
+use crate::TcpConfig;
 use crate::later::{self, Kept};
-use crate::trace::WindowCause;
-use crate::{Instant, TcpConfig};
 
 /// The controller and its layers.
 #[derive(Debug)]
@@ -132,6 +133,13 @@ impl Control {
         self.congestion.on_sent(sent);
     }
 
+    /// The window was last used `idle` ago, longer than a timeout (RFC 5681 §4.1).
+    pub(super) fn on_idle_restart(&mut self, call: &Call<'_>, idle: Duration, rto: Duration, smss: u32) {
+        let (cwnd, initial) = (self.cwnd(), initial_window(call.tcp, smss));
+        let restart_window = call.tcp.choices.idle.restart_window(idle, cwnd, initial, u64::from(smss));
+        self.congestion.on_idle_restart(&IdleRestart { now: call.now, idle, rto, restart_window });
+    }
+
     pub(super) fn on_mss_change(&mut self, smss: u32) {
         self.congestion.on_mss_change(smss);
     }
@@ -179,37 +187,4 @@ impl Controller for NotStarted {
 /// IW in bytes (RFC 6928).
 pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
     u64::from(tcp.choices.initial_window_segments.max(1)).saturating_mul(u64::from(smss))
-}
-
-impl Flight {
-    /// RFC 5681 §4.1: a window last used more than a timeout ago says little about the path. Call this before
-    /// choosing new data, of which `unsent` bytes wait.
-    #[inline]
-    pub(crate) fn restart_after_idleness(&mut self, call: &mut Call<'_>, unsent: u64) {
-        let Some(sent_at) = self.sent_at else { return };
-        // Only once: data held back by Nagle's algorithm or a cork comes here again.
-        if self.una != self.nxt || sent_at == call.now || unsent == 0 || self.restarted {
-            return;
-        }
-        let estimator = self.rto.estimator();
-        if call.now.nanos_since(sent_at) > estimator.rto_min_nanos() {
-            // It may exceed the timeout.
-            self.restart_after(call, sent_at);
-        }
-    }
-
-    /// The same for a window last used at `sent_at`.
-    #[inline(never)]
-    fn restart_after(&mut self, call: &mut Call<'_>, sent_at: Instant) {
-        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
-        if idle > rto {
-            self.restarted = true;
-            let (cwnd, initial, smss) =
-                (self.control.cwnd(), initial_window(call.tcp, self.smss), u64::from(self.smss));
-            let restart_window = call.tcp.choices.idle.restart_window(idle, cwnd, initial, smss);
-            let restart = IdleRestart { now: call.now, idle, rto, restart_window };
-            self.control.congestion.on_idle_restart(&restart);
-            self.trace_window(call, WindowCause::Idle);
-        }
-    }
 }

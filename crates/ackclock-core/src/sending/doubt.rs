@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use ackclock_control::congestion::window_rate;
 
-use super::{Chosen, Departure, Flight};
+use super::{Chosen, Departure};
 use crate::Instant;
 use crate::position::Position;
 
@@ -84,53 +84,55 @@ impl PathRtt {
     fn nanos(self) -> u64 {
         u64::from(self.us) * 1000
     }
+
+    /// The most that leaves while a proof is missing, in bytes a second: a window in half the round trip.
+    pub(super) fn doubted_rate(self, cwnd: u64) -> Option<u64> {
+        window_rate(cwnd, self.nanos(), true)
+    }
 }
 
-impl Flight {
-    /// An early acknowledgement advanced SND.UNA, or reported something. Returns whether to doubt it.
-    #[cold]
-    pub(super) fn doubts(&mut self, now: Instant) -> bool {
-        let (una, nxt) = (self.una, self.nxt);
-        let history = self.history.get_or_insert_default();
-        let doubt = history
-            .doubt
-            .get_or_insert_with(|| Box::new(Doubt { proof: Proof::Wanted, failed: 0, next: now }));
-        let Proof::Sent { edge, at, segment } = doubt.proof else { return true };
+impl Doubt {
+    /// The first early acknowledgement came at `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { proof: Proof::Wanted, failed: 0, next: now }
+    }
+
+    /// An early acknowledgement advanced SND.UNA to `una`, or reported something. Returns the round trip to
+    /// compare with from now on, if it is the proof. `compared`: the one compared with so far.
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        una: Position,
+        nxt: Position,
+        compared: PathRtt,
+    ) -> Option<PathRtt> {
+        let Proof::Sent { edge, at, segment } = self.proof else { return None };
         if una < edge {
-            return true;
+            return None;
         }
         if una.since(edge).is_multiple_of(segment) {
-            self.delivery.set_path_rtt(PathRtt::measured(now.saturating_since(at)));
-            history.doubt = None;
-            // What it still waits for is the slow rate's.
-            self.pacing.forget();
-            return false;
+            return Some(PathRtt::measured(now.saturating_since(at)));
         }
-        doubt.proof = Proof::Wanted;
+        self.proof = Proof::Wanted;
         if una < nxt {
             // The last segment of what was written is as long as it happens to be, and shows nothing.
-            doubt.failed = doubt.failed.saturating_add(1);
-            let rtt = Duration::from_nanos(self.delivery.path_rtt().nanos());
-            doubt.next = now + rtt.saturating_mul(1 << doubt.failed.min(24));
+            self.failed = self.failed.saturating_add(1);
+            let rtt = Duration::from_nanos(compared.nanos());
+            self.next = now + rtt.saturating_mul(1 << self.failed.min(24));
         }
-        true
+        None
     }
 
     /// Whether the peer must prove that it has what it acknowledges.
     #[inline]
     pub(super) fn wants_proof(&self) -> bool {
-        let doubt = self.history.as_ref().and_then(|history| history.doubt.as_ref());
-        doubt.is_some_and(|doubt| !matches!(doubt.proof, Proof::Sent { .. }))
+        !matches!(self.proof, Proof::Sent { .. })
     }
 
     /// New data that leaves, shortened by an unpredictable number of bytes if a proof is wanted and full
     /// segments follow. `unsent`: with what follows.
-    pub(crate) fn shorten_for_proof(&mut self, now: Instant, chosen: Chosen, unsent: u64) -> Chosen {
-        let smss = u64::from(self.smss);
-        let Some(doubt) = self.history.as_mut().and_then(|history| history.doubt.as_mut()) else {
-            return chosen;
-        };
-        if matches!(doubt.proof, Proof::Sent { .. }) || now < doubt.next {
+    pub(super) fn shorten(&mut self, now: Instant, chosen: Chosen, unsent: u64, smss: u64) -> Chosen {
+        if !self.wants_proof() || now < self.next {
             return chosen;
         }
         let bytes = chosen.end.since(chosen.start);
@@ -141,26 +143,17 @@ impl Flight {
         let mixed = (seed ^ seed >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let less = (mixed >> 32).checked_rem(smss / 2).unwrap_or(0).saturating_add(1);
         let end = chosen.end.back(less.min(bytes.saturating_sub(1)));
-        doubt.proof = Proof::Chosen(end);
+        self.proof = Proof::Chosen(end);
         Chosen { end, ..chosen }
     }
 
     /// New data left.
-    #[inline]
-    pub(super) fn note_proof_sent(&mut self, now: Instant, departure: &Departure) {
-        let Some(doubt) = self.history.as_mut().and_then(|history| history.doubt.as_mut()) else { return };
-        if let Proof::Chosen(end) = doubt.proof {
+    pub(super) fn on_sent(&mut self, now: Instant, departure: &Departure) {
+        if let Proof::Chosen(end) = self.proof {
             // Options may have made it shorter, by as much as anyone can tell.
             let segment = u64::from(departure.segment.max(1));
             let sent = Proof::Sent { edge: end, at: now, segment };
-            doubt.proof = if departure.end == end { sent } else { Proof::Wanted };
+            self.proof = if departure.end == end { sent } else { Proof::Wanted };
         }
-    }
-
-    /// The most that leaves while a proof is missing, in bytes a second: a window in half the round trip.
-    #[inline]
-    pub(super) fn doubted_rate(&self) -> Option<u64> {
-        self.history.as_ref()?.doubt.as_ref()?;
-        window_rate(self.control.cwnd(), self.delivery.path_rtt().nanos(), true)
     }
 }

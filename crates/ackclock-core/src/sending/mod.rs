@@ -22,13 +22,11 @@
 //! A policy returns the loss that it found. Only the flight tells congestion control, undo and the trace.
 
 mod acked;
-mod advanced;
 mod control;
 mod delivery;
 mod doubt;
 mod echo;
 mod episode;
-mod expired;
 mod mtu_probe;
 mod pacer;
 mod policy;
@@ -45,8 +43,8 @@ mod undo;
 
 use std::time::Duration;
 
-use ackclock_control::congestion::{Controller, LossCause, LossEpisode, RecoveryEnd, Start};
-use ackclock_control::profile::Recovery;
+use ackclock_control::congestion::{Controller, LossCause, LossEpisode, RecoveryEnd, Start, Timeout};
+use ackclock_control::profile::{Recovery, UndoChoice};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_control::tally::Tally;
 use ackclock_control::time::nanos;
@@ -57,19 +55,18 @@ use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
 use self::mtu_probe::MtuProbe;
 use self::pacer::Pacing;
-use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy};
+use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy, Seen};
 use self::probe::{Copies, TailProbe};
 use self::rto::Rto;
-use self::scoreboard::{Marked, Scoreboard};
-use self::undo::Undo;
+use self::scoreboard::{AckOutcome, Marked, Scoreboard};
+use self::undo::{BeforeTimeout, Reduced, Undo};
 use crate::info::FlightInfo;
 use crate::position::Position;
-use crate::trace::{Entry, LossCounts, LossRule, Trace, WindowCause};
+use crate::trace::{Entry, LossCounts, LossRule, Timer, Trace, WindowCause};
 use crate::{Instant, TcpConfig};
 
 pub(crate) use self::acked::{AckNews, Acknowledgement};
 pub(crate) use self::echo::{Echo, clock};
-pub(crate) use self::expired::Expiries;
 pub(crate) use self::sent::{Chosen, Departure, Offer};
 
 /// DupThresh of RFC 6675 and RFC 5681 §3.2.
@@ -123,6 +120,15 @@ pub(crate) struct Flight {
     /// Present once something was lost, or a probe left.
     history: Option<Box<History>>,
     sent_at: Option<Instant>,
+}
+
+/// When each timer of the sending side expires; the far future if it does not run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiries {
+    pub(crate) retransmission: Instant,
+    pub(crate) reordering: Instant,
+    pub(crate) tail_probe: Instant,
+    pub(crate) pacing: Instant,
 }
 
 /// State that a connection without a loss or a probe does not need.
@@ -481,11 +487,68 @@ impl Flight {
         self.trace_window(call, WindowCause::RecoveryEnd);
     }
 
+    /// What DupThresh full segments carry.
+    fn dup_thresh_bytes(&self) -> u64 {
+        u64::from(DUP_THRESH).saturating_mul(u64::from(self.smss))
+    }
+
+    fn mtu_probe(&self) -> Option<MtuProbe> {
+        self.history.as_ref()?.mtu_probe
+    }
+
+    /// Whether the last probe of the path's MTU arrived, once known; returned once.
+    pub(crate) fn mtu_probe_outcome(&mut self) -> Option<bool> {
+        let history = self.history.as_mut()?;
+        let outcome = history.mtu_probe?.outcome(self.una)?;
+        history.mtu_probe = None;
+        Some(outcome)
+    }
+
+    /// The retransmission timer expired: a probe in flight has not arrived.
+    pub(crate) fn lose_mtu_probe(&mut self) {
+        if let Some(probe) = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut()) {
+            probe.lose(self.una, false);
+        }
+    }
+
+    /// Whether the first hole is a lost probe whose data is sent again at once, whatever the window says.
+    fn resends_mtu_probe(&self) -> bool {
+        self.episode.is_open()
+            && self.mtu_probe().is_some_and(|probe| probe.is_lost() && probe.holds(self.una))
+    }
+
+    /// Whether a loss is that of a probe only, and so does not indicate congestion.
+    fn is_lost_for_its_size(&mut self, found: &LossFound) -> bool {
+        let (una, calm) = (self.una, self.episode.is_open());
+        let probe = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut());
+        probe.is_some_and(|probe| probe.is_lost_for_its_size(found, una, calm))
+    }
+
+    /// The window is about to be reduced, before any retransmission.
+    fn watch_reduction(&mut self, call: &Call<'_>, by_timer: bool) {
+        let choice = call.tcp.choices.undo;
+        if choice == UndoChoice::default() {
+            return;
+        }
+        let rtt = self.rto.estimator();
+        let before = || BeforeTimeout { at: call.now, srtt: rtt.srtt(), rttvar: rtt.rttvar() };
+        self.history.get_or_insert_default().undo.watch(Reduced {
+            again: by_timer && self.rto.expiries() > 1,
+            timeout: by_timer.then(before),
+            una: self.una,
+            nxt: self.nxt,
+            oldest: self.scoreboard.first_sent_at(),
+            // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
+            frto: by_timer && choice.frto && !self.episode.in_slow_start(),
+            dsack: choice.dsack && self.sack,
+        });
+    }
+
     /// The evidence that a policy judges by.
     fn with_evidence<T>(
         &mut self,
         now: Instant,
-        seen: &policy::Seen<'_>,
+        seen: &Seen<'_>,
         judge: impl FnOnce(&mut Policies, &mut Evidence<'_>) -> T,
     ) -> T {
         let excused = self.resends_mtu_probe();
@@ -519,5 +582,158 @@ impl Flight {
         if self.scoreboard.is_checked_at(self.una, self.nxt) {
             self.scoreboard.check_invariants();
         }
+    }
+}
+
+// The passing of time: the retransmission timer, the reordering window, the tail probe, the pacing schedule.
+impl Flight {
+    /// When [`Self::on_timer`] is due; the far future if never.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Instant {
+        self.rto.deadline().min(self.policy.deadline()).min(self.probe.deadline()).min(self.pacing.due())
+    }
+
+    pub(crate) fn expiries(&self) -> Expiries {
+        Expiries {
+            retransmission: self.rto.deadline(),
+            reordering: self.policy.deadline(),
+            tail_probe: self.probe.deadline(),
+            pacing: self.pacing.due(),
+        }
+    }
+
+    /// Whether the retransmission timer has expired, even if a probe replaces the timeout.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.rto.deadline() <= now
+    }
+
+    /// Since when the peer has owed an answer.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.rto.waiting_since()
+    }
+
+    /// How many times in a row the retransmission timer has expired.
+    pub(crate) fn timeouts_in_a_row(&self) -> u32 {
+        self.rto.expiries()
+    }
+
+    /// A probe of the peer's window left, or is about to: it needs an answer.
+    pub(crate) fn note_waiting(&mut self, now: Instant) {
+        self.rto.note_waiting(now);
+    }
+
+    /// The peer opened its window, so it is alive.
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        self.rto.note_answer(now);
+    }
+
+    /// A deadline may have come. A spurious call does nothing. Returns whether the retransmission timer
+    /// expired.
+    pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
+        let now = call.now;
+        if self.probe.deadline() <= now && !self.has_probe() {
+            // A probe without a segment must not delay the timeout.
+            self.probe.stop();
+        }
+        if self.is_probe_due(now) {
+            call.trace.fired(now, Timer::TailProbe, self.probe.deadline(), self.probe.number());
+            self.on_probe_timer(call, window_open);
+        }
+        let expired = self.rto.deadline() <= now && self.on_retransmission_timer(call);
+        let reordering_at = self.policy.deadline();
+        if reordering_at <= now {
+            call.trace.fired(now, Timer::Reordering, reordering_at, 1);
+            self.on_reordering_timer(call);
+        }
+        let pacing_at = self.pacing.due();
+        if pacing_at <= now {
+            call.trace.fired(now, Timer::Pacing, pacing_at, 1);
+            self.pacing.on_timer(now);
+        }
+        expired
+    }
+
+    fn on_retransmission_timer(&mut self, call: &mut Call<'_>) -> bool {
+        call.trace.fired(
+            call.now,
+            Timer::Retransmission,
+            self.rto.deadline(),
+            self.rto.expiries().saturating_add(1),
+        );
+        if self.pacing.is_waiting() && self.in_flight() == 0 {
+            self.rto.postpone(self.pacing.due());
+            return false;
+        }
+        // RFC 9293 MUST-19: slow start, congestion avoidance and the exponential back-off.
+        self.history.get_or_insert_default().timeouts.count();
+        self.rto.on_expiry(call.now, call.tcp);
+        // RFC 9293 MUST-22: a SYN is retransmitted like any other segment, and congestion control has not
+        // begun.
+        if self.has_data() {
+            self.lose_all(call);
+        }
+        true
+    }
+
+    /// The retransmission timer expired: marks what the policy says is lost, usually everything that the peer
+    /// is not known to hold.
+    fn lose_all(&mut self, call: &mut Call<'_>) {
+        self.watch_reduction(call, true);
+        let lost = if self.scoreboard.first_is_sacked() {
+            // RFC 2018 §8: a peer that held the first byte would have acknowledged it, so it has discarded
+            // its SACKed data.
+            self.scoreboard.mark_all_lost(true)
+        } else {
+            let (una, rtt) = (self.una, self.rto.estimator());
+            self.policy.mark_at_timeout(call.now, una, rtt, &mut self.scoreboard)
+        };
+        self.declare_lost(call, LossRule::Timeout, lost);
+        self.mark = None;
+        self.reduced = true;
+        self.control.on_timeout(&Timeout {
+            now: call.now,
+            flight_size: self.flight_size(),
+            expiries: self.rto.expiries(),
+            delivered: self.delivery.bytes(),
+        });
+        self.trace_window(call, WindowCause::Timeout);
+        self.episode.on_timeout(self.nxt);
+        self.policy.stop_timer();
+        self.probe.on_timeout();
+    }
+
+    /// The reordering window of a segment has closed.
+    fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
+        let outcome = &AckOutcome::default();
+        let seen = Seen { advanced: 0, duplicate: false, reported: None, reports_probe: false, outcome };
+        let found = self.with_evidence(call.now, &seen, Policies::on_timer);
+        if let Some(found) = found {
+            self.take_loss(call, found, self.flight_size());
+            self.regulate(None, false);
+        }
+    }
+
+    /// Whether the probe is due. The first replaces a timeout that is also due (RFC 8985 §7.3), a later one
+    /// does not.
+    fn is_probe_due(&self, now: Instant) -> bool {
+        self.probe.deadline() <= now && (self.probe.is_first() || self.rto.deadline() > now)
+    }
+
+    /// The probe's time has come.
+    fn on_probe_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
+        self.probe.fire();
+        if self.probe.is_first() {
+            // RFC 8985 §7.3: the retransmission timer starts again.
+            self.rto.stop();
+            self.run_timer(call, window_open);
+        }
+    }
+}
+
+impl History {
+    /// Whether what happened has no sequel: no reduction can be taken back, no probe of the path is out, and
+    /// nothing from before a pause.
+    fn is_settled(&self) -> bool {
+        self.undo.is_settled() && self.mtu_probe.is_none() && self.resumed.is_none()
     }
 }

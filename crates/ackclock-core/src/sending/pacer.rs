@@ -23,12 +23,10 @@ mod tests;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use ackclock_control::congestion::window_rate;
 use ackclock_control::time::nanos;
 
-use super::{Chosen, Flight, whole_segments};
-use crate::trace::Limit;
-use crate::{Instant, TcpConfig};
+use super::{Chosen, whole_segments};
+use crate::Instant;
 
 /// A sender's position on its schedule.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +122,11 @@ impl Pacing {
     }
 
     #[inline]
+    pub(super) fn two_granularities_ns(&self) -> u64 {
+        2 * u64::from(self.granularity_ns)
+    }
+
+    #[inline]
     pub(super) fn due(&self) -> Instant {
         self.due
     }
@@ -177,7 +180,7 @@ impl Pacing {
     }
 
     /// The rate has changed fundamentally: settles what was sent at the old one.
-    fn restart(&mut self, now: Instant) {
+    pub(super) fn restart(&mut self, now: Instant) {
         if let Some(pacer) = &mut self.pacer {
             **pacer = Pacer::new(now);
         }
@@ -199,20 +202,20 @@ impl Pacing {
 
     /// Once held, a sender waits for its timer, or each acknowledgement would release a segment.
     #[inline]
-    fn is_held(&self, now: Instant) -> bool {
+    pub(super) fn is_held(&self, now: Instant) -> bool {
         self.is_waiting() && self.due > now
     }
 
     /// Stops pacing for now.
     #[inline]
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if let Some(pacer) = &mut self.pacer {
             pacer.rate = 0;
             self.due = Self::UNSET;
         }
     }
 
-    fn pace_at(&mut self, now: Instant, rate: u64, smss: u64, chosen: Chosen) -> Option<Chosen> {
+    pub(super) fn pace_at(&mut self, now: Instant, rate: u64, smss: u64, chosen: Chosen) -> Option<Chosen> {
         if self.is_held(now) {
             return None;
         }
@@ -233,69 +236,5 @@ impl Pacing {
         pacer.is_owed = true;
         self.due = Instant::from_nanos(pacer.even_at.as_nanos().saturating_sub(granularity_ns)).max(now);
         None
-    }
-}
-
-impl Flight {
-    /// The pacing rate in bytes a second, if any.
-    #[inline]
-    pub(crate) fn pacing_rate(&self, tcp: &TcpConfig) -> Option<u64> {
-        self.rate(tcp, true)
-    }
-
-    /// The same, without the window's rate unless `spreads_window`.
-    #[inline]
-    fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
-        let congestion = self.control.controller();
-        let wanted = match congestion.pacing_rate() {
-            None if spreads_window && tcp.choices.pacing => {
-                let cwnd = congestion.cwnd();
-                window_rate(cwnd, self.rto.estimator().srtt_nanos(), cwnd < congestion.ssthresh())
-            }
-            wanted => wanted,
-        };
-        let max = [tcp.pacing_rate_max, self.doubted_rate()].into_iter().flatten().min();
-        match (wanted, max) {
-            (Some(wanted), Some(max)) => Some(wanted.min(max)),
-            (wanted, max) => wanted.or(max),
-        }
-    }
-
-    /// Whose rate a sender waits for that the schedule holds.
-    pub(crate) fn pacing_limit(&self, tcp: &TcpConfig) -> Limit {
-        let own = self.control.controller().pacing_rate();
-        if tcp.pacing_rate_max.is_some() && self.pacing_rate(tcp) == tcp.pacing_rate_max {
-            Limit::RateCap
-        } else if own.is_some() {
-            Limit::Pacing
-        } else {
-            Limit::PacedCwnd
-        }
-    }
-
-    /// The part of `chosen` that may leave now. If nothing may, the pacing timer is set for it.
-    // Always inlined, for the row "data segment sent" of the counted instructions.
-    #[inline(always)]
-    pub(crate) fn pace(&mut self, now: Instant, tcp: &TcpConfig, chosen: Chosen) -> Option<Chosen> {
-        let two_granularities = 2 * u64::from(self.pacing.granularity_ns);
-        // The first flight, and windows that one wait releases: see the module.
-        let spreads_window =
-            self.delivery.bytes() > 0 && self.rto.estimator().srtt_nanos() > two_granularities;
-        if self.pacing.is_held(now) && spreads_window && tcp.choices.pacing {
-            // There is a rate, whatever its value.
-            return None;
-        }
-        match self.rate(tcp, spreads_window) {
-            Some(rate) => self.pacing.pace_at(now, rate.max(1), u64::from(self.smss), chosen),
-            None => {
-                self.pacing.let_go();
-                Some(chosen)
-            }
-        }
-    }
-
-    /// The rate has changed fundamentally: settles what was sent at the old one.
-    pub(crate) fn restart_pacing(&mut self, now: Instant) {
-        self.pacing.restart(now);
     }
 }

@@ -22,14 +22,8 @@
 //! to that, and on a path of 0.1 ms they are most of it. Until something is lost 10 ms are allowed for them,
 //! afterwards one. `docs/decisions.md` has the measurements.
 
-use ackclock_control::congestion::LossCause;
-
-use super::policy::{LossAnswer, LossFound, Policy, Seen};
-use super::scoreboard::{AckOutcome, Marked};
-use super::{Call, Chosen, Flight};
 use crate::Instant;
 use crate::position::Position;
-use crate::trace::{LossRule, SendReason};
 
 /// TLP.max_ack_delay (RFC 8985 §7.2).
 const PEER_ACK_DELAY_MAX_NS: u64 = 200_000_000;
@@ -51,6 +45,17 @@ pub(super) struct TailProbe {
     undecided: u8,
     /// TLP.end_seq: the end of what they repeated.
     end: Position,
+}
+
+/// What decides how long a silence may be before a probe leaves.
+pub(super) struct Silence {
+    pub(super) srtt_ns: u64,
+    /// The connection has lost something before.
+    pub(super) lost_any: bool,
+    /// One segment is in flight.
+    pub(super) single: bool,
+    /// When the retransmission timer expires.
+    pub(super) timeout: Instant,
 }
 
 impl Default for TailProbe {
@@ -75,6 +80,31 @@ impl TailProbe {
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.is_due
+    }
+
+    /// A probe leaves at `at`, unless one is due already.
+    #[inline]
+    pub(super) fn arm(&mut self, at: Instant) {
+        self.deadline = at;
+    }
+
+    /// When the next probe leaves; the far future if the retransmission timer expires first.
+    #[inline]
+    pub(super) fn next(&self, now: Instant, silence: &Silence) -> Instant {
+        if silence.srtt_ns == 0 {
+            // Without a sample both have the initial timeout.
+            return silence.timeout;
+        }
+        let slack = if silence.lost_any { PROBE_SLACK_NS } else { PROBE_SLACK_LOSSLESS_NS };
+        let after = |slack: u64| silence.srtt_ns.saturating_mul(2).saturating_add(slack);
+        if self.is_first() {
+            // A single segment may wait for the peer's delayed acknowledgement.
+            let slack = if silence.single { PEER_ACK_DELAY_MAX_NS } else { slack };
+            return now.plus_nanos(after(slack)).min(silence.timeout);
+        }
+        let doubled = after(slack).saturating_mul(1 << self.unanswered.min(31));
+        let at = now.plus_nanos(doubled);
+        if at < silence.timeout { at } else { Instant::FAR_FUTURE }
     }
 
     /// The deadline has passed.
@@ -111,9 +141,19 @@ impl TailProbe {
         self.unanswered = 0;
     }
 
+    /// The end of what the probes in flight repeated.
+    pub(super) fn end(&self) -> Position {
+        self.end
+    }
+
+    /// One of the copies in flight is reported as a duplicate: nothing was lost by that.
+    pub(super) fn on_copy_reported(&mut self) {
+        self.undecided = self.undecided.saturating_sub(1);
+    }
+
     /// Whether it is undecided if a probe in flight repaired a loss.
     #[inline]
-    fn is_undecided(&self) -> bool {
+    pub(super) fn is_undecided(&self) -> bool {
         self.undecided > 0
     }
 
@@ -138,7 +178,7 @@ impl TailProbe {
     }
 
     /// A probe left that repeated what lies before `end`.
-    fn on_sent(&mut self, end: Position) {
+    pub(super) fn on_sent(&mut self, end: Position) {
         // With more than one undecided, everything that they repeated must have been answered.
         self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
@@ -171,167 +211,9 @@ impl Copies {
     }
 
     /// Whether `start..until`, reported as received twice, is one of them; counts it off.
-    fn take(&mut self, (start, until): (Position, Position)) -> bool {
+    pub(super) fn take(&mut self, (start, until): (Position, Position)) -> bool {
         let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
         let found = self.ends.iter_mut().find(reported);
         found.map(|(_, copies)| *copies = copies.saturating_sub(1)).is_some()
-    }
-}
-
-impl Flight {
-    /// RFC 8985 §7.2: a probe leaves if no acknowledgement comes for two round trips.
-    #[inline]
-    pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
-        let wanted = self.policy.probes_tail()
-            && self.policy.deadline() == Instant::FAR_FUTURE
-            && self.is_outstanding()
-            && self.rto.is_running();
-        if self.probe.is_due() {
-            return;
-        }
-        self.probe.deadline = if wanted { self.tail_probe_at(now) } else { Instant::FAR_FUTURE };
-    }
-
-    /// When the next probe leaves; the far future if the retransmission timer expires first.
-    #[inline]
-    fn tail_probe_at(&self, now: Instant) -> Instant {
-        let srtt_ns = self.rto.estimator().srtt_nanos();
-        if srtt_ns == 0 {
-            // Without a sample both have the initial timeout.
-            return self.rto.deadline();
-        }
-        let slack = if self.delivery.lost_any() { PROBE_SLACK_NS } else { PROBE_SLACK_LOSSLESS_NS };
-        let after = |slack: u64| srtt_ns.saturating_mul(2).saturating_add(slack);
-        if self.probe.is_first() {
-            // A single segment may wait for the peer's delayed acknowledgement.
-            let single = self.flight_size() <= u64::from(self.smss);
-            let slack = if single { PEER_ACK_DELAY_MAX_NS } else { slack };
-            return now.plus_nanos(after(slack)).min(self.rto.deadline());
-        }
-        let doubled = after(slack).saturating_mul(1 << self.probe.unanswered.min(31));
-        let at = now.plus_nanos(doubled);
-        if at < self.rto.deadline() { at } else { Instant::FAR_FUTURE }
-    }
-
-    /// Whether the probe is due. The first replaces a timeout that is also due (RFC 8985 §7.3), a later one
-    /// does not.
-    pub(super) fn is_probe_due(&self, now: Instant) -> bool {
-        self.probe.deadline() <= now && (self.probe.is_first() || self.rto.deadline() > now)
-    }
-
-    /// The probe's time has come.
-    pub(super) fn on_probe_timer(&mut self, call: &mut Call<'_>, window_open: bool) {
-        self.probe.fire();
-        if self.probe.is_first() {
-            // RFC 8985 §7.3: the retransmission timer starts again.
-            self.rto.stop();
-            self.run_timer(call, window_open);
-        }
-    }
-
-    /// The probe, if one is due: the last segment again, whatever the congestion window says (RFC 8985 §7.3).
-    // Deviation from RFC 8985 §7.3: new data is not preferred (see the module).
-    pub(super) fn choose_tail_probe(&mut self) -> Option<Chosen> {
-        if !self.probe.take_due() {
-            return None;
-        }
-        let (start, end) = self.within_smss(self.probe_segment()?);
-        self.probe.on_sent(end);
-        self.note_copy(end);
-        Some(Chosen { start, end, reason: SendReason::TailProbe })
-    }
-
-    /// Whether there is anything to probe with: known lost data that is not held back, or a segment to
-    /// repeat.
-    pub(super) fn has_probe(&self) -> bool {
-        self.scoreboard.lost() > 0 && !self.holds_retransmissions() || self.probe_segment().is_some()
-    }
-
-    /// What a probe repeats if no lost data may leave.
-    fn probe_segment(&self) -> Option<(Position, Position)> {
-        if self.holds_retransmissions() {
-            self.scoreboard.first_segment()
-        } else {
-            self.scoreboard.last_segment()
-        }
-    }
-
-    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says about the probes in flight. One of
-    /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports
-    /// a probe's copy.
-    #[inline]
-    pub(super) fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
-        // A report of only a probe's copy does not count, or probes that arrive would delay the timeout for
-        // ever.
-        if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
-            self.probe.on_answer();
-        }
-        let is_copy = seen.reported.is_some_and(|reported| self.take_copy_report(reported));
-        let end = self.probe.end;
-        if self.una > end && self.probe.is_undecided() {
-            self.probe.settle();
-            self.take_repaired_loss(call, seen.outcome, end, flight_size);
-        }
-        is_copy
-    }
-
-    /// A duplicate acknowledgement of `ack` while nothing is outstanding. Cases 1 and 2 of RFC 8985 §7.4.2:
-    /// with a report of a probe's copy, or without any SACK option, both the original and the copy arrived.
-    pub(super) fn settle_probe_by_duplicate(
-        &mut self,
-        ack: Position,
-        reported: Option<(Position, Position)>,
-        has_sack: bool,
-    ) {
-        match reported {
-            _ if ack < self.probe.end => {}
-            Some(reported) => {
-                self.take_copy_report(reported);
-            }
-            None if !has_sack => self.probe.settle(),
-            None => {}
-        }
-    }
-
-    /// A tail or window probe repeats what lies before `end`.
-    pub(super) fn note_copy(&mut self, end: Position) {
-        self.history.get_or_insert_default().copies.add(end);
-    }
-
-    /// Case 1 of RFC 8985 §7.4.2: a probe's copy is reported as a duplicate. Returns whether this report is
-    /// of one.
-    fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
-        let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
-        if is_copy {
-            self.probe.undecided = self.probe.undecided.saturating_sub(1);
-        }
-        is_copy
-    }
-
-    /// What lies before `end` was lost, and the probe repaired it: congestion control learns of it as of any
-    /// loss.
-    fn take_repaired_loss(
-        &mut self,
-        call: &mut Call<'_>,
-        outcome: &AckOutcome,
-        end: Position,
-        flight_size: u64,
-    ) {
-        if !self.episode.is_open() {
-            return;
-        }
-        let bytes = u64::from(self.smss);
-        let newest = outcome.newest_any.map(|(moment, _)| moment);
-        let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
-        let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
-        let found = LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None };
-        self.take_loss(call, found, flight_size);
-        self.end_episode_if_done(call);
-    }
-
-    /// Whether it is undecided if a probe in flight repaired a loss.
-    #[inline]
-    pub(crate) fn awaits_probe_answer(&self) -> bool {
-        self.probe.is_undecided()
     }
 }

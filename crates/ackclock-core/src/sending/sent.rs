@@ -1,12 +1,14 @@
 //! Sending: how much may leave, what must be retransmitted first, and what is recorded about it.
 
-use ackclock_control::congestion::Sent;
+use ackclock_control::congestion::{Sent, window_rate};
 
+use super::mtu_probe::MtuProbe;
 use super::policy::Policy;
+use super::probe::Silence;
 use super::{Call, Flight, whole_segments};
-use crate::Instant;
 use crate::position::Position;
-use crate::trace::{SendReason, WindowCause};
+use crate::trace::{Limit, SendReason, WindowCause};
+use crate::{Instant, TcpConfig};
 
 /// Data chosen to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +179,9 @@ impl Flight {
             self.scoreboard.on_sent(start, end, segment, moment);
             self.rto.estimator_mut().on_segment_sent(now);
             self.nxt = end;
-            self.note_proof_sent(now, departure);
+            if let Some(doubt) = self.history.as_mut().and_then(|history| history.doubt.as_mut()) {
+                doubt.on_sent(now, departure);
+            }
         }
         let in_flight = self.in_flight();
         if drained && in_flight < self.control.cwnd() {
@@ -240,5 +244,194 @@ impl Flight {
         } else {
             self.rto.stop();
         }
+    }
+}
+
+// When new data may leave: the window's age, the rate, and a proof that the peer owes.
+impl Flight {
+    /// RFC 5681 §4.1: a window last used more than a timeout ago says little about the path. Call this before
+    /// choosing new data, of which `unsent` bytes wait.
+    #[inline]
+    pub(crate) fn restart_after_idleness(&mut self, call: &mut Call<'_>, unsent: u64) {
+        let Some(sent_at) = self.sent_at else { return };
+        // Only once: data held back by Nagle's algorithm or a cork comes here again.
+        if self.una != self.nxt || sent_at == call.now || unsent == 0 || self.restarted {
+            return;
+        }
+        let estimator = self.rto.estimator();
+        if call.now.nanos_since(sent_at) > estimator.rto_min_nanos() {
+            // It may exceed the timeout.
+            self.restart_after(call, sent_at);
+        }
+    }
+
+    /// The same for a window last used at `sent_at`.
+    #[inline(never)]
+    fn restart_after(&mut self, call: &mut Call<'_>, sent_at: Instant) {
+        let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
+        if idle > rto {
+            self.restarted = true;
+            self.control.on_idle_restart(call, idle, rto, self.smss);
+            self.trace_window(call, WindowCause::Idle);
+        }
+    }
+
+    /// The pacing rate in bytes a second, if any.
+    #[inline]
+    pub(crate) fn pacing_rate(&self, tcp: &TcpConfig) -> Option<u64> {
+        self.rate(tcp, true)
+    }
+
+    /// The same, without the window's rate unless `spreads_window`.
+    #[inline]
+    fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
+        let congestion = self.control.controller();
+        let wanted = match congestion.pacing_rate() {
+            None if spreads_window && tcp.choices.pacing => {
+                let cwnd = congestion.cwnd();
+                window_rate(cwnd, self.rto.estimator().srtt_nanos(), cwnd < congestion.ssthresh())
+            }
+            wanted => wanted,
+        };
+        let max = [tcp.pacing_rate_max, self.doubted_rate()].into_iter().flatten().min();
+        match (wanted, max) {
+            (Some(wanted), Some(max)) => Some(wanted.min(max)),
+            (wanted, max) => wanted.or(max),
+        }
+    }
+
+    /// Whose rate a sender waits for that the schedule holds.
+    pub(crate) fn pacing_limit(&self, tcp: &TcpConfig) -> Limit {
+        let own = self.control.controller().pacing_rate();
+        if tcp.pacing_rate_max.is_some() && self.pacing_rate(tcp) == tcp.pacing_rate_max {
+            Limit::RateCap
+        } else if own.is_some() {
+            Limit::Pacing
+        } else {
+            Limit::PacedCwnd
+        }
+    }
+
+    /// The part of `chosen` that may leave now. If nothing may, the pacing timer is set for it.
+    // Always inlined, for the row "data segment sent" of the counted instructions.
+    #[inline(always)]
+    pub(crate) fn pace(&mut self, now: Instant, tcp: &TcpConfig, chosen: Chosen) -> Option<Chosen> {
+        let two_granularities = self.pacing.two_granularities_ns();
+        // The first flight, and windows that one wait releases: see the module.
+        let spreads_window =
+            self.delivery.bytes() > 0 && self.rto.estimator().srtt_nanos() > two_granularities;
+        if self.pacing.is_held(now) && spreads_window && tcp.choices.pacing {
+            // There is a rate, whatever its value.
+            return None;
+        }
+        match self.rate(tcp, spreads_window) {
+            Some(rate) => self.pacing.pace_at(now, rate.max(1), u64::from(self.smss), chosen),
+            None => {
+                self.pacing.let_go();
+                Some(chosen)
+            }
+        }
+    }
+
+    /// The rate has changed fundamentally: settles what was sent at the old one.
+    pub(crate) fn restart_pacing(&mut self, now: Instant) {
+        self.pacing.restart(now);
+    }
+
+    /// Whether the peer must prove that it has what it acknowledges.
+    #[inline]
+    fn wants_proof(&self) -> bool {
+        let doubt = self.history.as_ref().and_then(|history| history.doubt.as_ref());
+        doubt.is_some_and(|doubt| doubt.wants_proof())
+    }
+
+    /// New data that leaves, shortened if the peer must prove that it has it. `unsent`: with what follows.
+    pub(crate) fn shorten_for_proof(&mut self, now: Instant, chosen: Chosen, unsent: u64) -> Chosen {
+        match self.history.as_mut().and_then(|history| history.doubt.as_mut()) {
+            Some(doubt) => doubt.shorten(now, chosen, unsent, u64::from(self.smss)),
+            None => chosen,
+        }
+    }
+
+    /// The most that leaves while a proof is missing, in bytes a second.
+    #[inline]
+    fn doubted_rate(&self) -> Option<u64> {
+        self.history.as_ref()?.doubt.as_ref()?;
+        self.delivery.path_rtt().doubted_rate(self.control.cwnd())
+    }
+}
+
+// Probes of the tail (RFC 8985 §7) and of the path's MTU (RFC 4821).
+impl Flight {
+    /// RFC 8985 §7.2: a probe leaves if no acknowledgement comes for two round trips.
+    #[inline]
+    pub(crate) fn arm_tail_probe(&mut self, now: Instant) {
+        let wanted = self.policy.probes_tail()
+            && self.policy.deadline() == Instant::FAR_FUTURE
+            && self.is_outstanding()
+            && self.rto.is_running();
+        if self.probe.is_due() {
+            return;
+        }
+        let at = if wanted {
+            let silence = Silence {
+                srtt_ns: self.rto.estimator().srtt_nanos(),
+                lost_any: self.delivery.lost_any(),
+                single: self.flight_size() <= u64::from(self.smss),
+                timeout: self.rto.deadline(),
+            };
+            self.probe.next(now, &silence)
+        } else {
+            Instant::FAR_FUTURE
+        };
+        self.probe.arm(at);
+    }
+
+    /// The probe, if one is due: the last segment again, whatever the congestion window says (RFC 8985 §7.3).
+    // Deviation from RFC 8985 §7.3: new data is not preferred (see the module).
+    fn choose_tail_probe(&mut self) -> Option<Chosen> {
+        if !self.probe.take_due() {
+            return None;
+        }
+        let (start, end) = self.within_smss(self.probe_segment()?);
+        self.probe.on_sent(end);
+        self.note_copy(end);
+        Some(Chosen { start, end, reason: SendReason::TailProbe })
+    }
+
+    /// Whether there is anything to probe with: known lost data that is not held back, or a segment to
+    /// repeat.
+    pub(super) fn has_probe(&self) -> bool {
+        self.scoreboard.lost() > 0 && !self.holds_retransmissions() || self.probe_segment().is_some()
+    }
+
+    /// What a probe repeats if no lost data may leave.
+    fn probe_segment(&self) -> Option<(Position, Position)> {
+        if self.holds_retransmissions() {
+            self.scoreboard.first_segment()
+        } else {
+            self.scoreboard.last_segment()
+        }
+    }
+
+    /// A tail or window probe repeats what lies before `end`.
+    fn note_copy(&mut self, end: Position) {
+        self.history.get_or_insert_default().copies.add(end);
+    }
+
+    /// Sends a probe of the path's MTU: one segment of new data of this length.
+    pub(crate) fn send_mtu_probe(&mut self, call: &mut Call<'_>, start: Position, end: Position) {
+        let segment = u32::try_from(end.since(start)).unwrap_or(u32::MAX);
+        self.on_sent(call, &Departure { start, end, reason: SendReason::MtuProbe, segment, drained: false });
+        self.history.get_or_insert_default().mtu_probe = Some(MtuProbe::new(start, end));
+    }
+
+    /// Whether the loss of a probe of `bytes` would be detected: enough segments follow it within the
+    /// congestion window, and no other loss is being repaired.
+    pub(crate) fn may_probe_mtu(&self, bytes: u64) -> bool {
+        self.episode.is_open()
+            && self.scoreboard.lost() == 0
+            && self.rto.expiries() == 0
+            && self.control.cwnd() >= bytes.saturating_add(self.dup_thresh_bytes())
     }
 }

@@ -1,10 +1,7 @@
 //! [`UdpSocket`].
 
-mod options;
-mod peek;
-mod ready;
-
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
@@ -14,9 +11,10 @@ use bytes::BufMut;
 use tokio::io::ReadBuf;
 
 use crate::Stack;
+use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
-use crate::shared::{WaitSlot, now_or_would_block};
-use crate::state::{Queue, StackState};
+use crate::shared::{Seat, WaitSlot, now_or_would_block};
+use crate::state::{Queue, Side, StackState};
 
 /// Sends and receives datagrams, with the methods of `tokio::net::UdpSocket`.
 ///
@@ -444,6 +442,255 @@ impl UdpSocket {
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut [u8], many: bool) -> Poll<io::Result<UdpMeta>> {
         let attempt = |state: &mut StackState, _| state.udp_receive(self.id, buf, many);
         self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
+    }
+}
+
+// Waiting until a socket can receive or send.
+impl UdpSocket {
+    /// Waits until one of `interest` is ready, and returns what is. Readiness is the state of the socket at
+    /// that moment, not a remembered edge, so nothing has to be cleared. An error that the network reported
+    /// makes it ready, and shows as [`Ready::ERROR`] to those that ask for [`Interest::ERROR`].
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it only waits.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let id = self.id;
+        let attempt = |state: &mut StackState, _| state.poll_udp_ready(id, interest);
+        // A task that asks for both waits in both lists.
+        let seat = |side| Seat::new(&self.shared, Queue::UdpReady(id, side, interest));
+        let (mut read, mut write) = (seat(Side::Read), interest.is_writable().then(|| seat(Side::Write)));
+        poll_fn(|cx| match (read.poll(cx, attempt), &mut write) {
+            (Poll::Pending, Some(write)) => write.poll(cx, attempt),
+            (ready, _) => ready,
+        })
+        .await
+    }
+
+    /// Calls `io`, which should use a `try_*` method, if the socket is ready for it.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready; else what `io` returns; or the stack is
+    /// gone.
+    pub fn try_io<R>(&self, interest: Interest, io: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        match self.shared.call(|state, _| state.poll_udp_ready(self.id, interest)) {
+            Poll::Ready(ready) => ready.and_then(|_| io()),
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Calls `io`, which should use a `try_*` method, each time the socket is ready for it, until it returns
+    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// # Cancel safety
+    /// As cancel-safe as `io`.
+    ///
+    /// # Errors
+    /// What `io` returns; or the stack is gone.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut io: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            self.ready(interest).await?;
+            match io() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+                result => return result,
+            }
+        }
+    }
+
+    /// Waits until there is a datagram or an error.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn readable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpRead(id), |state, _| state.poll_udp_readable(id)).await
+    }
+
+    /// Waits until there is room to send, or an error.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub async fn writable(&self) -> io::Result<()> {
+        let id = self.id;
+        self.shared.wait(Queue::UdpWrite(id), |state, _| state.poll_udp_writable(id)).await
+    }
+
+    /// Polls for readability. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let attempt = |state: &mut StackState, _| state.poll_udp_readable(self.id);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
+    }
+
+    /// Polls for writability. Only the waker of the last call of a sending `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let attempt = |state: &mut StackState, _| state.poll_udp_writable(self.id);
+        self.shared.poll(cx, Queue::UdpWrite(self.id), WaitSlot::Poller, attempt)
+    }
+}
+
+// Reading a datagram without taking it.
+impl UdpSocket {
+    /// Reads a datagram and leaves it to be received again.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.peek_from(buf).await.map(|(len, _)| len)
+    }
+
+    /// The same, if there is a datagram.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.try_peek_from(buf).map(|(len, _)| len)
+    }
+
+    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.poll_peek_from(cx, buf).map_ok(drop)
+    }
+
+    /// Reads a datagram and leaves it to be received again; returns its sender too.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let id = self.id;
+        let meta = self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_peek(id, buf)).await?;
+        Ok((meta.len, meta.from))
+    }
+
+    /// The same, if there is a datagram.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let meta = now_or_would_block(self.shared.call(|state, _| state.udp_peek(self.id, buf)))?;
+        Ok((meta.len, meta.from))
+    }
+
+    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_peek_from(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<SocketAddr>> {
+        let room = buf.initialize_unfilled();
+        let attempt = |state: &mut StackState, _| state.udp_peek(self.id, room);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt).map_ok(|meta| {
+            buf.advance(meta.len);
+            meta.from
+        })
+    }
+
+    /// The sender of the next datagram, which stays.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
+        self.peek_from(&mut []).await.map(|(_, from)| from)
+    }
+
+    /// The same, if there is a datagram.
+    ///
+    /// # Errors
+    /// As [`try_recv`](Self::try_recv).
+    pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
+        self.try_peek_from(&mut []).map(|(_, from)| from)
+    }
+
+    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
+        self.poll_peek_from(cx, &mut ReadBuf::new(&mut []))
+    }
+}
+
+// The header fields of a socket's packets.
+impl UdpSocket {
+    /// Time to live, or hop limit, of outgoing packets.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.ttl.into())
+    }
+
+    /// Sets the time to live, 1 to 255.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.shared.call(|state, _| state.udp_set_ttl(self.id, ttl))
+    }
+
+    /// The type of service of outgoing packets: the traffic class.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn tos_v4(&self) -> io::Result<u32> {
+        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.traffic_class.into())
+    }
+
+    /// Sets the type of service, 0 to 255: six bits of DSCP (RFC 2474) and two of ECN. A nonzero
+    /// [`UdpTransmit::ecn`](crate::UdpTransmit::ecn) replaces the ECN bits. IPv4 and IPv6 share one value.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
+    pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
+        self.shared.call(|state, _| state.udp_set_traffic_class(self.id, tos))
+    }
+
+    /// The traffic class of outgoing packets: the type of service.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn tclass_v6(&self) -> io::Result<u32> {
+        self.tos_v4()
+    }
+
+    /// Sets the traffic class, as [`set_tos_v4`](Self::set_tos_v4) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
+        self.set_tos_v4(tclass)
     }
 }
 

@@ -34,22 +34,17 @@ mod min_rtt;
 
 use std::time::Duration;
 
-use ackclock_control::congestion;
-use ackclock_control::profile::UndoChoice;
 use ackclock_wire::SeqNum;
 
 use self::dsack::Reports;
 use self::eifel::Eifel;
 use self::frto::{Frto, FrtoOutcome, Seen};
 use super::echo::clock;
-use super::episode::Episode;
-use super::policy::Policy;
-use super::scoreboard::AckOutcome;
-use super::{Acknowledgement, Call, Flight};
+use super::{Call, Echo};
 use crate::Instant;
 use crate::info::UndoCounts;
 use crate::position::Position;
-use crate::trace::{Entry, SendReason, UndoRule, WindowCause};
+use crate::trace::{SendReason, UndoRule};
 
 /// This many consecutive reductions may be undone; the next one stands.
 const IN_A_ROW_MAX: u8 = 8;
@@ -67,9 +62,36 @@ pub(super) struct Undo {
 /// The estimator as a timeout found it: SRTT_prev and RTTVAR_prev of RFC 4015.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BeforeTimeout {
-    at: Instant,
+    pub(super) at: Instant,
     pub(super) srtt: Duration,
     pub(super) rttvar: Duration,
+}
+
+/// A reduction of the window that is about to be made.
+pub(super) struct Reduced {
+    /// The retransmission timer expired again before anything new was acknowledged.
+    pub(super) again: bool,
+    /// The estimator, if the timer caused the reduction.
+    pub(super) timeout: Option<BeforeTimeout>,
+    pub(super) una: Position,
+    pub(super) nxt: Position,
+    /// When the oldest segment outstanding left.
+    pub(super) oldest: Option<Instant>,
+    /// Which detectors may judge it besides the first answer.
+    pub(super) frto: bool,
+    pub(super) dsack: bool,
+}
+
+/// What an acknowledgement says to F-RTO.
+pub(super) struct NewData {
+    pub(super) una: Position,
+    pub(super) prior_una: Position,
+    pub(super) duplicate: bool,
+    /// The end of the newest data sent once that it delivered.
+    pub(super) held_up_to: Option<Position>,
+    pub(super) sack: bool,
+    /// New data may be sent.
+    pub(super) sendable: bool,
 }
 
 /// The last reduction, as long as it may be undone.
@@ -191,88 +213,60 @@ impl Undo {
     pub(super) fn holds_retransmissions(&self) -> bool {
         self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
     }
-}
 
-impl Flight {
     /// The window is about to be reduced, before any retransmission.
-    pub(super) fn watch_reduction(&mut self, call: &Call<'_>, by_timer: bool) {
-        let choice = call.tcp.choices.undo;
-        if choice == UndoChoice::default() {
-            return;
-        }
-        let undo = &mut self.history.get_or_insert_default().undo;
-        if by_timer && self.rto.expiries() > 1 {
+    pub(super) fn watch(&mut self, reduced: Reduced) {
+        if reduced.again {
             // Still the same reduction. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
-            if let Some(reduction) = &mut undo.reduction {
+            if let Some(reduction) = &mut self.reduction {
                 reduction.frto = None;
             }
             return;
         }
-        if !undo.begin() {
+        if !self.begin() {
             return;
         }
-        // RFC 5682 §2.1 (1): no step 2 when the timer expires during its own recovery.
-        let frto = by_timer && choice.frto && !self.episode.in_slow_start();
-        let rtt = self.rto.estimator();
-        let before = || BeforeTimeout { at: call.now, srtt: rtt.srtt(), rttvar: rtt.rttvar() };
-        undo.reduction = Some(Reduction {
-            timeout: by_timer.then(before),
-            una: self.una,
-            nxt: self.nxt,
-            oldest: self.scoreboard.first_sent_at().map(clock),
+        self.reduction = Some(Reduction {
+            timeout: reduced.timeout,
+            una: reduced.una,
+            nxt: reduced.nxt,
+            oldest: reduced.oldest.map(clock),
             first: None,
             answered: false,
-            frto: frto.then_some(Frto::First),
-            reports: (choice.dsack && self.sack).then(Reports::default),
+            frto: reduced.frto.then_some(Frto::First),
+            reports: reduced.dsack.then(Reports::default),
             until: None,
         });
     }
 
-    /// Looks for a duplicate that the peer reports.
-    pub(super) fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
-        let Some(history) = self.history.as_mut() else { return };
-        let Some((start, end)) = reported_duplicate(seen.ack, seen.sack) else { return };
-        // A window from before a pause is no longer the controller's (RFC 5681 §4.1).
-        let rto = self.rto.estimator().rto();
-        let paused = self.sent_at.is_none_or(|at| call.now.saturating_since(at) > rto);
-        let Some(reduction) = &mut history.undo.reduction else { return };
+    /// The peer reports a duplicate. Returns whether all that was retransmitted has been reported.
+    /// `none_lost`: nothing waits to be retransmitted.
+    pub(super) fn on_report(&mut self, (start, end): (Position, Position), none_lost: bool) -> bool {
+        let Some(reduction) = &mut self.reduction else { return false };
         // A timeout held everything to be lost at once: if all retransmissions so far are reported, the rest
         // arrived as well.
-        let all_sent_again = self.scoreboard.lost() == 0 || reduction.timeout.is_some();
-        let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return };
-        if reports.on_report(start, end) && all_sent_again && !paused {
-            self.undo_reduction(call, UndoRule::Dsack);
-        }
-    }
-
-    /// Judges the last reduction by an acknowledgement. Returns whether it was undone.
-    pub(super) fn judge_reduction(
-        &mut self,
-        call: &mut Call<'_>,
-        seen: &Acknowledgement<'_>,
-        prior_una: Position,
-        duplicate: bool,
-        outcome: &AckOutcome,
-    ) -> bool {
-        let proof = self
-            .judge_first_answer(call, seen)
-            .or_else(|| self.judge_by_new_data(seen, prior_una, duplicate, outcome));
-        proof.map(|rule| self.undo_reduction(call, rule)).is_some()
+        let all_sent_again = none_lost || reduction.timeout.is_some();
+        let Some(reports) = reduction.reports.as_mut().filter(|_| end > reduction.una) else { return false };
+        reports.on_report(start, end) && all_sent_again
     }
 
     /// RFC 3522 §3.2 (3): only the first acknowledgement that covers the first retransmission decides.
-    fn judge_first_answer(&mut self, call: &Call<'_>, seen: &Acknowledgement<'_>) -> Option<UndoRule> {
-        let una = self.una;
-        let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
+    pub(super) fn judge_first_answer(
+        &mut self,
+        call: &Call<'_>,
+        una: Position,
+        echo: Option<Echo>,
+        rtt_min: Duration,
+    ) -> Option<UndoRule> {
+        let reduction = self.reduction.as_mut()?;
         if reduction.until.is_some_and(|until| una > until) {
             reduction.reports = None;
         }
         let first = reduction.first.filter(|first| !reduction.answered && una > first.start)?;
         reduction.answered = true;
         let flight = reduction.oldest.map(|oldest| Eifel { oldest, retransmission: clock(first.at) });
-        let by_stamp =
-            flight.zip(seen.echo).is_some_and(|(flight, echo)| flight.answers_original(echo.ticks()));
-        let (after, rtt_min) = (call.now.saturating_since(first.at), self.rto.estimator().rtt_min());
+        let by_stamp = flight.zip(echo).is_some_and(|(flight, echo)| flight.answers_original(echo.ticks()));
+        let after = call.now.saturating_since(first.at);
         let by_time = |quarters| min_rtt::answers_original(after, rtt_min, quarters);
         if call.tcp.choices.undo.timestamps && by_stamp {
             return Some(UndoRule::Timestamps);
@@ -280,25 +274,19 @@ impl Flight {
         call.tcp.choices.undo.min_rtt_quarters.is_some_and(by_time).then_some(UndoRule::MinRtt)
     }
 
-    fn judge_by_new_data(
-        &mut self,
-        seen: &Acknowledgement<'_>,
-        prior_una: Position,
-        duplicate: bool,
-        outcome: &AckOutcome,
-    ) -> Option<UndoRule> {
-        let sack = self.policy.heeds_sack();
-        let reduction = self.history.as_mut()?.undo.reduction.as_mut()?;
+    /// RFC 5682: judges a timeout by what its first new data brings.
+    pub(super) fn judge_by_new_data(&mut self, seen: &NewData) -> Option<UndoRule> {
+        let reduction = self.reduction.as_mut()?;
         let (frto, first) = (reduction.frto?, reduction.first?);
         let judged = frto.on_ack(&Seen {
-            una: self.una,
-            prior_una,
+            una: seen.una,
+            prior_una: seen.prior_una,
             retransmitted: (first.start, first.end),
             recover: reduction.nxt,
-            duplicate,
-            held_up_to: outcome.newest_any.filter(|_| !outcome.newest_was_repeated).map(|(_, end)| end),
-            sack,
-            new_data: seen.sendable >= u64::from(self.smss),
+            duplicate: seen.duplicate,
+            held_up_to: seen.held_up_to,
+            sack: seen.sack,
+            new_data: seen.sendable,
         });
         reduction.frto = match judged {
             FrtoOutcome::Wait(frto) => Some(frto),
@@ -307,31 +295,13 @@ impl Flight {
         (judged == FrtoOutcome::Spurious).then_some(UndoRule::Frto)
     }
 
-    /// The reduction is taken back.
-    fn undo_reduction(&mut self, call: &mut Call<'_>, rule: UndoRule) {
-        let Some(history) = &mut self.history else { return };
-        let undo = &mut history.undo;
-        let Some(reduction) = undo.reduction.take() else { return };
-        undo.counts.add(rule);
-        undo.adaptation = reduction.timeout.or(undo.adaptation);
-        undo.in_a_row = undo.in_a_row.saturating_add(1);
-        if !self.episode.is_open() {
-            self.scoreboard.on_undo();
-        }
-        // RFC 6582's recover is unset: a loss among what is outstanding would be the first.
-        self.episode = Episode::default();
-        self.policy.on_undo(self.una, self.nxt, reduction.timeout.is_some());
-        // Deviation from RFC 4015 step 9: cwnd is what it was, not FlightSize + min(bytes_acked, IW). The
-        // flight is outstanding again, so that no burst follows; after a report of duplicates, one of the
-        // difference may.
-        call.trace.note(call.now, Entry::Undone(rule));
-        self.control.on_undo(&congestion::Undo { now: call.now });
-        self.trace_window(call, WindowCause::Undone);
-        if reduction.timeout.is_some() {
-            // Estimators that adapt their factor must learn of it.
-            self.rto.estimator_mut().on_spurious_expiry();
-        }
-        self.arm_tail_probe(call.now);
+    /// The reduction is taken back. Returns whether the timer caused it; `None` if there is none.
+    pub(super) fn take_back(&mut self, rule: UndoRule) -> Option<bool> {
+        let reduction = self.reduction.take()?;
+        self.counts.add(rule);
+        self.adaptation = reduction.timeout.or(self.adaptation);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        Some(reduction.timeout.is_some())
     }
 }
 
