@@ -17,6 +17,7 @@ use super::send::AckField;
 use super::{Connection, State, lend};
 use crate::position::Position;
 use crate::sending::Echo;
+use crate::trace::{Entry, saturated};
 use crate::{ConnectionError, IcmpError, Instant};
 
 /// A segment on its way through the steps.
@@ -71,6 +72,18 @@ impl Connection {
         self.update_send_timer(now);
         self.trace_freed(now);
         self.check_invariants();
+    }
+
+    #[inline]
+    fn trace_received(&mut self, now: Instant, segment: &ackclock_wire::Segment<'_>) {
+        if self.trace.is_on() {
+            let syn = segment.flags.contains(Flags::SYN);
+            let irs = if syn { segment.seq } else { self.rcv.irs().seq() };
+            let seq = segment.seq.raw().wrapping_sub(irs.raw());
+            let len = saturated(segment.payload.len() as u64);
+            let [_, flags] = segment.flags.bits().to_be_bytes();
+            self.trace.note(now, Entry::Received { flags, seq, len });
+        }
     }
 
     fn arrives_synchronized(
@@ -406,10 +419,9 @@ impl Connection {
     }
 
     fn complete_crossing_open(&mut self, arrival: &Arrival<'_>, ack: Position) {
-        let measure = self.serves_fast_open() && !self.snd.has_data();
+        let measure = self.cold.serves_fast_open() && !self.snd.has_data();
         let clean = self.snd.on_syn_acked(arrival.now, ack.min(self.snd.iss() + 1), measure);
         self.pending.take_syn();
-        self.end_fast_open(clean);
         self.establish(arrival.now, clean);
         if self.snd.is_closed() {
             self.enter(arrival.now, State::FinWait1);
@@ -512,7 +524,7 @@ impl Connection {
         // First, the ACK bit.
         let ack = segment.flags.contains(Flags::ACK).then(|| self.snd.una().near(segment.ack));
         if let Some(ack) = ack
-            && (ack <= self.snd.iss() || ack > self.snd.nxt() + self.sent_with_syn())
+            && (ack <= self.snd.iss() || ack > self.snd.nxt() + self.cold.sent_with_syn())
         {
             if !segment.flags.contains(Flags::RST) {
                 self.pending.reply(Reply::Reset(segment.ack));
@@ -541,7 +553,6 @@ impl Connection {
             // RFC 7413 §4.2.2: it acknowledges the SYN, and the part of its data that was accepted.
             let clean = self.snd.on_syn_acked(now, ack, true);
             self.take_ack_of_syn(now, ack);
-            self.end_fast_open(clean);
             self.snd.set_window_of_syn(segment.window, irs);
             self.rcv.offer_unscaled();
             self.pending.take_syn();

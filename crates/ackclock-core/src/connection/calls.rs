@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::send::SendHalf;
 use super::{Connection, State, lend};
 use crate::later::{self, Kept};
-use crate::trace::Entry;
+use crate::trace::{Entry, saturated};
 use crate::{
     ConnectionError, DeliveryInfo, Instant, Keepalive, OptionError, ReadError, TcpConfig, WriteError,
 };
@@ -62,6 +62,16 @@ impl Connection {
         Ok(written)
     }
 
+    #[inline]
+    fn trace_written(&mut self, now: Instant, len: usize) {
+        if self.trace.is_on() {
+            self.trace.host_ran(now);
+            let queued = saturated(self.snd.queued() as u64);
+            self.trace.note(now, Entry::Written { len: saturated(len as u64), queued });
+            self.trace_freed(now);
+        }
+    }
+
     /// Bytes that `write` would take now; fewer if the memory budget is nearly spent.
     #[must_use]
     pub fn write_room(&self) -> usize {
@@ -92,7 +102,7 @@ impl Connection {
             return Err(error);
         }
         match self.life.state() {
-            State::SynReceived if self.serves_fast_open() && !self.snd.is_closed() => Ok(()),
+            State::SynReceived if self.cold.serves_fast_open() && !self.snd.is_closed() => Ok(()),
             State::SynSent | State::SynReceived | State::Listen => Err(WriteError::NotConnected),
             State::Established | State::CloseWait => Ok(()),
             _ => Err(WriteError::Shutdown),
@@ -156,7 +166,7 @@ impl Connection {
             None => {}
         }
         match self.life.state() {
-            State::SynReceived if self.serves_fast_open() => Err(ReadError::WouldBlock),
+            State::SynReceived if self.cold.serves_fast_open() => Err(ReadError::WouldBlock),
             State::SynSent | State::SynReceived | State::Listen => Err(ReadError::NotConnected),
             State::Closed => Ok(0),
             _ => Err(ReadError::WouldBlock),
@@ -194,6 +204,12 @@ impl Connection {
         } else if self.rcv.readable() == 0 {
             self.note_empty_buffer(now);
         }
+    }
+
+    #[inline]
+    fn trace_read(&mut self, now: Instant, len: usize) {
+        let waiting = saturated(self.rcv.readable() as u64);
+        self.trace.note(now, Entry::Read { len: saturated(len as u64), waiting });
     }
 
     /// Whether `read` would not return [`ReadError::WouldBlock`].

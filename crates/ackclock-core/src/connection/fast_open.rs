@@ -13,6 +13,7 @@
 
 use ackclock_wire::FastOpenCookie;
 
+use super::cold::Cold;
 use super::ecn::negotiation::Offer;
 
 /// The extra state of a connection opened this way.
@@ -41,6 +42,61 @@ pub(crate) enum FastOpenOutcome {
     Answered { sent: u32, acked: u32 },
     /// Only a SYN without the option was answered.
     FellBack,
+}
+
+impl FastOpening {
+    /// The option of our first SYN or SYN,ACK.
+    pub(super) fn cookie(&self) -> Option<FastOpenCookie> {
+        match self {
+            Self::Client { offer, .. } => Some(offer.cookie),
+            Self::Server { tell, .. } => *tell,
+        }
+    }
+}
+
+// The handshake with data in its SYN, if there is one.
+impl Cold {
+    #[inline]
+    pub(super) fn fast_open(&mut self) -> Option<&mut FastOpening> {
+        self.parts_mut()?.fast_open.as_mut()
+    }
+
+    /// Whether this end accepted a SYN with data and the handshake is not over.
+    pub(super) fn serves_fast_open(&self) -> bool {
+        self.served().is_some()
+    }
+
+    /// The ECN flags of the SYN that this end accepted with its data.
+    pub(super) fn served(&self) -> Option<Offer> {
+        match self.parts()?.fast_open {
+            Some(FastOpening::Server { ecn, .. }) => Some(ecn),
+            _ => None,
+        }
+    }
+
+    /// Data that a SYN,ACK may acknowledge.
+    pub(super) fn sent_with_syn(&self) -> u64 {
+        match self.parts().and_then(|parts| parts.fast_open) {
+            Some(FastOpening::Client { sent, .. }) => u64::from(sent),
+            _ => 0,
+        }
+    }
+
+    /// The handshake is over. `clean`: its first SYN, or SYN,ACK, was answered. Returns whether a server's
+    /// was not.
+    pub(super) fn end_fast_open(&mut self, clean: bool) -> bool {
+        match self.fast_open() {
+            Some(FastOpening::Client { clean: answered, .. }) => {
+                *answered = clean;
+                false
+            }
+            Some(FastOpening::Server { .. }) => {
+                self.need().fast_open = None;
+                !clean
+            }
+            None => false,
+        }
+    }
 }
 
 /// The most data accepted before the handshake.

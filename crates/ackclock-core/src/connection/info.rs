@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use ackclock_wire::{Experiment, Fields, Flags};
+use ackclock_wire::Experiment;
 
-use super::segment::Segment;
 use super::{Connection, State};
-use crate::trace::{
-    BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceConfig, WindowCause, low, saturated,
-};
+use crate::trace::{BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceConfig, WindowCause};
 use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 
 impl Connection {
@@ -149,7 +146,9 @@ impl Connection {
         self.trace.renew(config, self.snd.iss());
         self.trace.note(now, Entry::SegmentSize { bytes: self.snd.smss() });
         self.trace.window(now, WindowCause::Start, self.snd.controller(), self.snd.rtt().srtt());
-        self.trace_timers(now);
+        if self.trace.is_on() {
+            self.trace.timers(now, self.deadlines());
+        }
     }
 
     /// How the connection is traced, if it is.
@@ -207,53 +206,6 @@ impl Connection {
         (self.tcp.profile, self.snd.controller().name())
     }
 
-    pub(super) fn trace_state(&mut self, now: Instant, to: State) {
-        self.trace.note(now, Entry::State(self.life.state(), to));
-    }
-
-    #[inline]
-    pub(super) fn trace_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
-        if self.trace.is_on() {
-            self.write_sent(now, segment, fields);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
-        if fields.flags.contains(Flags::ACK) {
-            self.trace.told(now, self.rcv.nxt().since(self.rcv.irs()), self.rcv.wnd());
-        }
-        if segment.payload_len > 0 {
-            self.trace.host_ran(now);
-        }
-        let seq = low(segment.start.since(self.snd.iss()));
-        let ([_, flags], len) = (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
-        self.trace.note(now, Entry::Sent { reason: segment.reason, flags, seq, len });
-    }
-
-    #[inline]
-    pub(super) fn trace_received(&mut self, now: Instant, segment: &ackclock_wire::Segment<'_>) {
-        if self.trace.is_on() {
-            let syn = segment.flags.contains(Flags::SYN);
-            let irs = if syn { segment.seq } else { self.rcv.irs().seq() };
-            let seq = segment.seq.raw().wrapping_sub(irs.raw());
-            let len = saturated(segment.payload.len() as u64);
-            let [_, flags] = segment.flags.bits().to_be_bytes();
-            self.trace.note(now, Entry::Received { flags, seq, len });
-        }
-    }
-
-    #[inline]
-    pub(super) fn trace_written(&mut self, now: Instant, len: usize) {
-        if self.trace.is_on() {
-            self.trace.host_ran(now);
-            let queued = saturated(self.snd.queued() as u64);
-            self.trace.note(now, Entry::Written { len: saturated(len as u64), queued });
-            self.trace_freed(now);
-        }
-    }
-
     /// Records from when on the host alone keeps the connection from going on, after anything that may have
     /// lifted a limit.
     #[inline]
@@ -264,33 +216,8 @@ impl Connection {
         }
     }
 
-    #[inline]
-    pub(super) fn trace_read(&mut self, now: Instant, len: usize) {
-        let waiting = saturated(self.rcv.readable() as u64);
-        self.trace.note(now, Entry::Read { len: saturated(len as u64), waiting });
-    }
-
-    /// Records which timers run now, after any change.
-    #[inline]
-    pub(super) fn trace_timers(&mut self, now: Instant) {
-        if self.trace.is_on() {
-            self.trace.timers(now, self.deadlines());
-        }
-    }
-
-    /// Records why nothing more leaves now.
-    #[inline]
-    pub(super) fn trace_limit(&mut self, now: Instant) {
-        if self.trace.is_on() {
-            self.trace.host_ran(now);
-            let (in_flight, unsent) = self.snd.waiting();
-            self.trace.limited(now, self.limited_by(), in_flight, unsent);
-            self.trace.timers(now, self.deadlines());
-        }
-    }
-
     /// When each of [`Timer::ALL`](crate::trace::Timer::ALL) expires, in that order.
-    fn deadlines(&self) -> Deadlines {
+    pub(super) fn deadlines(&self) -> Deadlines {
         let (sending, persist, cork) = self.snd.expiries();
         [
             sending.retransmission,

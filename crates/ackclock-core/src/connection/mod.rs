@@ -281,6 +281,10 @@ impl Connection {
         self.life.enter(now, state, &self.tcp);
     }
 
+    fn trace_state(&mut self, now: Instant, to: State) {
+        self.trace.note(now, Entry::State(self.life.state(), to));
+    }
+
     /// The peer was heard: restarts its silence.
     #[inline]
     fn note_heard(&mut self, now: Instant) {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock_wire::{Experiment, FastOpenCookie, Flags, SeqNum, TcpOptions, UserTimeout, options_len};
+use ackclock_wire::{Experiment, FastOpenCookie, SeqNum, TcpOptions, UserTimeout, options_len};
 
 use super::cold::Cold;
 use super::ecn::Marking;
-use super::ecn::negotiation::{self, Agreement, Offer};
+use super::ecn::negotiation::{Agreement, Offer};
 use super::errors::Errors;
 use super::fast_open::{DATA_MAX, FastOpenOffer, FastOpenOutcome, FastOpening};
 use super::flow_labels::{FlowLabels, LabelledTemplate};
@@ -268,6 +268,10 @@ impl Connection {
 
     /// ESTABLISHED is reached: the controller starts. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, now: Instant, clean: bool) {
+        if self.cold.end_fast_open(clean) {
+            // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
+            self.ecn = Marking::OFF;
+        }
         self.snd.establish(lend!(self, now), self.sack, clean);
         self.silence.begin(now);
         self.arm_keepalive(now);
@@ -329,27 +333,10 @@ impl Connection {
         self.trace.extension(now, Extension::FastOpenTaken, taken);
     }
 
-    /// Whether this end accepted a SYN with data and the handshake is not over.
-    pub(super) fn serves_fast_open(&self) -> bool {
-        self.life.state() == State::SynReceived && matches!(self.opening(), Some(FastOpening::Server { .. }))
-    }
-
     /// Whether the connection is over, and such a handshake never was.
     pub(crate) fn ended_in_fast_open(&self) -> bool {
-        let serves = matches!(self.opening(), Some(FastOpening::Server { .. }));
-        self.life.state() == State::Closed && !self.life.is_established() && serves
-    }
-
-    /// The ECN flags of our SYN, or of our SYN,ACK; that of a crossing open has none.
-    pub(super) fn ecn_of_syn(&self) -> Flags {
-        let retries = self.snd.timeouts_in_a_row();
-        match (self.life.state(), self.opening()) {
-            (State::SynSent, _) => negotiation::syn_flags(self.tcp.choices.ecn, retries),
-            (_, Some(FastOpening::Server { ecn, .. })) => {
-                ecn.answer(u8::try_from(retries).unwrap_or(u8::MAX))
-            }
-            _ => Flags::NONE,
-        }
+        let never_opened = self.life.state() == State::Closed && !self.life.is_established();
+        never_opened && self.cold.serves_fast_open()
     }
 
     /// The option of our first SYN or SYN,ACK.
@@ -358,10 +345,7 @@ impl Connection {
         if self.snd.timeouts_in_a_row() > 0 || self.snd.signature() > 0 {
             return None;
         }
-        match self.opening()? {
-            FastOpening::Client { offer, .. } => Some(offer.cookie),
-            FastOpening::Server { tell, .. } => tell,
-        }
+        self.cold.parts()?.fast_open.as_ref()?.cookie()
     }
 
     /// How much data fits on a SYN that carries a cookie, after its options.
@@ -374,7 +358,7 @@ impl Connection {
         let ip_and_tcp = usize::from(self.template.transport_offset()) + 20;
         let fits = (self.snd.pmtu() as usize).saturating_sub(ip_and_tcp);
         let (queued, options_len) = (self.snd.queued(), options_len(&self.syn_options(now)));
-        let Some(FastOpening::Client { offer, sent, .. }) = self.opening_mut() else { return 0 };
+        let Some(FastOpening::Client { offer, sent, .. }) = self.cold.fast_open() else { return 0 };
         let most = fits.min(usize::from(offer.mss)).saturating_sub(options_len);
         let len = queued.min(most);
         *sent = u32::try_from(len).unwrap_or(u32::MAX);
@@ -383,21 +367,11 @@ impl Connection {
         len
     }
 
-    /// Data that a SYN,ACK may acknowledge.
-    pub(super) fn sent_with_syn(&self) -> u64 {
-        match self.opening() {
-            Some(FastOpening::Client { sent, .. }) => u64::from(sent),
-            _ => 0,
-        }
-    }
-
     /// The SYN,ACK acknowledges up to `ack`, possibly including data of the SYN. The rest is sent again.
     pub(super) fn take_ack_of_syn(&mut self, now: Instant, ack: Position) {
-        if matches!(self.opening(), Some(FastOpening::Client { .. })) {
+        if let Some(FastOpening::Client { acked, .. }) = self.cold.fast_open() {
             let bytes = self.snd.acknowledge_text_of_syn(lend!(self, now), ack);
-            if let Some(FastOpening::Client { acked, .. }) = self.opening_mut() {
-                *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
-            }
+            *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.trace.extension(now, Extension::FastOpenAcked, bytes);
         }
     }
@@ -409,30 +383,6 @@ impl Connection {
         let FastOpening::Client { sent, acked, clean, .. } = parts.fast_open? else { return None };
         parts.fast_open = None;
         Some(if clean { FastOpenOutcome::Answered { sent, acked } } else { FastOpenOutcome::FellBack })
-    }
-
-    /// The handshake is over. `clean`: its first SYN, or SYN,ACK, was answered.
-    pub(super) fn end_fast_open(&mut self, clean: bool) {
-        let Some(parts) = self.cold.parts_mut() else { return };
-        match &mut parts.fast_open {
-            Some(FastOpening::Client { clean: answered, .. }) => *answered = clean,
-            Some(FastOpening::Server { .. }) => {
-                parts.fast_open = None;
-                if !clean {
-                    // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
-                    self.ecn = Marking::OFF;
-                }
-            }
-            None => {}
-        }
-    }
-
-    fn opening(&self) -> Option<FastOpening> {
-        self.cold.parts()?.fast_open
-    }
-
-    fn opening_mut(&mut self) -> Option<&mut FastOpening> {
-        self.cold.parts_mut()?.fast_open.as_mut()
     }
 }
 

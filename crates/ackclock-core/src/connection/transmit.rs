@@ -13,12 +13,13 @@ use ackclock_wire::packet::{ChecksumAt, ChecksumState};
 use ackclock_wire::template::{Fields, HEADER_MAX, Plain, TxChecksum};
 use ackclock_wire::{Flags, SeqNum, TcpOptions, options_len};
 
+use super::ecn::negotiation::syn_flags;
 use super::pending::Reply;
 use super::segment::Segment;
 use super::send::SegmentLimits;
 use super::{Connection, State, lend};
 use crate::position::Position;
-use crate::trace::SendReason;
+use crate::trace::{Entry, SendReason, low, saturated};
 use crate::{Instant, Limits};
 
 /// A segment that leaves. Its header is in the caller's buffer, its payload in the send buffer.
@@ -57,6 +58,17 @@ impl Connection {
         self.trace_freed(now);
         self.check_invariants();
         Some(outgoing)
+    }
+
+    /// Records why nothing more leaves now.
+    #[inline]
+    fn trace_limit(&mut self, now: Instant) {
+        if self.trace.is_on() {
+            self.trace.host_ran(now);
+            let (in_flight, unsent) = self.snd.waiting();
+            self.trace.limited(now, self.limited_by(), in_flight, unsent);
+            self.trace.timers(now, self.deadlines());
+        }
     }
 
     /// Whether segments only have their sequence numbers, window and timestamps to say, and are not traced.
@@ -122,7 +134,7 @@ impl Connection {
             segment.payload_len = self.data_of_syn(now);
             return Some(segment);
         }
-        if !self.serves_fast_open() {
+        if !self.cold.serves_fast_open() {
             return None;
         }
         let limits = self.segment_limits(now, limits, false);
@@ -134,6 +146,16 @@ impl Connection {
         let answers = self.life.state() == State::SynReceived;
         let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
         Segment::bare(self.snd.iss(), flags | self.ecn_of_syn(), SendReason::Handshake)
+    }
+
+    /// The ECN flags of our SYN, or of our SYN,ACK; that of a crossing open has none.
+    fn ecn_of_syn(&self) -> Flags {
+        let retries = self.snd.timeouts_in_a_row();
+        match self.cold.served() {
+            _ if self.life.state() == State::SynSent => syn_flags(self.tcp.choices.ecn, retries),
+            Some(offer) => offer.answer(u8::try_from(retries).unwrap_or(u8::MAX)),
+            None => Flags::NONE,
+        }
     }
 
     #[inline]
@@ -252,6 +274,27 @@ impl Connection {
         if let Some(timestamps) = &mut self.timestamps {
             timestamps.on_ack_sent(ack);
         }
+    }
+
+    #[inline]
+    fn trace_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
+        if self.trace.is_on() {
+            self.write_sent(now, segment, fields);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_sent(&mut self, now: Instant, segment: &Segment, fields: &Fields) {
+        if fields.flags.contains(Flags::ACK) {
+            self.trace.told(now, self.rcv.nxt().since(self.rcv.irs()), self.rcv.wnd());
+        }
+        if segment.payload_len > 0 {
+            self.trace.host_ran(now);
+        }
+        let seq = low(segment.start.since(self.snd.iss()));
+        let ([_, flags], len) = (fields.flags.bits().to_be_bytes(), saturated(segment.payload_len as u64));
+        self.trace.note(now, Entry::Sent { reason: segment.reason, flags, seq, len });
     }
 
     /// The fields of a segment. With the ACK flag, it acknowledges all before `ack`.
