@@ -69,7 +69,7 @@ impl Connection {
             State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),
             _ => self.arrives_synchronized(now, segment, segments, codepoint, block),
         }
-        self.update_send_timer(now);
+        self.snd.update_timer(lend!(self, now));
         self.trace_freed(now);
         self.check_invariants();
     }
@@ -400,7 +400,7 @@ impl Connection {
             // RFC 4861 §7.3.1: a new acknowledgement shows that what was sent reaches the peer.
             self.progressed = true;
             if self.snd.queued() == 0 {
-                self.note_empty_buffer(now);
+                self.idle_buffers.begin(now);
             }
         }
     }
@@ -493,7 +493,7 @@ impl Connection {
         self.progressed |= taken.advanced > 0;
         self.readiness.readable |= taken.readable;
         if taken.advanced > 0 || !taken.dropped {
-            self.note_used_buffer();
+            self.idle_buffers.end();
         }
         if !taken.dropped {
             return StepOutcome::Continue;
@@ -643,7 +643,7 @@ impl Connection {
             let _: StepOutcome =
                 self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
         }
-        self.update_send_timer(now);
+        self.snd.update_timer(lend!(self, now));
         self.check_invariants();
         true
     }

@@ -56,7 +56,7 @@ impl Connection {
         if written == 0 {
             return Err(WriteError::WouldBlock);
         }
-        self.note_used_buffer();
+        self.idle_buffers.end();
         self.trace_written(now, written);
         self.snd.on_written(lend!(self, now));
         Ok(written)
@@ -202,7 +202,7 @@ impl Connection {
         if self.rcv.readable() == 0 && self.life.state() == State::Closed {
             self.rcv.release_if_empty();
         } else if self.rcv.readable() == 0 {
-            self.note_empty_buffer(now);
+            self.idle_buffers.begin(now);
         }
     }
 
@@ -274,7 +274,7 @@ impl Connection {
             if self.life.is_established() {
                 self.enter(now, self.life.state().after_close());
             }
-            self.update_send_timer(now);
+            self.snd.update_timer(lend!(self, now));
         }
         Ok(())
     }
@@ -389,7 +389,7 @@ impl Connection {
     /// Switches Nagle's algorithm off (`true`) or on. RFC 9293 MUST-17: per connection.
     pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
         self.own_tcp().nodelay = nodelay;
-        self.update_send_timer(now);
+        self.snd.update_timer(lend!(self, now));
     }
 
     /// Whether everything that arrives is acknowledged at once.

@@ -21,6 +21,7 @@ mod ecn;
 mod errors;
 mod fast_open;
 mod flow_labels;
+mod idle;
 mod info;
 mod life;
 mod limiter;
@@ -47,13 +48,13 @@ use self::cold::Cold;
 use self::ecn::Marking;
 use self::errors::Errors;
 use self::flow_labels::LabelledTemplate;
+use self::idle::IdleBuffers;
 use self::life::Life;
 use self::pending::Pending;
 use self::receive::ReceiveHalf;
 use self::send::{Expired, SendHalf};
 use self::silence::{Silence, Verdict};
 use self::timestamps::Timestamps;
-use crate::deadline::Deadline;
 use crate::later::{self, Kept};
 use crate::trace::{BatchCause, Entry, Timer, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
@@ -110,8 +111,7 @@ pub struct Connection {
     /// Shared with the connections of the same listener until an option is set.
     tcp: Arc<TcpConfig>,
     silence: Silence,
-    /// Until then empty buffers keep their memory.
-    keeps_buffers: Deadline,
+    idle_buffers: IdleBuffers,
     segments_sent: u64,
     segments_received: u64,
     readiness: Readiness,
@@ -233,7 +233,7 @@ impl Connection {
         self.life.enter(now, State::Closed, &self.tcp);
         self.errors.end(error);
         self.silence.stop();
-        self.keeps_buffers.clear();
+        self.idle_buffers.end();
         self.pending.close();
         self.snd.close();
         self.rcv.finish();
@@ -270,7 +270,7 @@ impl Connection {
         match state {
             State::TimeWait => {
                 self.silence.stop();
-                self.keeps_buffers.clear();
+                self.idle_buffers.end();
                 self.snd.stop_timers();
                 self.readiness.closed = true;
             }
@@ -302,23 +302,6 @@ impl Connection {
         }
     }
 
-    /// A buffer is empty since `at`. It may be needed again soon.
-    #[inline]
-    fn note_empty_buffer(&mut self, at: Instant) {
-        self.keeps_buffers.set_no_later(at + BUFFERS_KEPT);
-    }
-
-    /// A buffer is in use.
-    #[inline]
-    fn note_used_buffer(&mut self) {
-        self.keeps_buffers.clear();
-    }
-
-    #[inline]
-    fn update_send_timer(&mut self, now: Instant) {
-        self.snd.update_timer(lend!(self, now));
-    }
-
     /// Checks what must hold between any two calls.
     #[inline]
     fn check_invariants(&self) {
@@ -344,7 +327,7 @@ impl Connection {
             .min(self.rcv.deadline().at())
             .min(self.silence.deadline().at())
             .min(self.life.deadline().at())
-            .min(self.keeps_buffers.at());
+            .min(self.idle_buffers.deadline().at());
         (next != Instant::FAR_FUTURE).then_some(next)
     }
 
@@ -361,7 +344,7 @@ impl Connection {
             self.trace.fired(now, Timer::Keepalive, keepalive.at(), 1);
             self.on_keepalive_timeout(now);
         }
-        if self.keeps_buffers.has_come(now) {
+        if self.idle_buffers.deadline().has_come(now) {
             self.release_buffers(now);
         }
         let ends = self.life.deadline();
@@ -434,13 +417,11 @@ impl Connection {
     }
 
     fn release_buffers(&mut self, now: Instant) {
-        self.keeps_buffers.clear();
         let used = [self.snd.sent_at(), self.silence.received_at()].into_iter().flatten().max();
-        if let Some(at) = used.filter(|&at| now.saturating_since(at) < BUFFERS_KEPT) {
-            return self.note_empty_buffer(at);
+        if self.idle_buffers.judge(now, used) {
+            self.rcv.release_if_empty();
+            self.snd.release_memory(now);
         }
-        self.rcv.release_if_empty();
-        self.snd.release_memory(now);
     }
 }
 
@@ -453,5 +434,3 @@ const R2_DATA: Duration = Duration::from_millis(924_600);
 /// R2 for a SYN.
 // RFC 9293 MUST-23: at least 3 minutes.
 pub(crate) const R2_SYN: Duration = Duration::from_secs(180);
-/// How long empty buffers keep their memory.
-const BUFFERS_KEPT: Duration = Duration::from_millis(500);

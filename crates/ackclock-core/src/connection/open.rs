@@ -12,6 +12,7 @@ use super::ecn::negotiation::{Agreement, Offer};
 use super::errors::Errors;
 use super::fast_open::{DATA_MAX, FastOpenOffer, FastOpenOutcome, FastOpening};
 use super::flow_labels::{FlowLabels, LabelledTemplate};
+use super::idle::IdleBuffers;
 use super::life::Life;
 use super::pending::Pending;
 use super::receive::ReceiveHalf;
@@ -22,7 +23,6 @@ use super::user_timeout::{UserTimeouts, told_user_timeout};
 use super::{Connection, R2_DATA, State, lend};
 use crate::budget::Budget;
 use crate::buffer::Queue;
-use crate::deadline::Deadline;
 use crate::position::Position;
 use crate::trace::{Entry, Extension, Trace};
 use crate::{FourTuple, Instant, Readiness, TcpConfig};
@@ -138,7 +138,7 @@ impl Connection {
             trace: Trace::new(tcp.trace, env.tell_changes, iss),
             tcp,
             silence: Silence::since(now),
-            keeps_buffers: Deadline::UNSET,
+            idle_buffers: IdleBuffers::default(),
             segments_sent: 0,
             segments_received: 0,
             readiness: Readiness::default(),
