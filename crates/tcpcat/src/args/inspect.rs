@@ -53,10 +53,6 @@ pub(crate) struct TopArgs {
     /// Print one frame as text and end
     #[arg(long)]
     pub(crate) once: bool,
-    /// Used by a test: panics after the first frame
-    #[cfg(debug_assertions)]
-    #[arg(long, hide = true)]
-    pub(crate) panic: bool,
 }
 
 /// The trace of a connection.

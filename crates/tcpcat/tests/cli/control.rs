@@ -1,5 +1,8 @@
 //! `tcpcat ss`, `top` and `trace`, at the control socket of a transfer that runs.
 
+#[path = "../../src/inspect/top/screen.rs"]
+mod screen;
+
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -172,7 +175,7 @@ impl Tmux {
         // A server that is ending still holds its name.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let tmux = Self(format!("tcpcat-test-{}-{number}", std::process::id()));
-        tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command]);
+        tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "60", command]);
         tmux
     }
 
@@ -221,30 +224,47 @@ fn top_draws_a_running_transfer_on_a_terminal_and_leaves_it_as_it_was() {
 }
 
 #[test]
-fn top_leaves_the_terminal_as_it_was_after_sigterm_and_after_a_panic() {
+fn top_leaves_the_terminal_as_it_was_after_sigterm() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let (socket, pid) = (scratch.path("control"), scratch.path("pid"));
     let _transfer = Transfer::start(&netns, &socket);
     let top = format!("{TCPCAT} top --interval 60 --control {}", socket.display());
-    // `stty` tells whether the terminal echoes and edits lines again.
-    let after = |start: &str| format!("echo before; {start}; echo \"ended with $?\"; stty -a; cat");
-    let is_restored = |left: &str, code: u8| {
-        assert!(left.starts_with("before\n") && left.contains(&format!("ended with {code}\n")), "{left}");
-        assert!(!left.contains("WAITS FOR"), "the frame is still there: {left}");
-        let modes: Vec<&str> = left.split([' ', ';', '\n']).collect();
-        assert!(modes.contains(&"icanon") && modes.contains(&"echo"), "{left}");
-    };
-
     let terminal = Tmux::start(&after(&format!("sh -c 'echo $$ > {}; exec {top}'", pid.display())));
     terminal.await_screen("a frame", |screen| screen.contains("WAITS FOR"));
     let id = fs::read_to_string(&pid).unwrap();
     assert!(Command::new("kill").arg(id.trim()).status().unwrap().success());
     let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
-    is_restored(&left, 143);
+    check_restored(&left, 143);
+}
 
-    let terminal = Tmux::start(&after(&format!("RUST_BACKTRACE=0 {top} --panic")));
+/// Its own program draws a frame on a terminal and panics.
+#[test]
+fn screen_is_left_as_it_was_after_a_panic() {
+    const DRAWS: &str = "TCPCAT_TEST_DRAWS";
+    if std::env::var_os(DRAWS).is_some() {
+        let mut screen = screen::Screen::take().unwrap();
+        screen.0.draw(|frame| frame.render_widget("WAITS FOR", frame.area())).unwrap();
+        panic!("asked to panic");
+    }
+    let program = std::env::current_exe().unwrap();
+    let name = "control::screen_is_left_as_it_was_after_a_panic";
+    let draw = format!("RUST_BACKTRACE=0 {DRAWS}=1 {} --exact {name} --nocapture", program.display());
+    let terminal = Tmux::start(&after(&draw));
     let left = terminal.await_screen("the end", |screen| screen.contains(" iexten"));
-    is_restored(&left, 101);
+    check_restored(&left, 101);
     assert!(left.contains("asked to panic"), "{left}");
+}
+
+/// `start` between two commands whose words are left on the terminal: `stty` tells whether it echoes and edits
+/// lines again.
+fn after(start: &str) -> String {
+    format!("echo before; {start}; echo \"ended with $?\"; stty -a; cat")
+}
+
+fn check_restored(left: &str, code: u8) {
+    assert!(left.starts_with("before\n") && left.contains(&format!("ended with {code}\n")), "{left}");
+    assert!(!left.contains("WAITS FOR"), "the frame is still there: {left}");
+    let modes: Vec<&str> = left.split([' ', ';', '\n']).collect();
+    assert!(modes.contains(&"icanon") && modes.contains(&"echo"), "{left}");
 }

@@ -1,6 +1,7 @@
 //! `tcpcat top`: a stack's connections, live.
 
 mod history;
+mod screen;
 mod view;
 
 use std::io;
@@ -9,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ackclock_cli::{Exit, Failure};
+use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::{DefaultTerminal, Terminal};
 use signal_hook::consts::SIGTERM;
 
 pub(crate) use self::history::Sort;
+use self::screen::Screen;
 use self::view::View;
 use super::{Client, Look};
 use crate::args::TopArgs;
@@ -55,25 +57,6 @@ pub(super) fn text(screen: &TestBackend) -> String {
     rows.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// Dropping this restores the terminal, and so does a panic: `ratatui::try_init` installs the hook.
-struct Screen(DefaultTerminal);
-
-impl Screen {
-    fn take() -> io::Result<Self> {
-        ratatui::try_init().map(Self)
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // After a panic the hook has done so. A second time would move the cursor back over the panic's
-        // message.
-        if !std::thread::panicking() {
-            ratatui::restore();
-        }
-    }
-}
-
 fn live(client: &mut Client, args: &TopArgs) -> Result<Exit, Failure> {
     let terminated = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, Arc::clone(&terminated))
@@ -87,8 +70,6 @@ fn live(client: &mut Client, args: &TopArgs) -> Result<Exit, Failure> {
     let mut next = Instant::now() + args.interval;
     loop {
         screen.0.draw(|frame| view.draw(frame)).map_err(|error| failed(&error))?;
-        #[cfg(debug_assertions)]
-        assert!(!args.panic, "asked to panic, to show that the terminal is restored");
         let wait = next.saturating_duration_since(Instant::now()).min(SIGNAL_POLL);
         if event::poll(wait).map_err(|error| failed(&error))? {
             match event::read().map_err(|error| failed(&error))? {
