@@ -16,7 +16,6 @@ use super::receive::Text;
 use super::send::AckField;
 use super::{Connection, State, lend};
 use crate::position::Position;
-use crate::sending::Echo;
 use crate::trace::{Entry, saturated};
 use crate::{ConnectionError, IcmpError, Instant};
 
@@ -69,7 +68,7 @@ impl Connection {
             State::SynSent => self.arrives_in_syn_sent(now, segment, codepoint),
             _ => self.arrives_synchronized(now, segment, segments, codepoint, block),
         }
-        self.snd.update_timer(lend!(self, now));
+        self.snd.keep_time(|| lend!(self, now));
         self.trace_freed(now);
         self.check_invariants();
     }
@@ -376,7 +375,7 @@ impl Connection {
         let segment = arrival.segment;
         // RFC 7323 §2.2: the window of a SYN, also of one that crossed ours, is never shifted.
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale() };
-        self.take_ack(
+        self.process_ack(
             arrival.now,
             &AckField {
                 // A probe's byte that has not been taken is before this segment and will come again: its
@@ -384,7 +383,7 @@ impl Connection {
                 start: arrival.start.min(self.rcv.edge()),
                 ack,
                 window: u32::from(segment.window) << scale,
-                echo: self.echo(segment.options.timestamps),
+                timestamps: segment.options.timestamps,
                 bare: segment.seq_len() == 0,
                 segment: Some(segment),
             },
@@ -395,21 +394,16 @@ impl Connection {
 
     /// Passes a believable ACK field to the sending half.
     #[inline(always)]
-    fn take_ack(&mut self, now: Instant, said: &AckField<'_>) {
-        if self.snd.on_ack(lend!(self, now), said, &mut self.ecn) {
+    fn process_ack(&mut self, now: Instant, said: &AckField<'_>) {
+        let Some(before) = self.snd.on_window(now, said) else { return };
+        let clock = self.timestamps.as_ref();
+        if self.snd.on_ack(&mut lend!(self, now), said, before, clock, &mut self.ecn) {
             // RFC 4861 §7.3.1: a new acknowledgement shows that what was sent reaches the peer.
             self.progressed = true;
             if self.snd.queued() == 0 {
                 self.idle_buffers.begin(now);
             }
         }
-    }
-
-    /// What this option echoes.
-    #[inline]
-    fn echo(&self, option: Option<(u32, u32)>) -> Option<Echo> {
-        let timestamps = self.timestamps.as_ref()?;
-        option.map(|(_, echoed)| timestamps.echoed(echoed))
     }
 
     /// Whether the ACK field is believable; a blind segment's is so only by luck.
@@ -475,7 +469,7 @@ impl Connection {
         }
         // Bytes beyond the peer's FIN cannot exist.
         arrival.text = self.rcv.before_fin(arrival.text_start, arrival.text);
-        self.take_text(&Text {
+        self.process_text(&Text {
             now: arrival.now,
             bytes: arrival.text,
             start: arrival.text_start,
@@ -487,7 +481,7 @@ impl Connection {
 
     // Always inlined, for the row "data segment received" of the counted instructions.
     #[inline(always)]
-    fn take_text(&mut self, text: &Text<'_>) -> StepOutcome {
+    fn process_text(&mut self, text: &Text<'_>) -> StepOutcome {
         let taken = self.rcv.on_text(text, self.sack, &self.tcp.choices);
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= taken.advanced > 0;
@@ -507,7 +501,7 @@ impl Connection {
     // Eighth, the FIN bit (RFC 9293 §3.10.7.4).
     fn step8_fin(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         // A FIN beyond a gap waits until the gap is filled.
-        if self.rcv.take_fin() {
+        if self.rcv.process_fin() {
             // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
             self.readiness.readable = true;
             self.enter(arrival.now, self.life.state().after_fin(self.snd.fin_acked()));
@@ -540,19 +534,25 @@ impl Connection {
         }
         // Fourth, the SYN bit. Fifth: neither SYN nor RST.
         if segment.flags.contains(Flags::SYN) {
-            self.take_syn(now, segment, codepoint, ack);
+            self.process_syn(now, segment, codepoint, ack);
         }
     }
 
-    fn take_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, ack: Option<Position>) {
+    fn process_syn(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        codepoint: Codepoint,
+        ack: Option<Position>,
+    ) {
         let irs = Position::initial(segment.seq);
         self.rcv.restart(irs);
-        self.take_syn_options(now, &segment.options);
+        self.adopt_syn_options(now, &segment.options);
         self.note_heard(now);
         if let Some(ack) = ack {
             // RFC 7413 §4.2.2: it acknowledges the SYN, and the part of its data that was accepted.
             let clean = self.snd.on_syn_acked(now, ack, true);
-            self.take_ack_of_syn(now, ack);
+            self.process_ack_of_syn(now, ack);
             self.snd.set_window_of_syn(segment.window, irs);
             self.rcv.offer_unscaled();
             self.pending.take_syn();
@@ -560,7 +560,7 @@ impl Connection {
             self.ecn = Marking::active(self.tcp.choices.ecn, retries, segment.flags, codepoint);
             self.establish(now, clean);
             self.rcv.owe_ack_now();
-            self.take_rest_of_syn(now, segment, codepoint, irs);
+            self.process_rest_of_syn(now, segment, codepoint, irs);
         } else {
             // RFC 9293 MUST-10: simultaneous open.
             self.snd.set_window_of_syn(segment.window, irs);
@@ -571,7 +571,13 @@ impl Connection {
     }
 
     /// Text and FIN of a SYN,ACK (RFC 9293 §3.10.7.3: "continue processing at the sixth step").
-    fn take_rest_of_syn(&mut self, now: Instant, segment: &Segment<'_>, codepoint: Codepoint, irs: Position) {
+    fn process_rest_of_syn(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        codepoint: Codepoint,
+        irs: Position,
+    ) {
         let mut arrival = Arrival {
             now,
             segment,
@@ -603,7 +609,7 @@ impl Connection {
 // | 2 and 4, RST and SYN | the flags | neither, by its form |
 // | 5, ACK field | believable; the state | `predicted_advance` |
 // | 6, URG | the flags | not set, by its form |
-// | 7, text | to be taken | `take_text` |
+// | 7, text | to be taken | `process_text` |
 // | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
 //
 // A test gives the same segments to two endpoints, one without prediction, and compares all that they send.
@@ -628,22 +634,22 @@ impl Connection {
         self.segments_received = self.segments_received.wrapping_add(u64::from(segments));
         self.note_timestamps(now, predicted.timestamps, start);
         self.note_heard(now);
-        self.take_ack(
+        self.process_ack(
             now,
             &AckField {
                 start,
                 ack: self.snd.una() + advanced,
                 window: u32::from(predicted.window) << self.snd.scale(),
-                echo: self.echo(predicted.timestamps),
+                timestamps: predicted.timestamps,
                 bare: payload.is_empty(),
                 segment: None,
             },
         );
         if !payload.is_empty() {
             let _: StepOutcome =
-                self.take_text(&Text { now, bytes: payload, start, segments, cut: None, block });
+                self.process_text(&Text { now, bytes: payload, start, segments, cut: None, block });
         }
-        self.snd.update_timer(lend!(self, now));
+        self.snd.keep_time(|| lend!(self, now));
         self.check_invariants();
         true
     }
@@ -703,14 +709,14 @@ impl Connection {
     fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
         let (known, is_ipv4) = (self.snd.pmtu(), self.tuple.remote_addr.is_ipv4());
         if let Some(told) = believed_mtu(mtu, known, is_ipv4).filter(|&told| told < known) {
-            self.snd.on_told_mtu(lend!(self, now), told);
+            self.snd.on_told_mtu(&mut lend!(self, now), told);
         }
     }
 
     /// The device's MTU changed: the path's is at most that.
     pub(crate) fn set_mtu(&mut self, now: Instant, mtu: usize) {
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
-        self.snd.on_device_mtu(lend!(self, now), mtu);
+        self.snd.on_device_mtu(&mut lend!(self, now), mtu);
     }
 }
 

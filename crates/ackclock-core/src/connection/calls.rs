@@ -58,7 +58,7 @@ impl Connection {
         }
         self.idle_buffers.end();
         self.trace_written(now, written);
-        self.snd.on_written(lend!(self, now));
+        self.snd.on_written(&mut lend!(self, now));
         Ok(written)
     }
 
@@ -269,12 +269,12 @@ impl Connection {
             _ => {}
         }
         if !self.snd.is_closed() {
-            self.snd.shut_down(lend!(self, now));
+            self.snd.shut_down(&mut lend!(self, now));
             self.trace.note(now, Entry::Shutdown);
             if self.life.is_established() {
                 self.enter(now, self.life.state().after_close());
             }
-            self.snd.update_timer(lend!(self, now));
+            self.snd.keep_time(|| lend!(self, now));
         }
         Ok(())
     }
@@ -389,7 +389,7 @@ impl Connection {
     /// Switches Nagle's algorithm off (`true`) or on. RFC 9293 MUST-17: per connection.
     pub fn set_nodelay(&mut self, now: Instant, nodelay: bool) {
         self.own_tcp().nodelay = nodelay;
-        self.snd.update_timer(lend!(self, now));
+        self.snd.keep_time(|| lend!(self, now));
     }
 
     /// Whether everything that arrives is acknowledged at once.
@@ -455,7 +455,7 @@ impl Connection {
         }
         self.own_tcp().user_timeout = timeout;
         self.fix_user_timeout(timeout);
-        self.snd.restart_timer(lend!(self, now));
+        self.snd.restart_timer(&mut lend!(self, now));
         Ok(())
     }
 
@@ -568,7 +568,7 @@ impl Connection {
     pub fn set_congestion(&mut self, now: Instant, factory: Arc<dyn ControllerFactory>) {
         let old = std::mem::replace(&mut self.own_tcp().congestion, factory);
         later::keep(|| Kept::Factory(old));
-        self.snd.replace_controller(lend!(self, now));
+        self.snd.replace_controller(&mut lend!(self, now));
     }
 
     /// The configured loss recovery. [`info`](Self::info) has the policy in force, which differs if the peer
@@ -581,7 +581,7 @@ impl Connection {
     /// Chooses another loss recovery policy, at any time. An episode under way ends by the new policy's rule.
     pub fn set_recovery(&mut self, now: Instant, policy: Recovery) {
         self.own_tcp().choices.recovery = policy;
-        self.snd.set_recovery(lend!(self, now));
+        self.snd.set_recovery(&mut lend!(self, now));
     }
 
     /// Replaces the estimator of the retransmission timeout. The measurements and the backoff stay.
@@ -591,7 +591,7 @@ impl Connection {
     pub fn set_rto(&mut self, now: Instant, rto: RtoConfig) -> Result<(), OptionError> {
         rto.check()?;
         self.own_tcp().choices.rto = rto;
-        self.snd.set_rto(lend!(self, now), &rto);
+        self.snd.set_rto(&mut lend!(self, now), &rto);
         Ok(())
     }
 

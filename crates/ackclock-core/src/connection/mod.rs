@@ -78,11 +78,10 @@ pub(crate) use crate::sending::clock as timestamp_clock;
 /// What the connection lends its sending half for one call.
 macro_rules! lend {
     ($connection:ident, $now:expr) => {
-        &mut crate::connection::send::Lent {
+        crate::connection::send::Lent {
             now: $now,
             state: $connection.life.state(),
-            tcp: &$connection.tcp,
-            trace: &mut $connection.trace,
+            call: crate::sending::Call { now: $now, tcp: &$connection.tcp, trace: &mut $connection.trace },
             readiness: &mut $connection.readiness,
         }
     };
@@ -161,7 +160,7 @@ impl Connection {
     /// Whether the connection is CLOSED with nothing left to send, so that its slot can be reused.
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        self.life.state() == State::Closed && self.pending.is_settled()
+        self.life.state() == State::Closed && !self.pending.outlives_the_end()
     }
 
     /// Whether `poll_transmit` would find nothing to send or change, if called before anything else happens
@@ -369,7 +368,7 @@ impl Connection {
     fn on_send_timeout(&mut self, now: Instant) {
         let (r2, heard_at, unread_since) =
             (self.give_up_after(), self.silence.heard_at(), self.rcv.holds_since());
-        match self.snd.on_timeout(lend!(self, now), r2, heard_at, unread_since) {
+        match self.snd.on_timeout(&mut lend!(self, now), r2, heard_at, unread_since) {
             Expired::Settled => {}
             Expired::Retransmit => self.on_retransmission_timeout(),
             Expired::GiveUp => self.close_with(now, Some(ConnectionError::TimedOut)),

@@ -235,7 +235,7 @@ impl Connection {
     }
 
     /// Takes the options of the peer's SYN or SYN,ACK, which answers our offer.
-    pub(super) fn take_syn_options(&mut self, now: Instant, options: &TcpOptions) {
+    pub(super) fn adopt_syn_options(&mut self, now: Instant, options: &TcpOptions) {
         self.note_experiment(self.tcp.shared_experiment(options));
         self.hear_user_timeout(now, options.user_timeout);
         // RFC 7323 §2.3: a larger count is taken as 14.
@@ -272,7 +272,7 @@ impl Connection {
             // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
             self.ecn = Marking::OFF;
         }
-        self.snd.establish(lend!(self, now), self.sack, clean);
+        self.snd.establish(&mut lend!(self, now), self.sack, clean);
         self.silence.begin(now);
         self.arm_keepalive(now);
         self.enter(now, State::Established);
@@ -320,14 +320,14 @@ impl Connection {
         connection.pending.owe_syn();
         // Congestion control also covers data sent before the handshake ends.
         let sack = connection.sack;
-        connection.snd.establish(lend!(connection, now), sack, true);
-        connection.take_text_of_syn(now, text);
+        connection.snd.establish(&mut lend!(connection, now), sack, true);
+        connection.process_text_of_syn(now, text);
         connection
     }
 
     /// Takes as much text from a SYN as one segment may have and the window accepts.
-    fn take_text_of_syn(&mut self, now: Instant, text: &[u8]) {
-        let taken = self.rcv.take_text_of_syn(text);
+    fn process_text_of_syn(&mut self, now: Instant, text: &[u8]) {
+        let taken = self.rcv.on_text_of_syn(text);
         self.readiness.readable = taken > 0;
         self.readiness.writable = true;
         self.trace.extension(now, Extension::FastOpenTaken, taken);
@@ -368,9 +368,9 @@ impl Connection {
     }
 
     /// The SYN,ACK acknowledges up to `ack`, possibly including data of the SYN. The rest is sent again.
-    pub(super) fn take_ack_of_syn(&mut self, now: Instant, ack: Position) {
+    pub(super) fn process_ack_of_syn(&mut self, now: Instant, ack: Position) {
         if let Some(FastOpening::Client { acked, .. }) = self.cold.fast_open() {
-            let bytes = self.snd.acknowledge_text_of_syn(lend!(self, now), ack);
+            let bytes = self.snd.acknowledge_text_of_syn(&mut lend!(self, now), ack);
             *acked = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.trace.extension(now, Extension::FastOpenAcked, bytes);
         }

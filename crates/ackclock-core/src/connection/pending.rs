@@ -28,10 +28,10 @@ impl Pending {
         self.reply.is_none() && !self.syn && !self.reset && !self.keepalive
     }
 
-    /// Whether neither an answer nor a reset is.
+    /// Whether an answer or a reset is, which a connection that is over still sends.
     #[inline]
-    pub(super) fn is_settled(&self) -> bool {
-        self.reply.is_none() && !self.reset
+    pub(super) fn outlives_the_end(&self) -> bool {
+        self.reply.is_some() || self.reset
     }
 
     /// Whether an answer is.

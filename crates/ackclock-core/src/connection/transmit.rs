@@ -50,7 +50,8 @@ impl Connection {
         header: &mut [u8; HEADER_MAX],
     ) -> Option<Outgoing> {
         let plain = short && self.is_plain();
-        let Some(segment) = self.next_segment(now, limits, plain) else {
+        let Some(segment) = self.next_plain(now, limits, plain).or_else(|| self.next_segment(now, limits))
+        else {
             self.trace_limit(now);
             return None;
         };
@@ -77,8 +78,23 @@ impl Connection {
         !self.snd.is_urgent() && self.ecn.is_off() && self.rcv.is_in_order() && !self.trace.is_on()
     }
 
+    /// New data of a connection with nothing else to send. [`Self::next_segment`] would find the same: without
+    /// this branch the row "data segment sent" of the counted instructions grows by 12 %.
     #[inline]
-    fn next_segment(&mut self, now: Instant, limits: Limits, plain: bool) -> Option<Segment> {
+    fn next_plain(&mut self, now: Instant, limits: Limits, plain: bool) -> Option<Segment> {
+        let only_data = plain
+            && self.life.state() == State::Established
+            && self.snd.unsent() > 0
+            && self.pending.is_empty();
+        if !only_data {
+            return None;
+        }
+        let gso_max = self.gso_max(limits);
+        self.snd.next_plain(&mut lend!(self, now), gso_max)
+    }
+
+    #[inline]
+    fn next_segment(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if let Some(reply) = self.pending.take_reply() {
             return Some(self.reply_segment(now, reply));
         }
@@ -96,8 +112,8 @@ impl Connection {
             _ => {}
         }
         if state.may_send_data() && (self.snd.owes_probe() || !self.snd.is_idle()) {
-            let limits = self.segment_limits(now, limits, plain);
-            if let Some(segment) = self.snd.next_segment(lend!(self, now), &limits) {
+            let limits = self.segment_limits(now, limits);
+            if let Some(segment) = self.snd.next_segment(&mut lend!(self, now), &limits) {
                 return Some(segment);
             }
         }
@@ -137,12 +153,12 @@ impl Connection {
         if !self.cold.serves_fast_open() {
             return None;
         }
-        let limits = self.segment_limits(now, limits, false);
-        self.snd.next_data(lend!(self, now), &limits)
+        let limits = self.segment_limits(now, limits);
+        self.snd.next_data(&mut lend!(self, now), &limits)
     }
 
     fn syn_segment(&mut self, now: Instant) -> Segment {
-        self.snd.on_syn_sent(lend!(self, now));
+        self.snd.on_syn_sent(&mut lend!(self, now));
         let answers = self.life.state() == State::SynReceived;
         let flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
         Segment::bare(self.snd.iss(), flags | self.ecn_of_syn(), SendReason::Handshake)
@@ -159,10 +175,13 @@ impl Connection {
     }
 
     #[inline]
-    fn segment_limits(&self, now: Instant, limits: Limits, plain: bool) -> SegmentLimits {
-        let gso_max = if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 };
-        let options_len = self.data_options_len(now);
-        SegmentLimits { gso_max, lone: self.ecn.needs_lone_segment(), options_len, plain }
+    fn gso_max(&self, limits: Limits) -> usize {
+        if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 }
+    }
+
+    fn segment_limits(&self, now: Instant, limits: Limits) -> SegmentLimits {
+        let (lone, options_len) = (self.ecn.needs_lone_segment(), self.data_options_len(now));
+        SegmentLimits { gso_max: self.gso_max(limits), lone, options_len }
     }
 }
 

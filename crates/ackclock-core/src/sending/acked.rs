@@ -122,7 +122,7 @@ impl Flight {
                 // more.
                 call.trace.acked(call.now, seen.ack, false, seen.window, seen.sack);
             }
-            self.take_duplicate_report(call, seen);
+            self.process_duplicate_report(call, seen);
             return false;
         }
         news.prior_una = prior_una;
@@ -136,13 +136,13 @@ impl Flight {
         }
         let heeds_sack = self.policy.heeds_sack();
         if heeds_sack && !seen.sack.is_empty() {
-            self.take_sack_blocks(seen, outcome);
+            self.process_sack_blocks(seen, outcome);
         }
         if seen.reopened {
             self.resend_into_opened_window(call);
         }
         if self.history.is_some() && !seen.sack.is_empty() {
-            self.take_duplicate_report(call, seen);
+            self.process_duplicate_report(call, seen);
             self.judge_mtu_probe_by_sack(call, seen);
         }
         // RFC 5681 §2: outstanding data, no text, no SYN or FIN, the same acknowledgement, the same window;
@@ -158,7 +158,7 @@ impl Flight {
         let reported = seen.reported();
         news.reports_duplicate = reported.is_some();
         call.trace.acked(call.now, seen.ack, duplicate, seen.window, seen.sack);
-        self.take_samples(call, seen, advanced, outcome);
+        self.process_samples(call, seen, advanced, outcome);
         if advanced > 0 {
             self.restart_timer(call, seen.window > 0);
         }
@@ -190,7 +190,7 @@ impl Flight {
         })
     }
 
-    fn take_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
+    fn process_sack_blocks(&mut self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) {
         outcome.duplicate_reported = seen.reported().is_some();
         for &(left, right) in seen.sack {
             let (left, right) = (self.una.near(left), self.una.near(right));
@@ -213,7 +213,7 @@ impl Flight {
     }
 
     #[inline]
-    fn take_samples(
+    fn process_samples(
         &mut self,
         call: &mut Call<'_>,
         seen: &Acknowledgement<'_>,
@@ -325,7 +325,7 @@ impl Flight {
         };
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
-            self.take_loss(call, found, flight_size);
+            self.process_loss(call, found, flight_size);
         }
         self.regulate(Some(seen.outcome.newly_acked), safe);
         self.arm_tail_probe(call.now);
@@ -452,7 +452,7 @@ impl Flight {
 // |---|---|
 // | SACK blocks, duplicates, reports of either | there are none: [`Predicted`](ackclock_wire::Predicted) has no such option |
 // | what was retransmitted, lost, or held beyond a gap | `Scoreboard::on_plain_ack` takes none of it |
-// | an episode: its end, its inflation, PRR | `Episode::is_undisturbed` |
+// | an episode: its end, its inflation, PRR | `Episode::is_plain` |
 // | probes of the tail and of the path; undo; F-RTO; Eifel | none has an answer to come |
 // | what the policy finds to be lost | nothing, as `Policy::trusts_advances` says beforehand |
 // | marks, the trace | ECN is not agreed on; it is off |
@@ -465,10 +465,11 @@ impl Flight {
 impl Flight {
     /// Processes an acknowledgement of everything before `ack`, which is beyond SND.UNA. Returns whether it
     /// did; if not, nothing has changed, and [`Self::on_ack`] must process it.
-    #[inline]
+    // Always inlined, for the row "acknowledgement received" of the counted instructions.
+    #[inline(always)]
     pub(crate) fn on_advance(&mut self, call: &mut Call<'_>, ack: Position, window_open: bool) -> bool {
         let (now, prior_una, prior_in_flight) = (call.now, self.una, self.in_flight());
-        if !self.expects_nothing_unusual() {
+        if !self.expects_plain_acks() {
             return false;
         }
         let Some(moment) = self.scoreboard.on_plain_ack(prior_una, ack) else { return false };
@@ -501,11 +502,11 @@ impl Flight {
 
     /// Whether an acknowledgement that advances can have no other meaning.
     #[inline]
-    fn expects_nothing_unusual(&self) -> bool {
-        self.episode.is_undisturbed()
+    fn expects_plain_acks(&self) -> bool {
+        self.episode.is_plain()
             && self.mark.is_none()
             && !self.awaits_probe_answer()
-            && self.history.as_ref().is_none_or(|history| history.is_settled())
+            && self.history.as_ref().is_none_or(|history| history.is_plain())
             && self.policy.trusts_advances(&self.scoreboard)
     }
 }
@@ -513,7 +514,7 @@ impl Flight {
 // What an acknowledgement says about a reduction (RFC 4015), and whether it is to be believed.
 impl Flight {
     /// Looks for a duplicate that the peer reports.
-    fn take_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
+    fn process_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
         let Some(history) = self.history.as_mut() else { return };
         let Some(reported) = undo::reported_duplicate(seen.ack, seen.sack) else { return };
         // A window from before a pause is no longer the controller's (RFC 5681 §4.1).
@@ -551,7 +552,7 @@ impl Flight {
 
     /// The reduction is taken back.
     fn undo_reduction(&mut self, call: &mut Call<'_>, rule: UndoRule) {
-        let taken = self.history.as_mut().and_then(|history| history.undo.take_back(rule));
+        let taken = self.history.as_mut().and_then(|history| history.undo.revert(rule));
         let Some(by_timer) = taken else { return };
         if !self.episode.is_open() {
             self.scoreboard.on_undo();
@@ -599,11 +600,11 @@ impl Flight {
         if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
             self.probe.on_answer();
         }
-        let is_copy = seen.reported.is_some_and(|reported| self.take_copy_report(reported));
+        let is_copy = seen.reported.is_some_and(|reported| self.process_copy_report(reported));
         let end = self.probe.end();
         if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
-            self.take_repaired_loss(call, seen.outcome, end, flight_size);
+            self.process_repaired_loss(call, seen.outcome, end, flight_size);
         }
         is_copy
     }
@@ -619,7 +620,7 @@ impl Flight {
         match reported {
             _ if ack < self.probe.end() => {}
             Some(reported) => {
-                self.take_copy_report(reported);
+                self.process_copy_report(reported);
             }
             None if !has_sack => self.probe.settle(),
             None => {}
@@ -628,7 +629,7 @@ impl Flight {
 
     /// Case 1 of RFC 8985 §7.4.2: a probe's copy is reported as a duplicate. Returns whether this report is
     /// of one.
-    fn take_copy_report(&mut self, reported: (Position, Position)) -> bool {
+    fn process_copy_report(&mut self, reported: (Position, Position)) -> bool {
         let is_copy = self.history.as_mut().is_some_and(|history| history.copies.take(reported));
         if is_copy {
             self.probe.on_copy_reported();
@@ -638,7 +639,7 @@ impl Flight {
 
     /// What lies before `end` was lost, and the probe repaired it: congestion control learns of it as of any
     /// loss.
-    fn take_repaired_loss(
+    fn process_repaired_loss(
         &mut self,
         call: &mut Call<'_>,
         outcome: &AckOutcome,
@@ -653,7 +654,7 @@ impl Flight {
         let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
         let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
         let found = LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None };
-        self.take_loss(call, found, flight_size);
+        self.process_loss(call, found, flight_size);
         self.end_episode_if_done(call);
     }
 

@@ -49,7 +49,7 @@ impl Episode {
 
     /// Whether no loss is known or indicated.
     #[inline]
-    pub(super) fn is_undisturbed(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         self.is_open() && self.dup_acks == 0 && self.left_network == 0
     }
 

@@ -386,7 +386,7 @@ impl Flight {
 
     /// Whether there is nothing to retransmit, and an acknowledgement without news would change nothing.
     #[inline]
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         (self.una == self.nxt || self.episode.is_open()) && !self.may_resend() && !self.pacing.is_owed()
     }
 
@@ -416,7 +416,7 @@ impl Flight {
     }
 
     /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.
-    fn take_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
+    fn process_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
         if self.is_lost_for_its_size(&found) {
             self.note_loss(call, found.rule, &found.marked);
             return self.episode.force();
@@ -708,7 +708,7 @@ impl Flight {
         let seen = Seen { advanced: 0, duplicate: false, reported: None, reports_probe: false, outcome };
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
-            self.take_loss(call, found, self.flight_size());
+            self.process_loss(call, found, self.flight_size());
             self.regulate(None, false);
         }
     }
@@ -733,7 +733,7 @@ impl Flight {
 impl History {
     /// Whether what happened has no sequel: no reduction can be taken back, no probe of the path is out, and
     /// nothing from before a pause.
-    fn is_settled(&self) -> bool {
-        self.undo.is_settled() && self.mtu_probe.is_none() && self.resumed.is_none()
+    fn is_plain(&self) -> bool {
+        self.undo.is_plain() && self.mtu_probe.is_none() && self.resumed.is_none()
     }
 }

@@ -205,7 +205,7 @@ impl Flight {
 
     /// Whether no loss is known, no probe is due and no proof wanted: only new data may leave.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.episode.is_open() && !self.may_resend() && !self.wants_proof()
     }
 

@@ -148,7 +148,7 @@ impl Acks {
     }
 
     /// The FIN after all received data has arrived too.
-    pub(super) fn take_fin(&mut self, next: Position) {
+    pub(super) fn process_fin(&mut self, next: Position) {
         if let Some(last) = self.reports.as_mut().and_then(|reports| reports.queue.back_mut())
             && last.next + 1 == next
         {

@@ -171,14 +171,14 @@ impl ReceiveHalf {
     }
 
     /// Takes the peer's FIN if all text before it has been received. Returns whether it did.
-    pub(super) fn take_fin(&mut self) -> bool {
+    pub(super) fn process_fin(&mut self) -> bool {
         if self.fin != Some(self.nxt) {
             return false;
         }
         self.nxt += 1;
         self.edge = self.edge.max(self.nxt);
         self.acks.owe_now();
-        self.acks.take_fin(self.nxt);
+        self.acks.process_fin(self.nxt);
         true
     }
 
@@ -208,7 +208,7 @@ impl ReceiveHalf {
     }
 
     /// Text of a SYN: takes what fits. Returns how much.
-    pub(super) fn take_text_of_syn(&mut self, text: &[u8]) -> u64 {
+    pub(super) fn on_text_of_syn(&mut self, text: &[u8]) -> u64 {
         let most = (self.mss as usize).min(usize::try_from(self.wnd()).unwrap_or(usize::MAX));
         let received = self.buffer.insert(self.nxt, text.get(..most).unwrap_or(text), None);
         self.nxt += received.advanced;

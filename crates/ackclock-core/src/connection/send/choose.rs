@@ -7,7 +7,6 @@ use ackclock_wire::Flags;
 use super::mtu_search::{self, MtuSearch};
 use super::write::BETWEEN_MIN;
 use super::{Lent, SendHalf};
-use crate::State;
 use crate::connection::segment::Segment;
 use crate::position::Position;
 use crate::sending::{Chosen, Departure, Offer, whole_segments};
@@ -22,8 +21,6 @@ pub(in crate::connection) struct SegmentLimits {
     pub(in crate::connection) lone: bool,
     /// Bytes of its options, without a signature.
     pub(in crate::connection) options_len: u32,
-    /// It has only its sequence numbers, window and timestamps to say.
-    pub(in crate::connection) plain: bool,
 }
 
 impl SendHalf {
@@ -31,7 +28,7 @@ impl SendHalf {
     /// and change nothing. This holds for most receivers, and for senders of a short message.
     #[inline]
     pub(in crate::connection) fn is_idle(&self) -> bool {
-        self.flight.is_quiet() && self.unsent() == 0 && !self.closed
+        self.flight.is_idle() && self.unsent() == 0 && !self.closed
     }
 
     /// Whether a probe must leave.
@@ -47,13 +44,6 @@ impl SendHalf {
         lent: &mut Lent<'_>,
         limits: &SegmentLimits,
     ) -> Option<Segment> {
-        if limits.plain
-            && lent.state == State::Established
-            && self.unsent() > 0
-            && let Some(segment) = self.next_plain(lent, limits)
-        {
-            return Some(segment);
-        }
         if std::mem::take(&mut self.probe_due)
             && let Some(segment) = self.next_probe(lent, limits)
         {
@@ -83,14 +73,18 @@ impl SendHalf {
     /// The common case of [`Self::next_data`], with the answers known beforehand, for the rows "data sent"
     /// and "acknowledgement sent" of the counted instructions.
     #[inline(never)]
-    fn next_plain(&mut self, lent: &mut Lent<'_>, limits: &SegmentLimits) -> Option<Segment> {
-        if self.probe_due || !self.flight.is_calm() {
+    pub(in crate::connection) fn next_plain(
+        &mut self,
+        lent: &mut Lent<'_>,
+        gso_max: usize,
+    ) -> Option<Segment> {
+        if self.probe_due || !self.flight.is_plain() {
             return None;
         }
         let (unsent, smss) = (self.unsent(), self.smss());
-        self.flight.restart_after_idleness(&mut lent.call(), unsent);
-        let chosen = self.choose_plain(lent, unsent, self.burst_max(limits))?;
-        let Chosen { start, end, reason } = self.flight.pace(lent.now, lent.tcp, chosen)?;
+        self.flight.restart_after_idleness(&mut lent.call, unsent);
+        let chosen = self.choose_plain(lent, unsent, self.burst_max(gso_max, false))?;
+        let Chosen { start, end, reason } = self.flight.pace(lent.now, lent.call.tcp, chosen)?;
         let payload_len = end.index_from(start);
         self.persist.end_override();
         self.bytes_sent.grow(payload_len as u64);
@@ -102,7 +96,7 @@ impl SendHalf {
         }
         // As `update_timer` would: something is outstanding, and the window is open.
         self.persist.stop();
-        self.flight.run_timer(&mut lent.call(), true);
+        self.flight.run_timer(&mut lent.call, true);
         self.flight.arm_tail_probe(lent.now);
         Some(Segment { start, flags, payload_len, segment_max: smss, reason })
     }
@@ -118,7 +112,7 @@ impl SendHalf {
         let usable = self.right_edge().since(start).min(self.flight.room());
         let bytes = if unsent > smss {
             self.full_segments(unsent, usable, burst_max)?
-        } else if unsent <= usable && (unsent == smss || self.may_send_tail(lent.tcp.nodelay, 0)) {
+        } else if unsent <= usable && (unsent == smss || self.may_send_tail(lent.call.tcp.nodelay, 0)) {
             unsent
         } else {
             return None;
@@ -140,19 +134,19 @@ impl SendHalf {
 
     #[inline]
     fn choose_data(&mut self, lent: &mut Lent<'_>, limits: &SegmentLimits) -> Option<Chosen> {
-        let burst_max = self.burst_max(limits);
+        let burst_max = self.burst_max(limits.gso_max, limits.lone);
         if self.flight.may_resend() {
             let offer = Offer {
                 burst_max: self.until_urgent(self.flight.una(), burst_max),
                 right_edge: self.right_edge(),
                 data_end: self.data_end(),
             };
-            if let Some(chosen) = self.flight.next_resend(&mut lent.call(), &offer) {
+            if let Some(chosen) = self.flight.next_resend(&mut lent.call, &offer) {
                 return Some(chosen);
             }
         }
         let unsent = self.unsent();
-        self.flight.restart_after_idleness(&mut lent.call(), unsent);
+        self.flight.restart_after_idleness(&mut lent.call, unsent);
         let burst_max = self.until_urgent(self.flight.nxt(), burst_max);
         let chosen = self.choose_new(lent, burst_max).or_else(|| self.choose_rescue());
         if chosen.is_none() {
@@ -196,7 +190,7 @@ impl SendHalf {
         }
         let rest = unsent.saturating_sub(full);
         let tail = rest < smss && unsent <= window.min(room) && unsent <= burst_max.max(smss);
-        let end = if tail && self.may_send_tail(lent.tcp.nodelay, full) {
+        let end = if tail && self.may_send_tail(lent.call.tcp.nodelay, full) {
             start + unsent
         } else if full > 0 {
             start + full
@@ -206,7 +200,7 @@ impl SendHalf {
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.closed && end == self.data_end();
         let chosen = Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData };
-        let chosen = self.flight.pace(lent.now, lent.tcp, chosen)?;
+        let chosen = self.flight.pace(lent.now, lent.call.tcp, chosen)?;
         Some(self.flight.shorten_for_proof(lent.now, chosen, unsent))
     }
 
@@ -277,14 +271,14 @@ impl SendHalf {
 
     /// The most payload of one call: one segment, or as many as the device cuts.
     #[inline]
-    fn burst_max(&self, limits: &SegmentLimits) -> u64 {
+    fn burst_max(&self, gso_max: usize, lone: bool) -> u64 {
         let smss = u64::from(self.smss());
-        if limits.gso_max <= self.pmtu as usize || limits.lone || self.signature > 0 {
+        if gso_max <= self.pmtu as usize || lone || self.signature > 0 {
             return smss;
         }
         // The largest header: 40 bytes of options.
         let header = u64::from(self.headers).saturating_add(40);
-        let payload = (limits.gso_max.min(65_535) as u64).saturating_sub(header);
+        let payload = (gso_max.min(65_535) as u64).saturating_sub(header);
         whole_segments(payload, smss).max(smss)
     }
 
@@ -334,7 +328,7 @@ impl SendHalf {
         }
         self.bytes_sent.grow(payload);
         let drained = end.max(self.flight.nxt()) >= data_end;
-        self.flight.on_sent(&mut lent.call(), &Departure { start, end, reason, segment, drained });
+        self.flight.on_sent(&mut lent.call, &Departure { start, end, reason, segment, drained });
         if drained {
             self.forget_cork(lent);
         }
@@ -401,10 +395,10 @@ impl SendHalf {
         let wait = self.flight.rtt().rto().max(mtu_search::PAUSE);
         self.begin_search(search, lent, wait);
         self.bytes_sent.grow(u64::from(payload));
-        self.flight.send_mtu_probe(&mut lent.call(), start, end);
+        self.flight.send_mtu_probe(&mut lent.call, start, end);
         self.update_timer(lent);
         self.flight.arm_tail_probe(lent.now);
-        lent.trace.extension(lent.now, Extension::MtuProbed, u64::from(search.size()));
+        lent.call.trace.extension(lent.now, Extension::MtuProbed, u64::from(search.size()));
         Some(Segment {
             start,
             flags: Flags::ACK,

@@ -24,12 +24,13 @@ use self::persist::{OVERRIDE, Persist};
 use self::write::Awaited;
 use super::State;
 use super::ecn::Marking;
+use super::timestamps::Timestamps;
 use crate::buffer::Queue;
 use crate::deadline::Deadline;
 use crate::info::FlightInfo;
 use crate::position::Position;
-use crate::sending::{AckNews, Acknowledgement, Call, Echo, Expiries, Flight};
-use crate::trace::{Extension, Timer, Trace};
+use crate::sending::{AckNews, Acknowledgement, Call, Expiries, Flight};
+use crate::trace::{Extension, Timer};
 use crate::{Instant, Readiness, TcpConfig};
 
 pub(super) use self::choose::SegmentLimits;
@@ -101,8 +102,8 @@ struct Rare {
 pub(super) struct Lent<'a> {
     pub(super) now: Instant,
     pub(super) state: State,
-    pub(super) tcp: &'a TcpConfig,
-    pub(super) trace: &'a mut Trace,
+    /// What the flight gets of it.
+    pub(super) call: Call<'a>,
     pub(super) readiness: &'a mut Readiness,
 }
 
@@ -126,8 +127,8 @@ pub(super) struct AckField<'a> {
     pub(super) ack: Position,
     /// SEG.WND in bytes, scaled.
     pub(super) window: u32,
-    /// TSecr.
-    pub(super) echo: Option<Echo>,
+    /// TSval and TSecr.
+    pub(super) timestamps: Option<(u32, u32)>,
     /// The segment has neither text nor FIN.
     pub(super) bare: bool,
     /// The source of the other options; `None` for a predicted segment, which has none.
@@ -136,7 +137,7 @@ pub(super) struct AckField<'a> {
 
 /// SND.UNA and SND.WND before an acknowledgement.
 #[derive(Clone, Copy)]
-struct Before {
+pub(super) struct Before {
     una: Position,
     wnd: u32,
     /// The segment opened a closed window that had been probed.
@@ -152,14 +153,6 @@ pub(super) enum Expired {
     Retransmit,
     /// R2, or the user timeout: the connection is given up.
     GiveUp,
-}
-
-impl Lent<'_> {
-    /// What the flight gets of it.
-    #[inline]
-    pub(super) fn call(&mut self) -> Call<'_> {
-        Call { now: self.now, tcp: self.tcp, trace: self.trace }
-    }
 }
 
 impl SendHalf {
@@ -395,7 +388,7 @@ impl SendHalf {
 
     /// A SYN, or a SYN,ACK, leaves.
     pub(super) fn on_syn_sent(&mut self, lent: &mut Lent<'_>) {
-        self.flight.on_syn_sent(&mut lent.call(), self.iss);
+        self.flight.on_syn_sent(&mut lent.call, self.iss);
     }
 
     /// The peer acknowledges our SYN and what it carried, up to `ack`. `measure`: the round trip may be
@@ -449,7 +442,7 @@ impl SendHalf {
         // What a server sent behind its SYN,ACK is in flight already.
         if !self.flight.has_data() {
             let smss = self.effective_mss();
-            self.flight.establish(&mut lent.call(), sack, smss, clean);
+            self.flight.establish(&mut lent.call, sack, smss, clean);
         }
         self.persist = Persist::default();
     }
@@ -470,35 +463,39 @@ impl SendHalf {
         oldest <= ack && ack <= self.flight.nxt()
     }
 
-    /// Takes a believable ACK field and its window. Returns whether SND.UNA advanced.
+    /// Sets the window from a segment with a believable ACK field, unless it is too old for that. Returns the
+    /// state before, or `None` if the segment has no other news, because nothing is outstanding.
+    #[inline]
+    pub(super) fn on_window(&mut self, now: Instant, said: &AckField<'_>) -> Option<Before> {
+        let (una, wnd) = (self.flight.una(), self.wnd);
+        let reopened = said.ack >= una && self.update_window(now, said);
+        let has_sack = said.segment.is_some_and(|segment| !segment.options.sack.is_empty());
+        (has_sack || !self.says_no_more_than_window(said.ack)).then_some(Before { una, wnd, reopened })
+    }
+
+    /// Processes the acknowledgement, after [`Self::on_window`]. Returns whether SND.UNA advanced.
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, lent: &mut Lent<'_>, said: &AckField<'_>, ecn: &mut Marking) -> bool {
-        let before = self.take_window(lent.now, said);
-        let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
-        if sack.is_empty() && self.says_no_more_than_window(said.ack) {
-            return false;
-        }
+    pub(super) fn on_ack(
+        &mut self,
+        lent: &mut Lent<'_>,
+        said: &AckField<'_>,
+        before: Before,
+        clock: Option<&Timestamps>,
+        ecn: &mut Marking,
+    ) -> bool {
         if said.ack > before.una {
             self.acknowledge(said.ack);
             self.settle_window_probe();
             let plain = said.segment.is_none() && !before.reopened;
             let window_open = self.wnd > 0;
-            if plain && self.flight.on_advance(&mut lent.call(), said.ack, window_open) {
+            if plain && self.flight.on_advance(&mut lent.call, said.ack, window_open) {
                 self.persist.stop();
                 self.note_acknowledged(lent);
                 return true;
             }
         }
-        self.process_ack(lent, said, sack, before, ecn)
-    }
-
-    /// Sets the window from the segment, unless it is too old for that.
-    #[inline]
-    fn take_window(&mut self, now: Instant, said: &AckField<'_>) -> Before {
-        let (una, wnd) = (self.flight.una(), self.wnd);
-        let reopened = said.ack >= una && self.update_window(now, said);
-        Before { una, wnd, reopened }
+        self.process_ack(lent, said, before, clock, ecn)
     }
 
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Returns whether a
@@ -565,16 +562,17 @@ impl SendHalf {
         &mut self,
         lent: &mut Lent<'_>,
         said: &AckField<'_>,
-        sack: &[(SeqNum, SeqNum)],
         before: Before,
+        clock: Option<&Timestamps>,
         ecn: &mut Marking,
     ) -> bool {
         let ack = said.ack;
+        let sack = said.segment.map_or_else(Default::default, |segment| segment.options.sack.as_slice());
         let beyond = (ack.max(before.una) + u64::from(self.wnd)).since(self.flight.nxt());
         let acknowledgement = Acknowledgement {
             ack,
             sack: self.affordable_sack(sack),
-            echo: said.echo,
+            echo: clock.zip(said.timestamps).map(|(clock, (_, echoed))| clock.echoed(echoed)),
             bare: said.bare,
             window: self.wnd,
             same_window: self.wnd == before.wnd,
@@ -582,7 +580,7 @@ impl SendHalf {
             sendable: self.unsent().min(beyond),
         };
         let mut news = AckNews::default();
-        if !self.flight.on_ack(&mut lent.call(), &acknowledgement, &mut news) {
+        if !self.flight.on_ack(&mut lent.call, &acknowledgement, &mut news) {
             return false;
         }
         let advanced = news.advanced > 0;
@@ -590,10 +588,10 @@ impl SendHalf {
             self.persist.stop();
         }
         let marked = match said.segment {
-            Some(segment) => ecn.on_ack(&mut lent.call(), &mut self.flight, segment, &news),
+            Some(segment) => ecn.on_ack(&mut lent.call, &mut self.flight, segment, &news),
             None => 0,
         };
-        self.flight.tell_ack(&mut lent.call(), &news, marked);
+        self.flight.tell_ack(&mut lent.call, &news, marked);
         if advanced {
             self.note_acknowledged(lent);
         } else {
@@ -651,14 +649,14 @@ impl SendHalf {
         }
         let persist = self.persist.deadline();
         if persist.has_come(lent.now) {
-            lent.trace.fired(lent.now, Timer::Persist, persist.at(), 1);
+            lent.call.trace.fired(lent.now, Timer::Persist, persist.at(), 1);
             if !self.on_persist_timeout(lent, heard_at) {
                 return Expired::GiveUp;
             }
         }
         let cork = self.cork.deadline();
         if cork.has_come(lent.now) {
-            lent.trace.fired(lent.now, Timer::Cork, cork.at(), 1);
+            lent.call.trace.fired(lent.now, Timer::Cork, cork.at(), 1);
             self.cork.expire();
         }
         if self.rare.as_ref().is_some_and(|rare| rare.memory_retry.has_come(lent.now)) {
@@ -675,11 +673,16 @@ impl SendHalf {
         // RFC 9293 MUST-20: at R2, or the user timeout, the connection is given up.
         if self.flight.is_overdue(lent.now) && lent.now.saturating_since(since) >= r2 {
             let count = self.flight.timeouts_in_a_row().saturating_add(1);
-            lent.trace.fired(lent.now, Timer::Retransmission, self.flight.expiries().retransmission, count);
+            lent.call.trace.fired(
+                lent.now,
+                Timer::Retransmission,
+                self.flight.expiries().retransmission,
+                count,
+            );
             return Expired::GiveUp;
         }
         let window_open = self.is_window_open(lent.state);
-        if !self.flight.on_timer(&mut lent.call(), window_open) {
+        if !self.flight.on_timer(&mut lent.call, window_open) {
             return Expired::Settled;
         }
         self.suspect_black_hole(lent);
@@ -692,7 +695,7 @@ impl SendHalf {
         let now = lent.now;
         let stalled = now.saturating_since(self.flight.waiting_since().unwrap_or(now));
         let silent = now.saturating_since(heard_at).min(stalled);
-        if silent >= super::R2_DATA || lent.tcp.user_timeout.is_some_and(|limit| stalled >= limit) {
+        if silent >= super::R2_DATA || lent.call.tcp.user_timeout.is_some_and(|limit| stalled >= limit) {
             return false;
         }
         if self.wnd > 0 {
@@ -703,7 +706,7 @@ impl SendHalf {
             self.persist.count_probe();
         }
         self.flight.note_waiting(now);
-        self.persist.start(self.persist_deadline(now, lent.tcp));
+        self.persist.start(self.persist_deadline(now, lent.call.tcp));
         true
     }
 
@@ -715,9 +718,23 @@ impl SendHalf {
     /// Ensures that the right timer of the sending side runs: the flight's while something is outstanding,
     /// the persist timer if the peer's window is too small for it or for what waits.
     #[inline]
-    pub(super) fn update_timer(&mut self, lent: &mut Lent<'_>) {
-        // The cases that occur with each segment: a connection that only receives, one with data in flight,
-        // and one whose data is acknowledged, with room for more.
+    pub(super) fn keep_time<'a>(&mut self, lent: impl FnOnce() -> Lent<'a>) {
+        if !self.is_timed() {
+            self.choose_timer(&mut lent());
+        }
+    }
+
+    #[inline]
+    fn update_timer(&mut self, lent: &mut Lent<'_>) {
+        if !self.is_timed() {
+            self.choose_timer(lent);
+        }
+    }
+
+    /// The cases that occur with each segment: a connection that only receives, one with data in flight, and
+    /// one whose data is acknowledged, with room for more. `false` says nothing.
+    #[inline]
+    fn is_timed(&self) -> bool {
         let outstanding = self.flight.is_outstanding();
         let unsent = self.unsent();
         let nothing_to_probe = if outstanding {
@@ -726,15 +743,13 @@ impl SendHalf {
             u64::from(self.wnd) >= unsent.min(u64::from(self.smss()))
         };
         let settled = !self.persist.deadline().is_set() && self.flight.is_timed() == outstanding;
-        if !(settled && nothing_to_probe) {
-            self.choose_timer(lent);
-        }
+        settled && nothing_to_probe
     }
 
     #[inline(never)]
     fn choose_timer(&mut self, lent: &mut Lent<'_>) {
         let window_open = self.is_window_open(lent.state);
-        self.flight.run_timer(&mut lent.call(), window_open);
+        self.flight.run_timer(&mut lent.call, window_open);
         if !self.wants_persist_timer(lent.state) {
             self.persist.stop();
         } else if !self.persist.deadline().is_set() {
@@ -742,14 +757,14 @@ impl SendHalf {
                 // Also behind a byte that the peer took of a probe: that opens nothing.
                 self.flight.note_waiting(lent.now);
             }
-            self.persist.start(self.persist_deadline(lent.now, lent.tcp));
+            self.persist.start(self.persist_deadline(lent.now, lent.call.tcp));
         }
     }
 
     /// Starts the running timer of the sending side again.
     pub(super) fn restart_timer(&mut self, lent: &mut Lent<'_>) {
         let window_open = self.is_window_open(lent.state);
-        self.flight.restart_timer(&mut lent.call(), window_open);
+        self.flight.restart_timer(&mut lent.call, window_open);
         self.persist.stop();
         self.update_timer(lent);
     }
@@ -832,7 +847,7 @@ impl SendHalf {
     fn set_pmtu(&mut self, lent: &mut Lent<'_>, pmtu: u32) {
         self.pmtu = pmtu;
         let smss = self.effective_mss();
-        self.flight.set_smss(&mut lent.call(), smss);
+        self.flight.set_smss(&mut lent.call, smss);
         // A window that held a segment may be too small for a longer one.
         self.update_timer(lent);
     }
@@ -848,21 +863,22 @@ impl SendHalf {
 
     /// ICMP reported that the path carries at most `told`; it used to carry more (RFC 1191, RFC 8201).
     pub(super) fn on_told_mtu(&mut self, lent: &mut Lent<'_>, told: u32) {
-        if let Some(probing) = lent.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized()) {
+        if let Some(probing) = lent.call.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized()) {
             // That was not a guess: the search rests first.
             let search = MtuSearch::resting(told, self.largest_mtu());
             self.begin_search(search, lent, probing.raise_after);
         }
         self.set_pmtu(lent, told);
         if lent.state.is_synchronized() {
-            self.flight.on_too_big(&mut lent.call());
+            self.flight.on_too_big(&mut lent.call);
         }
         self.update_timer(lent);
     }
 
     /// The retransmission timer has expired once more: the path may drop large packets silently.
     fn suspect_black_hole(&mut self, lent: &mut Lent<'_>) {
-        let Some(probing) = lent.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized()) else {
+        let Some(probing) = lent.call.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized())
+        else {
             return;
         };
         self.flight.lose_mtu_probe();
@@ -878,7 +894,7 @@ impl SendHalf {
         }
         let most = self.largest_mtu();
         self.set_pmtu(lent, least);
-        lent.trace.extension(lent.now, Extension::MtuBlackHole, u64::from(least));
+        lent.call.trace.extension(lent.now, Extension::MtuBlackHole, u64::from(least));
         self.begin_search(MtuSearch::new(least, most), lent, mtu_search::PAUSE);
     }
 
@@ -895,11 +911,11 @@ impl SendHalf {
             match search.judge(arrived) {
                 Finding::Carried(size) => {
                     self.set_pmtu(lent, size);
-                    lent.trace.extension(lent.now, Extension::MtuRaised, u64::from(size));
+                    lent.call.trace.extension(lent.now, Extension::MtuRaised, u64::from(size));
                     search.choose_next(size);
                 }
                 Finding::TooLarge(size) => {
-                    lent.trace.extension(lent.now, Extension::MtuTooLarge, u64::from(size));
+                    lent.call.trace.extension(lent.now, Extension::MtuTooLarge, u64::from(size));
                     search.choose_next(self.pmtu);
                 }
                 Finding::Unsure => {}
@@ -907,7 +923,7 @@ impl SendHalf {
         }
         if search.has_ended() {
             let raise_after =
-                lent.tcp.mtu_probing.as_ref().map_or(mtu_search::PAUSE, |probing| probing.raise_after);
+                lent.call.tcp.mtu_probing.as_ref().map_or(mtu_search::PAUSE, |probing| probing.raise_after);
             search.rest(lent.now + raise_after, self.pmtu);
             self.rare().search = Some(search);
             return;
@@ -953,12 +969,12 @@ impl SendHalf {
 
     /// Another controller takes over.
     pub(super) fn replace_controller(&mut self, lent: &mut Lent<'_>) {
-        self.flight.replace_controller(&mut lent.call());
+        self.flight.replace_controller(&mut lent.call);
     }
 
     /// Another recovery policy takes over.
     pub(super) fn set_recovery(&mut self, lent: &mut Lent<'_>) {
-        self.flight.set_recovery(&mut lent.call());
+        self.flight.set_recovery(&mut lent.call);
     }
 
     /// Another estimator of the retransmission timeout takes over.

@@ -68,7 +68,7 @@ fn probe_of_the_path_leaves_with_three_segments_behind_it_and_not_with_less() {
 /// The search for the path's MTU goes on, before its time.
 fn expire_search(lone: &mut Lone) {
     let Lone { end, now, .. } = lone;
-    end.snd.expire_search(lend!(end, *now));
+    end.snd.expire_search(&mut lend!(end, *now));
 }
 
 /// RFC 9293 §3.8.6.1: into a closed window goes a probe of one byte, although the path may be probed too.

@@ -35,7 +35,7 @@ fn flights_go_as_before() {
             }
             walk.see(&sender.flight);
             walk.see(&(sender.info(), sender.flight.next_timeout(), sender.flight.bytes_kept()));
-            walk.see(&(sender.flight.is_quiet(), sender.flight.may_resend(), sender.flight.room()));
+            walk.see(&(sender.flight.is_idle(), sender.flight.may_resend(), sender.flight.room()));
             if at_edges {
                 edges::see_answers(&sender, walk);
             }

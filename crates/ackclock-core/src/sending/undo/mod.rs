@@ -137,7 +137,7 @@ impl Undo {
     }
 
     /// Whether no acknowledgement that only advances SND.UNA can say more about the last reduction.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         let is_judged = |reduction: &Reduction| {
             reduction.answered && reduction.frto.is_none() && reduction.reports.is_none()
         };
@@ -296,7 +296,7 @@ impl Undo {
     }
 
     /// The reduction is taken back. Returns whether the timer caused it; `None` if there is none.
-    pub(super) fn take_back(&mut self, rule: UndoRule) -> Option<bool> {
+    pub(super) fn revert(&mut self, rule: UndoRule) -> Option<bool> {
         let reduction = self.reduction.take()?;
         self.counts.add(rule);
         self.adaptation = reduction.timeout.or(self.adaptation);

@@ -22,7 +22,7 @@ pub(super) fn widen(sender: &mut Sender, walk: &mut Walk) {
 /// All that a connection may ask.
 pub(super) fn see_answers(sender: &Sender, walk: &mut Walk) {
     let (flight, now) = (&sender.flight, sender.now);
-    walk.see(&(flight.is_calm(), flight.awaits_probe_answer(), flight.in_recovery(), flight.lost()));
+    walk.see(&(flight.is_plain(), flight.awaits_probe_answer(), flight.in_recovery(), flight.lost()));
     walk.see(&(flight.expiries(), flight.is_overdue(now), flight.is_timed(), flight.timeouts_in_a_row()));
     walk.see(&(flight.waiting_since(), flight.left_before_pause(now), flight.recovery(), flight.cwnd()));
 }
@@ -47,7 +47,7 @@ pub(super) fn step(sender: &mut Sender, walk: &mut Walk) {
         6 | 7 => rescue(sender),
         8 => {
             let end = sender.flight.nxt() + walk.pick(&[SMSS, SMSS, 1, 65_000, 1 << 16]);
-            if sender.flight.is_calm() {
+            if sender.flight.is_plain() {
                 let drained = walk.one_in(2);
                 sender.call(|flight, call| flight.on_next_sent(call.now, end, drained));
                 sender.call(|flight, call| flight.run_timer(call, true));
