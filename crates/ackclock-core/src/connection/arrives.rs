@@ -377,7 +377,7 @@ impl Connection {
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.snd.scale() };
         self.process_ack(
             arrival.now,
-            &AckField {
+            AckField {
                 // A probe's byte that has not been taken is before this segment and will come again: its
                 // window must not count as old then.
                 start: arrival.start.min(self.rcv.edge()),
@@ -394,7 +394,7 @@ impl Connection {
 
     /// Passes a believable ACK field to the sending half.
     #[inline(always)]
-    fn process_ack(&mut self, now: Instant, said: &AckField<'_>) {
+    fn process_ack(&mut self, now: Instant, said: AckField<'_>) {
         let Some(before) = self.snd.on_window(now, said) else { return };
         let clock = self.timestamps.as_ref();
         if self.snd.on_ack(&mut lend!(self, now), said, before, clock, &mut self.ecn) {
@@ -636,7 +636,7 @@ impl Connection {
         self.note_heard(now);
         self.process_ack(
             now,
-            &AckField {
+            AckField {
                 start,
                 ack: self.snd.una() + advanced,
                 window: u32::from(predicted.window) << self.snd.scale(),

@@ -119,7 +119,9 @@ pub(super) struct Start {
     pub(super) granularity: Duration,
 }
 
-/// The ACK field of a segment, and what goes with it.
+/// The ACK field of a segment, and what goes with it. Passed by value, so that the common case, which is
+/// inlined, never writes it to memory.
+#[derive(Clone, Copy)]
 pub(super) struct AckField<'a> {
     /// SEG.SEQ.
     pub(super) start: Position,
@@ -466,7 +468,7 @@ impl SendHalf {
     /// Sets the window from a segment with a believable ACK field, unless it is too old for that. Returns the
     /// state before, or `None` if the segment has no other news, because nothing is outstanding.
     #[inline]
-    pub(super) fn on_window(&mut self, now: Instant, said: &AckField<'_>) -> Option<Before> {
+    pub(super) fn on_window(&mut self, now: Instant, said: AckField<'_>) -> Option<Before> {
         let (una, wnd) = (self.flight.una(), self.wnd);
         let reopened = said.ack >= una && self.update_window(now, said);
         let has_sack = said.segment.is_some_and(|segment| !segment.options.sack.is_empty());
@@ -479,7 +481,7 @@ impl SendHalf {
     pub(super) fn on_ack(
         &mut self,
         lent: &mut Lent<'_>,
-        said: &AckField<'_>,
+        said: AckField<'_>,
         before: Before,
         clock: Option<&Timestamps>,
         ecn: &mut Marking,
@@ -501,8 +503,8 @@ impl SendHalf {
     /// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2 keep an old segment from setting the window. Returns whether a
     /// window that had been probed has opened.
     #[inline]
-    fn update_window(&mut self, now: Instant, said: &AckField<'_>) -> bool {
-        let AckField { start, ack, window, .. } = *said;
+    fn update_window(&mut self, now: Instant, said: AckField<'_>) -> bool {
+        let AckField { start, ack, window, .. } = said;
         if self.wl1 < start || self.wl1 == start && self.wl2 <= ack {
             let was_closed = self.wnd == 0;
             self.wnd = window;
@@ -561,7 +563,7 @@ impl SendHalf {
     fn process_ack(
         &mut self,
         lent: &mut Lent<'_>,
-        said: &AckField<'_>,
+        said: AckField<'_>,
         before: Before,
         clock: Option<&Timestamps>,
         ecn: &mut Marking,
