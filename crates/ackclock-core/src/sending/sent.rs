@@ -283,7 +283,8 @@ impl Flight {
     }
 
     /// The same, without the window's rate unless `spreads_window`.
-    #[inline]
+    // Always inlined, for the row "data segment sent" of the counted instructions.
+    #[inline(always)]
     fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
         let congestion = self.control.controller();
         let wanted = match congestion.pacing_rate() {
