@@ -82,8 +82,8 @@ impl Connection {
         !self.snd.is_urgent() && self.ecn.is_off() && self.rcv.is_in_order() && !self.trace.is_on()
     }
 
-    /// New data of a connection with nothing else to send. [`Self::next_segment`] would find the same: without
-    /// this branch the row "data segment sent" of the counted instructions grows by 12 %.
+    /// New data of a connection with nothing else to send. [`Self::next_segment`] would find the same; it
+    /// costs 7 % more instructions of the row "data segment sent" (1,482 for 1,391).
     #[inline]
     fn next_plain(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         let only_data =

@@ -102,8 +102,7 @@ impl Delivery {
     }
 
     /// `bytes` were delivered; the newest of them left at `moment`, and was `repeated`.
-    // Always inlined, for the row "acknowledgement received" of the counted instructions.
-    #[inline(always)]
+    #[inline]
     pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment, repeated: bool) {
         self.bytes.grow(bytes);
         self.at = now;

@@ -256,8 +256,8 @@ fn screen_is_left_as_it_was_after_a_panic() {
     assert!(left.contains("asked to panic"), "{left}");
 }
 
-/// `start` between two commands whose words are left on the terminal: `stty` tells whether it echoes and edits
-/// lines again.
+/// `start` between two commands whose words are left on the terminal: `stty` tells whether it echoes and
+/// edits lines again.
 fn after(start: &str) -> String {
     format!("echo before; {start}; echo \"ended with $?\"; stty -a; cat")
 }

@@ -316,8 +316,7 @@ impl ReceiveHalf {
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
-    // Always inlined, for the row "data segment received" of the counted instructions.
-    #[inline(always)]
+    #[inline]
     fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool, advanced: bool, sack: bool, policy: &AckPolicy) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes.
         self.acks.count(text.segments);
