@@ -1,30 +1,17 @@
-//! Random walks for tests: what is seen on the way is digested, and the digests are kept in a file.
-//!
-//! A walk has no expectation of its own. It notices that something behaves in another way than before, where
-//! no other test asks. If that was meant, `UPDATE_SNAPSHOTS=1 cargo test -p ackclock-core --lib walks` writes
-//! the new digests.
-//! With `SHOW_WALKS=1` and `--nocapture` a test prints what it sees, for a comparison with the former.
-
-use std::fmt::{Debug, Write as _};
-use std::hash::Hasher as _;
-use std::path::Path;
+//! Random walks for tests: a model test takes many of them, and compares with a naive model after each step.
 
 use ackclock_test_support::rng::Rng;
-use ackclock_test_support::snapshot;
 use ackclock_wire::Flags;
-use siphasher::sip::SipHasher13;
 
-/// One walk: its choices, and the digest of what was seen.
+/// One walk: the choices that its number leads to.
 pub(crate) struct Walk {
     number: u64,
     choices: Rng,
-    seen: SipHasher13,
-    line: String,
 }
 
 impl Walk {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { number: seed, choices: Rng::new(seed), seen: SipHasher13::new(), line: String::new() }
+    pub(crate) fn new(number: u64) -> Self {
+        Self { number, choices: Rng::new(number) }
     }
 
     /// Which walk it is, from 0.
@@ -62,36 +49,18 @@ impl Walk {
             Flags::FIN,
         ])
     }
+}
 
-    /// Adds all fields to the digest.
-    pub(crate) fn see(&mut self, what: &impl Debug) {
-        self.line.clear();
-        writeln!(self.line, "{what:?}").unwrap();
-        // A field that only exists with the feature `tcp-ao`.
-        self.seen.write(self.line.replace(", authenticated: false", "").as_bytes());
-        if std::env::var_os("SHOW_WALKS").is_some() {
-            print!("{}", self.line);
-        }
-    }
-
-    /// Adds bytes to the digest, and their number.
-    pub(crate) fn see_bytes(&mut self, bytes: &[u8]) {
-        self.see(&bytes.len());
-        self.seen.write(bytes);
-    }
-
-    fn digest(&self) -> u64 {
-        self.seen.finish()
+/// Takes `walks` walks, or with `WALK=17` that one alone. A test that fails shows which it was.
+pub(crate) fn each(walks: u64, go: impl Fn(&mut Walk)) {
+    let only: Option<u64> = std::env::var("WALK").ok().map(|number| number.parse().expect("a number"));
+    for number in (0..walks).filter(|number| only.is_none_or(|only| only == *number)) {
+        println!("again with: WALK={number} cargo test -p ackclock-core --lib {}", test_name());
+        go(&mut Walk::new(number));
     }
 }
 
-/// Takes these walks, and compares their digests with those in `file`, below `src`.
-pub(crate) fn check(file: &str, walks: u64, go: impl Fn(&mut Walk)) {
-    let mut found = String::new();
-    for seed in 0..walks {
-        let mut walk = Walk::new(seed);
-        go(&mut walk);
-        writeln!(found, "{seed} {:016x}", walk.digest()).unwrap();
-    }
-    snapshot::compare(Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file), &found);
+/// The test that runs in this thread.
+fn test_name() -> String {
+    std::thread::current().name().unwrap_or_default().to_owned()
 }

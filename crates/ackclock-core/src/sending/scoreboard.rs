@@ -463,6 +463,11 @@ impl Scoreboard {
     }
 
     #[cfg(test)]
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    #[cfg(test)]
     pub(super) fn pieces(&self) -> usize {
         self.records.iter().count()
     }

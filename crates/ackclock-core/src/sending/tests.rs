@@ -1,5 +1,7 @@
 //! A flight alone: its inputs and outputs in virtual time, without packets or a connection.
 
+mod afterwards;
+mod board;
 mod corrections;
 mod division;
 mod mtu_probes;
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use ackclock_wire::SeqNum;
 
+use self::board::Board;
 use super::{AckNews, Acknowledgement, Call, Departure, Flight, Offer};
 use crate::info::FlightInfo;
 use crate::position::Position;
@@ -28,6 +31,8 @@ struct Sender {
     now: Instant,
     /// Bytes of new data that may leave, as acknowledgements find them.
     sendable: u64,
+    /// The same flight byte by byte; `None` once it is too large for that.
+    board: Option<Board>,
 }
 
 /// Where segment `segment` begins, counted from 0.
@@ -41,13 +46,15 @@ impl Sender {
         let now = Instant::from_millis(1000);
         let iss = Position::initial(SeqNum::new(u32::MAX - 5000));
         let flight = Flight::new(now, iss, SMSS as u32, 1_000_000, &tcp);
-        let mut sender = Self { flight, tcp, trace: Trace::default(), now, sendable: 1 << 30 };
+        let trace = Trace::default();
+        let mut sender = Self { flight, tcp, trace, now, sendable: 1 << 30, board: None };
         sender.call(|flight, call| {
             flight.on_syn_sent(call, iss);
             flight.on_syn_acked(iss + 1);
             flight.on_handshake_sample(Duration::from_millis(20));
             flight.establish(call, true, SMSS as u32, true);
         });
+        sender.board = Some(Board::new(&sender.flight));
         sender
     }
 
@@ -55,7 +62,45 @@ impl Sender {
         let mut call = Call { now: self.now, tcp: &self.tcp, trace: &mut self.trace };
         let result = act(&mut self.flight, &mut call);
         self.flight.check_invariants();
+        self.board = self.board.take().filter(|_| self.flight.flight_size() <= Board::BYTES_MAX);
+        if let Some(board) = &mut self.board {
+            board.follow(&self.flight, &self.tcp, self.now);
+        }
         result
+    }
+
+    /// Data leaves, new or again.
+    fn departs(&mut self, departure: &Departure) {
+        if let Some(board) = &mut self.board {
+            board.depart(self.now, departure);
+        }
+        self.call(|flight, call| {
+            flight.on_sent(call, departure);
+            flight.run_timer(call, true);
+            flight.arm_tail_probe(call.now);
+        });
+    }
+
+    /// An acknowledgement arrives, which also reports marks on `marked` bytes.
+    fn hears(&mut self, seen: &Acknowledgement<'_>, marked: u64) {
+        let before = self.flight.una();
+        let fresh = self.board.as_mut().map(|board| board.hear(&self.flight, seen));
+        let mut news = AckNews::default();
+        let has_news = self.call(|flight, call| {
+            let has_news = flight.on_ack(call, seen, &mut news);
+            if has_news {
+                if marked > 0 {
+                    flight.on_marked(call, &news);
+                }
+                flight.tell_ack(call, &news, marked);
+            }
+            has_news
+        });
+        if let Some(board) = &self.board {
+            assert_eq!(Some(news.newly_acked()), fresh, "bytes delivered for the first time");
+            assert_eq!(news.advanced, if has_news { seen.ack.since(before) } else { 0 });
+            board.check_restart(&self.flight, seen, news.advanced, self.now);
+        }
     }
 
     fn wait(&mut self, millis: u64) -> &mut Self {
@@ -64,11 +109,7 @@ impl Sender {
     }
 
     fn leaves(&mut self, start: Position, end: Position, reason: SendReason) {
-        self.call(|flight, call| {
-            flight.on_sent(call, &Departure { start, end, reason, segment: SMSS as u32, drained: false });
-            flight.run_timer(call, true);
-            flight.arm_tail_probe(call.now);
-        });
+        self.departs(&Departure { start, end, reason, segment: SMSS as u32, drained: false });
     }
 
     /// Sends `segments` new ones, one by one.
@@ -110,22 +151,17 @@ impl Sender {
     fn acknowledge_before(&mut self, una: Position, sack: &[(Position, Position)]) -> &mut Self {
         let sack: Vec<_> = sack.iter().map(|(start, end)| (start.seq(), end.seq())).collect();
         let sendable = self.sendable;
-        self.call(|flight, call| {
-            let acknowledgement = Acknowledgement {
-                ack: una,
-                sack: &sack,
-                echo: None,
-                bare: true,
-                window: u32::MAX,
-                same_window: true,
-                reopened: false,
-                sendable,
-            };
-            let mut news = AckNews::default();
-            if flight.on_ack(call, &acknowledgement, &mut news) {
-                flight.tell_ack(call, &news, 0);
-            }
-        });
+        let acknowledgement = Acknowledgement {
+            ack: una,
+            sack: &sack,
+            echo: None,
+            bare: true,
+            window: u32::MAX,
+            same_window: true,
+            reopened: false,
+            sendable,
+        };
+        self.hears(&acknowledgement, 0);
         self
     }
 

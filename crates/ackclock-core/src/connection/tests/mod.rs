@@ -1,6 +1,7 @@
 //! Two connections joined directly, in virtual time.
 
 mod acks;
+mod afterwards;
 mod blocks;
 mod calls;
 mod closed_window;

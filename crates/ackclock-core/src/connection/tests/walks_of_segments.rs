@@ -1,5 +1,7 @@
-//! One connection among segments of all kinds, with numbers at and beside the edges of what is acceptable.
+//! One connection among segments of all kinds, with numbers at and beside the edges of what is acceptable,
+//! beside the rules of RFC 9293 §3.10.7.4 and a map of every byte that arrived.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
 use ackclock_wire::{
@@ -13,23 +15,26 @@ use crate::connection::send::SLICE_MIN;
 use crate::connection::{FastOpenOffer, Handshake, Offer};
 use crate::position::Position;
 
-use crate::walks::{Walk, check};
+use crate::walks::{Walk, each};
 
 const STEPS: u64 = 60;
 const EXPERIMENT: Experiment = Experiment { id: 0x0ac0_0001, value: *b"segments" };
 
 #[test]
-fn a_connection_goes_as_before() {
-    check("connection/tests/walks_of_segments.txt", 160, |walk| {
+fn a_connection_takes_what_the_standard_accepts_and_nothing_else() {
+    each(160, |walk| {
         let mut lone = Lone::new(walk);
         for _ in 0..STEPS {
             lone.step(walk);
             lone.transmit(walk);
-            lone.see(walk);
+            lone.check();
             if lone.end.is_gone() {
                 lone = Lone::new(walk);
             }
         }
+        let budget = lone.budget.clone();
+        drop(lone);
+        assert_eq!(budget.used(), 0, "all memory is given back");
     });
 }
 
@@ -42,6 +47,32 @@ struct Lone {
     clock: u32,
     /// How many marks the peer has seen, once the handshake is over.
     marks: Option<u8>,
+    budget: Budget,
+    /// Whether memory never runs out.
+    plenty: bool,
+    /// Every byte that arrived within the window.
+    arrived: BTreeSet<Position>,
+    /// The furthest that the peer's window has reached.
+    offered: Position,
+    /// The byte to read next.
+    read: Position,
+    /// What was acknowledged last.
+    acked: Position,
+}
+
+/// What a segment may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    state: State,
+    rcv_nxt: Position,
+    una: Position,
+    readable: usize,
+    ended: bool,
+}
+
+/// The byte that the peer sends at this sequence number.
+fn byte(seq: SeqNum) -> u8 {
+    (seq.raw().wrapping_mul(0x9e37_79b1) >> 24) as u8
 }
 
 impl Lone {
@@ -54,16 +85,18 @@ impl Lone {
         let family = walk.pick(&[1, 1, 2]);
         let tuple = FourTuple::new(SocketAddr::new(ip(family), 1000), SocketAddr::new(ip(family + 2), 2000));
         let iss = walk.pick(&[1_000_000, u32::MAX - 3000, 0, (1 << 31) - 2000]);
+        let memory = walk.pick(&[64 << 20, 64 << 20, 20_000]);
         let env = Environment {
             mtu: walk.pick(&[1500, 1500, 1280, 9000]),
             tell_changes: walk.one_in(3),
-            budget: Budget::new(walk.pick(&[64 << 20, 64 << 20, 20_000])),
+            budget: Budget::new(memory),
             ..environment(iss)
         };
         let mut tcp = settings(walk);
         tcp.experiment = walk.one_in(3).then_some(EXPERIMENT);
         let irs = SeqNum::new(walk.pick(&[5_000_000, u32::MAX - 2000, u32::MAX, (1 << 31) - 1]));
-        let data = vec![3; walk.pick(&[0, 10, 1460, 4000])];
+        let len: u32 = walk.pick(&[0, 10, 1460, 4000]);
+        let data: Vec<_> = (0..len).map(|offset| byte(irs + 1 + offset)).collect();
         let offer = walk.pick(&[Offer::None, Offer::Classic, Offer::Accurate(Codepoint::Ce)]);
         let handshake = Handshake {
             irs,
@@ -93,16 +126,50 @@ impl Lone {
             _ => Connection::passive(now, tuple, tcp.into(), &env, handshake),
         };
         let limits = walk.pick(&[software(1500), software(65_535), software(6000)]);
-        Self { end, now, limits: Limits { tx_checksum: walk.one_in(2), ..limits }, clock: 1000, marks: None }
+        let limits = Limits { tx_checksum: walk.one_in(2), ..limits };
+        Self {
+            now,
+            limits,
+            clock: 1000,
+            marks: None,
+            plenty: memory > 20_000,
+            arrived: (0..end.readable() as u64).map(|offset| end.rcv.irs() + 1 + offset).collect(),
+            offered: end.snd.flight().una(),
+            read: end.rcv.irs() + 1,
+            acked: end.rcv.irs(),
+            budget: env.budget,
+            end,
+        }
     }
 
-    fn see(&mut self, walk: &mut Walk) {
+    fn known(&self) -> Known {
+        Known {
+            state: self.end.state(),
+            rcv_nxt: self.end.rcv.nxt(),
+            una: self.end.snd.flight().una(),
+            readable: self.end.readable(),
+            ended: self.end.has_peer_ended(),
+        }
+    }
+
+    /// What holds between any two events.
+    fn check(&mut self) {
         let (end, now) = (&mut self.end, self.now);
-        walk.see(end);
-        walk.see(&(end.info(now), end.delivery(), end.limited_by(), end.poll_timeout(), end.is_gone()));
-        walk.see(&(end.is_flushed(), end.is_writable(), end.write_room(), end.urgent_remaining()));
-        walk.see(&(end.is_readable(), end.is_read_closed(), end.is_write_closed(), end.stalled_since(now)));
-        walk.see(&(end.take_readiness(), end.take_progress(), end.time_wait(), end.trace_due()));
+        let info = end.info(now);
+        assert!(info.sacked + info.lost + info.in_flight <= info.unacked, "{info:?}");
+        if end.state().is_synchronized() && end.error().is_none() {
+            assert!(end.snd.flight().nxt() <= end.snd.data_end() + 1);
+            assert_eq!(end.is_writable(), end.write_room() > 0 || end.is_write_closed());
+            assert!(!end.is_flushed() || info.send_queue == 0);
+            let window = end.snd.flight().una() + u64::from(end.snd.wnd());
+            self.offered = self.offered.max(window);
+        }
+        assert!(!end.is_readable() || end.readable() > 0 || end.has_peer_ended());
+        assert_eq!(end.is_read_closed(), end.readable() == 0 && end.has_peer_ended());
+        end.take_readiness();
+        end.take_progress();
+        assert!(self.budget.used() <= if self.plenty { 64 << 20 } else { 20_000 });
+        assert!(end.poll_timeout().is_none() || !end.is_gone(), "nothing is left to do");
     }
 
     fn step(&mut self, walk: &mut Walk) {
@@ -113,11 +180,18 @@ impl Lone {
             14 | 15 => {
                 let smss = end.snd.smss() as usize;
                 let len = walk.pick(&[1, smss - 1, smss, smss + 1, 2 * smss, 5 * smss, 40_000]);
-                walk.see(&end.write(now, &vec![7; len]));
+                let (before, room) = (end.written(), end.write_room());
+                if let Ok(took) = end.write(now, &vec![7; len]) {
+                    assert!(took <= len.min(room) && end.written() == before + took as u64);
+                }
             }
             16 | 17 => {
                 let mut into = vec![0; walk.pick(&[1, 100, 4000, 100_000])];
-                walk.see(&end.read(now, &mut into));
+                let readable = end.readable();
+                if let Ok(len) = end.read(now, &mut into) {
+                    assert_eq!(len, readable.min(into.len()));
+                    self.was_read(&into[..len]);
+                }
             }
             18 | 19 => call(end, now, walk),
             20 => self.rare(walk),
@@ -128,7 +202,7 @@ impl Lone {
     fn rare(&mut self, walk: &mut Walk) {
         let (end, now) = (&mut self.end, self.now);
         match walk.below(16) {
-            0..=2 => walk.see(&end.shutdown(now)),
+            0..=2 => assert!(end.shutdown(now).is_err() || end.is_write_closed()),
             3 if walk.one_in(3) => end.set_orphaned(now),
             4 if walk.one_in(3) => end.abort(now),
             5 => {
@@ -141,27 +215,58 @@ impl Lone {
             }
             6 | 7 => {
                 let upto = walk.pick(&[0, 1, 1448, 10_000]);
-                walk.see(&(end.await_delivered(upto), end.await_feedback(upto)));
+                let acked = end.acked();
+                let told = end.await_delivered(upto);
+                assert_eq!(told.map(|(bytes, _)| bytes), (acked >= upto).then_some(acked));
+                assert!(told.is_none_or(|(_, at)| at <= now));
+                assert!(end.await_feedback(end.feedback_changes()).is_none());
             }
-            8 => walk.see(&end.take_fast_open_outcome()),
+            8 => {
+                end.take_fast_open_outcome();
+                assert!(end.take_fast_open_outcome().is_none(), "told once");
+            }
             9 => end.on_pause(now),
-            10 => walk.see(&(end.take_error(), end.take_soft_error())),
-            11 => end.consume(now, walk.pick(&[0, 1, 1000])),
+            10 => {
+                end.take_soft_error();
+                assert!(end.take_soft_error().is_none(), "told once");
+            }
+            11 => {
+                let most = walk.pick(&[0, 1, 1000]);
+                let mut seen = vec![0; most];
+                let seen_len = end.peek(&mut seen).unwrap_or(0);
+                end.consume(now, most);
+                self.was_read(&seen[..seen_len]);
+            }
             12 => {
                 let max = walk.pick(&[0, 1, 1000, 100_000]);
-                walk.see(&end.read_bytes(now, max));
+                if let Ok(taken) = end.read_bytes(now, max) {
+                    assert!(taken.len() <= max);
+                    self.was_read(&taken);
+                }
             }
             13 => {
                 let bytes = vec![9; walk.pick(&[1, 1448, SLICE_MIN - 1, SLICE_MIN, 3 * SLICE_MIN])].into();
-                walk.see(&end.write_bytes(now, &bytes));
+                let before = end.written();
+                let took = end.write_bytes(now, &bytes).unwrap_or(0);
+                assert_eq!(end.written(), before + took as u64);
             }
             14 => {
                 end.request_trace();
-                while let Some((reader, cause)) = end.trace_due() {
-                    walk.see(&(cause, end.take_trace(reader)));
+                while let Some((reader, _)) = end.trace_due() {
+                    let (_, records, _) = end.take_trace(reader);
+                    assert!(records.into_iter().all(|record| Entry::decode(record).is_some()));
                 }
             }
             _ => end.set_mtu(now, walk.pick(&[1500, 1280, 600])),
+        }
+    }
+
+    /// The application took these bytes.
+    fn was_read(&mut self, bytes: &[u8]) {
+        for found in bytes {
+            assert_eq!(*found, byte(self.read.seq()), "the byte that was sent");
+            assert!(self.arrived.contains(&self.read), "it arrived");
+            self.read += 1;
         }
     }
 
@@ -182,21 +287,121 @@ impl Lone {
         for _ in 0..most {
             let mut header = [0; HEADER_MAX];
             let Some(out) = self.end.poll_transmit(self.now, self.limits, short, &mut header) else { return };
-            walk.see(&(&header[..out.header_len], out));
+            let packet = [&header[..out.header_len], &self.end.payload(&out).concat()].concat();
+            self.sends(&packet, out.checksum);
         }
     }
 
+    /// A packet is well-formed, acknowledges all that arrived in order, and stays within the peer's window.
+    fn sends(&mut self, packet: &[u8], checksum: ChecksumState) {
+        let ip = IpPacket::parse(packet).unwrap();
+        let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };
+        let segment = Segment::parse(ip.src, ip.dst, tcp, checksum).unwrap();
+        let end = &self.end;
+        if segment.flags.contains(Flags::RST) || segment.flags.contains(Flags::SYN) || end.is_gone() {
+            return;
+        }
+        let (start, nxt) = (end.snd.flight().una().near(segment.seq), end.snd.flight().nxt());
+        let text_end = start + segment.payload.len() as u64;
+        let data_end = end.snd.data_end();
+        let most = if segment.payload.is_empty() { nxt } else { nxt.min(data_end) };
+        assert!(text_end <= most, "{segment:?} of {nxt:?}, {data_end:?}: {:?}", end.state());
+        // RFC 9293 MAY-7; a window probe is one byte beyond.
+        let offered = self.offered.max(end.snd.flight().una() + u64::from(end.snd.wnd()));
+        assert!(
+            segment.payload.is_empty() || text_end <= offered + 1,
+            "{segment:?} beyond {offered:?}: {:?}",
+            end.state()
+        );
+        // What receive offload joined may be acknowledged piece by piece, in order.
+        let ack = end.rcv.nxt().near(segment.ack);
+        assert!((self.acked..=end.rcv.nxt()).contains(&ack), "{segment:?} after {:?}", self.acked);
+        self.acked = ack;
+    }
+
     fn hand_over(&mut self, walk: &mut Walk, at_edge: bool) {
-        let payload = vec![5; self.payload_len(walk)];
-        let segment = if at_edge { self.at_edge(walk, &payload) } else { self.expected(walk, &payload) };
+        let len = self.payload_len(walk);
+        let segment = if at_edge { self.at_edge(walk, len) } else { self.expected(walk) };
+        let first = segment.seq + u32::from(segment.flags.contains(Flags::SYN));
+        let text: Vec<_> = (0..len as u32).map(|offset| byte(first + offset)).collect();
+        let segment = Segment { payload: &text, ..segment };
         let segment_size = NonZeroU16::new(walk.pick(&[0, 0, 0, 100, 730]));
         let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
         let all = [Codepoint::NotEct, Codepoint::Ect0, Codepoint::Ect1, Codepoint::Ce];
+        let (before, edge, nxt) = (self.known(), self.end.rcv.edge(), self.end.snd.flight().nxt());
+        let knows_irs = before.state != State::SynSent;
+        if knows_irs {
+            self.note_text(&segment, edge);
+        }
         self.end.handle_segment(self.now, &segment, meta, walk.pick(&all), None);
+        if before.state.is_synchronized() {
+            self.judge(&segment, before, edge, nxt);
+        } else if !knows_irs {
+            self.read = self.end.rcv.irs() + 1;
+            self.acked = self.end.rcv.irs();
+            self.arrived = (0..self.end.readable() as u64).map(|offset| self.read + offset).collect();
+        }
         self.marks = match self.marks {
             None => self.end.is_established().then_some(0),
             Some(marks) => Some(marks + u8::from(!at_edge && walk.one_in(4))),
         };
+    }
+
+    /// What of the text lies within the window.
+    fn note_text(&mut self, segment: &Segment<'_>, edge: Position) {
+        let nxt = self.end.rcv.nxt();
+        let start = nxt.near(segment.seq + u32::from(segment.flags.contains(Flags::SYN)));
+        let places = (0..segment.payload.len() as u64).map(|offset| start + offset);
+        self.arrived.extend(places.filter(|place| nxt <= *place && *place < edge));
+    }
+
+    /// RFC 9293 §3.10.7.4, without the exceptions: what a segment may change, and must.
+    fn judge(&mut self, segment: &Segment<'_>, before: Known, edge: Position, nxt: Position) {
+        let after = self.known();
+        let (start, len) = (before.rcv_nxt.near(segment.seq), u64::from(segment.seq_len()));
+        let has = |flags| segment.flags.contains(flags);
+        let in_window = |place: Position| before.rcv_nxt <= place && place < edge;
+        let acceptable = match (len, edge > before.rcv_nxt) {
+            (0, false) => start == before.rcv_nxt,
+            (0, true) => in_window(start),
+            // A FIN takes no room.
+            (_, false) => start == before.rcv_nxt && segment.payload.is_empty(),
+            (_, true) => in_window(start) || in_window((start + len).back(1)),
+        };
+        if has(Flags::RST) {
+            // RFC 5961 §3.2: exactly the next number resets; another changes nothing.
+            let resets = start == before.rcv_nxt;
+            assert!(resets || after == before, "{segment:?}");
+            assert!(
+                !resets || after.state == State::Closed || before.state == State::TimeWait,
+                "{segment:?}"
+            );
+            return;
+        }
+        if has(Flags::SYN) || !has(Flags::ACK) {
+            // RFC 5961 §4.2, and the fifth step: dropped.
+            assert_eq!(after, before, "{segment:?}");
+            return;
+        }
+        let ack = before.una.near(segment.ack);
+        if ack > nxt {
+            assert_eq!(after, before, "it acknowledges what was never sent: {segment:?}");
+            return;
+        }
+        let advanced = after.una == ack && ack > before.una;
+        assert!(
+            after.una == before.una || advanced || after.state == State::Closed,
+            "{segment:?}, {after:?}"
+        );
+        assert!(after.rcv_nxt == before.rcv_nxt || acceptable, "{segment:?} beside {before:?}..{edge:?}");
+        // Bytes become readable in order, and only those that arrived.
+        let mut next = before.rcv_nxt;
+        while self.arrived.contains(&next) {
+            next += 1;
+        }
+        let taken = after.rcv_nxt.since(before.rcv_nxt);
+        let fin = u64::from(after.ended && !before.ended);
+        assert!(before.rcv_nxt + taken <= next + fin, "{taken} bytes of {}", next.since(before.rcv_nxt));
     }
 
     /// The ACE field that an honest peer sends (RFC 9768 §3.2.2).
@@ -210,7 +415,7 @@ impl Lone {
     }
 
     /// What an honest peer might send.
-    fn expected<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
+    fn expected(&self, walk: &mut Walk) -> Segment<'static> {
         let end = &self.end;
         let opening = matches!(end.state(), State::SynSent);
         let smss = u64::from(end.snd.smss());
@@ -223,7 +428,7 @@ impl Lone {
         } else if walk.one_in(50) {
             flags = flags | Flags::FIN;
         }
-        let mut segment = self.segment(walk, payload);
+        let mut segment = self.segment(walk);
         segment.seq =
             if opening { walk.pick(&[SeqNum::new(77), SeqNum::new(u32::MAX)]) } else { end.rcv.nxt().seq() };
         segment.ack = walk.pick(&[una, some, nxt, nxt]).seq();
@@ -232,8 +437,8 @@ impl Lone {
     }
 
     /// A segment with any number one off.
-    fn at_edge<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
-        let (end, len) = (&self.end, u32::try_from(payload.len()).unwrap());
+    fn at_edge(&self, walk: &mut Walk, len: usize) -> Segment<'static> {
+        let (end, len) = (&self.end, u32::try_from(len).unwrap());
         let (rcv, una, nxt) = (&end.rcv, end.snd.flight().una(), end.snd.flight().nxt());
         let reach = (rcv.limit_max() as u64).saturating_mul(2);
         let fin = rcv.fin().unwrap_or(rcv.nxt());
@@ -248,7 +453,7 @@ impl Lone {
             rcv.nxt() + 2000,
         ];
         let acks = [una, nxt, nxt, end.snd.iss(), una.back(u64::from(end.snd.max_wnd())), una + 1448];
-        let mut segment = self.segment(walk, payload);
+        let mut segment = self.segment(walk);
         let back = walk.pick(&[0, 0, 0, 0, 0, len, len, len / 2]);
         segment.seq = beside(walk, &starts) - back;
         segment.ack = if walk.one_in(3) { beside(walk, &acks) } else { walk.pick(&[una, nxt]).seq() };
@@ -268,7 +473,7 @@ impl Lone {
     }
 
     /// Window and options.
-    fn segment<'a>(&self, walk: &mut Walk, payload: &'a [u8]) -> Segment<'a> {
+    fn segment(&self, walk: &mut Walk) -> Segment<'static> {
         let (end, una) = (&self.end, self.end.snd.flight().una());
         let smss = u16::try_from(end.snd.smss()).unwrap();
         let shifted = u16::try_from(end.snd.wnd() >> end.snd.scale()).unwrap_or(u16::MAX);
@@ -310,7 +515,7 @@ impl Lone {
             window: walk.pick(&windows),
             urgent: walk.pick(&[0, 1, 2, 100]),
             options,
-            payload,
+            payload: &[],
         }
     }
 }

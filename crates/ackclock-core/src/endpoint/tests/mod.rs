@@ -9,6 +9,7 @@ mod counted;
 mod datagrams;
 mod deferred;
 mod ecn;
+mod ends;
 mod fast_open;
 mod flood;
 mod handshake;
@@ -245,7 +246,8 @@ fn packet(src: SocketAddr, dst: SocketAddr, fields: Fields, payload: &[u8]) -> V
 }
 
 fn internet_checksum(bytes: &[u8]) -> u16 {
-    let mut sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let mut sum: u32 =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) * 256 + u32::from(*pair.get(1).unwrap_or(&0))).sum();
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -19,24 +19,15 @@ pub(super) fn widen(sender: &mut Sender, walk: &mut Walk) {
     sender.flight.set_rto(&RtoConfig::find(walk.pick(&["rfc6298", "rfc6298,min=200ms"])).unwrap());
 }
 
-/// All that a connection may ask.
-pub(super) fn see_answers(sender: &Sender, walk: &mut Walk) {
-    let (flight, now) = (&sender.flight, sender.now);
-    walk.see(&(flight.is_plain(), flight.awaits_probe_answer(), flight.in_recovery(), flight.lost()));
-    walk.see(&(flight.expiries(), flight.is_overdue(now), flight.is_timed(), flight.timeouts_in_a_row()));
-    walk.see(&(flight.waiting_since(), flight.left_before_pause(now), flight.recovery(), flight.cwnd()));
-}
-
-/// The end of the flight, and what it wrote down.
-pub(super) fn see_end(mut sender: Sender, walk: &mut Walk) {
-    for record in sender.trace.records() {
-        walk.see(&record);
-    }
+/// The end of a flight: nothing waits any more.
+pub(super) fn end(mut sender: Sender) {
     sender.flight.stop_timers();
-    walk.see(&sender.flight);
+    assert_eq!(sender.flight.next_timeout(), Instant::FAR_FUTURE);
+    sender.board = None;
     sender.flight.close();
     sender.call(|flight, call| flight.release(call.now));
-    walk.see(&sender.flight);
+    assert!(!sender.flight.has_data() && sender.flight.lost() == 0 && sender.flight.in_flight() == 0);
+    assert_eq!(sender.flight.next_timeout(), Instant::FAR_FUTURE);
 }
 
 pub(super) fn step(sender: &mut Sender, walk: &mut Walk) {
@@ -132,23 +123,10 @@ fn acknowledges(sender: &mut Sender, walk: &mut Walk, ack: Position, blocks: &[(
     let echo = walk.one_in(2).then(|| Echo::new(crate::sending::clock(sender.now - age), 0));
     let (window, reopened) = (walk.pick(&[1 << 20, 1 << 20, 0]), walk.one_in(12));
     let sendable = walk.pick(&[1 << 30, SMSS, SMSS - 1]);
-    sender.call(|flight, call| {
-        let seen = Acknowledgement {
-            ack,
-            sack: &sack,
-            echo,
-            bare: true,
-            window,
-            same_window: true,
-            reopened,
-            sendable,
-        };
-        let mut news = AckNews::default();
-        if flight.on_ack(call, &seen, &mut news) {
-            flight.tell_ack(call, &news, 0);
-        }
-        flight.end_marked_window(call);
-    });
+    let seen =
+        Acknowledgement { ack, sack: &sack, echo, bare: true, window, same_window: true, reopened, sendable };
+    sender.hears(&seen, 0);
+    sender.call(|flight, call| flight.end_marked_window(call));
 }
 
 /// What RFC 6675 allows when nothing is known to be lost.
