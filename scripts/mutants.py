@@ -53,7 +53,7 @@ FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch,ackclock-
 OWN_TESTS = ["--lib", "--tests", *PACKAGES]
 # Tests of whole stacks that need neither a kernel nor a device.
 OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]
-OUTER_NAMES = ("protocol", "virtual_time", "swarm", "answers")
+OUTER_NAMES = ("protocol", "virtual_time", "swarm", "replay")
 OUTER_TESTS = [*OUTER_PACKAGES, *(word for name in OUTER_NAMES for word in ("--test", name))]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
 # three crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the

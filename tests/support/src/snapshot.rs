@@ -5,8 +5,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-use ackclock_wire::random::{GOLDEN_GAMMA, mix};
-
 /// Compares a text with the one kept in a file.
 ///
 /// # Panics
@@ -19,28 +17,11 @@ pub fn compare(path: impl AsRef<Path>, found: &str) {
 }
 
 /// What the file keeps; if asked to, `found` is written there before.
-///
-/// # Panics
-/// The file cannot be read or written.
-#[must_use]
-pub fn kept(path: &Path, found: &str) -> String {
+fn kept(path: &Path, found: &str) -> String {
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(path, found).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// A hash of a text, the same on every machine.
-#[must_use]
-pub fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0, |hash, byte| fold(hash, byte.into()))
-}
-
-/// Adds a number to a hash, which may begin with 0.
-#[must_use]
-pub fn fold(hash: u64, number: u64) -> u64 {
-    // Without the constant, zeros at the beginning would leave 0.
-    mix(hash.rotate_left(7).wrapping_add(GOLDEN_GAMMA) ^ number)
 }
 
 fn difference(kept: &str, found: &str) -> Option<String> {
@@ -63,7 +44,7 @@ const SHOWN: usize = 20;
 
 #[cfg(test)]
 mod tests {
-    use super::{difference, fingerprint};
+    use super::difference;
 
     #[test]
     fn any_change_of_a_text_is_a_difference() {
@@ -78,14 +59,5 @@ mod tests {
         }
         let long = "x\n".repeat(100);
         assert_eq!(difference(&long, "").unwrap().matches("was x").count(), 20);
-    }
-
-    #[test]
-    fn fingerprints_depend_on_every_byte_and_its_place() {
-        let texts = ["", "a", "b", "ab", "ba", "aa", "a\0", "\0a"];
-        let mut prints = texts.map(fingerprint).to_vec();
-        prints.sort_unstable();
-        prints.dedup();
-        assert_eq!(prints.len(), texts.len());
     }
 }
