@@ -234,6 +234,17 @@ mod tests {
         assert_eq!(law.count, 1);
     }
 
+    /// RFC 8289 §5.5: "delta > 1", within 16 intervals of the next drop that did not come.
+    #[test]
+    fn two_drops_of_the_old_episode_are_enough_to_resume_it() {
+        for (count, after_ms, resumed) in [(2, 0, 1), (3, 0, 2), (4, 0, 3), (3, 1599, 2), (3, 1600, 1)] {
+            let drop_next = Instant::from_millis(500);
+            let mut law = Law { count, last_count: 1, drop_next, ..Law::default() };
+            law.begin(&BASE, Instant::from_millis(500 + after_ms));
+            assert_eq!(law.count, resumed, "{count} drops, {after_ms} ms later");
+        }
+    }
+
     #[test]
     fn capable_packets_are_marked_at_the_same_times() {
         let (drops, _) = overload(BASE, 50, 400);
