@@ -152,7 +152,6 @@ impl End {
                     walk.pick(&[1, smss - 1, smss + 1, 2 * smss + 300, 3 * smss, 20_000, 50_000, 200_000]);
                 format!("write {len}: {:?}", self.lone.end.write(now, &vec![7; len]))
             }
-            5 if walk.one_in(10) => format!("urgent {:?}", self.lone.end.write_urgent(now, b"urgent")),
             5 => {
                 call(&mut self.lone.end, now, walk);
                 // These ask for something else of packets than of segments.

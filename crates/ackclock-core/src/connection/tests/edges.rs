@@ -1,8 +1,6 @@
 //! Rules with an edge: what happens at it, and one byte beside it.
 
-use ackclock_wire::{
-    Codepoint, ControlSegment, FastOpenCookie, Fields, Flags, FlowLabel, IcmpKind, TcpOptions, write_control,
-};
+use ackclock_wire::{Codepoint, FastOpenCookie, Fields, Flags, IcmpKind, TcpOptions};
 
 use super::lone::{Lone, SECOND, SMSS, handshake, tuple};
 use super::*;
@@ -147,13 +145,7 @@ fn predicted_acknowledgement_is_as_any_other_with_windows_open_and_closed() {
             lone.now += Duration::from_millis(20);
             let fields = lone.ack(lone.end.snd.flight().una().seq() + acked * SMSS as u32, window);
             if short {
-                let (local, remote) = (tuple().local(), tuple().remote());
-                let mut packet = [0; HEADER_MAX];
-                let flow_label = FlowLabel::NONE;
-                let segment =
-                    ControlSegment { src: remote, dst: local, ttl: 64, traffic_class: 0, flow_label, fields };
-                let len = write_control(&mut packet, &segment);
-                assert!(lone.end.take_predicted(lone.now, &packet[..len], RxMeta::default(), None));
+                assert!(lone.give_packet(&fields));
             } else {
                 lone.give(&fields, Codepoint::NotEct, &[]);
             }

@@ -81,6 +81,8 @@ struct World {
     acked: u32,
     sacked: BTreeSet<u32>,
     samples: u32,
+    /// Samples of answers that were predicted.
+    predicted: u32,
 }
 
 impl World {
@@ -101,7 +103,20 @@ impl World {
         let first = lone.end.snd.flight().una().seq();
         let peer = Receiver { next: 0, held: BTreeSet::new(), recent: None };
         let (sent, there, back, sacked) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
-        Self { lone, first, peer, timestamps, sack, sent, there, back, acked: 0, sacked, samples: 0 }
+        Self {
+            lone,
+            first,
+            peer,
+            timestamps,
+            sack,
+            sent,
+            there,
+            back,
+            acked: 0,
+            sacked,
+            samples: 0,
+            predicted: 0,
+        }
     }
 
     /// All that may leave does, and takes its time on the path.
@@ -169,7 +184,7 @@ impl World {
         let fields = Fields { options, ..self.lone.ack(self.first + answer.ack, 65_535) };
         // No two samples are equal, by the nanosecond.
         let before = self.lone.end.snd.flight().rtt().latest();
-        self.lone.give(&fields, Codepoint::NotEct, &[]);
+        let is_predicted = self.lone.give_packet(&fields);
         // The other policies take no notice of blocks.
         let heeds = matches!(self.lone.end.snd.flight().recovery(), Recovery::Sack | Recovery::RackTlp);
         let covered: BTreeSet<u32> = (self.acked..answer.ack)
@@ -179,6 +194,7 @@ impl World {
         let sample = self.lone.end.snd.flight().rtt().latest();
         if sample != before {
             self.samples += 1;
+            self.predicted += u32::from(is_predicted);
             self.judge(sample, &covered, answer);
         }
         self.acked = self.acked.max(answer.ack);
@@ -214,7 +230,7 @@ fn delay(walk: &mut Walk) -> Duration {
 // Tests: RFC 9293 MUST-18
 #[test]
 fn sender_takes_no_round_trip_of_what_it_sent_twice() {
-    let (mut samples, mut repeated) = (0, 0);
+    let (mut samples, mut predicted, mut repeated) = (0, 0, 0);
     for seed in 0..400 {
         let mut walk = Walk::new(seed);
         let mut world = World::new(&mut walk);
@@ -224,9 +240,11 @@ fn sender_takes_no_round_trip_of_what_it_sent_twice() {
             world.step(&mut walk);
         }
         samples += world.samples;
+        predicted += world.predicted;
         repeated += world.lone.end.info(world.lone.now).retransmits;
     }
     assert!(samples > 5000 && repeated > 5000, "{samples} samples, {repeated} sent again");
+    assert!(predicted > 500, "{predicted} samples of predicted answers");
 }
 
 /// The SYN of a client whose timer has expired is answered: which of the two, nothing shows.

@@ -1,6 +1,6 @@
 //! One connection in virtual time, and the segments that a test gives to it.
 
-use ackclock_wire::{Codepoint, Fields, Flags};
+use ackclock_wire::{Codepoint, ControlSegment, Fields, Flags, FlowLabel, write_control};
 
 use super::*;
 use crate::connection::{Handshake, Outgoing};
@@ -83,6 +83,21 @@ impl Lone {
 
     pub(super) fn give(&mut self, fields: &Fields, codepoint: Codepoint, payload: &[u8]) {
         self.give_as(fields, codepoint, payload, RxMeta::default());
+    }
+
+    /// The same without text, as a packet that may take the way of what was predicted. Returns whether it
+    /// did.
+    pub(super) fn give_packet(&mut self, fields: &Fields) -> bool {
+        let (src, dst) = (tuple().remote(), tuple().local());
+        let mut packet = [0; HEADER_MAX];
+        let flow_label = FlowLabel::NONE;
+        let segment = ControlSegment { src, dst, ttl: 64, traffic_class: 0, flow_label, fields: *fields };
+        let len = write_control(&mut packet, &segment);
+        let is_predicted = self.end.take_predicted(self.now, &packet[..len], RxMeta::default(), None);
+        if !is_predicted {
+            self.give(fields, Codepoint::NotEct, &[]);
+        }
+        is_predicted
     }
 
     /// A segment that receive offload made of several, or not.

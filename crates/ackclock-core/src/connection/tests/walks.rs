@@ -40,14 +40,13 @@ struct Streams {
 }
 
 impl Streams {
-    /// An end writes the next bytes of its stream. Returns whether it took any.
-    fn write(&mut self, side: usize, len: usize, is_urgent: bool) {
+    /// An end writes the next bytes of its stream.
+    fn write(&mut self, side: usize, len: usize) {
         let (now, end) = (self.pair.now, &mut self.pair.ends[side]);
         let mut data = vec![0; len];
         fill_stream(side as u64, self.written[side], &mut data);
         let (is_writable, room) = (end.is_writable(), end.write_room());
-        let took = if is_urgent { end.write_urgent(now, &data) } else { end.write(now, &data) };
-        if let Ok(took) = took {
+        if let Ok(took) = end.write(now, &data) {
             assert!(is_writable && (1..=len.min(room)).contains(&took), "{took} of {len} taken, {room}");
             assert!(took == len.min(room) || end.snd.budget().used() > 0, "as much as there is room for");
             self.written[side] += took as u64;
@@ -180,14 +179,17 @@ fn step(streams: &mut Streams, walk: &mut Walk) {
     match walk.below(20) {
         0..=5 => {
             let len = walk.pick(&[1, 100, 1448, 1460, 5000, 50_000]);
-            streams.write(side, len, false);
+            streams.write(side, len);
         }
         6..=8 => {
             let most = walk.pick(&[1, 536, 4000, 100_000]);
             streams.read(side, most);
         }
-        9 if walk.one_in(5) => streams.write(side, 6, true),
-        9..=11 => call(end, now, walk),
+        9..=11 => {
+            let mut urgent = [0; 6];
+            fill_stream(side as u64, streams.written[side], &mut urgent);
+            streams.written[side] += call_or_write(end, now, walk, &urgent) as u64;
+        }
         12 => {
             let told = walk.pick(&[1500, 1400, 1000, 600, 68, 0]);
             let kinds = [
@@ -213,10 +215,14 @@ fn step(streams: &mut Streams, walk: &mut Walk) {
     }
 }
 
-/// Any setting. What was set can be asked for.
 pub(super) fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
+    call_or_write(end, now, walk, b"urgent");
+}
+
+/// Any setting, or urgent data. What was set can be asked for. Returns how much was written.
+fn call_or_write(end: &mut Connection, now: Instant, walk: &mut Walk, urgent: &[u8]) -> usize {
     let on = walk.one_in(2);
-    match walk.below(13) {
+    match walk.below(14) {
         0 => {
             end.set_nodelay(now, on);
             assert_eq!(end.nodelay(), on);
@@ -259,7 +265,8 @@ pub(super) fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
             end.set_acks(policy).unwrap();
             assert_eq!(end.info(now).acks, policy);
         }
-        11 => {
+        11 => return end.write_urgent(now, urgent).unwrap_or(0),
+        12 => {
             let keepalive = on.then_some(Keepalive { idle: SECOND, interval: SECOND, probes: 1 });
             end.set_keepalive(now, keepalive).unwrap();
             assert_eq!(end.keepalive(), keepalive);
@@ -270,6 +277,7 @@ pub(super) fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
             assert_eq!(end.trace_config().is_some(), on);
         }
     }
+    0
 }
 
 const ACKS: [AckPolicy; 3] = [

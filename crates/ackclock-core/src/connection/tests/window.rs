@@ -5,6 +5,7 @@ use ackclock_wire::Codepoint;
 use super::lone::{Lone, SMSS, handshake};
 use super::*;
 use crate::connection::Handshake;
+use crate::walks::Walk;
 
 /// What may wait before the application has shown how fast it reads.
 fn limit(scale: u8) -> u64 {
@@ -58,10 +59,77 @@ impl Peer {
             assert_eq!(acked, self.sent);
             self.shown = acked + window * self.unit;
             assert!(self.shown + self.unit > self.edge, "{} shown after {}", self.shown, self.edge);
+            // §3.8.6.2.2: never by a sliver, except for what rounding hides.
+            let step = (limit(self.lone.end.rcv.scale()) / 2).min(u64::from(self.lone.end.rcv.mss()));
+            let moved = self.shown.saturating_sub(self.edge);
+            assert!(moved <= self.unit || moved + self.unit >= step, "moved by {moved}");
             self.edge = self.edge.max(self.shown);
         }
     }
 }
+
+/// A receiver beside a naive one, which keeps every byte with the times at which it came and went. What was
+/// offered is taken; the edge never goes back (RFC 9293 SHLD-14) and moves by a segment or half of the buffer
+/// (§3.8.6.2.2); no more waits than the application has shown that it takes in a round trip, twice.
+#[test]
+fn receiver_offers_what_a_naive_one_could_keep() {
+    for number in 0..200 {
+        let mut walk = Walk::new(number);
+        let scale = walk.pick(&[0, 3, 7]);
+        let limit_initial = limit(scale);
+        let mut peer = Peer::new(scale);
+        let (mut taken, mut reads) = (0_u64, Vec::<(Instant, u64)>::new());
+        for step in 0..200 {
+            let story = format!("walk {number}, step {step}");
+            match walk.below(4) {
+                0 | 1 => {
+                    let room = peer.shown.saturating_sub(peer.sent) as usize;
+                    let mut left = walk.pick(&[1, 3000, 30_000, 1 << 20]).min(room);
+                    while left > 0 {
+                        let len = walk.pick(&[1, 100, SMSS, SMSS, SMSS]).min(left);
+                        peer.send(len);
+                        left -= len;
+                    }
+                }
+                2 => {
+                    let most = walk.pick(&[1, 500, 20_000, 1 << 22]);
+                    let read = peer.lone.end.readable().min(most);
+                    peer.lone.end.consume(peer.lone.now, read);
+                    taken += read as u64;
+                    reads.push((peer.lone.now, read as u64));
+                    peer.hear(false);
+                }
+                _ => {
+                    peer.lone.now += Duration::from_millis(walk.pick(&[1, 19, 20, 100, 3000]));
+                    peer.lone.end.handle_timeout(peer.lone.now);
+                    peer.hear(false);
+                }
+            }
+            assert_eq!(
+                peer.lone.end.readable() as u64,
+                peer.sent - taken,
+                "{story}: nothing offered is lost"
+            );
+            // Twice what went in the round trip before some read, and what that read took itself.
+            let within = |at: Instant| {
+                let near = reads.iter().filter(|(other, _)| *other <= at && *other + ROUND_TRIP >= at);
+                near.map(|(_, bytes)| bytes).sum::<u64>()
+            };
+            let largest = reads.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+            let most = reads.iter().map(|(at, _)| within(*at)).max().unwrap_or(0);
+            let limit = limit(scale).max(2 * (most + largest)).min(65_535 << scale);
+            assert!(peer.edge < taken + limit + peer.unit, "{story}: {} offered, {taken} taken", peer.edge);
+            if peer.sent == taken {
+                // All is read: the peer sees at least half of the smallest buffer.
+                let open = peer.shown - peer.sent + peer.unit;
+                assert!(2 * open >= limit_initial, "{story}: {open} open");
+            }
+        }
+    }
+}
+
+/// The round trip that the handshake measured.
+const ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// RFC 9293 §3.8.6.2.2: the window of a receiver closes while its application does not read. It is a multiple
 /// of the unit, and so may exceed what the buffer takes by less than one; it never does by more, however

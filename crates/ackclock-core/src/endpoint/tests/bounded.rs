@@ -76,6 +76,84 @@ const OTHER_BOUNDS: &[(&str, &str)] = &[
     ("SEGMENTS_MAX", "datagrams of one call: more are an error"),
 ];
 
+/// Tables of the link and of the stack: the bound, who goes, and the test that fills it.
+const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+    (
+        "neighbours_max",
+        "neighbours: those that never answer go before those in use",
+        "ackclock-link/src/link/tests/hostile.rs",
+        "a_flood_of_questions_fills_the_table_and_takes_no_place_from_a_neighbour_in_use",
+    ),
+    (
+        "waiting_packets_max",
+        "packets for a neighbour: the oldest goes",
+        "ackclock-link/src/link/tests/neighbours.rs",
+        "a_queue_that_is_full_drops_its_oldest_packet",
+    ),
+    (
+        "waiting_bytes_max",
+        "packets for all neighbours: those of the longest queue go",
+        "ackclock-link/src/link/tests/hostile.rs",
+        "neighbours_that_never_answer_take_nothing_from_those_that_do",
+    ),
+    (
+        "messages_max",
+        "replies of the link: a newcomer is dropped",
+        "ackclock-link/src/link/tests/hostile.rs",
+        "replies_that_nobody_takes_away_are_bounded",
+    ),
+    (
+        "routers_max",
+        "routers: another is ignored",
+        "ackclock-link/src/link/tests/routers.rs",
+        "routers_and_prefixes_and_addresses_are_bounded",
+    ),
+    (
+        "prefixes_max",
+        "prefixes: another is ignored",
+        "ackclock-link/src/link/tests/routers.rs",
+        "routers_and_prefixes_and_addresses_are_bounded",
+    ),
+    (
+        "addresses_max",
+        "the host's own addresses: another is ignored",
+        "ackclock-link/src/link/tests/routers.rs",
+        "routers_and_prefixes_and_addresses_are_bounded",
+    ),
+    (
+        "PREFIXES_MAX",
+        "prefixes of one advertisement: the others are ignored",
+        "ackclock-link/src/nd/tests.rs",
+        "an_advertisement_with_many_prefixes_is_read_up_to_the_bound",
+    ),
+    (
+        "INBOX_MAX",
+        "packets for another shard: a newcomer is dropped, and sent again",
+        "ackclock/src/inbox.rs",
+        "",
+    ),
+    (
+        "LISTED_MAX",
+        "connections in one answer: the others are counted",
+        "ackclock/src/control/list.rs",
+        "connections_beyond_the_most_are_counted",
+    ),
+    (
+        "CLIENTS_MAX",
+        "clients of the control socket: another gets an error",
+        "ackclock/src/control/mod.rs",
+        "",
+    ),
+    ("REQUEST_MAX", "bytes of a request: more are an error", "ackclock/src/control/client.rs", ""),
+    ("CACHED_MAX", "answers of name servers, in a cache of hickory's", "ackclock/src/hickory.rs", ""),
+    ("ADDRESSES_MAX", "addresses of a name that are tried", "ackclock/src/dns/race.rs", ""),
+    ("SPANS_MAX", "spans in a log of this program's own", "ackclock/src/spans.rs", ""),
+    ("SPARE_MAX", "room for wakers that is kept; no entries", "ackclock/src/waiters.rs", ""),
+    ("SKIPS_MAX", "turns without a look at the clock; no table", "ackclock/src/spin.rs", ""),
+    ("QUEUES_MAX", "queues of a device; more are an error", "ackclock/src/builder/mod.rs", ""),
+    ("STREAM_BYTES_MAX", "the size of a type; no table", "ackclock/src/stream/mod.rs", ""),
+];
+
 #[test]
 fn what_is_in_use_outlives_a_flood_in_each_bounded_table() {
     for table in TABLES {
@@ -101,6 +179,38 @@ fn each_bound_of_the_endpoint_is_in_one_of_the_lists() {
     for name in TABLES.iter().flat_map(|table| table.bounds).chain(OTHER_BOUNDS.iter().map(|(name, _)| name))
     {
         bounds.remove(*name);
+    }
+    assert_eq!(bounds, BTreeSet::new(), "a bound whose rule this file does not name");
+}
+
+/// The same in the crates around this one, and each test that the list names is there.
+#[test]
+fn each_bound_of_the_link_and_of_the_stack_is_in_the_list() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut bounds = BTreeSet::new();
+    let mut folders = vec![crates.join("ackclock-link/src"), crates.join("ackclock/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let constants = text.lines().filter_map(|line| line.split_once("const ")?.1.split_once(": u"));
+            bounds.extend(constants.map(|(name, _)| name.to_owned()).filter(|name| name.ends_with("_MAX")));
+        }
+    }
+    let limits = fs::read_to_string(crates.join("ackclock-link/src/config.rs")).unwrap();
+    let fields =
+        limits.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.strip_suffix("_max: usize,"));
+    bounds.extend(fields.map(|name| format!("{name}_max")));
+    assert!(bounds.len() >= 15, "{bounds:?}");
+    for (bound, rule, file, test) in ELSEWHERE {
+        eprintln!("{bound}: {rule}");
+        assert!(bounds.remove(*bound), "{bound} is gone");
+        let text = fs::read_to_string(crates.join(file)).unwrap();
+        assert!(test.is_empty() || text.contains(&format!("fn {test}(")), "{file} has no {test}");
     }
     assert_eq!(bounds, BTreeSet::new(), "a bound whose rule this file does not name");
 }

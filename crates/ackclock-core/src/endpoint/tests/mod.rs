@@ -15,6 +15,7 @@ mod flood;
 mod handshake;
 mod icmp;
 mod lifecycle;
+mod looped;
 mod mtu_search;
 mod others;
 mod pauses;
