@@ -232,11 +232,11 @@ impl<R: Read> Replay<R> {
         });
         let (recorded, is_last) = match self.records.peek() {
             Some(Record::Sent(_)) => (self.records.next(), false),
-            next => (None, next.is_none()),
+            next => (None, is_cut(next)),
         };
         let recorded = match recorded {
             Some(Record::Sent(sent)) => Some(sent),
-            // Of a program that was killed between the two, nothing tells what left.
+            // If the recording was cut between the two, nothing tells what left.
             _ if is_last => return None,
             _ => None,
         };
@@ -274,8 +274,8 @@ impl<R: Read> Replay<R> {
             Some(Record::UpdateEnds) => {
                 self.records.next();
             }
-            None => {}
-            Some(_) => return Err(misplaced(number)),
+            next if is_cut(next) => {}
+            _ => return Err(misplaced(number)),
         }
         Ok(self.departure(tuple, difference))
     }
@@ -410,11 +410,16 @@ fn compare(
             records.next();
             Some(code)
         }
-        // The call may have panicked, or its program was killed.
-        None => return None,
-        Some(_) => None,
+        // The call may have panicked.
+        next if is_cut(next) => return None,
+        _ => None,
     };
     (recorded != replayed).then(|| Difference::Outcome { call: call(), recorded, replayed })
+}
+
+/// Whether the recording ends here, perhaps within a call: its program was killed, or it could not take more.
+fn is_cut(next: Option<&Record>) -> bool {
+    next.is_none_or(|record| matches!(record, Record::End(why) if *why != JournalEnd::Closed))
 }
 
 fn misplaced(record: u64) -> Damage {

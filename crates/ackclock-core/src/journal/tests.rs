@@ -343,6 +343,30 @@ fn limit_ends_the_recording_and_never_the_endpoint() {
 }
 
 #[test]
+fn limit_within_a_call_is_an_end_and_no_damage() {
+    // A block is full between a write and the end of its update, and nothing fits behind it.
+    let record = |limit| {
+        let (file, header) = (File::new(), header("10.0.0.1"));
+        let (mut endpoint, now) = (recorded(&header, &file, limit), header.start);
+        let to = SocketAddr::new("10.0.0.22".parse().unwrap(), 7);
+        let id = endpoint.connect(now, to, (None, 0), None).unwrap();
+        let begun = file.bytes().len();
+        while file.bytes().len() == begun {
+            endpoint.update(now, id, |connection, now| connection.write(now, &[7; 100]).is_ok());
+        }
+        let full = file.bytes().len() as u64;
+        drop(endpoint);
+        (full, file.bytes())
+    };
+    let (full, _) = record(u64::MAX);
+    let (_, file) = record(full + 64);
+    let replayed = replay(&file, Changes::default());
+    assert!(replayed.damage.is_none(), "{:?}", replayed.damage);
+    assert_eq!(replayed.end, Some(JournalEnd::Limit));
+    assert_eq!(replayed.departures, []);
+}
+
+#[test]
 fn full_disk_ends_the_recording_and_never_the_endpoint() {
     let file = File { room: 5_000, ..File::new() };
     let header = header("10.0.0.1");
