@@ -3,7 +3,7 @@
 from collections import deque
 from math import isqrt
 
-from link import HEADER, Fates, serve
+from link import HEADER, Fates, recorded, serve
 
 TARGET = 5_000_000
 INTERVAL = 100_000_000
@@ -91,14 +91,15 @@ class Queue:
 
 
 def fates(mark):
-    def rows(arrivals):
+    def rows():
+        arrivals = recorded()
         all_ = Fates(len(arrivals))
         return serve(Queue(all_, mark), arrivals, all_)
 
     return rows
 
 
-def law(_):
+def law():
     """The exact time to the next drop, rounded down: floor(sqrt(INTERVAL^2 / count))."""
     for count in [*range(1, 50), 99, 100, 101, 1000, 4095, 65_536, 1_000_003, 2**32 - 1]:
         yield count, isqrt(INTERVAL**2 // count)

@@ -3,7 +3,7 @@
 from collections import deque
 
 import codel
-from link import HEADER, Fates, serve
+from link import HEADER, Fates, recorded, serve
 
 QUANTUM = 1514
 LIMIT = 40
@@ -57,7 +57,8 @@ class Scheduler:
 
 
 def fates(queues):
-    def rows(arrivals):
+    def rows():
+        arrivals = recorded()
         all_ = Fates(len(arrivals))
         return serve(Scheduler(all_, queues), arrivals, all_)
 

@@ -1,9 +1,16 @@
-"""A link that serves a queue: it takes the next packet when it has sent the one before, or when one arrives at an idle link."""
+"""A link that serves a queue: it takes the next packet when it has sent the one before, or when one arrives at an idle link.
 
+`arrivals.csv` is an input: the packets that arrived at the 4 Mbit/s link of `tests/sim/arrivals.toml`. Here they meet a slower
+link, so queues grow, and pauses, so queues become empty.
+"""
+
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 
 RATE_BPS = 3_000_000
 HEADER = "fate,at_ns,marked"
+INPUT = Path(__file__).resolve().parent.parent / "vectors/arrivals.csv"
 
 
 @dataclass
@@ -13,6 +20,12 @@ class Arrival:
     flow: int
     capable: int
     number: int = 0
+
+
+def recorded():
+    """The recorded arrivals."""
+    with open(INPUT) as file:
+        return [Arrival(*map(int, row)) for row in list(csv.reader(file))[1:]]
 
 
 class Fates:

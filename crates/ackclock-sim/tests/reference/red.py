@@ -6,7 +6,7 @@ The draws are SplitMix64 (Steele, Lea, Flood 2014, figure 17), whose upper 32 bi
 
 from collections import deque
 
-from link import HEADER, RATE_BPS, Fates, serve
+from link import HEADER, RATE_BPS, Fates, recorded, serve
 
 MIN_TH, MAX_TH, MAX_P = 5, 15, 0.1
 WEIGHT = 2.0**-6
@@ -89,7 +89,8 @@ class Queue:
 
 
 def rows(gentle, mark):
-    def rows(arrivals):
+    def rows():
+        arrivals = recorded()
         fates = Fates(len(arrivals))
         queue = Queue(fates, gentle, mark)
         served = serve(queue, arrivals, fates)
