@@ -245,7 +245,7 @@ fn batch() -> ReceiveBatch {
 
 fn put(batch: &mut ReceiveBatch, packet: &TxPacket<'_>, meta: RxMeta) {
     let mut slot = batch.slot(packet.len()).expect("a burst fits into a batch");
-    for part in [packet.header, packet.payload[0], packet.payload[1]] {
+    for part in packet.parts() {
         let (room, rest) = slot.split_at_mut(part.len());
         room.copy_from_slice(part);
         slot = rest;

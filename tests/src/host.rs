@@ -63,7 +63,7 @@ impl Host {
             ChecksumState::Complete,
             "an unfinished checksum for a device that finishes none"
         );
-        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+        Some(packet.to_vec())
     }
 
     /// The next packet that the endpoint wants to send now, cut by the device into what is on the wire.
@@ -80,7 +80,7 @@ impl Host {
             self.gso_max
         );
         let mut cut = Vec::new();
-        gso::cut(&packet, |part| cut.push([part.header, part.payload[0], part.payload[1]].concat()));
+        gso::cut(&packet, |part| cut.push(part.to_vec()));
         Some(cut)
     }
 

@@ -22,7 +22,7 @@ use ackclock_tests::kernel::wire::{
     wait_until,
 };
 use ackclock_tests::netns::{Namespace, in_namespace, ip};
-use ackclock_wire::{ChecksumState, TxPacket};
+use ackclock_wire::TxPacket;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::AsyncWriteExt;
 use tokio::net;
@@ -344,13 +344,7 @@ async fn ask_with_a_tag(tag: u16) {
     let mut bytes = vec![high, low, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
     bytes.extend(asker);
     bytes.extend([10, 9, 0, 9, 0, 0, 0, 0, 0, 0, 10, 9, 0, 2]);
-    let packet = TxPacket {
-        header: &bytes,
-        transport_offset: 0,
-        payload: [&[], &[]],
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
+    let packet = TxPacket::complete(&bytes);
     let mut header = [0xff; 14];
     header[6..12].copy_from_slice(&asker);
     header[12..].copy_from_slice(&[0x81, 0]);

@@ -17,7 +17,7 @@
 //! let connection = client.connect(now, "10.0.0.2:7".parse()?, (None, 0), None)?;
 //! let mut carry = |from: &mut Endpoint, to: &mut Endpoint| {
 //!     while let Some(packet) = from.poll_transmit(now, limits) {
-//!         let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+//!         let bytes = packet.to_vec();
 //!         to.handle_packet(now, &bytes, RxMeta::default());
 //!     }
 //! };

@@ -10,13 +10,10 @@
 //! ```
 //! use std::task::{Context, Poll, Waker};
 //! use ackclock_device::{Device, ReceiveBatch, memory};
-//! # use ackclock_wire::{ChecksumState, TxPacket};
+//! use ackclock_wire::TxPacket;
 //!
 //! let (mut left, mut right) = memory::pair(memory::Config::default());
-//! # let header = [0x45; 20];
-//! # let (payload, checksum) = ([&[][..]; 2], ChecksumState::Complete);
-//! # let packet = TxPacket { header: &header, transport_offset: 20, payload, segment_size: None, checksum };
-//! left.send(&packet)?;
+//! left.send(&TxPacket::complete(&[0x45; 20]))?;
 //!
 //! let mut batch = ReceiveBatch::new(64, 1 << 16);
 //! let received = right.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch);

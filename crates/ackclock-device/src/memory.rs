@@ -97,12 +97,10 @@ impl MemoryDevice {
             return Err(unplugged());
         }
         let mut bytes = queue.spare.pop().unwrap_or_default();
-        for part in [packet.header, packet.payload[0], packet.payload[1]] {
+        for part in packet.parts() {
             bytes.extend_from_slice(part);
         }
-        queue
-            .packets
-            .push_back((bytes, RxMeta { checksum: packet.checksum, segment_size: packet.segment_size }));
+        queue.packets.push_back((bytes, packet.meta()));
         self.counters.sent += 1;
         let receiver = queue.receiver.take();
         drop(queue);

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ackclock_wire::{ChecksumState, Egress, Route, TxPacket};
+use ackclock_wire::{Egress, HeldPacket, Route, TxPacket};
 
 use crate::configure::Cidr;
 use crate::{Capabilities, Counters, Device, Medium, ReceiveBatch};
@@ -74,17 +74,8 @@ struct Table {
 struct Link {
     name: String,
     device: Box<dyn Device>,
-    waiting: VecDeque<Waiting>,
-}
-
-/// A packet for which a device had no room.
-#[derive(Debug)]
-struct Waiting {
-    bytes: Vec<u8>,
-    header_len: usize,
-    transport_offset: u16,
-    segment_size: Option<std::num::NonZeroU16>,
-    checksum: ChecksumState,
+    /// The packets for which the device had no room.
+    waiting: VecDeque<HeldPacket>,
 }
 
 impl Several {
@@ -357,14 +348,7 @@ impl Link {
                 Poll::Pending => return Ok(self.waiting.len() < WAITING_MAX / 2),
             }
             let Some(waiting) = self.waiting.pop_front() else { return Ok(true) };
-            let (header, payload) = waiting.bytes.split_at(waiting.header_len);
-            self.device.send(&TxPacket {
-                header,
-                transport_offset: waiting.transport_offset,
-                payload: [payload, &[]],
-                segment_size: waiting.segment_size,
-                checksum: waiting.checksum,
-            })?;
+            self.device.send(&waiting.packet())?;
         }
     }
 
@@ -379,13 +363,7 @@ impl Link {
         if self.waiting.len() >= WAITING_MAX {
             return Ok(false);
         }
-        self.waiting.push_back(Waiting {
-            bytes: [packet.header, packet.payload[0], packet.payload[1]].concat(),
-            header_len: packet.header.len(),
-            transport_offset: packet.transport_offset,
-            segment_size: packet.segment_size,
-            checksum: packet.checksum,
-        });
+        self.waiting.push_back(packet.into());
         Ok(true)
     }
 }

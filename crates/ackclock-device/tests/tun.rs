@@ -158,13 +158,7 @@ fn sending_on_a_deleted_device_fails() {
         std::future::poll_fn(|cx| device.poll_send_ready(cx)).await.unwrap();
         configure::delete(NAME).unwrap();
         let packet = udp("10.9.0.2", "10.9.0.1", b"too late");
-        let packet = ackclock_wire::TxPacket {
-            header: &packet,
-            transport_offset: 20,
-            payload: [&[], &[]],
-            segment_size: None,
-            checksum: ackclock_wire::ChecksumState::Complete,
-        };
+        let packet = ackclock_wire::TxPacket::complete(&packet);
         assert_eq!(device.send(&packet).unwrap_err().raw_os_error(), Some(libc::EBADFD));
     });
 }

@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_wire::HeldPacket;
 use ackclock_wire::random::Rng;
 
-use crate::hold::{HeldPacket, HoldQueue};
+use crate::hold::HoldQueue;
 use crate::nd::Advertisement;
 use crate::{Instant, Limits, LinkCounters, MacAddr, Timing};
 

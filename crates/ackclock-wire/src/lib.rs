@@ -68,7 +68,7 @@ pub use icmp::{
 };
 pub use ip::{IpError, IpPacket, IpPayload};
 pub use options::{Experiment, FastOpenCookie, SackBlocks, TcpOptions, UserTimeout, options_len};
-pub use packet::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
+pub use packet::{ChecksumAt, ChecksumState, HeldPacket, RxMeta, TxPacket};
 pub use predicted::Predicted;
 pub use route::{Egress, Route};
 pub use seq::SeqNum;

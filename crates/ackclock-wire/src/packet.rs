@@ -91,7 +91,39 @@ pub struct TxPacket<'a> {
     pub checksum: ChecksumState,
 }
 
-impl TxPacket<'_> {
+impl<'a> TxPacket<'a> {
+    /// A finished packet in one piece, without IPv6 extension headers.
+    #[must_use]
+    pub const fn complete(bytes: &'a [u8]) -> Self {
+        Self {
+            header: bytes,
+            transport_offset: transport_offset(bytes),
+            payload: [&[], &[]],
+            segment_size: None,
+            checksum: ChecksumState::Complete,
+        }
+    }
+
+    /// The bytes, in order.
+    #[must_use]
+    #[inline]
+    pub const fn parts(&self) -> [&'a [u8]; 3] {
+        [self.header, self.payload[0], self.payload[1]]
+    }
+
+    /// The bytes in one piece.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.parts().concat()
+    }
+
+    /// What a receiver knows of the packet that gets it straight from the sender.
+    #[must_use]
+    #[inline]
+    pub const fn meta(&self) -> RxMeta {
+        RxMeta { checksum: self.checksum, segment_size: self.segment_size }
+    }
+
     /// The length of the whole packet in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -111,6 +143,70 @@ impl TxPacket<'_> {
     }
 }
 
+/// A [`TxPacket`] that waits: a copy of its bytes, and all that its sender said of it.
+///
+/// ```
+/// use ackclock_wire::{HeldPacket, TxPacket};
+///
+/// let packet = TxPacket::complete(b"packet");
+/// assert_eq!(HeldPacket::from(&packet).packet().to_vec(), b"packet");
+/// ```
+#[derive(Clone, Debug)]
+pub struct HeldPacket {
+    bytes: Vec<u8>,
+    header_len: usize,
+    transport_offset: u16,
+    segment_size: Option<NonZeroU16>,
+    checksum: ChecksumState,
+}
+
+impl HeldPacket {
+    /// The packet, to be sent.
+    #[must_use]
+    pub fn packet(&self) -> TxPacket<'_> {
+        let (header, payload) = self.bytes.split_at_checked(self.header_len).unwrap_or((&self.bytes, &[]));
+        TxPacket {
+            header,
+            transport_offset: self.transport_offset,
+            payload: [payload, &[]],
+            segment_size: self.segment_size,
+            checksum: self.checksum,
+        }
+    }
+
+    /// The length of the whole packet in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the length is zero.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+impl From<&TxPacket<'_>> for HeldPacket {
+    fn from(packet: &TxPacket<'_>) -> Self {
+        Self {
+            bytes: packet.to_vec(),
+            header_len: packet.header.len(),
+            transport_offset: packet.transport_offset,
+            segment_size: packet.segment_size,
+            checksum: packet.checksum,
+        }
+    }
+}
+
+impl From<Vec<u8>> for HeldPacket {
+    /// A finished packet in one piece.
+    fn from(bytes: Vec<u8>) -> Self {
+        let (header_len, transport_offset) = (bytes.len(), transport_offset(&bytes));
+        Self { bytes, header_len, transport_offset, segment_size: None, checksum: ChecksumState::Complete }
+    }
+}
+
 /// What a device knows about a received packet besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RxMeta {
@@ -119,6 +215,16 @@ pub struct RxMeta {
     /// `Some(size)`: the packet was coalesced from segments of `size` payload bytes (the last may be
     /// shorter).
     pub segment_size: Option<NonZeroU16>,
+}
+
+/// Where the transport's header begins; 0 for what is not an IP packet.
+const fn transport_offset(bytes: &[u8]) -> u16 {
+    match bytes.first() {
+        // RFC 791 §3.1: the length of the header in words.
+        Some(&first @ 0x40..=0x4f) => ((first & 0x0f) as u16) << 2,
+        Some(0x60..=0x6f) => 40,
+        _ => 0,
+    }
 }
 
 const TCP_OFFSET: u16 = 16;

@@ -253,7 +253,7 @@ impl Packets {
         match seen {
             Seen::Arrived(packet) => add(Direction::Received, &[packet]),
             Seen::Left(packet) => gso::cut(packet, |packet| {
-                add(Direction::Sent, &[packet.header, packet.payload[0], packet.payload[1]]);
+                add(Direction::Sent, &packet.parts());
             }),
         }
         if self.written.is_ok() {

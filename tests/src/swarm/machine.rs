@@ -164,7 +164,7 @@ impl Machine {
         let mut sent = None;
         on.port.poll_transmit(now, LIMITS, |packet| {
             assert_eq!(packet.checksum, ChecksumState::Complete, "for a device that finishes none");
-            sent = Some([packet.header, packet.payload[0], packet.payload[1]].concat());
+            sent = Some(packet.to_vec());
         });
         sent
     }

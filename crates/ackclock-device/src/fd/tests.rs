@@ -4,8 +4,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::task::Waker;
 
-use ackclock_wire::ChecksumState;
-
 use super::*;
 
 /// A device and the other end of its descriptor.
@@ -17,10 +15,7 @@ fn device(attachment: Attachment) -> (TunFd, UnixDatagram) {
 }
 
 fn send(device: &mut TunFd, number: u32) {
-    let (header, checksum) = (number.to_be_bytes(), ChecksumState::Complete);
-    let packet =
-        TxPacket { header: &header, transport_offset: 4, payload: [&[], &[]], segment_size: None, checksum };
-    device.send(&[], &packet).unwrap();
+    device.send(&[], &TxPacket::complete(&number.to_be_bytes())).unwrap();
 }
 
 fn is_ready(device: &mut TunFd) -> bool {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use ackclock_wire::random::Rng;
-use ackclock_wire::{ChecksumState, Egress, Route, RxMeta, TxPacket, gso};
+use ackclock_wire::{Egress, Route, RxMeta, TxPacket, gso};
 use tokio::time::Instant;
 
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
@@ -105,7 +105,7 @@ impl<D: Device> Impaired<D> {
             }
             let due = self.network.lanes().sent.pop_due(now);
             let Some(bytes) = due else { return Ok(true) };
-            self.device.send(&whole_packet(&bytes))?;
+            self.device.send(&TxPacket::complete(&bytes))?;
         }
     }
 
@@ -199,9 +199,9 @@ impl<D: Device> Device for Impaired<D> {
         let now = Instant::now();
         let mut lanes = self.network.lanes();
         if packet.segment_size.is_none() && !packet.checksum.is_partial() {
-            lanes.sent.offer(now, flat(packet));
+            lanes.sent.offer(now, packet.to_vec());
         } else {
-            gso::cut(packet, |segment| lanes.sent.offer(now, flat(segment)));
+            gso::cut(packet, |segment| lanes.sent.offer(now, segment.to_vec()));
         }
         drop(lanes);
         let receiver = self.receiver.clone();
@@ -278,21 +278,6 @@ impl Network {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         // A panic in the middle of a packet loses only that packet.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn flat(packet: &TxPacket<'_>) -> Vec<u8> {
-    [packet.header, packet.payload[0], packet.payload[1]].concat()
-}
-
-/// A finished packet in one piece. With nothing to finish, no device reads its transport offset.
-fn whole_packet(bytes: &[u8]) -> TxPacket<'_> {
-    TxPacket {
-        header: bytes,
-        transport_offset: 0,
-        payload: [&[], &[]],
-        segment_size: None,
-        checksum: ChecksumState::Complete,
     }
 }
 

@@ -1,7 +1,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use ackclock_wire::ChecksumAt;
+use ackclock_wire::{ChecksumAt, ChecksumState};
 
 use super::*;
 use crate::memory::{self, MemoryDevice};
@@ -22,7 +22,7 @@ async fn a_packet_sent_arrives_after_the_delay() {
     let delay = Duration::from_millis(50);
     let (mut near, mut far) = impaired(Settings { delay, ..Settings::default() }, Settings::default());
     let start = Instant::now();
-    near.send(&whole_packet(&[0x45; 100])).unwrap();
+    near.send(&TxPacket::complete(&[0x45; 100])).unwrap();
     let both = async {
         tokio::select! {
             packets = receive(&mut far) => packets,
@@ -44,7 +44,7 @@ async fn a_send_wakes_the_task_that_already_waits_to_receive() {
         std::future::poll_fn(|cx| {
             let poll = near.poll_receive(cx, &mut batch);
             if !std::mem::replace(&mut sent, true) {
-                near.send(&whole_packet(&[0x45; 100])).unwrap();
+                near.send(&TxPacket::complete(&[0x45; 100])).unwrap();
             }
             poll
         })
@@ -62,7 +62,7 @@ async fn a_packet_received_arrives_after_the_delay() {
     let delay = Duration::from_millis(20);
     let (mut near, mut far) = impaired(Settings::default(), Settings { delay, ..Settings::default() });
     let start = Instant::now();
-    far.send(&whole_packet(&[0x45; 100])).unwrap();
+    far.send(&TxPacket::complete(&[0x45; 100])).unwrap();
     assert_eq!(receive(&mut near).await, [[0x45; 100]]);
     assert_eq!(start.elapsed(), delay);
 }
@@ -121,7 +121,7 @@ async fn unfinished_checksum_of_a_datagram_is_finished_on_either_way() {
 async fn settings_change_at_run_time() {
     let (mut near, mut far) = impaired(Settings::default(), Settings::default());
     let network = near.handle();
-    let mut offer = || near.send(&whole_packet(&[0x45; 100])).unwrap();
+    let mut offer = || near.send(&TxPacket::complete(&[0x45; 100])).unwrap();
     offer();
     network.set_blackout(true);
     offer();
@@ -168,14 +168,14 @@ async fn lateness(delay: Duration) -> Duration {
     let echo = tokio::spawn(async move {
         loop {
             for packet in receive(&mut far).await {
-                far.send(&whole_packet(&packet)).unwrap();
+                far.send(&TxPacket::complete(&packet)).unwrap();
             }
         }
     });
     let mut late = Vec::new();
     for _ in 0..SERIES {
         let began = std::time::Instant::now();
-        near.send(&whole_packet(&[0x45; 100])).unwrap();
+        near.send(&TxPacket::complete(&[0x45; 100])).unwrap();
         assert_eq!(receive(&mut near).await, [[0x45; 100]]);
         let took = began.elapsed();
         assert!(took >= 2 * delay, "{took:?} is too early");
@@ -239,8 +239,8 @@ async fn the_longest_delay_is_a_delay() {
             Settings { delay, jitter: Duration::MAX, reorder: 0.5, reorder_depth: 1, ..Settings::default() };
         let (mut near, mut far) = impaired(settings, settings);
         for _ in 0..10 {
-            near.send(&whole_packet(&[0x45; 100])).unwrap();
-            far.send(&whole_packet(&[0x45; 100])).unwrap();
+            near.send(&TxPacket::complete(&[0x45; 100])).unwrap();
+            far.send(&TxPacket::complete(&[0x45; 100])).unwrap();
         }
         let ten_years = tokio::time::sleep(Duration::from_secs(10 * 365 * 24 * 3600));
         tokio::select! {

@@ -17,13 +17,7 @@ impl Wake for Alarm {
 }
 
 fn packet(header: &[u8]) -> TxPacket<'_> {
-    TxPacket {
-        header,
-        transport_offset: 20,
-        payload: [&[], &[]],
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    }
+    TxPacket::complete(header)
 }
 
 type Received = Vec<(Vec<u8>, RxMeta)>;

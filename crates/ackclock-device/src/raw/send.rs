@@ -48,7 +48,7 @@ impl Sender {
             return false;
         }
         let start = self.bytes.len();
-        for part in [packet.header, packet.payload[0], packet.payload[1]] {
+        for part in packet.parts() {
             self.bytes.extend_from_slice(part);
         }
         self.waiting.push(Outgoing { start, end: self.bytes.len(), dst });

@@ -118,13 +118,7 @@ async fn receive(device: &mut Replay) -> io::Result<Vec<(Vec<u8>, RxMeta)>> {
 
 fn send(device: &mut Replay, tcp: &Tcp) {
     let bytes = tcp.bytes();
-    let packet = TxPacket {
-        header: &bytes,
-        transport_offset: 20,
-        payload: [&[], &[]],
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
+    let packet = TxPacket::complete(&bytes);
     device.send(&packet).unwrap();
 }
 

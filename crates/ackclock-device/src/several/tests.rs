@@ -22,16 +22,7 @@ fn header(to: [u8; 4]) -> [u8; 20] {
 }
 
 fn send(device: &mut impl Device, to: [u8; 4]) {
-    let header = header(to);
-    let payload = [&[][..], &[]];
-    let packet = TxPacket {
-        header: &header,
-        transport_offset: 20,
-        payload,
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
-    device.send(&packet).unwrap();
+    device.send(&TxPacket::complete(&header(to))).unwrap();
 }
 
 /// How many packets have arrived at the other end.
@@ -207,13 +198,7 @@ impl Device for HoldsBack {
 
     fn flush(&mut self) -> io::Result<()> {
         for header in std::mem::take(&mut self.held) {
-            self.inner.send(&TxPacket {
-                header: &header,
-                transport_offset: 20,
-                payload: [&[], &[]],
-                segment_size: None,
-                checksum: ChecksumState::Complete,
-            })?;
+            self.inner.send(&TxPacket::complete(&header))?;
         }
         Ok(())
     }

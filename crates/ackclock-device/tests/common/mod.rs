@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, open};
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use ackclock_wire::{RxMeta, TxPacket};
 
 /// Runs `body` on a thread with a private network namespace and a tokio runtime. The namespace and everything
 /// in it end with the thread, however that ends.
@@ -105,13 +105,7 @@ pub async fn receive<T>(device: &mut dyn Device, mut wanted: impl FnMut(&[u8], R
 
 /// Sends a finished packet.
 pub async fn send(device: &mut dyn Device, bytes: &[u8]) {
-    let packet = TxPacket {
-        header: bytes,
-        transport_offset: 0,
-        payload: [&[], &[]],
-        segment_size: None,
-        checksum: ChecksumState::Complete,
-    };
+    let packet = TxPacket::complete(bytes);
     poll_fn(|cx| device.poll_send_ready(cx)).await.expect("the device is ready to send");
     device.send(&packet).expect("the packet is sent");
 }

@@ -6,19 +6,18 @@ use ackclock_control::tally::Tally;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ackclock_wire::TxPacket;
+use ackclock_wire::random::Rng;
+use ackclock_wire::{HeldPacket, TxPacket};
 use etherparse::EtherType;
 
 use crate::address::{AddressInfo, Addresses, Claim};
 use crate::arp::Arp;
 use crate::frame::{self, HEADER_LEN};
-use crate::hold::HeldPacket;
 use crate::mac::solicited_node;
 use crate::memberships::{Memberships, Reports};
 use crate::neighbours::{NeighbourInfo, Neighbours, Question};
 use crate::routers::Routers;
 use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
-use ackclock_wire::random::Rng;
 
 /// One station on an Ethernet.
 ///
@@ -133,8 +132,7 @@ impl Link {
         match self.neighbours.resolve(now, next_hop) {
             Some(mac) => Sending::Frame(frame::header(mac, self.mac, ether_type)),
             None => {
-                let held = HeldPacket::copy(packet);
-                self.neighbours.hold(now, next_hop, held, &mut self.counters);
+                self.neighbours.hold(now, next_hop, packet.into(), &mut self.counters);
                 self.collect();
                 Sending::Waiting
             }
@@ -163,10 +161,11 @@ impl Link {
     /// The next frame that the link wants to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let (dst, ether_type, held) = match self.messages.pop_front() {
-            Some(Message { dst, ether_type, bytes }) => (dst, ether_type, HeldPacket::message(bytes)),
+            Some(Message { dst, ether_type, bytes }) => (dst, ether_type, bytes.into()),
             None => {
-                let (mac, packet) = self.neighbours.poll_found()?;
-                (mac, if packet.is_v4() { EtherType::IPV4 } else { EtherType::IPV6 }, packet)
+                let (mac, held) = self.neighbours.poll_found()?;
+                let is_v4 = addresses_of(held.packet().header).is_some_and(|(_, dst)| dst.is_ipv4());
+                (mac, if is_v4 { EtherType::IPV4 } else { EtherType::IPV6 }, held)
             }
         };
         let header = frame::header(dst, self.mac, ether_type);

@@ -80,7 +80,7 @@ impl Rig {
     fn sent(&mut self) -> Vec<SentFrame> {
         let mut sent = Vec::new();
         while let Some(Transmit { header, packet }) = self.link.poll_transmit() {
-            let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+            let bytes = packet.to_vec();
             sent.push(sent_frame(header, bytes));
         }
         assert!(!self.link.has_transmit());
@@ -166,8 +166,7 @@ fn packet(src: &str, dst: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 fn plain(bytes: &[u8]) -> TxPacket<'_> {
-    let checksum = ChecksumState::Complete;
-    TxPacket { header: bytes, transport_offset: 20, payload: [&[], &[]], segment_size: None, checksum }
+    TxPacket::complete(bytes)
 }
 
 fn ip(text: &str) -> IpAddr {

@@ -128,7 +128,7 @@ impl Wake for Bell {
 
 impl Outbox {
     fn push(&mut self, packet: &TxPacket<'_>) {
-        for part in [packet.header, packet.payload[0], packet.payload[1]] {
+        for part in packet.parts() {
             self.bytes.extend_from_slice(part);
         }
         self.packets.push_back(QueuedPacket {

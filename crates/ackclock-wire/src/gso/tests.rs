@@ -15,7 +15,7 @@ fn cut_all(packet: &TxPacket<'_>) -> Vec<Vec<u8>> {
     let mut segments = Vec::new();
     cut(packet, |segment| {
         assert_eq!((segment.checksum, segment.segment_size), (ChecksumState::Complete, None));
-        segments.push([segment.header, segment.payload[0], segment.payload[1]].concat());
+        segments.push(segment.to_vec());
     });
     segments
 }

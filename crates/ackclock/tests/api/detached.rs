@@ -55,7 +55,7 @@ impl World {
         for (from, port) in self.ports.iter_mut().enumerate() {
             let (flying, log) = (&mut self.flying, &mut self.log);
             while port.poll_transmit(now, LIMITS, |packet| {
-                let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+                let bytes = packet.to_vec();
                 log.push((now.as_nanos(), bytes.clone()));
                 flying.push((now + ONE_WAY, 1 - from, bytes));
             }) {}

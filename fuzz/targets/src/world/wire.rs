@@ -73,7 +73,7 @@ impl World {
         let limits = Limits { gso_max_v4: max, gso_max_v6: max, tx_checksum: max > 0 };
         let packet = end.endpoint.poll_transmit(now, limits)?;
         let mut cut = Vec::new();
-        gso::cut(&packet, |part| cut.push([part.header, part.payload[0], part.payload[1]].concat()));
+        gso::cut(&packet, |part| cut.push(part.to_vec()));
         for packet in &cut {
             let ip = IpPacket::parse(packet).unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
             if matches!(ip.payload, IpPayload::Tcp(_)) {

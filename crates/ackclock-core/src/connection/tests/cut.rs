@@ -76,7 +76,7 @@ impl End {
                 segment_size: out.segment_size,
                 checksum: out.checksum,
             };
-            cut(&packet, |cut| packets.push([cut.header, cut.payload[0], cut.payload[1]].concat()));
+            cut(&packet, |cut| packets.push(cut.to_vec()));
         }
         for packet in &packets {
             let (seq, len) = (sequence(packet), text_len(packet));

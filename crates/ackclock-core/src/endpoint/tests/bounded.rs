@@ -392,7 +392,7 @@ fn datagrams() {
         let to = SocketAddr::new(ip(SERVER), port);
         peer.endpoint.udp_send(peer.now, from, &UdpTransmit::new(&[number; 1000], Some(to))).unwrap();
         let packet = peer.endpoint.poll_transmit(peer.now, LIMITS).unwrap();
-        let packet = [packet.header, packet.payload[0], packet.payload[1]].concat();
+        let packet = packet.to_vec();
         host.endpoint.handle_packet(host.now, &packet, RxMeta::default());
     };
     for number in 0..30 {

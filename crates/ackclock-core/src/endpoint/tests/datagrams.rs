@@ -36,7 +36,7 @@ fn send_to(host: &mut Host, id: UdpId, to: &str) -> Result<usize, UdpSocketError
 fn leaving(host: &mut Host) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| {
         let packet = host.endpoint.poll_transmit(host.now, LIMITS)?;
-        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+        Some(packet.to_vec())
     })
     .collect()
 }

@@ -76,7 +76,7 @@ fn resetting_refuses_the_syn() {
 /// The next ICMP error of the host, and its source.
 fn icmp_error(host: &mut Host) -> (IpAddr, IcmpReport) {
     let packet = host.endpoint.poll_transmit(host.now, LIMITS).unwrap();
-    let packet = [packet.header, packet.payload[0], packet.payload[1]].concat();
+    let packet = packet.to_vec();
     let ip = IpPacket::parse(&packet).unwrap();
     let IpPayload::Icmp4(message) = ip.payload else { panic!("not ICMP: {:?}", ip.payload) };
     assert_eq!(ip.dst, client(0).ip());

@@ -24,7 +24,7 @@ fn arrives(host: &mut Host, src: SocketAddr, fields: Fields, payload: &[u8]) {
 fn turn(host: &mut Host) -> Vec<SentSegment> {
     let sent = (0..SENT_PER_TURN).map_while(|_| {
         let packet = host.endpoint.poll_transmit(host.now, LIMITS)?;
-        Some(decode(&[packet.header, packet.payload[0], packet.payload[1]].concat()))
+        Some(decode(&packet.to_vec()))
     });
     sent.collect()
 }

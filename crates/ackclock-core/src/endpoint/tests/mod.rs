@@ -126,7 +126,7 @@ impl Host {
     fn sent(&mut self) -> Vec<SentSegment> {
         std::iter::from_fn(|| {
             let packet = self.endpoint.poll_transmit(self.now, LIMITS)?;
-            Some(decode(&[packet.header, packet.payload[0], packet.payload[1]].concat()))
+            Some(decode(&packet.to_vec()))
         })
         .collect()
     }
@@ -220,7 +220,7 @@ impl Pair {
         while let Some(packet) = from.poll_transmit(self.now, LIMITS) {
             self.counts[side] += 1;
             if !(self.lose)(side, self.counts[side]) {
-                packets.push([packet.header, packet.payload[0], packet.payload[1]].concat());
+                packets.push(packet.to_vec());
             }
         }
         packets

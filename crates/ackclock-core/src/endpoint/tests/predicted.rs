@@ -141,7 +141,7 @@ impl World {
     fn advance(&mut self, choices: &mut Rng) {
         for side in 0..2 {
             while let Some(packet) = self.ends[side].poll_transmit(self.now, self.limits) {
-                let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+                let bytes = packet.to_vec();
                 let segment_size = packet.segment_size;
                 writeln!(self.seen, "{side} {segment_size:?} {:?}", &bytes[..60.min(bytes.len())]).unwrap();
                 self.carry(choices, 1 - side, Arriving { bytes, segment_size });

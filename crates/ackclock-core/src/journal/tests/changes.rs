@@ -13,7 +13,7 @@ fn another_profile_is_that_of_every_call_with_settings() {
     let to = SocketAddr::new("10.0.0.22".parse().unwrap(), 7);
     let left = |end: &mut RecordedEndpoint| {
         let packet = end.poll_transmit(now, LIMITS)?;
-        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+        Some(packet.to_vec())
     };
     let mut syn = recorded(&client, &File::new(), u64::MAX);
     syn.connect(now, to, (None, 0), None).unwrap();

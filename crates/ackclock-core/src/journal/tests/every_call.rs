@@ -86,7 +86,7 @@ impl Life {
                 }
                 while let Some(packet) = self.call(at, |end, now| {
                     let packet = end.poll_transmit(now, LIMITS)?;
-                    Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+                    Some(packet.to_vec())
                 }) {
                     moved = true;
                     let udp = packet[9] == 17;
