@@ -10,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ackclock_wire::pipe::Pipe;
+use ackclock_wire::random::Rng;
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 use proptest::prelude::*;
 
@@ -100,14 +102,12 @@ impl Transfer {
         let listener = server.listen(now, ListenOptions::new(port)).unwrap();
         let to = SocketAddr::new("10.0.0.22".parse().unwrap(), 7);
         let id = client.connect(now, to, (None, 0), None).unwrap();
-        let mut wire: Vec<(Instant, bool, Vec<u8>)> = Vec::new();
-        let (mut written, mut read, mut seed, mut left, mut accepted) = (0, 0, 1_u64, 0, None);
+        let (mut wire, mut rng) = (Pipe::<Instant, (bool, Vec<u8>)>::new(), Rng::new(1));
+        let (mut written, mut read, mut left, mut accepted) = (0, 0, 0, None);
         let mut trace = Vec::new();
         while read < bytes && now < Instant::from_millis(600_000) {
             now = now.plus_nanos(1_000_000);
-            let (due, rest) = wire.into_iter().partition::<Vec<_>, _>(|(at, ..)| *at <= now);
-            wire = rest;
-            for (_, to_server, packet) in due {
+            while let Some((_, (to_server, packet))) = wire.take_due(now) {
                 let meta =
                     RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
                 let end = if to_server { &mut server } else { &mut client };
@@ -128,12 +128,10 @@ impl Transfer {
             for to_server in [true, false] {
                 let end = if to_server { &mut client } else { &mut server };
                 while let Some(packet) = end.poll_transmit(now, LIMITS) {
-                    let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+                    let bytes = packet.to_vec();
                     left += u64::from(to_server);
-                    seed =
-                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    if (seed >> 33) % lose != 0 {
-                        wire.push((now + Duration::from_millis(20), to_server, bytes));
+                    if !rng.one_in(lose) {
+                        wire.carry(now + Duration::from_millis(20), (to_server, bytes));
                     }
                 }
             }
@@ -252,7 +250,7 @@ fn replay_that_departs_meets_as_many_deadlines_as_the_recording_accounts_for() {
     let meta = RxMeta { checksum: ChecksumState::Partial(ChecksumAt::tcp(20)), segment_size: None };
     let next = |end: &mut RecordedEndpoint| {
         let packet = end.poll_transmit(now, LIMITS)?;
-        Some([packet.header, packet.payload[0], packet.payload[1]].concat())
+        Some(packet.to_vec())
     };
     server.handle_packet(now, &next(&mut client).unwrap(), meta);
     client.handle_packet(now, &next(&mut server).unwrap(), meta);

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use ackclock_wire::random::Rng;
 use ackclock_wire::{FlowLabel, IpPacket, IpPayload, UdpDatagram, UdpHeader, write_udp};
 
 use super::*;
@@ -84,10 +85,9 @@ proptest! {
         let packet = whole(v6, 9, len);
         let mut pieces = cut(&packet, 7, eighths * 8);
         prop_assume!(pieces.len() > 1 && pieces.len() <= 64);
-        let mut state = seed;
+        let mut rng = Rng::new(seed);
         for last in (1..pieces.len()).rev() {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            pieces.swap(last, (state >> 33) as usize % (last + 1));
+            pieces.swap(last, rng.below(last as u64 + 1) as usize);
         }
         let mut reassembler = reassembler();
         let budget = budget();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ackclock_wire::random::Rng;
+
 use super::*;
 use crate::profile::{Choices, Recovery};
 use crate::trace::Limit;
@@ -217,13 +219,13 @@ fn an_idle_connection_keeps_no_buffers() {
 
 #[test]
 fn one_percent_loss_is_repaired_without_timeouts() {
-    let mut state = 88_172_645_463_325_252u64;
-    let path: Path = Box::new(move |_, _| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        if state.is_multiple_of(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
-    });
+    let mut rng = Rng::new(1);
+    let path: Path =
+        Box::new(
+            move |_, _| {
+                if rng.one_in(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
+            },
+        );
     let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
     let took = pair.transfer(16 << 20);
     let info = pair.ends[0].info(pair.now);

@@ -1,18 +1,15 @@
 //! The rows of docs/security.md that belong to an endpoint.
 
+use ackclock_wire::random::Rng;
+
 use super::*;
 use crate::FourTuple;
 use crate::endpoint::reply::control;
 
 /// A sequence of numbers that looks random and is always the same.
 fn noise() -> impl FnMut() -> u32 {
-    let mut state = 0x2545_f491_u32;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state
-    }
+    let mut rng = Rng::new(0x2545_f491);
+    move || (rng.next_u64() >> 32) as u32
 }
 
 fn spoofed(n: u32) -> SocketAddr {
