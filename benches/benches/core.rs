@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ackclock_benches::pair::{Bulk, Link, Pair};
+use ackclock_benches::pair::{Bulk, Link, Linked};
 use ackclock_core::{ConnectError, Endpoint, EndpointConfig, Instant, TcpConfig};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -34,18 +34,16 @@ fn bulk(criterion: &mut Criterion) {
 
 fn request_response(criterion: &mut Criterion) {
     let link = Link { mtu: 1500, offload: false, checksums: true, burst: 64 };
-    let mut pair = Pair::new(link, &tcp());
-    let ids = pair.connect(Instant::from_millis(1));
+    let mut link = Linked::new(link, &tcp());
+    let ids = link.connect(Instant::from_millis(1));
     let mut now = Instant::from_millis(10);
     criterion.bench_function("core/request-response", |bencher| {
         bencher.iter(|| {
             now += Duration::from_micros(10);
             for side in [0, 1] {
-                pair.ends[side]
-                    .endpoint
-                    .update(now, ids[side], |connection, now| connection.write(now, b"x"));
-                pair.carry(now, side);
-                let (end, id) = (&mut pair.ends[1 - side].endpoint, ids[1 - side]);
+                link.pair.end(side).update(now, ids[side], |connection, now| connection.write(now, b"x"));
+                link.carry(now, side);
+                let (end, id) = (link.pair.end(1 - side), ids[1 - side]);
                 let read = end.update(now, id, |connection, now| connection.read(now, &mut [0; 8]));
                 assert_eq!(read, Some(Ok(1)), "each byte arrives at once");
             }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use ackclock::Stack;
-use ackclock_benches::pair::{Bulk, Link, Pair};
+use ackclock_benches::pair::{Bulk, Link, Linked};
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
     Ack, Controller, LossCause, LossEpisode, Lost, RecoveryEnd, Registry, Sent, Start, Timeout, Undo,
@@ -193,47 +193,48 @@ fn core_allocates_nothing_for_segments_in_order_and_their_acknowledgements() {
 /// A connection from its SYN to the end of both directions, the client the first to close, with what the
 /// server has done in `server`.
 fn connect_and_close(
-    pair: &mut Pair,
+    linked: &mut Linked,
     now: Instant,
-    mut server: impl FnMut(&mut Pair, &mut dyn FnMut(&mut Pair)),
+    mut server: impl FnMut(&mut Linked, &mut dyn FnMut(&mut Linked)),
 ) {
-    let addr = std::net::SocketAddr::new(pair.ends[1].addr, 5001);
-    let client = pair.ends[0].endpoint.connect(now, addr, (None, 0), None).expect("a port is free");
+    let addr = std::net::SocketAddr::from(([10, 0, 0, 2], 5001));
+    let client = linked.pair.client.connect(now, addr, (None, 0), None).expect("a port is free");
     let mut accepted = None;
     // SYN and SYN-ACK.
-    pair.collect(now, 0);
-    server(pair, &mut |pair| {
-        pair.deliver(now, 1);
-        pair.collect(now, 1);
+    linked.collect(now, 0);
+    server(linked, &mut |linked| {
+        linked.deliver(now, 1);
+        linked.collect(now, 1);
     });
     // The ACK, and the server's application accepts.
-    pair.deliver(now, 0);
-    pair.collect(now, 0);
-    server(pair, &mut |pair| {
-        pair.deliver(now, 1);
-        let listener = pair.listener;
-        let end = &mut pair.ends[1].endpoint;
+    linked.deliver(now, 0);
+    linked.collect(now, 0);
+    server(linked, &mut |linked| {
+        linked.deliver(now, 1);
+        let listener = linked.listener;
+        let end = &mut linked.pair.server;
         while end.poll_event().is_some() {}
         accepted = end.accept(now, listener);
     });
     // The client's FIN; the server reads the end and closes, too.
-    pair.ends[0].endpoint.release(now, client);
-    pair.collect(now, 0);
-    server(pair, &mut |pair| {
-        pair.deliver(now, 1);
+    linked.pair.client.release(now, client);
+    linked.collect(now, 0);
+    server(linked, &mut |linked| {
+        linked.deliver(now, 1);
         let id = accepted.expect("the handshake is complete");
-        let end = &mut pair.ends[1].endpoint;
+        let end = &mut linked.pair.server;
         while end.poll_event().is_some() {}
         assert_eq!(end.update(now, id, |connection, now| connection.read(now, &mut [0; 64])), Some(Ok(0)));
         end.release(now, id);
-        pair.collect(now, 1);
+        linked.collect(now, 1);
     });
-    pair.deliver(now, 0);
-    pair.collect(now, 0);
-    server(pair, &mut |pair| pair.deliver(now, 1));
-    for end in &mut pair.ends {
-        while end.endpoint.poll_event().is_some() {}
-        end.endpoint.handle_timeout(now);
+    linked.deliver(now, 0);
+    linked.collect(now, 0);
+    server(linked, &mut |linked| linked.deliver(now, 1));
+    for side in 0..2 {
+        let end = linked.pair.end(side);
+        while end.poll_event().is_some() {}
+        end.handle_timeout(now);
     }
 }
 
@@ -242,21 +243,21 @@ fn a_server_allocates_four_times_from_a_syn_to_the_end_of_its_connection() {
     const CONNECTIONS: u64 = 200;
     let link = Link { mtu: 1500, offload: false, checksums: true, burst: 64 };
     let tcp = TcpConfig { time_wait: Duration::from_millis(10), ..TcpConfig::default() };
-    let mut pair = Pair::new(link, &tcp);
+    let mut linked = Linked::new(link, &tcp);
     let mut now = Instant::from_millis(10);
     let mut allocated = Allocated::default();
     for round in 0..2 * CONNECTIONS {
         now += Duration::from_millis(1);
-        connect_and_close(&mut pair, now, |pair, work| {
+        connect_and_close(&mut linked, now, |linked, work| {
             let before = Allocated::so_far();
-            work(pair);
+            work(linked);
             // During the first half, tables and queues reach their size.
             if round >= CONNECTIONS {
                 allocated.add(Allocated::so_far().since(before));
             }
         });
     }
-    assert_eq!(pair.ends[1].endpoint.connections().count(), 0, "all slots are free again");
+    assert_eq!(linked.pair.server.connections().count(), 0, "all slots are free again");
     let each = allocated.each(CONNECTIONS);
     println!("{each:?}");
     // The connection, its controller, and two queues of what is in flight, for the FIN.

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use ackclock_benches::pair::{Bulk, Handshakes, Link, Pair};
+use ackclock_benches::pair::{Bulk, Handshakes, Link, Linked};
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{Instant, TcpConfig};
 use clap::{Args, Parser, Subcommand};
@@ -130,17 +130,18 @@ fn bulk(options: &Options, mut bulk: Bulk, segments: Option<u64>) {
 }
 
 fn request_response(options: &Options, turns_max: Option<u64>) {
-    let mut pair = Pair::new(options.link(), &options.tcp());
-    let ids = pair.connect(Instant::from_millis(1));
+    let mut link = Linked::new(options.link(), &options.tcp());
+    let ids = link.connect(Instant::from_millis(1));
     let start = Clock::now();
     let mut turns = 0;
     while options.goes_on(turns, turns_max, start) {
         let now = at(start);
         for side in [0, 1] {
-            pair.ends[side].endpoint.update(now, ids[side], |connection, now| connection.write(now, b"x"));
-            pair.carry(now, side);
-            let read = pair.ends[1 - side]
-                .endpoint
+            link.pair.end(side).update(now, ids[side], |connection, now| connection.write(now, b"x"));
+            link.carry(now, side);
+            let read = link
+                .pair
+                .end(1 - side)
                 .update(now, ids[1 - side], |connection, now| connection.read(now, &mut [0; 8]));
             assert_eq!(read, Some(Ok(1)), "each byte arrives at once");
         }
@@ -165,13 +166,13 @@ fn connect_close(options: &Options, connections_max: Option<u64>) {
 }
 
 fn idle(options: &Options, connections: usize) {
-    let mut pair = Pair::new(options.link(), &TcpConfig::default());
+    let mut link = Linked::new(options.link(), &TcpConfig::default());
     let before = resident();
     let start = Clock::now();
     for _ in 0..connections {
-        pair.connect(at(start));
+        link.connect(at(start));
     }
-    let established = pair.ends.iter().map(|end| end.endpoint.connections().count()).sum::<usize>();
+    let established = link.pair.client.connections().count() + link.pair.server.connections().count();
     println!(
         "idle connections={connections} established_ends={established} secs={:.2} rss_per_end_bytes={:.0}",
         start.elapsed().as_secs_f64(),

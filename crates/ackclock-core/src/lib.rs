@@ -37,6 +37,7 @@
 //!
 //! - `serde` (off): [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised.
 //! - `tcp-ao` (off): the TCP Authentication Option of RFC 5925.
+//! - `testing` (off): two endpoints and what is on the way between them, for tests and benchmarks.
 //!
 //! # Limits
 //!
@@ -68,6 +69,8 @@ pub mod later;
 mod position;
 mod reassembly;
 mod sending;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod trace;
 mod tuple;
 mod udp;
