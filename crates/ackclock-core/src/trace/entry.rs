@@ -189,6 +189,83 @@ impl Entry {
         Record::new(at, kind, detail, body)
     }
 
+    /// The name of the kind, and the values by name. Sizes are in bytes; names ending in `_us` are times in
+    /// microseconds.
+    #[must_use]
+    pub fn fields(self) -> (&'static str, Vec<(&'static str, Shown)>) {
+        let number = |value: u32| Shown::Number(value.into());
+        let text = Shown::Text;
+        match self {
+            Self::State(from, to) => ("state", vec![("from", Shown::State(from)), ("to", Shown::State(to))]),
+            Self::Sent { reason, flags, seq, len } => {
+                let what = ("what", text(reason.name()));
+                (
+                    "sent",
+                    vec![what, ("flags", Shown::Flags(flags)), ("seq", number(seq)), ("len", number(len))],
+                )
+            }
+            Self::Told { ack, window } => ("told", vec![("ack", number(ack)), ("window", number(window))]),
+            Self::Received { flags, seq, len } => {
+                ("received", vec![("flags", Shown::Flags(flags)), ("seq", number(seq)), ("len", number(len))])
+            }
+            Self::Acked { duplicate, ack, window } => {
+                let what = text(if duplicate { "duplicate" } else { "new" });
+                ("acked", vec![("what", what), ("ack", number(ack)), ("window", number(window))])
+            }
+            Self::Sacked { left, right } => ("sacked", vec![("seq", number(left)), ("end", number(right))]),
+            Self::RoundTrip { sample_us, rto_us } => {
+                ("round-trip", vec![("rtt_us", number(sample_us)), ("rto_us", number(rto_us))])
+            }
+            Self::Smoothed { srtt_us, rttvar_us } => {
+                ("smoothed", vec![("srtt_us", number(srtt_us)), ("rttvar_us", number(rttvar_us))])
+            }
+            Self::TimerSet { timer, in_us } => {
+                ("timer-set", vec![("what", text(timer.name())), ("in_us", number(in_us))])
+            }
+            Self::TimerStopped(timer) => ("timer-stopped", vec![("what", text(timer.name()))]),
+            Self::TimerFired { timer, late_us, count } => {
+                let what = ("what", text(timer.name()));
+                ("timer-fired", vec![what, ("late_us", number(late_us)), ("count", number(count))])
+            }
+            Self::Limited { by, in_flight, unsent } => {
+                let what = ("what", text(by.name()));
+                ("limited", vec![what, ("in_flight", number(in_flight)), ("unsent", number(unsent))])
+            }
+            Self::HeldByHost { for_us } => ("held-by-host", vec![("for_us", number(for_us))]),
+            Self::Window { cause, cwnd, ssthresh } => {
+                let mut values = vec![("what", text(cause.name())), ("cwnd", number(cwnd))];
+                if ssthresh != u32::MAX {
+                    values.push(("ssthresh", number(ssthresh)));
+                }
+                ("window", values)
+            }
+            Self::Lost { rule, start, end } => {
+                ("lost", vec![("what", text(rule.name())), ("seq", number(start)), ("end", number(end))])
+            }
+            Self::SegmentSize { bytes } => ("segment-size", vec![("bytes", number(bytes))]),
+            Self::Undone(rule) => ("undone", vec![("what", text(rule.name()))]),
+            Self::Recovered => ("recovered", vec![]),
+            Self::Controller { name, value } => {
+                ("controller", vec![("what", Shown::Name(name)), ("value", Shown::Number(value))])
+            }
+            Self::Written { len, queued } => {
+                ("written", vec![("len", number(len)), ("queued", number(queued))])
+            }
+            Self::Read { len, waiting } => ("read", vec![("len", number(len)), ("waiting", number(waiting))]),
+            Self::Shutdown => ("shutdown", vec![]),
+            Self::Failed(failure) => ("failed", vec![("what", text(failure.name()))]),
+            Self::Queue { packets, bytes } => {
+                ("queue", vec![("packets", number(packets)), ("bytes", number(bytes))])
+            }
+            Self::Dropped { rule, len } => {
+                ("dropped", vec![("what", Shown::Name(rule)), ("len", number(len))])
+            }
+            Self::Extension { what, value } => {
+                ("extension", vec![("what", text(what.name())), ("value", number(value))])
+            }
+        }
+    }
+
     /// Whether it changes the connection or costs it data: what
     /// [`TraceKeep::Changes`](super::TraceKeep::Changes) keeps.
     #[must_use]
@@ -286,6 +363,22 @@ impl Entry {
             _ => return None,
         })
     }
+}
+
+/// What a table shows of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shown {
+    /// A number.
+    Number(i64),
+    /// A name.
+    Text(&'static str),
+    /// Control bits, as those of [`Entry::Received`].
+    Flags(u8),
+    /// An index in [`Batch::names`](super::Batch::names).
+    Name(u8),
+    /// A state.
+    State(State),
 }
 
 #[inline]

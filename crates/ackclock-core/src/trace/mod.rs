@@ -17,7 +17,7 @@ mod reason;
 mod record;
 mod writer;
 
-pub use entry::Entry;
+pub use entry::{Entry, Shown};
 pub(crate) use log::Log;
 pub use log::{Batch, BatchCause, TraceConfig, TraceKeep};
 pub use reason::{Extension, Failure, Limit, LossCounts, LossRule, SendReason, Timer, UndoRule, WindowCause};
