@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ackclock::{Clock as _, Instant, Limits, Port, Stack};
+use ackclock_wire::pipe::Pipe;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Virtual, Woken, addr, detached};
@@ -18,8 +19,8 @@ const ONE_WAY: Duration = Duration::from_millis(5);
 struct World {
     clock: Arc<Virtual>,
     ports: [Port; 2],
-    /// Packets under way: when and where they arrive.
-    flying: Vec<(Instant, usize, Vec<u8>)>,
+    /// Packets under way, and where they arrive.
+    flying: Pipe<Instant, (usize, Vec<u8>)>,
     /// Everything that was ever sent, with its time.
     log: Vec<(u64, Vec<u8>)>,
 }
@@ -30,7 +31,7 @@ impl World {
         let (left, left_port) = detached(&clock, 1);
         let (right, right_port) = detached(&clock, 2);
         let ports = [left_port, right_port];
-        (left, right, Self { clock, ports, flying: Vec::new(), log: Vec::new() })
+        (left, right, Self { clock, ports, flying: Pipe::new(), log: Vec::new() })
     }
 
     fn run<T>(&mut self, application: impl Future<Output = T>) -> T {
@@ -51,26 +52,25 @@ impl World {
     /// Takes what both ports send; whether there was anything.
     fn collect(&mut self) -> bool {
         let now = self.clock.now();
-        let before = self.flying.len();
+        let before = self.flying.in_transit();
         for (from, port) in self.ports.iter_mut().enumerate() {
             let (flying, log) = (&mut self.flying, &mut self.log);
             while port.poll_transmit(now, LIMITS, |packet| {
                 let bytes = packet.to_vec();
                 log.push((now.as_nanos(), bytes.clone()));
-                flying.push((now + ONE_WAY, 1 - from, bytes));
+                flying.carry(now + ONE_WAY, (1 - from, bytes));
             }) {}
         }
-        self.flying.len() > before
+        self.flying.in_transit() > before
     }
 
     /// Moves time to the next arrival or deadline, and does what is due.
     fn jump(&mut self) {
-        let arrival = self.flying.iter().map(|(at, _, _)| *at).min();
         let deadlines = self.ports.iter().filter_map(Port::poll_timeout);
-        let next = arrival.into_iter().chain(deadlines).min().expect("a task waits for ever");
+        let next = self.flying.next_due().into_iter().chain(deadlines).min().expect("a task waits for ever");
         let now = next.max(self.clock.now());
         self.clock.set(now);
-        for (_, to, bytes) in self.flying.extract_if(.., |(at, _, _)| *at <= now) {
+        while let Some((_, (to, bytes))) = self.flying.take_due(now) {
             self.ports[to].handle_packet(now, &bytes, Default::default());
         }
         for port in &mut self.ports {
