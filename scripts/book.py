@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds the book (docs/SUMMARY.md, docs/book) into the folder `book`, and checks its links.
 
-mdBook turns every link to a Markdown page into one to HTML, even if the page is outside the book; such links are turned back. Then
-each local link must lead to a file of the tree or the book, and each fragment to an element. mdBook comes from:
+The pages of docs/kit are listed in docs/SUMMARY.md first. mdBook turns every link to a Markdown page into one to HTML, even if the
+page is outside the book; such links are turned back. Then each local link must lead to a file of the tree or the book, and each
+fragment to an element. mdBook comes from:
 
     cargo install mdbook --version 0.5.4 --locked --no-default-features --features search
 """
@@ -25,6 +26,7 @@ IDENTITY = re.compile(r'\sid="([^"]*)"')
 def main():
     if sys.argv[1:]:
         sys.exit(__doc__)
+    list_kit()
     if shutil.which("mdbook") is None:
         print(f"the book is not built: mdbook is not installed:{__doc__.rsplit(':', 1)[1].rstrip()}")
         return
@@ -42,6 +44,14 @@ def main():
     if breaches:
         sys.exit(f"book: {len(breaches)} links lead nowhere")
     print(f"book: {len(pages)} pages, from book/index.html on; every link leads somewhere")
+
+
+def list_kit():
+    """Puts the page of each controller under that of the kit."""
+    summary = ROOT / "docs/SUMMARY.md"
+    pages = [page for page in sorted(ROOT.glob("docs/kit/*.md"), key=lambda page: page.stem) if page.stem != "README"]
+    rows = "".join(f"    - [{page.stem}](kit/{page.name})\n" for page in pages)
+    summary.write_text(re.sub(r"(?<=\(kit/README\.md\)\n)(?:    - .*\n)*", rows, summary.read_text()))
 
 
 def restored(page):

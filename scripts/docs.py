@@ -126,7 +126,8 @@ def chapters():
     listed = {(summary.parent / path).resolve() for path in LINK.findall(summary.read_text())}
     for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")]):
         if page not in listed and page != summary:
-            yield f"docs/SUMMARY.md: does not list {page.relative_to(ROOT)}"
+            hint = ": scripts/book.py does" if page.parent.name == "kit" else ""
+            yield f"docs/SUMMARY.md: does not list {page.relative_to(ROOT)}{hint}"
 
 
 def included():
