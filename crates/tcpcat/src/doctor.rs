@@ -33,7 +33,7 @@ enum Level {
 
 /// Prints the diagnosis; the exit code is 0 only if a transfer with the same device flags would work.
 pub(crate) async fn run(args: DoctorArgs) -> Exit {
-    let choice = if args.raw { DeviceChoice::Raw } else { args.device.device.clone() };
+    let choice = if args.raw { DeviceChoice::RAW } else { args.device.device.clone() };
     let mut findings = choice.backend().findings(&args.device).await;
     if args.device.addr.is_empty() && !args.device.autoconf {
         findings.push(note("address", "none given to check", "name the stack's address: --addr 10.9.0.2/24"));

@@ -17,7 +17,7 @@ pub(crate) struct DeviceArgs {
     /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one
     /// more station on an Ethernet interface of this host); tap (an Ethernet whose other end is the
     /// kernel's); or a capture, which is played with the stack as the other side
-    #[arg(long, value_name = DEVICES, default_value = "tun", value_parser = DeviceChoice::parse)]
+    #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", value_parser = DeviceChoice::parse)]
     pub(crate) device: DeviceChoice,
     /// The TUN device, created if it is missing and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
@@ -192,5 +192,3 @@ fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
 
 /// What the kernel allows an interface.
 const QUEUES_MAX: i64 = ackclock_device::QUEUES_MAX as i64;
-
-const DEVICES: &str = "tun|raw|packet|tap|FILE.pcapng";

@@ -22,9 +22,11 @@ use crate::exit::OrFail;
 pub(crate) use remarks::Remarks;
 
 /// `--device packet`.
+#[derive(Debug)]
 pub(super) struct Packet;
 
 /// `--device tap`.
+#[derive(Debug)]
 pub(super) struct Tap;
 
 impl Backend for Packet {

@@ -1,16 +1,15 @@
 //! The devices that a stack can use, one file each.
 //!
-//! A new one is a file with a [`Backend`], a variant of [`DeviceChoice`] with its word, and an arm in
-//! [`DeviceChoice::backend`].
+//! A new one is a file with a [`Backend`], and a row of [`NAMED`].
 
 mod ethernet;
 mod raw;
 mod replay;
 mod tun;
 
+use std::fmt;
 use std::future::Future;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -24,19 +23,20 @@ use crate::doctor::Finding;
 pub(crate) use ethernet::Remarks;
 pub(crate) use tun::{kernel_address, owned_by_kernel};
 
-/// The devices that `--device` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The devices that have a word.
+const NAMED: [&dyn Backend; 4] = [&tun::Tun, &raw::Raw, &ethernet::Packet, &ethernet::Tap];
+
+/// The device that `--device` names.
+#[derive(Clone, Debug)]
 pub(crate) enum DeviceChoice {
-    Tun,
-    Raw,
-    Packet,
-    Tap,
+    /// One of [`NAMED`].
+    Named(&'static dyn Backend),
     /// A capture file.
-    Recording(PathBuf),
+    Recording(replay::Recording),
 }
 
 /// A kind of device.
-pub(crate) trait Backend {
+pub(crate) trait Backend: fmt::Debug + Sync {
     /// The word after `--device`.
     fn word(&self) -> &'static str;
 
@@ -114,28 +114,30 @@ impl Label {
 }
 
 impl DeviceChoice {
+    /// Addresses of this host.
+    pub(crate) const RAW: Self = Self::Named(&raw::Raw);
+
     /// Parses the word after `--device`.
     pub(crate) fn parse(word: &str) -> Result<Self, String> {
-        match word {
-            "tun" => Ok(Self::Tun),
-            "raw" => Ok(Self::Raw),
-            "packet" => Ok(Self::Packet),
-            "tap" => Ok(Self::Tap),
-            _ if word.ends_with(".pcap") || word.ends_with(".pcapng") => Ok(Self::Recording(word.into())),
-            _ => Err(format!(
-                "{word:?} is not a device: use tun, raw, packet, tap, or a capture FILE.pcap or FILE.pcapng"
-            )),
+        if word.ends_with(".pcap") || word.ends_with(".pcapng") {
+            return Ok(Self::Recording(replay::Recording(word.into())));
         }
+        NAMED.into_iter().find(|named| named.word() == word).map(Self::Named).ok_or_else(|| {
+            let words = NAMED.map(|named| named.word()).join(", ");
+            format!("{word:?} is not a device: use {words}, or a capture FILE.pcap or FILE.pcapng")
+        })
+    }
+
+    /// What `--device` takes, for the help.
+    pub(crate) fn forms() -> String {
+        format!("{}|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }
 
     /// The backend that the word names.
-    pub(crate) fn backend(&self) -> Box<dyn Backend> {
+    pub(crate) fn backend(&self) -> &dyn Backend {
         match self {
-            Self::Tun => Box::new(tun::Tun),
-            Self::Raw => Box::new(raw::Raw),
-            Self::Packet => Box::new(ethernet::Packet),
-            Self::Tap => Box::new(ethernet::Tap),
-            Self::Recording(path) => Box::new(replay::Recording(path.clone())),
+            Self::Named(backend) => *backend,
+            Self::Recording(recording) => recording,
         }
     }
 }
@@ -143,7 +145,7 @@ impl DeviceChoice {
 /// Opens the device that the arguments name, and waits for its link; returns its name too.
 pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Opened), Failure> {
     let backend = args.device.backend();
-    refuse(args, &*backend)?;
+    refuse(args, backend)?;
     if args.addr.is_empty() && !args.autoconf {
         return Err(Failure::usage("the stack needs an address on the device").remedy(
             "add --addr 10.9.0.2/24 (and --configure to give the kernel 10.9.0.1); or use --kernel; or run \
@@ -152,7 +154,7 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
     }
     let opened = backend.open(args, verbose).await?;
     if let Some(device) = opened.devices.first() {
-        wait_for_link(&*backend, args, &**device).await?;
+        wait_for_link(backend, args, &**device).await?;
     }
     Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args) }, opened))
 }
@@ -193,16 +195,22 @@ const LINK_POLL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn device_is_a_word_or_a_capture_file() {
-        assert_eq!(DeviceChoice::parse("tun"), Ok(DeviceChoice::Tun));
-        assert_eq!(DeviceChoice::parse("raw"), Ok(DeviceChoice::Raw));
-        assert_eq!(DeviceChoice::parse("packet"), Ok(DeviceChoice::Packet));
-        assert_eq!(DeviceChoice::parse("tap"), Ok(DeviceChoice::Tap));
+        for word in ["tun", "raw", "packet", "tap"] {
+            let choice = DeviceChoice::parse(word).unwrap();
+            assert!(matches!(choice, DeviceChoice::Named(backend) if backend.word() == word), "{choice:?}");
+        }
         for file in ["a.pcap", "dir/b.pcapng"] {
-            assert_eq!(DeviceChoice::parse(file), Ok(DeviceChoice::Recording(file.into())));
+            let choice = DeviceChoice::parse(file).unwrap();
+            assert!(
+                matches!(&choice, DeviceChoice::Recording(recording) if recording.0 == Path::new(file)),
+                "{choice:?}"
+            );
         }
         assert!(DeviceChoice::parse("eth0").unwrap_err().contains("tun, raw"));
     }

@@ -13,6 +13,7 @@ use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{self, CAP_NET_ADMIN, CAP_NET_RAW, Finding, has_capability, note, ok, problem};
 
 /// `--device raw`.
+#[derive(Debug)]
 pub(super) struct Raw;
 
 impl Backend for Raw {

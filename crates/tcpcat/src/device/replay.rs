@@ -12,7 +12,8 @@ use crate::args::{DeviceArgs, DeviceFlag};
 use crate::doctor::{Finding, note, ok, problem};
 
 /// `--device FILE.pcapng`.
-pub(super) struct Recording(pub(super) PathBuf);
+#[derive(Clone, Debug)]
+pub(crate) struct Recording(pub(super) PathBuf);
 
 impl Backend for Recording {
     fn word(&self) -> &'static str {

@@ -13,6 +13,7 @@ use crate::doctor::{self, Finding};
 use crate::exit::OrFail;
 
 /// `--device tun`.
+#[derive(Debug)]
 pub(super) struct Tun;
 
 impl Backend for Tun {
