@@ -9,12 +9,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hasher};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ackclock_cli::{Failure, output};
+use ackclock_wire::hash::Fnv1a;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -178,9 +178,7 @@ fn key(cell: &Cell) -> serde_json::Result<String> {
 pub(super) fn build() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
     let program = fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&program);
-    Ok(format!("{:016x}", hasher.finish()))
+    Ok(format!("{:016x}", Fnv1a::of(&program)))
 }
 
 #[cfg(test)]
