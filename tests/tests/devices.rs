@@ -15,40 +15,16 @@ use ackclock_tests::kernel::wire::{
     LIMIT, OnWire, both_ways, eventually, joined, on_a_wire, open_raw, shown, transfer,
 };
 use ackclock_tests::netns::{Namespace, ip};
+use ackclock_tests::on_each_device;
 use tokio::runtime::Handle;
 
-/// One test for each device.
-macro_rules! on_each_device {
-    ($($case:ident: $raw:ident, $packet:ident, $tap:ident;)+) => {$(
-        #[test]
-        fn $raw() {
-            on_a_wire(OnWire::Raw.needs(), |near, far| $case(OnWire::Raw, near, far));
-        }
-        #[test]
-        fn $packet() {
-            on_a_wire(OnWire::Packet.needs(), |near, far| $case(OnWire::Packet, near, far));
-        }
-        #[test]
-        fn $tap() {
-            on_a_wire(OnWire::Tap.needs(), |near, far| $case(OnWire::Tap, near, far));
-        }
-    )+};
-}
-
 on_each_device! {
-    loss: bulk_comes_through_loss_on_a_raw_device, bulk_comes_through_loss_on_a_packet_device,
-        bulk_comes_through_loss_on_a_tap_device;
-    mtu: a_raw_device_keeps_to_an_mtu_that_shrinks, a_packet_device_keeps_to_an_mtu_that_shrinks,
-        a_tap_device_keeps_to_an_mtu_that_shrinks;
-    down_and_up: a_raw_device_goes_on_when_either_end_was_down, a_packet_device_goes_on_when_either_end_was_down,
-        a_tap_device_goes_on_when_either_end_was_down;
-    gone_and_back: a_raw_device_finds_a_neighbour_that_comes_back_elsewhere,
-        a_packet_device_finds_a_neighbour_that_comes_back_elsewhere,
-        a_tap_device_finds_a_neighbour_that_comes_back_elsewhere;
+    bulk_comes_through_loss, keeps_to_an_mtu_that_shrinks, goes_on_when_either_end_was_down,
+    finds_a_neighbour_that_comes_back_elsewhere
 }
 
 /// Both ways, both families, 1 % lost in each direction.
-fn loss(device: OnWire, near: &Namespace, far: &Namespace) {
+fn bulk_comes_through_loss(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
         let settings = Settings { loss: 0.01, delay: Duration::from_millis(1), ..Settings::default() };
@@ -62,7 +38,7 @@ fn loss(device: OnWire, near: &Namespace, far: &Namespace) {
 }
 
 /// Both ends are narrow from the start, and grow narrower under open connections.
-fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
+fn keeps_to_an_mtu_that_shrinks(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
         let (opened, _) = device.open().await;
@@ -105,7 +81,7 @@ fn mtu(device: OnWire, near: &Namespace, far: &Namespace) {
 }
 
 /// A transfer waits while either end of the link is down, and continues afterwards.
-fn down_and_up(device: OnWire, near: &Namespace, far: &Namespace) {
+fn goes_on_when_either_end_was_down(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
         let stack = stack_on(device.open().await.0, TcpConfig::default());
@@ -134,7 +110,7 @@ fn down_and_up(device: OnWire, near: &Namespace, far: &Namespace) {
 }
 
 /// The neighbour loses its address, no host answers for it, and it comes back with another Ethernet address.
-fn gone_and_back(device: OnWire, near: &Namespace, far: &Namespace) {
+fn finds_a_neighbour_that_comes_back_elsewhere(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
         let (opened, link) = device.open().await;

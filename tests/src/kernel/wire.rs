@@ -93,6 +93,30 @@ impl OnWire {
     }
 }
 
+/// Makes a test of each function named for each device, in a module of the device's name.
+#[macro_export]
+macro_rules! on_each_device {
+    ($($case:ident),+) => { $crate::on_devices! { ($($case)+) raw = Raw, packet = Packet, tap = Tap } };
+}
+
+/// The modules of [`on_each_device!`](crate::on_each_device).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! on_devices {
+    ($cases:tt $($name:ident = $device:ident),+) => {
+        $(mod $name { $crate::on_devices! { @tests $cases $device } })+
+    };
+    (@tests ($($case:ident)+) $device:ident) => {
+        use $crate::kernel::wire::{OnWire::$device, on_a_wire};
+        $(
+            #[test]
+            fn $case() {
+                on_a_wire($device.needs(), |near, far| super::$case($device, near, far));
+            }
+        )+
+    };
+}
+
 /// Runs `scene` with a stack's namespace and a kernel's, joined by a cable, unless a device that it needs
 /// cannot work there; the kernel has its addresses.
 pub fn on_a_wire(needs: Needs, scene: impl FnOnce(&Namespace, &Namespace)) {
