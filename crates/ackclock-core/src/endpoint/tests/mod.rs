@@ -38,6 +38,7 @@ use ackclock_wire::{
     RxMeta, Segment, SeqNum, TcpOptions, write_control,
 };
 
+use crate::testing::Pair;
 use crate::{
     ConnectionId, Decision, Endpoint, EndpointConfig, Event, Instant, Limits, ListenAddr, ListenOptions,
     ListenerId, State, TcpConfig,
@@ -167,63 +168,14 @@ impl Host {
     }
 }
 
-/// A client at 10.0.0.2 and a server at 10.0.0.1, joined by a path that takes 5 ms.
-struct Pair {
-    client: Endpoint,
-    server: Endpoint,
-    now: Instant,
-    /// Which packets get lost: side (0: from the client) and number.
-    lose: fn(usize, u64) -> bool,
-    counts: [u64; 2],
-}
-
 impl Pair {
-    const DELAY: Duration = Duration::from_millis(5);
-
+    /// A client at 10.0.0.2 and a server at 10.0.0.1.
     fn new() -> Self {
         Self::with(config(CLIENT), config(SERVER))
     }
 
     fn with(client: EndpointConfig, server: EndpointConfig) -> Self {
-        let now = Instant::from_millis(1_000_000);
-        let (client, server) = (Endpoint::new(client, now), Endpoint::new(server, now));
-        Self { client, server, now, lose: |_, _| false, counts: [0; 2] }
-    }
-
-    /// Carries packets both ways, and advances time, until nothing happens within `span`.
-    fn run(&mut self, span: Duration) {
-        let end = self.now + span;
-        loop {
-            let packets = [self.carry(0), self.carry(1)];
-            let moved = packets.iter().any(|packets| !packets.is_empty());
-            let due = [&self.client, &self.server].into_iter().filter_map(Endpoint::poll_timeout).min();
-            if moved {
-                self.now += Self::DELAY;
-            } else if let Some(due) = due.filter(|due| *due <= end) {
-                self.now = self.now.max(due);
-            } else {
-                self.now = self.now.max(end);
-                return;
-            }
-            for (side, packets) in packets.into_iter().enumerate() {
-                let to = if side == 0 { &mut self.server } else { &mut self.client };
-                packets.iter().for_each(|packet| to.handle_packet(self.now, packet, RxMeta::default()));
-            }
-            self.client.handle_timeout(self.now);
-            self.server.handle_timeout(self.now);
-        }
-    }
-
-    fn carry(&mut self, side: usize) -> Vec<Vec<u8>> {
-        let from = if side == 0 { &mut self.client } else { &mut self.server };
-        let mut packets = Vec::new();
-        while let Some(packet) = from.poll_transmit(self.now, LIMITS) {
-            self.counts[side] += 1;
-            if !(self.lose)(side, self.counts[side]) {
-                packets.push(packet.to_vec());
-            }
-        }
-        packets
+        Self::at(Instant::from_millis(1_000_000), client, server)
     }
 }
 
