@@ -6,38 +6,76 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_wire::{ChecksumState, Codepoint, Egress, IpPacket, IpPayload, Route, RxMeta, Segment};
+use bytes::Bytes;
 
-use super::Malformed;
+use super::outcome::Outcome;
 use super::value::{Input, Value};
+use super::{Malformed, RecordedConnection, RecordedEndpoint};
 use crate::congestion::ControllerFactory;
 use crate::profile::{AckPolicy, Recovery, UndoChoice};
 use crate::rtt::RtoConfig;
 use crate::trace::TraceConfig;
 use crate::{
-    BindOptions, BoundId, ConnectionId, Decision, IncomingId, Keepalive, Limits, ListenOptions, ListenerId,
-    LocalAddress, TcpConfig, UdpId, UdpOptions,
+    BindOptions, BoundId, ConnectError, Connection, ConnectionError, ConnectionId, Decision, Endpoint,
+    IcmpError, IncomingId, Instant, Keepalive, Limits, ListenError, ListenOptions, ListenerId, LocalAddress,
+    OptionError, OtherError, OtherPacket, ReadError, TcpConfig, UdpId, UdpMeta, UdpOptions, UdpSocketError,
+    UdpTransmit, WriteError,
 };
 
-/// Declares each call once, with the code that it has in a file.
+/// Declares each call once: its number in a file, the method of the recorded endpoint or connection that
+/// makes it, what is noted of it, and how a replay makes it again.
+///
+/// - `plain` calls are noted with their arguments, and made again with them.
+/// - `other` calls say what is noted, and how they are made again.
+/// - `apart` calls have a method of their own, and say how they are made again.
+/// - `read` calls have a method of their own; the replay makes them again.
 macro_rules! calls {
     (
-        $(#[$meta:meta])* $name:ident {
-            $($(#[$doc:meta])* $code:literal $call:ident $({ $($field:ident: $type:ty),* })?,)*
-        }
+        $(#[$meta:meta])*
+        $name:ident of $target:ident at $now:ident in $recorded:ty;
+        plain {$(
+            $code:literal $call:ident = $method:ident $([$at:ident])? ($($arg:ident: $type:ty),*) $(-> $result:ty)?;
+        )*}
+        other {$(
+            $other_code:literal $other:ident { $($field:ident: $field_type:ty = $noted:expr),* $(,)? }
+            = $other_method:ident $([$other_at:ident])?
+                ($($other_arg:ident: $other_type:ty),*) $(-> $other_result:ty)?
+            => |$on:ident| $again:expr;
+        )*}
+        apart {$(
+            $apart_code:literal $apart:ident $({ $($apart_field:ident: $apart_type:ty),* })?
+            => |$apart_on:ident| $apart_again:expr;
+        )*}
+        read {$( $read_code:literal $read:ident { $($read_field:ident: $read_type:ty),* }; )*}
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug)]
         pub(super) enum $name {
-            $($(#[$doc])* $call $({ $($field: $type),* })?,)*
+            $($call { $($arg: $type),* },)*
+            $($other { $($field: $field_type),* },)*
+            $($apart $({ $($apart_field: $apart_type),* })?,)*
+            $($read { $($read_field: $read_type),* },)*
         }
 
         impl $name {
             /// Appends the call.
             pub(super) fn put(&self, out: &mut Vec<u8>) {
                 match self {
-                    $(Self::$call $({ $($field),* })? => {
+                    $(Self::$call { $($arg),* } => {
                         out.push($code);
-                        $($($field.put(out);)*)?
+                        $($arg.put(out);)*
+                    })*
+                    $(Self::$other { $($field),* } => {
+                        out.push($other_code);
+                        $($field.put(out);)*
+                    })*
+                    $(Self::$apart $({ $($apart_field),* })? => {
+                        out.push($apart_code);
+                        $($($apart_field.put(out);)*)?
+                    })*
+                    $(Self::$read { $($read_field),* } => {
+                        out.push($read_code);
+                        $($read_field.put(out);)*
                     })*
                 }
             }
@@ -45,106 +83,187 @@ macro_rules! calls {
             /// Reads the call with this code; `None` if none has it.
             pub(super) fn take(code: u8, input: &mut Input<'_>) -> Result<Option<Self>, Malformed> {
                 Ok(Some(match code {
-                    $($code => Self::$call $({ $($field: <$type as Value>::take(input)?),* })?,)*
+                    $($code => Self::$call { $($arg: Value::take(input)?),* },)*
+                    $($other_code => Self::$other { $($field: Value::take(input)?),* },)*
+                    $($apart_code => Self::$apart $({ $($apart_field: Value::take(input)?),* })?,)*
+                    $($read_code => Self::$read { $($read_field: Value::take(input)?),* },)*
                     _ => return Ok(None),
                 }))
             }
 
+            /// Makes the call again. Returns what the caller learnt of it, as a number.
+            pub(super) fn apply(self, target: &mut $target, $now: Instant) -> Option<u64> {
+                match self {
+                    $(Self::$call { $($arg),* } => target.$method($($at,)? $($arg),*).code(),)*
+                    $(Self::$other { $($field),* } => {
+                        let $on = target;
+                        $again.code()
+                    })*
+                    $(Self::$apart $({ $($apart_field),* })? => {
+                        let $apart_on = target;
+                        $apart_again.code()
+                    })*
+                    $(Self::$read { .. } => None,)*
+                }
+            }
+
             /// The codes of all calls.
             #[cfg(test)]
-            pub(super) const CODES: &[u8] = &[$($code),*];
+            pub(super) const CODES: &[u8] =
+                &[$($code,)* $($other_code,)* $($apart_code,)* $($read_code,)*];
+        }
+
+        impl $recorded {
+            $(
+                #[doc = concat!("See [`", stringify!($target), "::", stringify!($method), "`].")]
+                #[inline]
+                pub fn $method(&mut self $(, $at: Instant)? $(, $arg: $type)*) $(-> $result)? {
+                    let at = Option::<Instant>::None $(.or(Some($at)))?;
+                    let call = self.is_recorded().then(|| $name::$call { $($arg: Clone::clone(&$arg)),* });
+                    self.make(at, call, |target| target.$method($($at,)? $($arg),*))
+                }
+            )*
+            $(
+                #[doc = concat!("See [`", stringify!($target), "::", stringify!($other_method), "`].")]
+                #[inline]
+                pub fn $other_method(
+                    &mut self $(, $other_at: Instant)? $(, $other_arg: $other_type)*
+                ) $(-> $other_result)? {
+                    let at = Option::<Instant>::None $(.or(Some($other_at)))?;
+                    let call = self.is_recorded().then(|| $name::$other { $($field: $noted),* });
+                    self.make(at, call, |target| target.$other_method($($other_at,)? $($other_arg),*))
+                }
+            )*
         }
     };
 }
 
 calls! {
     /// A call of an endpoint.
-    Call {
-        16 Packet { packet: Received },
-        17 Timeout,
-        18 Transmit { limits: Limits },
-        19 PollEvent,
-        20 Connect { remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig> },
+    Call of Endpoint at now in RecordedEndpoint;
+    plain {
+        20 Connect = connect[now](remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig>)
+            -> Result<ConnectionId, ConnectError>;
+        22 Listen = listen[now](options: ListenOptions) -> Result<ListenerId, ListenError>;
+        23 ListenBound = listen_bound[now](bound: BoundId, options: ListenOptions)
+            -> Result<ListenerId, ListenError>;
+        24 Bind = bind[now](options: BindOptions) -> Result<BoundId, ListenError>;
+        25 BindAs = bind_as(id: BoundId, options: BindOptions) -> Result<(), ListenError>;
+        26 ReleaseBound = release_bound(id: BoundId);
+        27 CloseListener = close_listener[now](id: ListenerId);
+        29 Accept = accept_decided[now](id: ListenerId) -> Option<(ConnectionId, Option<IncomingId>)>;
+        30 Decide = decide[now](id: IncomingId, decision: Decision) -> bool;
+        31 Release = release[now](id: ConnectionId);
+        32 ResetOrphans = reset_orphans[now]();
+        33 SetMtu = set_mtu[now](mtu: usize);
+        34 SetLinkRoutes = set_link_routes[now](routes: Vec<Route<Egress>>);
+        35 SetLocalAddresses = set_local_addresses(addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>);
+        36 SetSourceRoutes = set_source_routes(routes: Vec<Route<IpAddr>>);
+        37 RequestTraces = request_traces();
+        38 EndTraces = end_traces();
+        39 PollOther = poll_other() -> Option<OtherPacket>;
+        40 HasOtherRoom = has_other_room() -> bool;
+        42 CloseOthers = close_others();
+        43 UdpBind = udp_bind[now](options: UdpOptions) -> Result<UdpId, UdpSocketError>;
+        44 UdpClose = udp_close(id: UdpId);
+        45 UdpConnect = udp_connect(id: UdpId, remote: Option<SocketAddr>) -> Result<(), UdpSocketError>;
+        49 UdpIsWritable = udp_is_writable(id: UdpId) -> Result<bool, UdpSocketError>;
+        50 UdpTakeError = udp_take_error(id: UdpId) -> Result<(), UdpSocketError>;
+        51 UdpSetTtl = udp_set_ttl(id: UdpId, ttl: Option<u8>) -> Result<(), UdpSocketError>;
+        52 UdpSetTrafficClass = udp_set_traffic_class(id: UdpId, traffic_class: u8)
+            -> Result<(), UdpSocketError>;
+        53 SetBehind = set_behind(behind: bool);
+        54 SetQueueStands = set_queue_stands(stands: bool);
+    }
+    other {
         21 ConnectWithData {
-            remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig>, len: usize
-        },
-        22 Listen { options: ListenOptions },
-        23 ListenBound { bound: BoundId, options: ListenOptions },
-        24 Bind { options: BindOptions },
-        25 BindAs { id: BoundId, options: BindOptions },
-        26 ReleaseBound { id: BoundId },
-        27 CloseListener { id: ListenerId },
-        28 SetListenerTcp { id: ListenerId, tcp: Box<TcpConfig> },
-        29 Accept { id: ListenerId },
-        30 Decide { id: IncomingId, decision: Decision },
-        31 Release { id: ConnectionId },
-        32 ResetOrphans,
-        33 SetMtu { mtu: usize },
-        34 SetLinkRoutes { routes: Vec<Route<Egress>> },
-        35 SetLocalAddresses { addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr> },
-        36 SetSourceRoutes { routes: Vec<Route<IpAddr>> },
-        37 RequestTraces,
-        38 EndTraces,
-        39 PollOther,
-        40 HasOtherRoom,
-        41 SendOther { bytes: Vec<u8>, meta: RxMeta },
-        42 CloseOthers,
-        43 UdpBind { options: UdpOptions },
-        44 UdpClose { id: UdpId },
-        45 UdpConnect { id: UdpId, remote: Option<SocketAddr> },
+            remote: SocketAddr = remote, local: (Option<IpAddr>, u16) = local,
+            tcp: Option<TcpConfig> = tcp.clone(), len: usize = data.len(),
+        } = connect_with_data[now](
+            remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig>, data: &[u8]
+        ) -> Result<(ConnectionId, usize), ConnectError>
+            => |endpoint| endpoint.connect_with_data(now, remote, local, tcp, &zeros(len));
+        41 SendOther { bytes: Vec<u8> = packet.bytes.clone(), meta: RxMeta = packet.meta }
+            = send_other[now](packet: &OtherPacket) -> Result<(), OtherError>
+            => |endpoint| endpoint.send_other(now, &OtherPacket { bytes, meta });
         46 UdpSend {
-            id: UdpId, len: usize, to: Option<SocketAddr>, from: Option<SocketAddr>,
-            segment_size: Option<usize>, ecn: Codepoint
-        },
-        47 UdpReceive { id: UdpId, len: usize, many: bool },
-        48 UdpPeek { id: UdpId, len: usize },
-        49 UdpIsWritable { id: UdpId },
-        50 UdpTakeError { id: UdpId },
-        51 UdpSetTtl { id: UdpId, ttl: Option<u8> },
-        52 UdpSetTrafficClass { id: UdpId, traffic_class: u8 },
-        53 SetBehind { behind: bool },
-        54 SetQueueStands { stands: bool },
-        /// The calls of the connection follow, up to the end of the update.
-        60 Update { id: ConnectionId },
+            id: UdpId = id, len: usize = transmit.contents.len(), to: Option<SocketAddr> = transmit.to,
+            from: Option<SocketAddr> = transmit.from, segment_size: Option<usize> = transmit.segment_size,
+            ecn: Codepoint = transmit.ecn,
+        } = udp_send[now](id: UdpId, transmit: &UdpTransmit<'_>) -> Result<usize, UdpSocketError>
+            => |endpoint| {
+                let transmit = UdpTransmit { contents: &zeros(len), to, from, segment_size, ecn };
+                endpoint.udp_send(now, id, &transmit)
+            };
+        47 UdpReceive { id: UdpId = id, len: usize = buf.len(), many: bool = many }
+            = udp_receive(id: UdpId, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError>
+            => |endpoint| endpoint.udp_receive(id, &mut zeros(len), many);
+        48 UdpPeek { id: UdpId = id, len: usize = buf.len() }
+            = udp_peek(id: UdpId, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError>
+            => |endpoint| endpoint.udp_peek(id, &mut zeros(len));
+    }
+    apart {
+        16 Packet { packet: Received } => |endpoint| packet.arrive(endpoint, now);
+        17 Timeout => |endpoint| endpoint.handle_timeout(now);
+        19 PollEvent => |endpoint| endpoint.poll_event();
+        28 SetListenerTcp { id: ListenerId, tcp: Box<TcpConfig> }
+            => |endpoint| endpoint.update_listener(id, |changed| *changed = *tcp);
+    }
+    read {
+        18 Transmit { limits: Limits };
+        // The calls of the connection follow, up to the end of the update.
+        60 Update { id: ConnectionId };
     }
 }
 
 calls! {
     /// A call of a connection, within an update.
-    ConnectionCall {
-        96 Write { len: usize },
-        97 WriteBytes { len: usize },
-        98 WriteUrgent { len: usize },
-        99 AwaitRoom,
-        100 Read { len: usize },
-        101 ReadBytes { max: usize },
-        102 Consume { len: usize },
-        103 Shutdown,
-        104 Abort,
-        105 SetNodelay { nodelay: bool },
-        106 SetQuickack { quickack: bool },
-        107 SetCork { cork: bool },
-        108 SetMoreFollows { more: bool },
-        109 SetKeepalive { keepalive: Option<Keepalive> },
-        110 SetUserTimeout { timeout: Option<Duration> },
-        111 SetTtl { ttl: u8 },
-        112 SetDscp { dscp: u8 },
-        113 SetSendBufferMax { bytes: usize },
-        114 SetReceiveBufferMax { bytes: usize },
-        115 SetMaxPacingRate { rate: Option<u64> },
-        116 SetCongestion { factory: Arc<dyn ControllerFactory> },
-        117 SetRecovery { policy: Recovery },
-        118 SetRto { rto: RtoConfig },
-        119 SetUndo { undo: UndoChoice },
-        120 SetAcks { acks: AckPolicy },
-        121 AwaitDelivered { upto: u64 },
-        122 AwaitFeedback { seen: u64 },
-        123 SetNotSentLowat { lowat: Option<u32> },
-        124 TakeError,
-        125 TakeSoftError,
-        126 SetTrace { config: Option<TraceConfig> },
-        127 RequestTrace,
+    ConnectionCall of Connection at now in RecordedConnection<'_>;
+    plain {
+        99 AwaitRoom = await_room[now]();
+        101 ReadBytes = read_bytes[now](max: usize) -> Result<Bytes, ReadError>;
+        102 Consume = consume[now](len: usize);
+        103 Shutdown = shutdown[now]() -> Result<(), WriteError>;
+        104 Abort = abort[now]();
+        105 SetNodelay = set_nodelay[now](nodelay: bool);
+        106 SetQuickack = set_quickack(quickack: bool);
+        107 SetCork = set_cork[now](cork: bool);
+        108 SetMoreFollows = set_more_follows(more: bool);
+        109 SetKeepalive = set_keepalive[now](keepalive: Option<Keepalive>) -> Result<(), OptionError>;
+        110 SetUserTimeout = set_user_timeout[now](timeout: Option<Duration>) -> Result<(), OptionError>;
+        111 SetTtl = set_ttl(ttl: u8) -> Result<(), OptionError>;
+        112 SetDscp = set_dscp(dscp: u8) -> Result<(), OptionError>;
+        113 SetSendBufferMax = set_send_buffer_max(bytes: usize);
+        114 SetReceiveBufferMax = set_receive_buffer_max(bytes: usize);
+        115 SetMaxPacingRate = set_max_pacing_rate[now](rate: Option<u64>) -> Result<(), OptionError>;
+        116 SetCongestion = set_congestion[now](factory: Arc<dyn ControllerFactory>);
+        117 SetRecovery = set_recovery[now](policy: Recovery);
+        118 SetRto = set_rto[now](rto: RtoConfig) -> Result<(), OptionError>;
+        119 SetUndo = set_undo(undo: UndoChoice);
+        120 SetAcks = set_acks(acks: AckPolicy) -> Result<(), OptionError>;
+        121 AwaitDelivered = await_delivered(upto: u64) -> Option<(u64, Instant)>;
+        122 AwaitFeedback = await_feedback(seen: u64) -> Option<u64>;
+        123 SetNotSentLowat = set_not_sent_lowat(lowat: Option<u32>);
+        124 TakeError = take_error() -> Option<ConnectionError>;
+        125 TakeSoftError = take_soft_error() -> Option<IcmpError>;
+        126 SetTrace = set_trace[now](config: Option<TraceConfig>);
+        127 RequestTrace = request_trace();
     }
+    other {
+        96 Write { len: usize = data.len() } = write[now](data: &[u8]) -> Result<usize, WriteError>
+            => |connection| connection.write(now, &offered(connection, len));
+        97 WriteBytes { len: usize = data.len() } = write_bytes[now](data: &Bytes) -> Result<usize, WriteError>
+            => |connection| connection.write_bytes(now, &offered(connection, len).into());
+        98 WriteUrgent { len: usize = data.len() } = write_urgent[now](data: &[u8]) -> Result<usize, WriteError>
+            => |connection| connection.write_urgent(now, &offered(connection, len));
+        100 Read { len: usize = into.len() } = read[now](into: &mut [u8]) -> Result<usize, ReadError>
+            => |connection| {
+                let readable = connection.readable();
+                connection.read(now, &mut zeros(len.min(readable)))
+            };
+    }
+    apart {}
+    read {}
 }
 
 /// A packet that arrived. Of TCP's payload, which no decision depends on, only the length is kept.
@@ -176,6 +295,16 @@ impl Received {
             meta.checksum = ChecksumState::Verified;
         }
         (packet, meta)
+    }
+
+    /// The packet arrives again.
+    fn arrive(self, endpoint: &mut Endpoint, now: Instant) {
+        let (bytes, meta) = self.packet();
+        if self.in_block {
+            endpoint.handle_packet_bytes(now, &bytes.into(), meta);
+        } else {
+            endpoint.handle_packet(now, &bytes, meta);
+        }
     }
 }
 
@@ -210,5 +339,17 @@ fn payload_of(packet: &[u8], meta: RxMeta) -> usize {
     if ends { segment.payload.len() } else { 0 }
 }
 
+/// What an application offers to write. One byte more than the room stands for any number.
+fn offered(connection: &Connection, len: usize) -> Vec<u8> {
+    zeros(len.min(connection.write_room().saturating_add(1)))
+}
+
+/// Bytes whose values do not matter.
+fn zeros(len: usize) -> Vec<u8> {
+    vec![0; len.min(ZEROS_MAX)]
+}
+
+/// The most that a call of a damaged file can make this allocate.
+const ZEROS_MAX: usize = 64 << 20;
 /// The longest payload of an IP packet.
 const PAYLOAD_MAX: u32 = 65_535;

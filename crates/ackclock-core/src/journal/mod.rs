@@ -11,7 +11,6 @@
 //!
 #![doc = include_str!("format.md")]
 
-mod apply;
 mod block;
 mod calls;
 mod connection;

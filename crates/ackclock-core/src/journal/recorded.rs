@@ -1,12 +1,13 @@
 //! [`RecordedEndpoint`]: an endpoint whose every call is written to a [`Journal`] if there is one.
 //!
-//! The methods have the names of the endpoint's, and each is that call. A call is written before it is made,
-//! so that one that panics is the last in the file; what it told its caller follows.
+//! The methods have the names of the endpoint's, and each is that call; `calls` declares most of them. A call
+//! is written before it is made, so that one that panics is the last in the file; what it told its caller
+//! follows.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Deref;
 
-use ackclock_wire::{Egress, Route, RxMeta, TxPacket};
+use ackclock_wire::{RxMeta, TxPacket};
 use bytes::Bytes;
 
 #[cfg(feature = "tcp-ao")]
@@ -16,11 +17,7 @@ use super::outcome::Outcome;
 use super::sent::SentPacket;
 use super::{Journal, RecordedConnection};
 use crate::trace::Batch;
-use crate::{
-    BindOptions, BoundId, ConnectError, ConnectionId, Decision, Endpoint, Event, IncomingId, Instant, Limits,
-    ListenError, ListenOptions, ListenerId, LocalAddress, OtherError, OtherPacket, Stray, TcpConfig, UdpId,
-    UdpMeta, UdpOptions, UdpSocketError, UdpTransmit,
-};
+use crate::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Stray, TcpConfig};
 
 /// An endpoint, and where its calls are written. Without a journal each call costs one branch more than the
 /// endpoint's own.
@@ -39,131 +36,6 @@ impl Deref for RecordedEndpoint {
     fn deref(&self) -> &Endpoint {
         &self.endpoint
     }
-}
-
-/// Calls that pass their arguments on, with the time first if there is a `now`.
-macro_rules! pass {
-    ($(
-        $(#[$doc:meta])*
-        $method:ident $([$now:ident])? ($($arg:ident: $type:ty),*) $(-> $result:ty)? = $call:expr;
-    )*) => {
-        impl RecordedEndpoint {
-            $(
-                #[doc = concat!("See [`Endpoint::", stringify!($method), "`].")]
-                $(#[$doc])*
-                pub fn $method(&mut self $(, $now: Instant)? $(, $arg: $type)*) $(-> $result)? {
-                    let at = Option::<Instant>::None $(.or(Some($now)))?;
-                    let call = self.journal.is_some().then(|| $call);
-                    self.run_noted(at, call, |endpoint| endpoint.$method($($now,)? $($arg),*))
-                }
-            )*
-        }
-    };
-}
-
-pass! {
-    ///
-    /// # Errors
-    /// As there.
-    connect[now](
-        remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig>
-    ) -> Result<ConnectionId, ConnectError> = Call::Connect { remote, local, tcp: tcp.clone() };
-    ///
-    /// # Errors
-    /// As there.
-    connect_with_data[now](
-        remote: SocketAddr, local: (Option<IpAddr>, u16), tcp: Option<TcpConfig>, data: &[u8]
-    ) -> Result<(ConnectionId, usize), ConnectError> =
-        Call::ConnectWithData { remote, local, tcp: tcp.clone(), len: data.len() };
-    ///
-    /// # Errors
-    /// As there.
-    listen[now](options: ListenOptions) -> Result<ListenerId, ListenError> =
-        Call::Listen { options: options.clone() };
-    ///
-    /// # Errors
-    /// As there.
-    listen_bound[now](bound: BoundId, options: ListenOptions) -> Result<ListenerId, ListenError> =
-        Call::ListenBound { bound, options: options.clone() };
-    ///
-    /// # Errors
-    /// As there.
-    bind[now](options: BindOptions) -> Result<BoundId, ListenError> = Call::Bind { options };
-    ///
-    /// # Errors
-    /// As there.
-    bind_as(id: BoundId, options: BindOptions) -> Result<(), ListenError> = Call::BindAs { id, options };
-    release_bound(id: BoundId) = Call::ReleaseBound { id };
-    close_listener[now](id: ListenerId) = Call::CloseListener { id };
-    accept_decided[now](id: ListenerId) -> Option<(ConnectionId, Option<IncomingId>)> = Call::Accept { id };
-    decide[now](id: IncomingId, decision: Decision) -> bool = Call::Decide { id, decision };
-    release[now](id: ConnectionId) = Call::Release { id };
-    reset_orphans[now]() = Call::ResetOrphans;
-    set_behind(behind: bool) = Call::SetBehind { behind };
-    set_queue_stands(stands: bool) = Call::SetQueueStands { stands };
-    set_mtu[now](mtu: usize) = Call::SetMtu { mtu };
-    set_link_routes[now](routes: Vec<Route<Egress>>) = Call::SetLinkRoutes { routes: routes.clone() };
-    set_local_addresses(addresses: Vec<LocalAddress>, broadcast: Vec<IpAddr>) =
-        Call::SetLocalAddresses { addresses: addresses.clone(), broadcast: broadcast.clone() };
-    set_source_routes(routes: Vec<Route<IpAddr>>) = Call::SetSourceRoutes { routes: routes.clone() };
-    request_traces() = Call::RequestTraces;
-    end_traces() = Call::EndTraces;
-    poll_other() -> Option<OtherPacket> = Call::PollOther;
-    has_other_room() -> bool = Call::HasOtherRoom;
-    ///
-    /// # Errors
-    /// As there.
-    send_other[now](packet: &OtherPacket) -> Result<(), OtherError> =
-        Call::SendOther { bytes: packet.bytes.clone(), meta: packet.meta };
-    close_others() = Call::CloseOthers;
-    ///
-    /// # Errors
-    /// As there.
-    udp_bind[now](options: UdpOptions) -> Result<UdpId, UdpSocketError> = Call::UdpBind { options };
-    udp_close(id: UdpId) = Call::UdpClose { id };
-    ///
-    /// # Errors
-    /// As there.
-    udp_connect(id: UdpId, remote: Option<SocketAddr>) -> Result<(), UdpSocketError> =
-        Call::UdpConnect { id, remote };
-    ///
-    /// # Errors
-    /// As there.
-    udp_send[now](id: UdpId, transmit: &UdpTransmit<'_>) -> Result<usize, UdpSocketError> = Call::UdpSend {
-        id,
-        len: transmit.contents.len(),
-        to: transmit.to,
-        from: transmit.from,
-        segment_size: transmit.segment_size,
-        ecn: transmit.ecn,
-    };
-    ///
-    /// # Errors
-    /// As there.
-    udp_receive(id: UdpId, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> =
-        Call::UdpReceive { id, len: buf.len(), many };
-    ///
-    /// # Errors
-    /// As there.
-    udp_peek(id: UdpId, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> =
-        Call::UdpPeek { id, len: buf.len() };
-    ///
-    /// # Errors
-    /// As there.
-    udp_is_writable(id: UdpId) -> Result<bool, UdpSocketError> = Call::UdpIsWritable { id };
-    ///
-    /// # Errors
-    /// As there.
-    udp_take_error(id: UdpId) -> Result<(), UdpSocketError> = Call::UdpTakeError { id };
-    ///
-    /// # Errors
-    /// As there.
-    udp_set_ttl(id: UdpId, ttl: Option<u8>) -> Result<(), UdpSocketError> = Call::UdpSetTtl { id, ttl };
-    ///
-    /// # Errors
-    /// As there.
-    udp_set_traffic_class(id: UdpId, traffic_class: u8) -> Result<(), UdpSocketError> =
-        Call::UdpSetTrafficClass { id, traffic_class };
 }
 
 impl RecordedEndpoint {
@@ -211,8 +83,14 @@ impl RecordedEndpoint {
         }
     }
 
+    #[inline]
+    pub(super) fn is_recorded(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// The same for a call that takes its arguments with it, or has no time: then the last call's counts.
-    fn run_noted<R: Outcome>(
+    #[inline]
+    pub(super) fn make<R: Outcome>(
         &mut self,
         now: Option<Instant>,
         call: Option<Call>,
@@ -300,7 +178,7 @@ impl RecordedEndpoint {
     /// exists.
     pub fn set_listener_tcp(&mut self, id: ListenerId, tcp: TcpConfig) -> bool {
         let call = self.journal.is_some().then(|| Call::SetListenerTcp { id, tcp: Box::new(tcp.clone()) });
-        self.run_noted(None, call, |endpoint| endpoint.update_listener(id, |changed| *changed = tcp))
+        self.make(None, call, |endpoint| endpoint.update_listener(id, |changed| *changed = tcp))
     }
 
     /// See [`Endpoint::poll_trace`]. Not recorded: nothing depends on when traces are fetched.
