@@ -1,6 +1,7 @@
 //! Devices that carry Ethernet frames.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::task::{Context, Poll};
 
@@ -60,4 +61,11 @@ pub trait FrameDevice: fmt::Debug + Send {
     fn leads_to_kernel(&self) -> bool {
         false
     }
+}
+
+/// A locally administered Ethernet address, always the same for the same value.
+pub(crate) fn made_mac(value: &impl Hash) -> MacAddr {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    MacAddr::local(hasher.finish())
 }

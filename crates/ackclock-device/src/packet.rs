@@ -16,7 +16,7 @@
 //! **This host** and the stack do not reach each other over the same interface: what either sends leaves by
 //! the wire. Use a veth pair or a TAP device for that.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::io;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
@@ -26,6 +26,7 @@ use ackclock_wire::TxPacket;
 
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
+use crate::frame::made_mac;
 use crate::framing::{self, Framing};
 use crate::{Capabilities, Counters, FrameDevice, OffloadMode, OpenError, ReceiveBatch, status, sys};
 
@@ -121,10 +122,7 @@ impl PacketDevice {
     /// The Ethernet interface does not exist.
     pub fn own_mac(name: &str, purpose: impl Hash) -> Result<MacAddr, OpenError> {
         let (_, interface) = Self::interface(name)?;
-        let mut hasher = DefaultHasher::new();
-        interface.hash(&mut hasher);
-        purpose.hash(&mut hasher);
-        Ok(MacAddr::local(hasher.finish()))
+        Ok(made_mac(&(interface, purpose)))
     }
 
     /// The Ethernet address whose frames are received.

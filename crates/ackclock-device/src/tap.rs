@@ -2,7 +2,6 @@
 //! and unfinished checksums, with a virtio-net header.
 
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::task::{Context, Poll};
@@ -13,6 +12,7 @@ use tun_tap::{Iface, Mode};
 
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
+use crate::frame::made_mac;
 use crate::framing::{self, Framing};
 use crate::{Capabilities, Counters, FrameDevice, OffloadMode, OpenError, ReceiveBatch, offload, sys};
 
@@ -66,9 +66,7 @@ impl TapDevice {
     /// An address for this end: different from the kernel's, and always the same for the same interface.
     #[must_use]
     pub fn own_mac(&self) -> MacAddr {
-        let mut hasher = DefaultHasher::new();
-        (self.kernel_mac, "tap").hash(&mut hasher);
-        MacAddr::local(hasher.finish())
+        made_mac(&(self.kernel_mac, "tap"))
     }
 
     fn plain(name: &str) -> Result<Self, OpenError> {

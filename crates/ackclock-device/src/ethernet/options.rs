@@ -1,12 +1,13 @@
 //! Options for opening an Ethernet device.
 
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use ackclock_link::{Detection, LinkConfig, MacAddr};
 
 use super::EthernetDevice;
 use crate::configure::Cidr;
+use crate::frame::made_mac;
 use crate::packet::{PacketDevice, PacketOptions};
 use crate::tap::TapDevice;
 use crate::{FrameDevice, OffloadMode, OpenError};
@@ -184,7 +185,7 @@ impl EthernetOptions {
         let mut config = LinkConfig::new(mac);
         if matches!(self.mac, MacChoice::Interface) {
             // The kernel has the addresses made from its own identifier.
-            config.interface_id = MacAddr::local(stable_hash(&(mac, &self.addresses))).interface_id();
+            config.interface_id = made_mac(&(mac, &self.addresses)).interface_id();
         }
         config.addresses = self.addresses;
         config.gateways = self.gateways;
@@ -196,10 +197,4 @@ impl EthernetOptions {
         device.mtu_max = self.mtu;
         device
     }
-}
-
-fn stable_hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
