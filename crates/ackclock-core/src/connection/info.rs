@@ -195,6 +195,12 @@ impl Connection {
         self.trace.miss(reader, records);
     }
 
+    /// Records what an extension of the endpoint's did, with a number that belongs to it.
+    #[cfg(feature = "tcp-ao")]
+    pub(crate) fn trace_extension(&mut self, now: Instant, what: crate::trace::Extension, value: u64) {
+        self.trace.extension(now, what, value);
+    }
+
     /// The names of the controller's numbers, and how many records are missing before those that are kept;
     /// `None` where none are.
     pub(crate) fn trace_kept(&self) -> Option<(Vec<&'static str>, u64)> {
