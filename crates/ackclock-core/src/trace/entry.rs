@@ -282,37 +282,37 @@ impl Entry {
     #[inline]
     fn parts(self) -> (u8, u8, u64) {
         match self {
-            Self::State(from, to) => (kind::STATE, from.code(), u64::from(to.code())),
+            Self::State(from, to) => (Kind::STATE, from.code(), u64::from(to.code())),
             Self::Sent { reason, flags, seq, len } => {
                 let len = len.min(LEN_MAX);
-                (kind::SENT, reason.code(), pair(seq, u32::from(flags) << 24 | len))
+                (Kind::SENT, reason.code(), pair(seq, u32::from(flags) << 24 | len))
             }
-            Self::Told { ack, window } => (kind::TOLD, 0, pair(ack, window)),
-            Self::Received { flags, seq, len } => (kind::RECEIVED, flags, pair(seq, len)),
-            Self::Acked { duplicate, ack, window } => (kind::ACKED, duplicate.into(), pair(ack, window)),
-            Self::Sacked { left, right } => (kind::SACKED, 0, pair(left, right)),
-            Self::RoundTrip { sample_us, rto_us } => (kind::ROUND_TRIP, 0, pair(sample_us, rto_us)),
-            Self::Smoothed { srtt_us, rttvar_us } => (kind::SMOOTHED, 0, pair(srtt_us, rttvar_us)),
-            Self::TimerSet { timer, in_us } => (kind::TIMER_SET, timer.code(), pair(in_us, 0)),
-            Self::TimerStopped(timer) => (kind::TIMER_STOPPED, timer.code(), 0),
+            Self::Told { ack, window } => (Kind::TOLD, 0, pair(ack, window)),
+            Self::Received { flags, seq, len } => (Kind::RECEIVED, flags, pair(seq, len)),
+            Self::Acked { duplicate, ack, window } => (Kind::ACKED, duplicate.into(), pair(ack, window)),
+            Self::Sacked { left, right } => (Kind::SACKED, 0, pair(left, right)),
+            Self::RoundTrip { sample_us, rto_us } => (Kind::ROUND_TRIP, 0, pair(sample_us, rto_us)),
+            Self::Smoothed { srtt_us, rttvar_us } => (Kind::SMOOTHED, 0, pair(srtt_us, rttvar_us)),
+            Self::TimerSet { timer, in_us } => (Kind::TIMER_SET, timer.code(), pair(in_us, 0)),
+            Self::TimerStopped(timer) => (Kind::TIMER_STOPPED, timer.code(), 0),
             Self::TimerFired { timer, late_us, count } => {
-                (kind::TIMER_FIRED, timer.code(), pair(late_us, count))
+                (Kind::TIMER_FIRED, timer.code(), pair(late_us, count))
             }
-            Self::Limited { by, in_flight, unsent } => (kind::LIMITED, by.code(), pair(in_flight, unsent)),
-            Self::HeldByHost { for_us } => (kind::HELD_BY_HOST, 0, pair(for_us, 0)),
-            Self::Window { cause, cwnd, ssthresh } => (kind::WINDOW, cause.code(), pair(cwnd, ssthresh)),
-            Self::Lost { rule, start, end } => (kind::LOST, rule.code(), pair(start, end)),
-            Self::SegmentSize { bytes } => (kind::SEGMENT_SIZE, 0, pair(bytes, 0)),
-            Self::Undone(rule) => (kind::UNDONE, rule.code(), 0),
-            Self::Recovered => (kind::RECOVERED, 0, 0),
-            Self::Controller { name, value } => (kind::CONTROLLER, name, value.cast_unsigned()),
-            Self::Written { len, queued } => (kind::WRITTEN, 0, pair(len, queued)),
-            Self::Read { len, waiting } => (kind::READ, 0, pair(len, waiting)),
-            Self::Shutdown => (kind::SHUTDOWN, 0, 0),
-            Self::Failed(failure) => (kind::FAILED, failure.code(), 0),
-            Self::Extension { what, value } => (kind::EXTENSION, what.code(), pair(value, 0)),
-            Self::Queue { packets, bytes } => (kind::QUEUE, 0, pair(packets, bytes)),
-            Self::Dropped { rule, len } => (kind::DROPPED, rule, pair(len, 0)),
+            Self::Limited { by, in_flight, unsent } => (Kind::LIMITED, by.code(), pair(in_flight, unsent)),
+            Self::HeldByHost { for_us } => (Kind::HELD_BY_HOST, 0, pair(for_us, 0)),
+            Self::Window { cause, cwnd, ssthresh } => (Kind::WINDOW, cause.code(), pair(cwnd, ssthresh)),
+            Self::Lost { rule, start, end } => (Kind::LOST, rule.code(), pair(start, end)),
+            Self::SegmentSize { bytes } => (Kind::SEGMENT_SIZE, 0, pair(bytes, 0)),
+            Self::Undone(rule) => (Kind::UNDONE, rule.code(), 0),
+            Self::Recovered => (Kind::RECOVERED, 0, 0),
+            Self::Controller { name, value } => (Kind::CONTROLLER, name, value.cast_unsigned()),
+            Self::Written { len, queued } => (Kind::WRITTEN, 0, pair(len, queued)),
+            Self::Read { len, waiting } => (Kind::READ, 0, pair(len, waiting)),
+            Self::Shutdown => (Kind::SHUTDOWN, 0, 0),
+            Self::Failed(failure) => (Kind::FAILED, failure.code(), 0),
+            Self::Extension { what, value } => (Kind::EXTENSION, what.code(), pair(value, 0)),
+            Self::Queue { packets, bytes } => (Kind::QUEUE, 0, pair(packets, bytes)),
+            Self::Dropped { rule, len } => (Kind::DROPPED, rule, pair(len, 0)),
         }
     }
 
@@ -322,44 +322,44 @@ impl Entry {
         let (kind, detail) = record.kind();
         let (first, second) = halves(record.body());
         Some(match kind {
-            kind::STATE => {
+            Kind::STATE => {
                 Self::State(State::from_code(detail)?, State::from_code(u8::try_from(first).ok()?)?)
             }
-            kind::SENT => {
+            Kind::SENT => {
                 let [flags, ..] = second.to_be_bytes();
                 let (reason, len) = (SendReason::from_code(detail)?, second & LEN_MAX);
                 Self::Sent { reason, flags, seq: first, len }
             }
-            kind::TOLD => Self::Told { ack: first, window: second },
-            kind::RECEIVED => Self::Received { flags: detail, seq: first, len: second },
-            kind::ACKED => Self::Acked { duplicate: detail != 0, ack: first, window: second },
-            kind::SACKED => Self::Sacked { left: first, right: second },
-            kind::ROUND_TRIP => Self::RoundTrip { sample_us: first, rto_us: second },
-            kind::SMOOTHED => Self::Smoothed { srtt_us: first, rttvar_us: second },
-            kind::TIMER_SET => Self::TimerSet { timer: Timer::from_code(detail)?, in_us: first },
-            kind::TIMER_STOPPED => Self::TimerStopped(Timer::from_code(detail)?),
-            kind::TIMER_FIRED => {
+            Kind::TOLD => Self::Told { ack: first, window: second },
+            Kind::RECEIVED => Self::Received { flags: detail, seq: first, len: second },
+            Kind::ACKED => Self::Acked { duplicate: detail != 0, ack: first, window: second },
+            Kind::SACKED => Self::Sacked { left: first, right: second },
+            Kind::ROUND_TRIP => Self::RoundTrip { sample_us: first, rto_us: second },
+            Kind::SMOOTHED => Self::Smoothed { srtt_us: first, rttvar_us: second },
+            Kind::TIMER_SET => Self::TimerSet { timer: Timer::from_code(detail)?, in_us: first },
+            Kind::TIMER_STOPPED => Self::TimerStopped(Timer::from_code(detail)?),
+            Kind::TIMER_FIRED => {
                 Self::TimerFired { timer: Timer::from_code(detail)?, late_us: first, count: second }
             }
-            kind::LIMITED => {
+            Kind::LIMITED => {
                 Self::Limited { by: Limit::from_code(detail)?, in_flight: first, unsent: second }
             }
-            kind::HELD_BY_HOST => Self::HeldByHost { for_us: first },
-            kind::WINDOW => {
+            Kind::HELD_BY_HOST => Self::HeldByHost { for_us: first },
+            Kind::WINDOW => {
                 Self::Window { cause: WindowCause::from_code(detail)?, cwnd: first, ssthresh: second }
             }
-            kind::LOST => Self::Lost { rule: LossRule::from_code(detail)?, start: first, end: second },
-            kind::SEGMENT_SIZE => Self::SegmentSize { bytes: first },
-            kind::UNDONE => Self::Undone(UndoRule::from_code(detail)?),
-            kind::RECOVERED => Self::Recovered,
-            kind::CONTROLLER => Self::Controller { name: detail, value: record.body().cast_signed() },
-            kind::WRITTEN => Self::Written { len: first, queued: second },
-            kind::READ => Self::Read { len: first, waiting: second },
-            kind::SHUTDOWN => Self::Shutdown,
-            kind::FAILED => Self::Failed(Failure::from_code(detail)?),
-            kind::QUEUE => Self::Queue { packets: first, bytes: second },
-            kind::DROPPED => Self::Dropped { rule: detail, len: first },
-            kind::EXTENSION => Self::Extension { what: Extension::from_code(detail)?, value: first },
+            Kind::LOST => Self::Lost { rule: LossRule::from_code(detail)?, start: first, end: second },
+            Kind::SEGMENT_SIZE => Self::SegmentSize { bytes: first },
+            Kind::UNDONE => Self::Undone(UndoRule::from_code(detail)?),
+            Kind::RECOVERED => Self::Recovered,
+            Kind::CONTROLLER => Self::Controller { name: detail, value: record.body().cast_signed() },
+            Kind::WRITTEN => Self::Written { len: first, queued: second },
+            Kind::READ => Self::Read { len: first, waiting: second },
+            Kind::SHUTDOWN => Self::Shutdown,
+            Kind::FAILED => Self::Failed(Failure::from_code(detail)?),
+            Kind::QUEUE => Self::Queue { packets: first, bytes: second },
+            Kind::DROPPED => Self::Dropped { rule: detail, len: first },
+            Kind::EXTENSION => Self::Extension { what: Extension::from_code(detail)?, value: first },
             _ => return None,
         })
     }
@@ -395,33 +395,35 @@ fn halves(body: u64) -> (u32, u32) {
 const LEN_MAX: u32 = (1 << 24) - 1;
 
 /// The numbers of the kinds in files. Their meaning never changes.
-mod kind {
-    pub(super) const STATE: u8 = 1;
-    pub(super) const SENT: u8 = 2;
-    pub(super) const RECEIVED: u8 = 3;
-    pub(super) const ACKED: u8 = 4;
-    pub(super) const SACKED: u8 = 5;
-    pub(super) const ROUND_TRIP: u8 = 6;
-    pub(super) const SMOOTHED: u8 = 7;
-    pub(super) const TIMER_SET: u8 = 8;
-    pub(super) const TIMER_STOPPED: u8 = 9;
-    pub(super) const TIMER_FIRED: u8 = 10;
-    pub(super) const LIMITED: u8 = 11;
-    pub(super) const WINDOW: u8 = 12;
-    pub(super) const LOST: u8 = 13;
-    pub(super) const UNDONE: u8 = 14;
-    pub(super) const RECOVERED: u8 = 15;
-    pub(super) const CONTROLLER: u8 = 16;
-    pub(super) const WRITTEN: u8 = 17;
-    pub(super) const READ: u8 = 18;
-    pub(super) const SHUTDOWN: u8 = 19;
-    pub(super) const FAILED: u8 = 20;
-    pub(super) const QUEUE: u8 = 21;
-    pub(super) const DROPPED: u8 = 22;
-    pub(super) const TOLD: u8 = 23;
-    pub(super) const SEGMENT_SIZE: u8 = 24;
-    pub(super) const EXTENSION: u8 = 25;
-    pub(super) const HELD_BY_HOST: u8 = 26;
+struct Kind;
+
+impl Kind {
+    const STATE: u8 = 1;
+    const SENT: u8 = 2;
+    const RECEIVED: u8 = 3;
+    const ACKED: u8 = 4;
+    const SACKED: u8 = 5;
+    const ROUND_TRIP: u8 = 6;
+    const SMOOTHED: u8 = 7;
+    const TIMER_SET: u8 = 8;
+    const TIMER_STOPPED: u8 = 9;
+    const TIMER_FIRED: u8 = 10;
+    const LIMITED: u8 = 11;
+    const WINDOW: u8 = 12;
+    const LOST: u8 = 13;
+    const UNDONE: u8 = 14;
+    const RECOVERED: u8 = 15;
+    const CONTROLLER: u8 = 16;
+    const WRITTEN: u8 = 17;
+    const READ: u8 = 18;
+    const SHUTDOWN: u8 = 19;
+    const FAILED: u8 = 20;
+    const QUEUE: u8 = 21;
+    const DROPPED: u8 = 22;
+    const TOLD: u8 = 23;
+    const SEGMENT_SIZE: u8 = 24;
+    const EXTENSION: u8 = 25;
+    const HELD_BY_HOST: u8 = 26;
 }
 
 #[cfg(test)]
@@ -467,12 +469,12 @@ mod tests {
         // Catches a kind that is added to only one of the lists.
         let kinds: std::collections::BTreeSet<u8> =
             entries.iter().map(|entry| entry.encode(Instant::ZERO).kind().0).collect();
-        assert_eq!(kinds, (kind::STATE..=kind::HELD_BY_HOST).collect());
+        assert_eq!(kinds, (Kind::STATE..=Kind::HELD_BY_HOST).collect());
     }
 
     #[test]
     fn what_is_not_known_is_none() {
-        for (kind, detail) in [(0, 0), (255, 0), (kind::SENT, 200), (kind::STATE, 99), (kind::LOST, 77)] {
+        for (kind, detail) in [(0, 0), (255, 0), (Kind::SENT, 200), (Kind::STATE, 99), (Kind::LOST, 77)] {
             assert_eq!(Entry::decode(Record::new(Instant::ZERO, kind, detail, 0)), None);
         }
     }
