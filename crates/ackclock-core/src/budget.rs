@@ -13,9 +13,8 @@
 //! share, at least [`SHARE_MIN`]. The share begins as the limit divided among the buffers of all connections,
 //! and shrinks as the quarter fills, so that crowds of buffers never take all of it: a new connection finds
 //! room (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
-//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998). A connection that makes progress and is still
-//! refused *pleads*. The endpoint then resets connections that hold memory and have not made progress for
-//! long.
+//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998). When a connection that makes progress
+//! is still refused, the endpoint resets connections that hold memory and have not made progress for long.
 //!
 //! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
 //! most recently freed first. They do not count in the budget; any more go back to the allocator.
@@ -34,7 +33,7 @@ struct Inner {
     /// Connections that share it.
     sharers: AtomicU32,
     /// How often a connection that makes progress was refused.
-    pleas: AtomicU32,
+    refusals: AtomicU32,
     /// Endpoints whose device has had more packets than a turn takes.
     standing: AtomicU32,
     keeps_bytes: bool,
@@ -62,7 +61,7 @@ impl Budget {
             limit,
             used: AtomicUsize::new(0),
             sharers: AtomicU32::new(0),
-            pleas: AtomicU32::new(0),
+            refusals: AtomicU32::new(0),
             standing: AtomicU32::new(0),
             keeps_bytes,
             free: Mutex::default(),
@@ -156,15 +155,15 @@ impl Budget {
     }
 
     /// A connection that makes progress was refused.
-    pub(crate) fn plead(&self) {
-        self.0.pleas.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn note_refusal(&self) {
+        self.0.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often a connection that makes progress was refused. Every endpoint that shares the budget counts
     /// what it has heard, because the memory may be held by any endpoint's connections.
     #[inline]
-    pub(crate) fn pleas(&self) -> u32 {
-        self.0.pleas.load(Ordering::Relaxed)
+    pub(crate) fn refusals(&self) -> u32 {
+        self.0.refusals.load(Ordering::Relaxed)
     }
 
     /// Whether packets stand in the queue of a device: windows hold no more than they need.

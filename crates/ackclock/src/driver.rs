@@ -58,7 +58,7 @@ pub(crate) struct Driver {
     backlog: Backlog,
     capabilities_due: Instant,
     /// How often connections had pleaded for memory when the other shards' drivers were last woken for it.
-    pleas: u32,
+    refusals: u32,
     /// The device's abilities when last asked, and now.
     generations: (Option<u64>, Option<u64>),
 }
@@ -105,7 +105,7 @@ impl Driver {
             lone: false,
             backlog: Backlog::default(),
             capabilities_due: Instant::ZERO,
-            pleas: 0,
+            refusals: 0,
             generations: (None, None),
         }
     }
@@ -216,9 +216,9 @@ impl Driver {
             drop(shared.device().take());
         }
         let (down, has_news) = (locked.stack.down(), locked.stack.has_news());
-        let pleas = std::mem::replace(&mut self.pleas, locked.stack.endpoint.memory_pleas());
+        let refusals = std::mem::replace(&mut self.refusals, locked.stack.endpoint.memory_refusals());
         drop(guard);
-        if pleas != self.pleas {
+        if refusals != self.refusals {
             shared.wake_others();
         }
         shared.hand_over(&mut self.packets.strays);

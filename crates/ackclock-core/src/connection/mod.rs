@@ -59,7 +59,7 @@ use crate::later::{self, Kept};
 use crate::trace::{BatchCause, Entry, Timer, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
 
-pub(crate) use self::ecn::negotiation::{Agreement, Offer};
+pub(crate) use self::ecn::negotiation::Offer;
 pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;

@@ -3,8 +3,8 @@
 //!
 //! Connections only know that 16 bytes of options are taken, and that segments leave one at a time. The
 //! connection state for a signature (both ISNs, the extensions of its sequence numbers, its traffic keys) is
-//! in a [`Session`] under its name, created by an authentic SYN or by our own. Sessions without a connection
-//! are swept when they fill half of the table.
+//! in a [`Session`] under its four-tuple, created by an authentic SYN or by our own. Sessions without a
+//! connection are swept when they fill half of the table.
 //!
 //! Keys roll over as in §6.1 of the RFC: each segment names the key that it is signed with (KeyID) and the
 //! one that its sender would like to receive (RNextKeyID). The receiver of the latter sends with it from then
@@ -12,7 +12,7 @@
 //!
 //! A segment from a peer with keys that is not signed, or not authentic, is dropped and counted by its
 //! defect. An option from a peer without keys is ignored. A connection's trace shows which keys it uses,
-//! their changes, and what was refused in its name. A reset without a session leaves unsigned, and means
+//! their changes, and what was refused. A reset without a session leaves unsigned, and means
 //! nothing to the peer: after a restart, an old connection ends by its timeout (§7.7 of the RFC).
 
 use std::collections::HashMap;
@@ -22,9 +22,9 @@ use ackclock_control::tally::Tally;
 use ackclock_wire::checksum::{pseudo_header, sum};
 use ackclock_wire::{ChecksumState, ControlSegment, Flags, HEADER_MAX, Segment};
 
-use super::Endpoint;
 use super::demux::Target;
 use super::keys::KeyedState;
+use super::{Answer, Endpoint};
 use crate::authentication::derived::TrafficKeys;
 use crate::authentication::mac::{Covered, KIND, MAC_LEN, OPTION_LEN, TrafficKey, same};
 use crate::authentication::sequence::Extended;
@@ -122,7 +122,7 @@ impl Endpoint {
         let old = authentication.chains.remove(&peer);
         if let Some(chain) = chain {
             for (_, session) in
-                authentication.sessions.iter_mut().filter(|(name, _)| name.remote_addr == peer)
+                authentication.sessions.iter_mut().filter(|(tuple, _)| tuple.remote_addr == peer)
             {
                 let moved = |index| {
                     let key = old.as_ref().and_then(|old| old.get(index));
@@ -173,6 +173,15 @@ impl Endpoint {
         authentication
             .sign(&mut self.header, (offset, len), &tuple, [&[], &[]])
             .map_or(len, |signed| signed.end)
+    }
+
+    /// An answer that is signed has no room for these options beside the signature.
+    pub(super) fn without_room_for_options(&self, mut answer: Answer) -> Answer {
+        if self.has_keys(answer.tuple.remote_addr) {
+            let options = &mut answer.fields.options;
+            (options.accecn, options.fast_open, options.experiment) = (None, None, None);
+        }
+        answer
     }
 
     /// Whether there are keys for this peer.
@@ -241,22 +250,22 @@ impl Endpoint {
         self.note_key(tuple, what, key_id);
     }
 
-    /// Records it in the trace of the connection with this name. Returns whether the connection exists.
+    /// Records it in the trace of the connection with this four-tuple. Returns whether the connection exists.
     fn note_key(&mut self, tuple: &FourTuple, what: Extension, key_id: u8) -> bool {
         let Some(Target::Connection(index)) = self.find(tuple) else { return false };
-        let Some(live) = self.connections.at_mut(index) else { return false };
-        live.connection.trace_extension(self.now, what, key_id.into());
+        let Some(slot) = self.connections.at_mut(index) else { return false };
+        slot.connection.trace_extension(self.clock.now(), what, key_id.into());
         true
     }
 
     /// Signs what a connection sends, if its peer has keys.
     pub(super) fn signed(&mut self, index: u32, outgoing: Outgoing) -> Outgoing {
         let Some(authentication) = &mut self.authentication else { return outgoing };
-        let Some(live) = self.connections.at_mut(index) else { return outgoing };
+        let Some(slot) = self.connections.at_mut(index) else { return outgoing };
         let (signed, before, after) =
-            authentication.sign_outgoing(&mut self.header, &live.connection, outgoing);
+            authentication.sign_outgoing(&mut self.header, &slot.connection, outgoing);
         for (what, id) in changed(before, after) {
-            live.connection.trace_extension(self.now, what, id.into());
+            slot.connection.trace_extension(self.clock.now(), what, id.into());
         }
         signed
     }
@@ -269,13 +278,13 @@ impl Endpoint {
 
     fn is_open(&self, tuple: &FourTuple) -> bool {
         let Some(Target::Connection(index)) = self.find(tuple) else { return false };
-        let state = self.connections.at(index).map(|live| live.connection.state());
+        let state = self.connections.at(index).map(|slot| slot.connection.state());
         state.is_some_and(|state| state != State::TimeWait)
     }
 
     /// Makes room for another session.
     fn sweep(&self, authentication: &mut Authentication) {
-        if authentication.sessions.len() > self.demux.len().saturating_mul(2).saturating_add(SESSIONS_MIN) {
+        if authentication.sessions.len() > self.tuples.len().saturating_mul(2).saturating_add(SESSIONS_MIN) {
             authentication.sessions.retain(|tuple, _| self.find(tuple).is_some());
         }
     }
@@ -498,7 +507,7 @@ fn find_option(header: &[u8]) -> Option<Found> {
     }
 }
 
-/// This many sessions are kept without checking whether their names are in use.
+/// This many sessions are kept without checking whether their four-tuples are in use.
 const SESSIONS_MIN: usize = 64;
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ use crate::ListenError;
 
 /// The claims of an endpoint, in order of their ports. Most endpoints have at most one, so they are in a
 /// vector whose first capacity is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Claims {
     claims: Vec<Claim>,
     made: u64,
+    max: usize,
 }
 
 /// A port to which a socket is bound.
@@ -46,32 +47,35 @@ struct Claim {
 }
 
 impl Claims {
-    /// Takes a port, if fewer than `max` are taken.
+    /// Room for `max` claims.
+    pub(super) fn new(max: usize) -> Self {
+        Self { claims: Vec::new(), made: 0, max }
+    }
+
+    /// Takes a port.
     pub(super) fn claim(
         &mut self,
         addr: Option<IpAddr>,
         port: u16,
         sharing: Sharing,
-        max: usize,
     ) -> Result<BoundId, ListenError> {
         let id = BoundId { port, number: self.made.saturating_add(1) };
-        self.claim_as(id, addr, sharing, max)?;
+        self.claim_as(id, addr, sharing)?;
         Ok(id)
     }
 
-    /// The same under a given name. Names of one port increase.
+    /// The same under a given id. Those of one port increase.
     pub(super) fn claim_as(
         &mut self,
         id: BoundId,
         addr: Option<IpAddr>,
         sharing: Sharing,
-        max: usize,
     ) -> Result<(), ListenError> {
         if !self.is_free(addr, id.port, sharing) {
             return Err(ListenError::AddressInUse);
         }
-        if self.claims.len() >= max {
-            return Err(ListenError::TooManyListeners(max));
+        if self.claims.len() >= self.max {
+            return Err(ListenError::TooManyListeners(self.max));
         }
         self.made = self.made.max(id.number);
         if self.claims.capacity() == 0 {
@@ -162,10 +166,10 @@ mod tests {
     }
 
     fn beside(first: (Option<IpAddr>, Sharing, bool), second: (Option<IpAddr>, Sharing)) -> bool {
-        let mut claims = Claims::default();
-        let id = claims.claim(first.0, 80, first.1, 8).unwrap();
+        let mut claims = Claims::new(8);
+        let id = claims.claim(first.0, 80, first.1).unwrap();
         assert!(!first.2 || claims.listen(id).is_ok());
-        claims.claim(second.0, 80, second.1, 8).is_ok()
+        claims.claim(second.0, 80, second.1).is_ok()
     }
 
     #[test]
@@ -200,9 +204,9 @@ mod tests {
 
     #[test]
     fn of_those_who_reuse_an_address_one_listens() {
-        let mut claims = Claims::default();
-        let first = claims.claim(None, 80, REUSE, 8).unwrap();
-        let second = claims.claim(None, 80, REUSE, 8).unwrap();
+        let mut claims = Claims::new(8);
+        let first = claims.claim(None, 80, REUSE).unwrap();
+        let second = claims.claim(None, 80, REUSE).unwrap();
         assert_eq!(claims.listen(first), Ok(()));
         assert_eq!(claims.listen(second), Err(ListenError::AddressInUse));
         claims.release(first);
@@ -212,9 +216,9 @@ mod tests {
 
     #[test]
     fn a_claim_is_found_among_those_of_other_ports() {
-        let mut claims = Claims::default();
+        let mut claims = Claims::new(8);
         let ids: Vec<BoundId> =
-            [443, 80, 8080, 81].into_iter().map(|port| claims.claim(None, port, REUSE, 8).unwrap()).collect();
+            [443, 80, 8080, 81].into_iter().map(|port| claims.claim(None, port, REUSE).unwrap()).collect();
         let addr = "10.0.0.1".parse().unwrap();
         for (port, taken) in [(79, false), (80, true), (81, true), (443, true), (8080, true), (8081, false)] {
             assert_eq!(claims.has(addr, port), taken, "{port}");
@@ -227,13 +231,13 @@ mod tests {
 
     #[test]
     fn claims_are_bounded_and_come_back() {
-        let mut claims = Claims::default();
-        let id = claims.claim(None, 80, ALONE, 1).unwrap();
-        assert_eq!(claims.claim(None, 81, ALONE, 1), Err(ListenError::TooManyListeners(1)));
+        let mut claims = Claims::new(1);
+        let id = claims.claim(None, 80, ALONE).unwrap();
+        assert_eq!(claims.claim(None, 81, ALONE), Err(ListenError::TooManyListeners(1)));
         assert!(claims.has("fd00::1".parse().unwrap(), 80));
         claims.release(id);
         claims.release(id);
-        assert!(claims.claim(None, 81, ALONE, 1).is_ok());
+        assert!(claims.claim(None, 81, ALONE).is_ok());
         assert!(claims.claims.len() == 1 && claims.get(id).is_none());
     }
 }

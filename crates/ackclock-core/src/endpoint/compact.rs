@@ -49,7 +49,7 @@ impl Limiter {
 }
 
 /// The time between two answers to unacceptable segments.
-pub(super) const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,14 @@
-//! Finds the connection of a packet: a keyed hash table from names to targets.
+//! Finds the connection of a packet: a keyed hash table from four-tuples to targets.
 //!
-//! A Robin Hood table of 8-byte buckets, at most half full. It does not store names: a bucket holds 32 bits
-//! of the hash and a target, and the caller compares the target's name. The key keeps an outsider from
-//! choosing names that collide (CVE-2023-1206; docs/security.md, B2).
+//! A Robin Hood table of 8-byte buckets, at most half full. It does not store four-tuples: a bucket holds 32
+//! bits of the hash and a target, and the caller compares the target's four-tuple. The key keeps an outsider
+//! from choosing four-tuples that collide (CVE-2023-1206; docs/security.md, B2).
 
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
 use ackclock_control::tally::Tally;
 
-/// The table. It never shrinks: 16 bytes for each name at its busiest time.
+/// The table. It never shrinks: 16 bytes for each four-tuple at its busiest time.
 #[derive(Debug)]
 pub(super) struct Demux {
     key: Key,
@@ -16,7 +16,7 @@ pub(super) struct Demux {
     len: usize,
 }
 
-/// The owner of a name.
+/// The owner of a four-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A connection, by slot.
@@ -27,7 +27,7 @@ pub(super) enum Target {
     TimeWait(u32),
 }
 
-/// The 32 bits of a name's hash that the table keeps.
+/// The 32 bits of a four-tuple's hash that the table keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u32);
 
@@ -71,7 +71,7 @@ impl Demux {
         None
     }
 
-    /// Adds a target. The name must not be in the table.
+    /// Adds a target. The four-tuple must not be in the table.
     pub(super) fn insert(&mut self, tag: Tag, target: Target) {
         if self.len >= self.buckets.len() / 2 {
             self.grow();
@@ -101,7 +101,7 @@ impl Demux {
         true
     }
 
-    /// Puts another target under the same name. Returns whether the old one was there.
+    /// Puts another target under the same four-tuple. Returns whether the old one was there.
     pub(super) fn replace(&mut self, tag: Tag, old: Target, new: Target) -> bool {
         let found = self.position(tag, old).and_then(|position| self.buckets.get_mut(position));
         found.map(|bucket| bucket.target = new.encode()).is_some()

@@ -16,19 +16,14 @@
 //! SYNs (§4.1.3.1, §7.3).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use ackclock_control::tally::Tally;
-use ackclock_wire::{FastOpenCookie, SeqNum};
+use ackclock_wire::FastOpenCookie;
 
-use super::Endpoint;
-use super::input::Arrival;
 use super::keys::{Key, KeyedState, Purpose};
-use super::live::Owner;
-use super::syn_queue::PeerSyn;
-use crate::connection::{FastOpenOffer, FastOpenOutcome, Handshake, R2_SYN, default_mss, window_scale_for};
-use crate::{ConnectError, Connection, ConnectionId, FourTuple, Instant, ListenerId, TcpConfig};
+use crate::connection::{FastOpenOffer, FastOpenOutcome};
+use crate::{ConnectionId, FourTuple, Instant};
 
 /// The connections that a listener has opened by Fast Open and whose handshake is not over: RFC 7413's
 /// PendingFastOpenRequests, and their limit.
@@ -56,7 +51,7 @@ pub(super) struct ServerCache {
 }
 
 /// The source of a server's cookies: one secret for each period, derived when needed.
-struct Secrets(Key);
+pub(super) struct Secrets(Key);
 
 /// A known server.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +67,7 @@ struct Server {
 
 /// The validity of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
+pub(super) enum Worth {
     Good,
     /// Valid, but of the day before.
     Old,
@@ -80,8 +75,12 @@ enum Worth {
 }
 
 impl Secrets {
+    pub(super) fn new(later: &Key) -> Self {
+        Self(later.subkey(Purpose::FastOpen))
+    }
+
     /// The cookie for this client.
-    fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
+    pub(super) fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
         self.cookie_of(period(now), tuple)
     }
 
@@ -92,7 +91,7 @@ impl Secrets {
         FastOpenCookie::new(&hash.to_be_bytes()).unwrap_or(FastOpenCookie::REQUEST)
     }
 
-    fn worth(&self, now: Instant, tuple: &FourTuple, cookie: &FastOpenCookie) -> Worth {
+    pub(super) fn worth(&self, now: Instant, tuple: &FourTuple, cookie: &FastOpenCookie) -> Worth {
         let period = period(now);
         if cookie.is_request() {
             Worth::None
@@ -112,7 +111,7 @@ impl ServerCache {
     }
 
     /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
-    fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
+    pub(super) fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
         let Some(server) = self.servers.get_mut(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });
         };
@@ -132,7 +131,7 @@ impl ServerCache {
     }
 
     /// Records the outcome of an attempt.
-    fn learn(
+    pub(super) fn learn(
         &mut self,
         now: Instant,
         remote: IpAddr,
@@ -162,7 +161,7 @@ impl PendingFastOpens {
 
     /// Whether another handshake may be open. `is_open`: whether this one still is. Finished ones are removed
     /// from the list when it is full.
-    fn has_room(&mut self, now: Instant, is_open: impl Fn(ConnectionId) -> bool) -> bool {
+    pub(super) fn has_room(&mut self, now: Instant, is_open: impl Fn(ConnectionId) -> bool) -> bool {
         if self.places.len() >= self.max {
             self.places.retain(
                 |place| {
@@ -173,164 +172,18 @@ impl PendingFastOpens {
         self.places.len() < self.max
     }
 
+    /// Another handshake is open, until it is given up.
+    pub(super) fn add(&mut self, connection: ConnectionId, until: Instant) {
+        self.places.push(Place { connection, until, is_reset: false });
+    }
+
     /// The connection in this slot ended before its handshake did.
     // RFC 7413 §5.1: what was reset counts until a timeout period has passed, or the resets of a host whose
     // address is forged would make room for the next SYNs.
-    fn keep_place(&mut self, index: u32) {
+    pub(super) fn keep_place(&mut self, index: u32) {
         if let Some(place) = self.places.iter_mut().rev().find(|place| place.connection.index == index) {
             place.is_reset = true;
         }
-    }
-}
-
-impl Endpoint {
-    /// Opens a connection as [`connect`](Self::connect) does, with `data` that the server may read from the
-    /// SYN if it gave this end a cookie before (TCP Fast Open, RFC 7413). Without a cookie, or where such
-    /// SYNs get lost, the data follows the handshake. Returns how much was accepted; write the rest.
-    ///
-    /// The server may see this data twice, on two connections, if a SYN is duplicated on its way. That must
-    /// not matter (RFC 7413 §2.1).
-    ///
-    /// # Errors
-    /// As `connect`.
-    pub fn connect_with_data(
-        &mut self,
-        now: Instant,
-        remote: SocketAddr,
-        local: (Option<IpAddr>, u16),
-        tcp: Option<TcpConfig>,
-        data: &[u8],
-    ) -> Result<(ConnectionId, usize), ConnectError> {
-        let now = self.advance(now);
-        let tuple = self.name_for(remote, local)?;
-        let beside = self.beside();
-        let offer = beside.servers.offer(now, remote.ip(), default_mss(&tuple));
-        beside.counters.fast_open_suspended.grow(u64::from(offer.is_none()));
-        let mut taken = 0;
-        let id = self.open(now, tuple, tcp, |now, tcp, environment| {
-            let (connection, len) = Connection::active_with_data(now, tuple, tcp, environment, offer, data);
-            taken = len;
-            connection
-        });
-        Ok((id, taken))
-    }
-
-    fn fast_open_secrets(&self) -> Secrets {
-        Secrets(self.later.subkey(Purpose::FastOpen))
-    }
-
-    /// The cookie for the client of this name.
-    pub(super) fn fast_open_cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
-        self.fast_open_secrets().cookie(now, tuple)
-    }
-
-    /// Handles a SYN with the option at a listener that serves Fast Open. Returns whether it made a
-    /// connection. If not, and a cookie is due, the half-open record says so.
-    pub(super) fn take_fast_open(
-        &mut self,
-        now: Instant,
-        id: ListenerId,
-        arrival: &Arrival<'_>,
-        peer: &mut PeerSyn,
-        old_snd_nxt: Option<SeqNum>,
-    ) -> bool {
-        let serves = self.listeners.get(id).is_some_and(|listener| listener.fast_open.is_some());
-        let Some(cookie) = arrival.segment.options.fast_open.filter(|_| serves) else { return false };
-        let worth = self.fast_open_secrets().worth(now, &arrival.tuple, &cookie);
-        peer.wants_cookie = worth != Worth::Good;
-        if worth == Worth::None {
-            self.rare_counters().fast_open_refused.grow(u64::from(!cookie.is_request()));
-            return false;
-        }
-        if !self.has_fast_open_room(now, id) {
-            self.rare_counters().fast_open_over_bound.count();
-            return false;
-        }
-        let waits = self.listeners.get(id).is_some_and(|listener| listener.has_room());
-        if !waits || self.connections.len() >= self.config.connections_max {
-            return false;
-        }
-        let iss = self.isn_after(now, &arrival.tuple, old_snd_nxt);
-        self.establish_fast(now, id, arrival, peer, iss);
-        true
-    }
-
-    fn has_fast_open_room(&mut self, now: Instant, id: ListenerId) -> bool {
-        let listener = self.listeners.get_mut(id);
-        let Some(pending) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) else {
-            return false;
-        };
-        let connections = &self.connections;
-        pending.has_room(now, |id| {
-            let live = connections.get(id.index, id.generation);
-            live.is_some_and(|live| live.bound && !live.connection.is_established())
-        })
-    }
-
-    /// A connection is over. Had a SYN with data opened it, and nothing completed the handshake, it keeps its
-    /// place among the pending.
-    pub(super) fn keep_fast_open_place(&mut self, index: u32) {
-        let Some(live) = self.connections.at(index) else { return };
-        if !live.bound || !live.connection.ended_in_fast_open() {
-            return;
-        }
-        let listener = self.listeners.find(live.name()).and_then(|id| self.listeners.get_mut(id));
-        if let Some(pending) = listener.and_then(|listener| listener.fast_open.as_deref_mut()) {
-            pending.keep_place(index);
-        }
-    }
-
-    fn establish_fast(
-        &mut self,
-        now: Instant,
-        id: ListenerId,
-        arrival: &Arrival<'_>,
-        peer: &PeerSyn,
-        iss: SeqNum,
-    ) {
-        let Some(listener) = self.listeners.get(id) else { return };
-        let (tcp, tuple) = (listener.tcp.clone(), arrival.tuple);
-        let handshake = Handshake {
-            irs: peer.irs,
-            peer_mss: peer.mss.unwrap_or_else(|| default_mss(&tuple)),
-            window_scale: peer.window_scale.map(|peers| (peers, window_scale_for(tcp.receive_buffer_max))),
-            sack: peer.sack,
-            timestamps: peer.timestamps,
-            rtt: None,
-            repetitions: 0,
-            peer_window: peer.window,
-            ecn: peer.ecn.agreement(0),
-            experiment: tcp.shared_experiment(&arrival.segment.options),
-        };
-        let tell = peer.wants_cookie.then(|| self.fast_open_cookie(now, &tuple));
-        let environment = self.environment(&tuple, iss);
-        let until = now + tcp.user_timeout.unwrap_or(R2_SYN);
-        let (opening, text) = ((tell, peer.ecn), arrival.segment.payload);
-        let connection =
-            Connection::passive_with_data(now, tuple, tcp, &environment, handshake, opening, text);
-        let connection = self.add_connection(connection, Owner::Listener(id));
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.accept_queue.push_back((connection, None));
-            if let Some(pending) = &mut listener.fast_open {
-                pending.places.push(Place { connection, until, is_reset: false });
-            }
-        }
-        self.events.acceptable.push(id.index);
-        self.counters.opened_passively.count();
-        self.rare_counters().fast_open_accepted.count();
-        self.touch(connection.index);
-    }
-
-    /// A segment with SYN arrived for a connection: possibly the answer to a SYN with the option.
-    pub(super) fn learn_fast_open(&mut self, now: Instant, index: u32, arrival: &Arrival<'_>) {
-        let Some(live) = self.connections.at_mut(index) else { return };
-        let Some(outcome) = live.connection.take_fast_open_outcome() else { return };
-        let options = &arrival.segment.options;
-        let given = options.fast_open.filter(|cookie| !cookie.is_request());
-        let mss = options.mss.unwrap_or_else(|| default_mss(&arrival.tuple));
-        let beside = self.beside();
-        beside.counters.fast_open_fell_back.grow(u64::from(outcome == FastOpenOutcome::FellBack));
-        beside.servers.learn(now, arrival.tuple.remote_addr, outcome, given, mss);
     }
 }
 

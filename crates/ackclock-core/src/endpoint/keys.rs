@@ -1,4 +1,4 @@
-//! Keys derived from the endpoint's secret, one for each purpose, and keyed hashes of a connection's name.
+//! Keys derived from the endpoint's secret, one for each purpose, and keyed hashes of four-tuples.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -25,7 +25,7 @@ pub(super) enum Purpose {
     Cookies = 6,
     CookieMask = 7,
     FlowLabels = 8,
-    Beside = 9,
+    NonTcp = 9,
     Reuse = 10,
     FastOpen = 11,
     FastOpenServers = 12,
@@ -64,7 +64,7 @@ impl Key {
         SipHasher24::new_with_key(&self.0).hash(bytes)
     }
 
-    /// SipHash-2-4 of a connection's name and two words.
+    /// SipHash-2-4 of a four-tuple and two words.
     pub(super) fn hash24_tuple(&self, tuple: &FourTuple, words: [u32; 2]) -> u64 {
         let TupleBytes { mut bytes, len } = TupleBytes::new(tuple);
         let tail = u64::from(words[1]) << 32 | u64::from(words[0]);
@@ -94,7 +94,7 @@ impl BuildHasher for KeyedState {
     }
 }
 
-/// A connection's name as the bytes to hash: 12 for IPv4, 36 for IPv6, with room for two words after them.
+/// A four-tuple as the bytes to hash: 12 for IPv4, 36 for IPv6, with room for two words after them.
 pub(super) struct TupleBytes {
     bytes: [u8; Self::MAX + size_of::<u64>()],
     len: usize,
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn keys_derived_later_differ_by_purpose_and_by_secret() {
         let hash = |secret, purpose| Key::derive(secret, Purpose::Later).subkey(purpose).hash24(b"x");
-        assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Reuse));
-        assert_ne!(hash(&[1; 32], Purpose::Beside), hash(&[2; 32], Purpose::Beside));
-        assert_eq!(hash(&[1; 32], Purpose::Beside), hash(&[1; 32], Purpose::Beside));
+        assert_ne!(hash(&[1; 32], Purpose::NonTcp), hash(&[1; 32], Purpose::Reuse));
+        assert_ne!(hash(&[1; 32], Purpose::NonTcp), hash(&[2; 32], Purpose::NonTcp));
+        assert_eq!(hash(&[1; 32], Purpose::NonTcp), hash(&[1; 32], Purpose::NonTcp));
     }
 
     #[test]

@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn errors() -> ErrorLimiter {
-        ErrorLimiter::new(Key::derive(&[1; 32], Purpose::Beside))
+        ErrorLimiter::new(Key::derive(&[1; 32], Purpose::NonTcp))
     }
 
     fn peer(number: u32) -> IpAddr {

@@ -1,20 +1,19 @@
 //! What leaves an endpoint: packets, deadlines and events.
+//!
+//! Packets that an endpoint sends to its own addresses return without crossing a device. Such a packet is
+//! copied into a queue when it would leave, and handled as a received one before the sending call returns.
+//! The queue keeps calls from nesting. One call handles a bounded number; the rest is due at once
+//! ([`Endpoint::poll_timeout`]), so that the driver gets its turn.
 
 use std::net::IpAddr;
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::{ChecksumState, Fields, FlowLabel, TxPacket, write_control};
+use ackclock_wire::{ChecksumState, RxMeta, TxPacket, write_control};
 
-use super::Endpoint;
-use super::beside::Beside;
-use super::live::Owner;
-use super::looped::{LOOP_LIMITS, LOOPED_BATCH, LOOPED_PER_CALL};
-use super::outbox::Origin;
-use super::queue::IndexQueue;
-use super::reply::{Audience, control};
-use super::syn_queue::Phase;
-use crate::connection::{Outgoing, timestamp_clock};
-use crate::{ConnectionId, Event, FourTuple, IncomingId, Instant};
+use super::schedule::Subject;
+use super::{Endpoint, Frame};
+use crate::connection::Outgoing;
+use crate::{ConnectionId, Event, Instant};
 
 /// The offload limits of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,21 +29,13 @@ pub struct Limits {
 
 /// A packet that leaves.
 #[derive(Debug)]
-pub(super) enum Leaving {
+enum Leaving {
     /// A reply without a connection, in the endpoint's header buffer.
     Reply { len: usize, is_ipv4: bool },
     /// A segment of a connection, whose header is there.
     Segment(u32, Outgoing),
     /// The packet taken from the outbox.
     Whole,
-}
-
-/// What has events to report. Each index waits at most once, so the queues are as bounded as the tables.
-#[derive(Debug, Default)]
-pub(super) struct Events {
-    pub(super) connections: IndexQueue,
-    pub(super) acceptable: IndexQueue,
-    pub(super) incoming: IndexQueue,
 }
 
 impl Endpoint {
@@ -95,16 +86,15 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn has_outgoing(&self) -> bool {
-        !self.transmit.is_empty()
+        self.schedule.has_senders()
             || !self.replies.is_empty()
-            || self.beside.as_ref().is_some_and(|beside| !beside.outbox.is_empty())
-            || self.has_looped()
+            || self.non_tcp.as_ref().is_some_and(|non_tcp| non_tcp.has_outgoing())
     }
 
     /// Whether only segments of connections may leave.
     #[inline]
     fn has_segments_alone(&self) -> bool {
-        self.predicts && self.replies.is_empty() && self.beside.is_none()
+        self.predicts && self.replies.is_empty() && self.non_tcp.is_none()
     }
 
     /// What goes before the segments of connections: a reply or, every second time, a whole packet. Also
@@ -114,7 +104,7 @@ impl Endpoint {
         if self.replies.takes_turn(self.counters.packets_received) {
             return self.next_reply();
         }
-        let is_turn = self.beside.as_mut().is_some_and(|beside| beside.takes_turn());
+        let is_turn = self.non_tcp.as_mut().is_some_and(|non_tcp| non_tcp.takes_turn());
         if is_turn { self.next_of_outbox() } else { None }
     }
 
@@ -127,7 +117,7 @@ impl Endpoint {
     /// The next whole packet, and whether it is for the endpoint itself.
     #[inline(never)]
     fn next_of_outbox(&mut self) -> Option<(Leaving, bool)> {
-        self.next_whole().then(|| (Leaving::Whole, self.is_whole_looped()))
+        self.take_whole().map(|looped| (Leaving::Whole, looped))
     }
 
     /// The destination of the packet that [`Endpoint::poll_transmit`] returned last, if something has arrived
@@ -150,15 +140,9 @@ impl Endpoint {
         Some((Leaving::Reply { len, is_ipv4: reply.src.is_ipv4() }, looped))
     }
 
-    /// Whether the whole packet last taken is for the endpoint itself.
-    fn is_whole_looped(&self) -> bool {
-        let addr = self.beside.as_ref().and_then(|beside| beside.outbox.taken_destination());
-        addr.is_some_and(|addr| self.addresses.is_own(addr))
-    }
-
     /// The packet that leaves.
     #[inline]
-    pub(super) fn tx_packet(&self, leaving: &Leaving) -> Option<TxPacket<'_>> {
+    fn tx_packet(&self, leaving: &Leaving) -> Option<TxPacket<'_>> {
         match leaving {
             Leaving::Reply { len, is_ipv4 } => Some(TxPacket {
                 header: self.header.get(..*len)?,
@@ -168,7 +152,7 @@ impl Endpoint {
                 checksum: ChecksumState::Complete,
             }),
             Leaving::Segment(index, outgoing) => self.segment_packet(*index, outgoing),
-            Leaving::Whole => self.whole_packet(),
+            Leaving::Whole => self.non_tcp.as_ref().map(|non_tcp| non_tcp.packet()),
         }
     }
 
@@ -189,15 +173,15 @@ impl Endpoint {
     /// leaves it. Also returns whether the peer is the endpoint itself.
     #[inline(always)]
     fn next_outgoing(&mut self, now: Instant, limits: Limits) -> Option<(u32, Outgoing, bool)> {
-        while let Some(index) = self.transmit.pop() {
-            let Some(live) = self.connections.at_mut(index) else { continue };
-            let looped = live.looped;
+        while let Some(index) = self.schedule.next_sender() {
+            let Some(slot) = self.connections.at_mut(index) else { continue };
+            let looped = slot.is_looped();
             let limits = if looped { LOOP_LIMITS } else { limits };
             let short = self.predicts;
-            if let Some(outgoing) = live.connection.poll_transmit(now, limits, short, &mut self.header) {
-                self.traces.collect(live);
-                self.reached = (live.connection.take_progress() && !looped).then_some(index);
-                live.follow_up(index, &mut self.events, &mut self.timers, &mut self.transmit);
+            if let Some(outgoing) = slot.connection.poll_transmit(now, limits, short, &mut self.header) {
+                self.traces.collect(slot);
+                self.reached = (slot.connection.take_progress() && !looped).then_some(index);
+                self.schedule.follow(index, slot.followup());
                 return Some((index, outgoing, looped));
             }
             self.settle(now, index);
@@ -205,25 +189,52 @@ impl Endpoint {
         None
     }
 
-    /// Whether the driver is behind: packets have been waiting at the device for a while, and it would drop
-    /// what it has no more room for, from any sender. While it is, answers to strangers, whose addresses may
-    /// be false, leave at a sixteenth of the rate at which packets arrive. Those that have no room to wait
-    /// are dropped and counted ([`Counters::dropped_replies`](crate::Counters::dropped_replies)). Everything
-    /// else goes on as usual.
-    pub fn set_behind(&mut self, behind: bool) {
-        self.replies.set_behind(behind, self.counters.packets_received);
+    /// Whether packets to the endpoint's own addresses wait: there is work to do at once.
+    #[must_use]
+    #[inline]
+    pub fn has_looped(&self) -> bool {
+        self.looped_len() > 0
     }
 
-    /// Whether packets stand in the device's queue: for some turns it has had more than a turn takes. A lone
-    /// request then waits for all the data of other connections before it. Until `false` the
-    /// endpoint narrows windows to 3/2 of what their applications take in a round trip.
-    pub fn set_queue_stands(&mut self, stands: bool) {
-        self.device_queue.set_stands(stands);
+    /// How many packets have gone from the endpoint to itself.
+    #[must_use]
+    #[inline]
+    pub fn packets_looped(&self) -> u64 {
+        self.non_tcp.as_ref().map_or(0, |non_tcp| non_tcp.counters.packets_looped)
+    }
+
+    #[inline]
+    fn looped_len(&self) -> usize {
+        self.non_tcp.as_ref().map_or(0, |non_tcp| non_tcp.looped())
+    }
+
+    /// A packet about to leave is for this endpoint.
+    #[cold]
+    fn loop_back(&mut self, leaving: &Leaving) {
+        let Some(packet) = self.tx_packet(leaving) else { return };
+        let meta = RxMeta { checksum: packet.checksum, segment_size: packet.segment_size };
+        let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+        let budget = self.memory.budget().clone();
+        let room = self.non_tcp().loop_back(&budget, bytes, meta);
+        let counters = self.rare_counters();
+        (if room { &mut counters.packets_looped } else { &mut counters.dropped_looped }).count();
+    }
+
+    /// Handles up to `left` waiting packets, and deducts them. Returns whether there were any.
+    fn deliver_looped(&mut self, now: Instant, left: &mut usize) -> bool {
+        let before = *left;
+        while *left > 0
+            && let Some(packet) = self.non_tcp.as_mut().and_then(|non_tcp| non_tcp.next_looped())
+        {
+            left.shrink(1);
+            self.receive(now, Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
+        }
+        *left < before
     }
 
     /// The latest time to call `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.next_due().map(|due| self.driver_time(due))
+        self.next_due().map(|due| self.clock.driver(due))
     }
 
     /// The same by the endpoint's own clock.
@@ -233,11 +244,12 @@ impl Endpoint {
             _ => one.or(other),
         };
         if self.has_looped() {
-            return Some(self.now);
+            return Some(self.clock.now());
         }
-        let of_tables = earlier(self.half_open.next_timeout(), self.time_wait.next_timeout());
-        let of_all = earlier(self.reassembly_timeout(), self.relief_due());
-        earlier(self.timers.next(), earlier(of_tables, of_all))
+        let of_fragments = self.non_tcp.as_ref().and_then(|non_tcp| non_tcp.reassembly_timeout());
+        let of_tables = earlier(self.listening.next_timeout(), self.time_wait.next_timeout());
+        let of_all = earlier(of_fragments, self.memory.due(self.clock.now()));
+        earlier(self.schedule.deadline(), earlier(of_tables, of_all))
     }
 
     /// A timer may have expired. A spurious call does nothing.
@@ -245,13 +257,12 @@ impl Endpoint {
         let now = self.advance(now);
         // A connection has one turn in each call, whatever it sets its timer to.
         for _ in 0..self.connections.len() {
-            let Some(index) = self.timers.pop_expired(now) else { break };
-            if let Some(live) = self.connections.at_mut(index)
-                && live.connection.poll_timeout().is_some_and(|deadline| deadline <= now)
-            {
-                live.connection.handle_timeout(now);
-            }
-            self.touch(index);
+            let Some(index) = self.schedule.pop_expired(now) else { break };
+            self.change(index, |connection| {
+                if connection.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                    connection.handle_timeout(now);
+                }
+            });
         }
         self.relieve(now);
         self.half_open_timeouts(now);
@@ -261,95 +272,33 @@ impl Endpoint {
         self.check_invariants();
     }
 
-    /// A whole packet has left the outbox.
-    pub(super) fn on_left(&mut self, origin: Origin, bytes: usize) {
-        match origin {
-            Origin::Icmp => {}
-            Origin::Udp(id) => self.on_datagram_left(id, bytes),
-            Origin::Other => self.beside().others.on_left(),
-        }
-    }
-
-    /// The next event besides plain TCP.
-    fn poll_event_beside(&mut self) -> Option<Event> {
-        let Beside { others, udp, .. } = self.beside.as_deref_mut()?;
-        if std::mem::take(&mut others.readable) {
-            return Some(Event::OtherPackets);
-        }
-        if std::mem::take(&mut others.writable) {
-            return Some(Event::OtherRoom);
-        }
-        udp.poll_changed().map(|(id, readiness)| Event::Udp(id, readiness))
-    }
-
     /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
-        while let Some(index) = self.events.acceptable.pop() {
-            if let Some(id) = self.listeners.id_at(index)
-                && self.listeners.get(id).is_some_and(|listener| !listener.accept_queue.is_empty())
-            {
-                return Some(Event::Acceptable(id));
+        while let Some(subject) = self.schedule.next_report() {
+            let event = match subject {
+                Subject::Listener(index) => self.listening.acceptable(index).map(Event::Acceptable),
+                Subject::HalfOpen(index) => self.listening.event(index),
+                Subject::Connection(index) => self.event_of_connection(index),
+            };
+            if event.is_some() {
+                return event;
             }
         }
-        while let Some(index) = self.events.incoming.pop() {
-            if let Some(event) = self.event_of_half_open(index) {
-                return Some(event);
-            }
-        }
-        while let Some(index) = self.events.connections.pop() {
-            let Some(generation) = self.connections.generation(index) else { continue };
-            if let Some(live) = self.connections.at_mut(index)
-                && live.owner == Owner::Application
-                && !live.readiness.is_empty()
-            {
-                let readiness = std::mem::take(&mut live.readiness);
-                return Some(Event::Connection(ConnectionId { index, generation }, readiness));
-            }
-        }
-        self.poll_event_beside()
+        self.non_tcp.as_mut().and_then(|non_tcp| non_tcp.next_event())
     }
 
-    /// What to report to the application about a half-open record.
-    fn event_of_half_open(&mut self, index: u32) -> Option<Event> {
-        let generation = self.half_open.generation(index)?;
-        let record = self.half_open.at_mut(index)?;
-        let (listener, id) = (record.listener, IncomingId { index, generation });
-        match record.phase {
-            Phase::Undecided => {
-                record.told = true;
-                Some(Event::Incoming(listener, id))
-            }
-            Phase::Gone => {
-                self.remove_half_open(index);
-                Some(Event::IncomingGone(listener, id))
-            }
-            Phase::Answered { .. } => None,
-        }
-    }
-
-    /// Queues a reply without a connection.
-    pub(super) fn reply(&mut self, tuple: &FourTuple, ttl: u8, fields: Fields) {
-        let label = self.flow_labels.of(tuple).current();
-        self.reply_labelled(tuple, ttl, label, fields);
-    }
-
-    /// Queues a reply with this flow label.
-    pub(super) fn reply_labelled(&mut self, tuple: &FourTuple, ttl: u8, label: FlowLabel, fields: Fields) {
-        let is_known = self.known.as_ref().is_some_and(|known| known.knows(tuple.remote_addr));
-        let audience = if is_known { Audience::Known } else { Audience::Stranger };
-        if !self.replies.push(audience, control(tuple, ttl, label, fields)) {
-            self.counters.dropped_replies.count();
-        }
-    }
-
-    /// The timestamps option of a segment without a connection, if `recent` says that timestamps are in use.
-    pub(super) fn timestamps(
-        &self,
-        now: Instant,
-        tuple: &FourTuple,
-        recent: Option<u32>,
-    ) -> Option<(u32, u32)> {
-        let clock = || timestamp_clock(now).wrapping_add(self.isn.timestamp_offset(tuple));
-        recent.map(|recent| (clock(), recent))
+    fn event_of_connection(&mut self, index: u32) -> Option<Event> {
+        let generation = self.connections.generation(index)?;
+        let readiness = self.connections.at_mut(index)?.take_report()?;
+        Some(Event::Connection(ConnectionId { index, generation }, readiness))
     }
 }
+
+/// The limits of a loopback: packets of 64 KB, with unfinished checksums.
+const LOOP_LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
+
+/// How many wait before they are handled while there is more to send: a batch, as from a device.
+const LOOPED_BATCH: usize = 16;
+
+/// The most that one call handles.
+const LOOPED_PER_CALL: usize = 256;

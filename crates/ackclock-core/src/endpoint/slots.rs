@@ -3,18 +3,21 @@
 /// Values of one kind.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<Entry<T>>,
     free: Vec<u32>,
 }
 
-/// One slot.
+/// An index with its value.
 #[derive(Debug)]
-pub(super) struct Slot<T> {
+pub(super) struct Entry<T> {
     generation: u32,
     value: Option<T>,
 }
 
 impl<T> Slots<T> {
+    /// The size of an entry.
+    pub(super) const BYTES: usize = size_of::<Entry<T>>();
+
     /// Adds a value. Returns its index and generation. The callers' limits are far below 2^32.
     pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -23,21 +26,21 @@ impl<T> Slots<T> {
                 // Many endpoints have one connection; the vector's default first capacity is four.
                 self.slots.reserve_exact(1);
             }
-            self.slots.push(Slot { generation: 0, value: None });
+            self.slots.push(Entry { generation: 0, value: None });
             u32::try_from(index).unwrap_or(u32::MAX)
         });
-        let slot = self.slots.get_mut(index as usize);
-        let generation = slot.map_or(0, |slot| {
-            slot.value = Some(value);
-            slot.generation
+        let entry = self.slots.get_mut(index as usize);
+        let generation = entry.map_or(0, |entry| {
+            entry.value = Some(value);
+            entry.generation
         });
         (index, generation)
     }
 
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
-        let slot = self.slots.get_mut(index as usize)?;
-        let value = slot.value.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
+        let entry = self.slots.get_mut(index as usize)?;
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
         Some(value)
     }
@@ -55,17 +58,17 @@ impl<T> Slots<T> {
     /// The value added under this generation, not a later one at its index.
     #[inline]
     pub(super) fn get(&self, index: u32, generation: u32) -> Option<&T> {
-        self.slots.get(index as usize).filter(|slot| slot.generation == generation)?.value.as_ref()
+        self.slots.get(index as usize).filter(|entry| entry.generation == generation)?.value.as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
-        self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)?.value.as_mut()
+        self.slots.get_mut(index as usize).filter(|entry| entry.generation == generation)?.value.as_mut()
     }
 
     /// The generation of the value at `index`.
     pub(super) fn generation(&self, index: u32) -> Option<u32> {
-        self.slots.get(index as usize).filter(|slot| slot.value.is_some()).map(|slot| slot.generation)
+        self.slots.get(index as usize).filter(|entry| entry.value.is_some()).map(|entry| entry.generation)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,20 +82,22 @@ impl<T> Slots<T> {
 
     /// All values.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
-        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+        self.slots.iter_mut().filter_map(|entry| entry.value.as_mut())
     }
 
     /// Index, generation and value of each.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         (0..)
             .zip(&self.slots)
-            .filter_map(|(index, slot)| Some((index, slot.generation, slot.value.as_ref()?)))
+            .filter_map(|(index, entry)| Some((index, entry.generation, entry.value.as_ref()?)))
     }
 
     /// The same for a range of indices.
     pub(super) fn iter_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         let at = |index: u32| Some((index, self.slots.get(index as usize)?));
-        range.map_while(at).filter_map(|(index, slot)| Some((index, slot.generation, slot.value.as_ref()?)))
+        range
+            .map_while(at)
+            .filter_map(|(index, entry)| Some((index, entry.generation, entry.value.as_ref()?)))
     }
 }
 

@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
-use ackclock_wire::{Flags, Segment, SeqNum};
+use ackclock_wire::{Fields, Flags, Segment, SeqNum};
 
+use super::Answer;
 use super::compact::{Limiter, is_acceptable, is_old_timestamp};
-use super::slots::{Slot, Slots};
-use crate::connection::TimeWaitParams;
+use super::replies::bare;
+use super::slots::Slots;
+use crate::connection::{TimeWaitParams, timestamp_clock};
 use crate::{FourTuple, Instant};
 
 /// All TIME-WAIT records of an endpoint.
@@ -23,27 +25,14 @@ pub(super) struct TimeWaitTable {
 
 /// One connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimeWait {
-    pub(super) tuple: FourTuple,
-    pub(super) last: LastNumbers,
+struct TimeWait {
+    tuple: FourTuple,
+    last: TimeWaitParams,
     list: u8,
     expires: Instant,
     limiter: Limiter,
     next: u32,
     previous: u32,
-}
-
-/// The numbers at which a connection ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LastNumbers {
-    pub(super) snd_nxt: SeqNum,
-    pub(super) rcv_nxt: SeqNum,
-    /// The window of the last header, used as RCV.WND; no data is expected in it.
-    pub(super) window: u16,
-    /// TS.Recent and our clock's offset, if timestamps were in use.
-    pub(super) timestamps: Option<(u32, u32)>,
-    /// How often the flow label had changed.
-    pub(super) label_changes: u8,
 }
 
 /// What to do about a segment for a connection in TIME-WAIT.
@@ -80,7 +69,7 @@ impl TimeWaitTable {
         now: Instant,
         duration: Duration,
         tuple: FourTuple,
-        last: LastNumbers,
+        last: TimeWaitParams,
     ) -> u32 {
         let list = self.list_for(duration);
         let (index, _) = self.records.insert(TimeWait {
@@ -96,17 +85,27 @@ impl TimeWaitTable {
         index
     }
 
-    pub(super) fn remove(&mut self, index: u32) -> Option<TimeWait> {
+    /// Removes a record. Returns its four-tuple.
+    pub(super) fn remove(&mut self, index: u32) -> Option<FourTuple> {
         self.unlink(index);
-        self.records.remove(index)
+        self.records.remove(index).map(|record| record.tuple)
     }
 
-    pub(super) fn at(&self, index: u32) -> Option<&TimeWait> {
-        self.records.at(index)
+    pub(super) fn tuple(&self, index: u32) -> Option<&FourTuple> {
+        self.records.at(index).map(|record| &record.tuple)
     }
 
-    /// The names of all records.
-    pub(super) fn names(&self) -> impl Iterator<Item = FourTuple> + '_ {
+    /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> for a record.
+    pub(super) fn acknowledgement(&self, now: Instant, index: u32, ttl: u8) -> Option<Answer> {
+        let TimeWait { tuple, last, .. } = *self.records.at(index)?;
+        let mut fields = Fields { window: last.window, ..bare(last.snd_nxt, last.rcv_nxt, Flags::ACK) };
+        fields.options.timestamps =
+            last.timestamps.map(|(recent, offset)| (timestamp_clock(now).wrapping_add(offset), recent));
+        Some(Answer { tuple, ttl, label_changes: last.label_changes, recent: None, fields })
+    }
+
+    /// The four-tuples of all records.
+    pub(super) fn tuples(&self) -> impl Iterator<Item = FourTuple> + '_ {
         self.records.iter().map(|(_, _, record)| record.tuple)
     }
 
@@ -210,15 +209,8 @@ impl TimeWaitTable {
     }
 }
 
-impl From<&TimeWaitParams> for LastNumbers {
-    fn from(params: &TimeWaitParams) -> Self {
-        let &TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, label_changes } = params;
-        Self { snd_nxt, rcv_nxt, window, timestamps, label_changes }
-    }
-}
-
-impl LastNumbers {
-    /// Whether a SYN may open a new connection of this name (RFC 6191 §2, RFC 9293 §3.6.1).
+impl TimeWaitParams {
+    /// Whether a SYN may open a new connection of this four-tuple (RFC 6191 §2, RFC 9293 §3.6.1).
     // RFC 9293 MAY-2: a SYN may reopen a connection in TIME-WAIT, if it cannot be an old duplicate.
     // RFC 9293 SHLD-4: timestamps show this even if sequence numbers do not.
     pub(super) fn may_reopen(&self, segment: &Segment<'_>) -> bool {
@@ -253,7 +245,7 @@ pub(super) fn is_plain_syn(segment: &Segment<'_>) -> bool {
 const DURATIONS_MAX: usize = 8;
 const NIL: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Slot<TimeWait>>() <= 96, "a connection in TIME-WAIT in 96 bytes");
+const _: () = assert!(Slots::<TimeWait>::BYTES <= 96, "a connection in TIME-WAIT in 96 bytes");
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,6 @@
 
 use prefetch_index::prefetch_index;
 
-use super::Endpoint;
-
 /// The steps, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmStep {
@@ -30,25 +28,6 @@ impl WarmStep {
     pub const ALL: [Self; 4] = [Self::Endpoint, Self::Slot, Self::Connection, Self::Behind];
 }
 
-impl Endpoint {
-    /// Prefetches what the next segment will probably need, if it is for the connection of the last one. It
-    /// changes no state. It is for drivers of very many endpoints, which know some time ahead whose turn it
-    /// is.
-    #[inline]
-    pub fn warm(&self, step: WarmStep) {
-        if step == WarmStep::Endpoint {
-            return fetch(self, OFTEN_USED);
-        }
-        let Some(live) = self.connections.at(self.last_connection) else { return };
-        match step {
-            WarmStep::Endpoint => {}
-            WarmStep::Slot => fetch(live, size_of_val(live)),
-            WarmStep::Connection => fetch(&**live, size_of_val(&**live)),
-            WarmStep::Behind => live.connection.warm_behind(),
-        }
-    }
-}
-
 /// Requests the cache lines of the first `bytes` of a value, without waiting.
 #[inline]
 pub fn fetch<T: ?Sized>(value: &T, bytes: usize) {
@@ -63,4 +42,4 @@ static ORIGIN: u8 = 0;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// The size of the fields of an endpoint that each segment uses; they come first.
-const OFTEN_USED: usize = 1024;
+pub(super) const OFTEN_USED: usize = 1024;

@@ -3,7 +3,7 @@
 //! A socket's name is an address and a port; either may be a wildcard, and names are unique. A datagram goes
 //! to the most specific name that matches, as a segment goes to a listener. A connected socket only accepts
 //! its peer's. Limits for each socket, and the endpoint's budget for all, bound what waits to be read or
-//! sent. What has no room is dropped and counted on arrival, and refused on sending. `endpoint/udp.rs`
+//! sent. What has no room is dropped and counted on arrival, and refused on sending. `endpoint/non_tcp.rs`
 //! connects this to packets.
 
 mod error;

@@ -329,7 +329,7 @@ impl SendHalf {
     pub(in crate::connection) fn plead(&self, now: Instant, unread_since: Option<Instant>) -> bool {
         let gets_on = self.stalled_since(now, unread_since).is_none();
         if gets_on {
-            self.buffer.budget().plead();
+            self.buffer.budget().note_refusal();
         }
         gets_on
     }

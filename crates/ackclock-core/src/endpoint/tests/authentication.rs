@@ -273,7 +273,7 @@ fn sessions_without_a_name_are_swept_beyond_64_more_than_twice_the_names() {
             pair.server.sessions()
         })
         .collect();
-    let names = pair.server.demux.len();
+    let names = pair.server.tuples.len();
     assert!((1..4).contains(&names), "{names}");
     let most = 2 * names + 65;
     assert_eq!(counts[..most], Vec::from_iter(1..=most));

@@ -9,7 +9,7 @@ use std::path::Path;
 use ackclock_wire::FastOpenCookie;
 
 use super::super::keys::{Key, Purpose};
-use super::super::known::KnownSources;
+use super::super::replies::Replies;
 use super::*;
 use crate::budget::Budget;
 use crate::reassembly::{Outcome, Reassembler, ReassemblyConfig};
@@ -362,15 +362,16 @@ fn fragments() {
 }
 
 fn known_sources() {
-    let mut known = KnownSources::new(Key::derive(&[1; 32], Purpose::Known));
+    let mut replies = Replies::default();
+    replies.know(Key::derive(&[1; 32], Purpose::Known), std::iter::empty());
     let used = ip(CLIENT);
     let mut kept = 0;
     for n in 0..3 * 4096 {
-        known.remember(stranger(n).ip());
+        replies.remember(stranger(n).ip());
         // Each handshake of its own gives it its place back.
         if n % 64 == 0 {
-            kept += u32::from(known.knows(used));
-            known.remember(used);
+            kept += u32::from(replies.is_known(used));
+            replies.remember(used);
         }
     }
     // Of 191 spans of 64 newcomers, each takes its one place of 4,096 with a chance of 64 in 4,096: three do.

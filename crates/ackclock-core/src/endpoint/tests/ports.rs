@@ -33,9 +33,9 @@ fn port_of(host: &Host, id: ConnectionId) -> u16 {
 
 /// How many ports `f` looks at.
 fn looks<R>(host: &mut Host, f: impl FnOnce(&mut Host) -> R) -> (R, u64) {
-    let before = host.endpoint.ports.drawn;
+    let before = host.endpoint.tuples.drawn();
     let result = f(host);
-    (result, host.endpoint.ports.drawn - before)
+    (result, host.endpoint.tuples.drawn() - before)
 }
 
 /// Opens `count` connections. Returns how many ports were looked at, in all and at most for one.
@@ -162,14 +162,14 @@ fn a_bind_beside_many_connections_counts_them_once() {
     open(&mut host, client(80), 1_000);
     let alone = |port| BindOptions { addr: None, port, sharing: Sharing::default() };
     host.endpoint.bind(host.now, alone(0)).unwrap();
-    assert!(host.endpoint.ports.taken.counts_names());
+    assert!(host.endpoint.tuples.counts_connections());
     let id = host.endpoint.connect(host.now, client(81), (None, 30_000), None).unwrap();
     assert_eq!(host.endpoint.bind(host.now, alone(30_000)), Err(ListenError::AddressInUse));
     end(&mut host, id);
     host.endpoint.bind(host.now, alone(30_000)).unwrap();
     let ids: Vec<ConnectionId> = host.endpoint.connections().map(|(id, _)| id).collect();
     ids.into_iter().for_each(|id| end(&mut host, id));
-    assert!(!host.endpoint.ports.taken.counts_names(), "and forgets them when few are left");
+    assert!(!host.endpoint.tuples.counts_connections(), "and forgets them when few are left");
 }
 
 /// What may be done, by numbers that choose among what there is.

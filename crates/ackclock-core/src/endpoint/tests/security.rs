@@ -4,7 +4,7 @@ use ackclock_wire::random::Rng;
 
 use super::*;
 use crate::FourTuple;
-use crate::endpoint::reply::control;
+use crate::endpoint::replies::control;
 
 /// A sequence of numbers that looks random and is always the same.
 fn noise() -> impl FnMut() -> u32 {
@@ -136,7 +136,7 @@ fn sec_b1_a_syn_flood_fills_a_bounded_table_and_others_connect_by_cookie() {
     let (mut host, listener) = Host::listening(ListenOptions { syn_backlog: 64, ..on_port(PORT) });
     let (_, iss) = host.accepted(listener, 3999);
     flood(&mut host, 0..6_400);
-    assert_eq!(host.endpoint.half_open.len(), 64);
+    assert_eq!(host.endpoint.listening.half_open(), 64);
 
     // No state is kept for these, and yet they connect with all their options.
     for port in 4000..4100 {
@@ -154,7 +154,7 @@ fn sec_b1_a_syn_flood_fills_a_bounded_table_and_others_connect_by_cookie() {
     let answer = host.give(client(3999), server(), ack(2001, iss + 1), &[1; 1000]);
     assert_eq!(answer[0].ack, SeqNum::new(3001));
     host.wait(Duration::from_secs(64));
-    assert_eq!(host.endpoint.half_open.len(), 0);
+    assert_eq!(host.endpoint.listening.half_open(), 0);
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn sec_b13_one_source_fills_a_quarter_of_the_syn_queue_at_most() {
     for port in 1000..2000 {
         host.from(port, syn(1000));
     }
-    assert_eq!(host.endpoint.half_open.len(), 16);
+    assert_eq!(host.endpoint.listening.half_open(), 16);
     flood(&mut host, 0..100);
-    assert_eq!(host.endpoint.half_open.len(), 64, "others still have their places");
+    assert_eq!(host.endpoint.listening.half_open(), 64, "others still have their places");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn sec_c15_every_flag_set_in_closed_is_answered_by_the_table_and_leaves_nothing(
         };
         assert_eq!((sent[0].seq, sent[0].ack, sent[0].flags), wanted, "{flags:?}");
     }
-    assert_eq!((host.endpoint.demux.len(), host.endpoint.poll_timeout()), (0, None));
+    assert_eq!((host.endpoint.tuples.len(), host.endpoint.poll_timeout()), (0, None));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn sec_c15_in_listen_only_a_syn_alone_leaves_a_record() {
         };
         assert_eq!((answer, sent.len()), (wanted, usize::from(wanted.is_some())), "{flags:?}");
         let keeps = wanted == Some(Flags::SYN | Flags::ACK);
-        assert_eq!(host.endpoint.demux.len(), usize::from(keeps), "{flags:?}");
+        assert_eq!(host.endpoint.tuples.len(), usize::from(keeps), "{flags:?}");
     }
 }
 
@@ -257,7 +257,7 @@ fn sec_c18_a_segment_from_its_own_destination_is_dropped() {
     let here = SocketAddr::new(ip("127.0.0.1"), PORT);
     assert_eq!(host.give(here, here, syn(1000), &[]), []);
     assert_eq!(host.endpoint.counters().dropped_land, 1);
-    assert_eq!(host.endpoint.demux.len(), 0);
+    assert_eq!(host.endpoint.tuples.len(), 0);
 }
 
 // Tests: RFC 9293 MUST-57, RFC 9293 MUST-63
@@ -295,7 +295,7 @@ fn sec_c19_martians_are_neither_answered_nor_remembered() {
     ] {
         assert_eq!(host.give(src, dst, syn(1), &[]), [], "{src} to {dst}");
     }
-    assert_eq!(host.endpoint.demux.len(), 0);
+    assert_eq!(host.endpoint.tuples.len(), 0);
     let counters = host.endpoint.counters();
     assert_eq!((counters.dropped_martian_source, counters.dropped_martian_destination), (24, 7));
 }
@@ -314,6 +314,6 @@ fn sec_d6_a_segment_with_any_bit_wrong_is_dropped_and_counted() {
         assert_eq!(host.sent(), [], "bit {bit}");
         let counters = host.endpoint.counters();
         assert_eq!(counters.dropped_tcp_checksum + counters.dropped_malformed_tcp, 1, "bit {bit}");
-        assert_eq!(host.endpoint.demux.len(), 0);
+        assert_eq!(host.endpoint.tuples.len(), 0);
     }
 }

@@ -62,7 +62,7 @@ impl Shards {
     }
 
     fn names(&self) -> usize {
-        self.hosts[0].endpoint.directory().unwrap().len()
+        self.hosts[0].endpoint.tuples.of_host()
     }
 }
 
@@ -421,8 +421,12 @@ fn a_stray_whose_name_has_gone_elsewhere_is_lost() {
 #[test]
 fn traces_number_connections_of_both_endpoints() {
     let mut shards = Shards::new();
-    let mut numbers: Vec<u64> =
-        (0..6).map(|number| shards.hosts[number % 2].endpoint.next_number()).collect();
+    let mut numbers: Vec<u64> = (0..6)
+        .map(|number| {
+            let endpoint = &mut shards.hosts[number % 2].endpoint;
+            endpoint.tuples.number(endpoint.traces.number())
+        })
+        .collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..6));
 }

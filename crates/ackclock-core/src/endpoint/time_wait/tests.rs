@@ -8,7 +8,7 @@ fn tuple(port: u16) -> FourTuple {
     FourTuple::new("10.0.0.1:80".parse().unwrap(), ([10, 0, 0, 2], port).into())
 }
 
-const PLAIN: LastNumbers = LastNumbers {
+const PLAIN: TimeWaitParams = TimeWaitParams {
     snd_nxt: SeqNum::new(7000),
     rcv_nxt: SeqNum::new(5),
     window: 1000,
@@ -16,8 +16,8 @@ const PLAIN: LastNumbers = LastNumbers {
     label_changes: 0,
 };
 
-fn with_timestamps(recent: u32) -> LastNumbers {
-    LastNumbers { timestamps: Some((recent, 0)), ..PLAIN }
+fn with_timestamps(recent: u32) -> TimeWaitParams {
+    TimeWaitParams { timestamps: Some((recent, 0)), ..PLAIN }
 }
 
 fn insert(table: &mut TimeWaitTable, now: Instant, duration: Duration, port: u16) -> u32 {
@@ -48,7 +48,7 @@ fn at(seconds: u64) -> Instant {
     Instant::from_millis(seconds * 1000)
 }
 
-fn judge(last: LastNumbers, segment: &Segment<'_>) -> TimeWaitAction {
+fn judge(last: TimeWaitParams, segment: &Segment<'_>) -> TimeWaitAction {
     let mut table = TimeWaitTable::new(8);
     let index = table.insert(at(0), MSL_2, tuple(1), last);
     table.judge(at(1), index, segment)
@@ -75,7 +75,7 @@ fn records_of_different_durations_expire_in_their_order() {
     let mut order = Vec::new();
     while let Some(now) = table.next_timeout() {
         let index = table.expired(now).unwrap();
-        order.push((now.as_millis() / 1000, table.remove(index).unwrap().tuple.remote_port));
+        order.push((now.as_millis() / 1000, table.remove(index).unwrap().remote_port));
     }
     assert_eq!(order, [(6, 1), (9, 4), (32, 2), (60, 0), (63, 3)]);
     assert_eq!(table.len(), 0);
@@ -89,7 +89,7 @@ fn a_ninth_duration_is_taken_for_the_next_longer() {
     }
     let expires = |table: &mut TimeWaitTable, seconds| {
         let index = insert(table, at(0), Duration::from_secs(seconds), 2);
-        table.at(index).unwrap().expires
+        table.records.at(index).unwrap().expires
     };
     assert_eq!(expires(&mut table, 15), at(20));
     assert_eq!(expires(&mut table, 100), at(80));
@@ -100,7 +100,7 @@ fn sec_b11_a_full_table_recycles_the_record_that_would_expire_first() {
     let mut table = TimeWaitTable::new(3);
     for n in 0..10_000_u16 {
         if let Some(oldest) = table.surplus() {
-            assert_eq!(table.remove(oldest).unwrap().tuple.remote_port, n - 3);
+            assert_eq!(table.remove(oldest).unwrap().remote_port, n - 3);
         }
         insert(&mut table, at(u64::from(n)), MSL_2, n);
         assert!(table.len() <= 3);

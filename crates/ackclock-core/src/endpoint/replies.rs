@@ -9,9 +9,11 @@
 //! addresses fills only that.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use ackclock_wire::{ControlSegment, Fields, Flags, FlowLabel, Segment, SeqNum};
 
+use super::keys::Key;
 use crate::FourTuple;
 
 /// Replies that wait to be sent.
@@ -24,24 +26,15 @@ pub(super) struct Replies {
     /// While the driver is behind: how many packets must have arrived before the next reply to a stranger
     /// leaves.
     strangers_after: Option<u64>,
-}
-
-/// Whom a reply is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// A source that has completed a handshake.
-    Known,
-    /// Anyone else: the address may be false.
-    Stranger,
+    /// Present once a SYN queue was full.
+    known: Option<Box<KnownSources>>,
 }
 
 impl Replies {
     /// Adds a reply. Returns whether there was room.
-    pub(super) fn push(&mut self, audience: Audience, reply: ControlSegment) -> bool {
-        let queue = match audience {
-            Audience::Known => &mut self.to_known,
-            Audience::Stranger => &mut self.to_strangers,
-        };
+    pub(super) fn push(&mut self, reply: ControlSegment) -> bool {
+        let is_known = self.is_known(reply.dst.ip());
+        let queue = if is_known { &mut self.to_known } else { &mut self.to_strangers };
         let room = queue.len() < REPLIES_MAX;
         if room {
             if queue.capacity() == 0 {
@@ -51,6 +44,30 @@ impl Replies {
             queue.push_back(reply);
         }
         room
+    }
+
+    /// From now on, sources that complete a handshake are known, and so are these.
+    pub(super) fn know(&mut self, key: Key, sources: impl Iterator<Item = IpAddr>) {
+        let mut known = Box::new(KnownSources::new(key));
+        sources.for_each(|source| known.remember(source));
+        self.known = Some(known);
+    }
+
+    /// Whether sources are told apart.
+    pub(super) fn knows_sources(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Whether a source has completed a handshake since then, as far as is remembered.
+    pub(super) fn is_known(&self, source: IpAddr) -> bool {
+        self.known.as_ref().is_some_and(|known| known.knows(source))
+    }
+
+    /// A source has completed a handshake.
+    pub(super) fn remember(&mut self, source: IpAddr) {
+        if let Some(known) = &mut self.known {
+            known.remember(source);
+        }
     }
 
     #[inline]
@@ -89,6 +106,48 @@ impl Replies {
     }
 }
 
+/// Which sources have shown that they receive at their address, by completing a handshake.
+///
+/// A fixed table: a source has one place, chosen by a keyed hash, and the one that came last has it. To push
+/// a certain source out, an attacker needs handshakes from thousands of addresses of its own. Who was pushed
+/// out is a stranger until its next handshake, no more.
+#[derive(Debug)]
+struct KnownSources {
+    key: Key,
+    /// Parts of their hashes; 0 for none.
+    places: Box<[u32]>,
+}
+
+impl KnownSources {
+    fn new(key: Key) -> Self {
+        Self { key, places: vec![0; PLACES].into() }
+    }
+
+    /// A source has completed a handshake.
+    fn remember(&mut self, source: IpAddr) {
+        let (place, tag) = self.place(source);
+        if let Some(kept) = self.places.get_mut(place) {
+            *kept = tag;
+        }
+    }
+
+    fn knows(&self, source: IpAddr) -> bool {
+        let (place, tag) = self.place(source);
+        self.places.get(place) == Some(&tag)
+    }
+
+    /// The place and tag of a source: an IPv4 address or an IPv6 /64, as for half-open records.
+    fn place(&self, source: IpAddr) -> (usize, u32) {
+        let hash = match source {
+            IpAddr::V4(addr) => self.key.hash13(&addr.octets()),
+            IpAddr::V6(addr) => self.key.hash13(&((addr.to_bits() >> 64) as u64).to_le_bytes()),
+        };
+        let [a, b, c, d, e, f, ..] = hash.to_le_bytes();
+        let place = usize::from(u16::from_le_bytes([e, f]) & PLACE_MASK);
+        (place, u32::from_le_bytes([a, b, c, d]).max(1))
+    }
+}
+
 /// A control segment on the connection `tuple` with these fields.
 pub(super) fn control(tuple: &FourTuple, ttl: u8, flow_label: FlowLabel, fields: Fields) -> ControlSegment {
     ControlSegment { src: tuple.local(), dst: tuple.remote(), ttl, traffic_class: 0, flow_label, fields }
@@ -122,12 +181,31 @@ pub(super) const REPLIES_MAX: usize = 1024;
 const PACKETS_PER_STRANGER: u64 = 16;
 /// Of how many packets at most the replies may leave at once then: a batch.
 const SAVED_MAX: u64 = 64;
+/// 16 KiB, allocated by the first SYN that finds a SYN queue full.
+const PLACES: usize = 4096;
+/// The bits of a hash that choose one of them.
+const PLACE_MASK: u16 = 4095;
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use ackclock_wire::TcpOptions;
 
+    use super::super::keys::Purpose;
     use super::*;
+
+    const STRANGER: &str = "10.0.0.2:2";
+    const KNOWN: &str = "10.0.0.3:3";
+
+    fn to(peer: &str) -> SocketAddr {
+        peer.parse().unwrap()
+    }
+
+    fn reset_to(peer: &str, fields: Fields) -> ControlSegment {
+        let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), to(peer));
+        control(&tuple, 64, FlowLabel::NONE, fields)
+    }
 
     #[test]
     fn first_reply_takes_room_for_one() {
@@ -135,8 +213,8 @@ mod tests {
         let ends = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
         let reply = control(&FourTuple::new(ends.0, ends.1), 64, FlowLabel::default(), reset);
         let mut replies = Replies::default();
-        assert!(replies.push(Audience::Known, reply));
-        assert_eq!((replies.to_known.capacity(), replies.to_strangers.capacity()), (1, 0));
+        assert!(replies.push(reply));
+        assert_eq!((replies.to_known.capacity(), replies.to_strangers.capacity()), (0, 1));
     }
 
     fn segment(flags: Flags, payload: &[u8]) -> Segment<'_> {
@@ -186,20 +264,19 @@ mod tests {
             let reset = bare(SeqNum::new(u32::try_from(n).unwrap()), SeqNum::new(0), Flags::RST);
             control(&tuple, 64, FlowLabel::NONE, reset)
         };
-        assert!((0..REPLIES_MAX).all(|n| replies.push(Audience::Stranger, reply(n))));
-        assert!(!replies.push(Audience::Stranger, reply(REPLIES_MAX)));
+        assert!((0..REPLIES_MAX).all(|n| replies.push(reply(n))));
+        assert!(!replies.push(reply(REPLIES_MAX)));
         assert_eq!(replies.pop(0).unwrap().fields.seq, SeqNum::new(0));
-        assert!(replies.push(Audience::Stranger, reply(REPLIES_MAX)));
+        assert!(replies.push(reply(REPLIES_MAX)));
     }
 
     #[test]
     fn those_who_are_known_come_first_and_have_room_though_strangers_have_none() {
-        let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
-        let reply =
-            |n| control(&tuple, 64, FlowLabel::NONE, bare(SeqNum::new(n), SeqNum::new(0), Flags::RST));
         let mut replies = Replies::default();
-        while replies.push(Audience::Stranger, reply(1)) {}
-        assert!(replies.push(Audience::Known, reply(2)));
+        replies.know(Key::derive(&[1; 32], Purpose::Known), [to(KNOWN).ip()].into_iter());
+        let reply = |n, peer| reset_to(peer, bare(SeqNum::new(n), SeqNum::new(0), Flags::RST));
+        while replies.push(reply(1, STRANGER)) {}
+        assert!(replies.push(reply(2, KNOWN)));
         let seqs = std::iter::from_fn(|| replies.pop(0)).map(|reply| reply.fields.seq);
         assert!(seqs.eq([2].into_iter().chain([1; REPLIES_MAX]).map(SeqNum::new)));
     }
@@ -209,16 +286,38 @@ mod tests {
         let tuple = FourTuple::new("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
         let reply = control(&tuple, 64, FlowLabel::NONE, bare(SeqNum::new(1), SeqNum::new(0), Flags::RST));
         let mut replies = Replies::default();
-        while replies.push(Audience::Stranger, reply) {}
+        while replies.push(reply) {}
         let leave =
             |replies: &mut Replies, arrived| std::iter::from_fn(|| replies.pop(arrived)).take(100).count();
         replies.set_behind(true, 1_000);
         assert_eq!([1_000, 1_015, 1_016, 1_064].map(|arrived| leave(&mut replies, arrived)), [1, 0, 1, 3]);
         // What was not used is saved for one batch only.
         assert_eq!([1_079, 5_000].map(|arrived| leave(&mut replies, arrived)), [0, 5]);
-        assert!(replies.push(Audience::Known, reply));
+        replies.know(Key::derive(&[1; 32], Purpose::Known), [to(KNOWN).ip()].into_iter());
+        assert!(replies.push(reset_to(KNOWN, bare(SeqNum::new(2), SeqNum::new(0), Flags::RST))));
         assert!(replies.takes_turn(5_000) && leave(&mut replies, 5_000) == 1 && !replies.takes_turn(5_000));
         replies.set_behind(false, 5_000);
         assert_eq!(leave(&mut replies, 5_000), 100);
+    }
+
+    #[test]
+    fn a_source_is_known_until_another_takes_its_place() {
+        let mut known = KnownSources::new(Key::derive(&[1; 32], Purpose::Known));
+        let source = |n: u32| IpAddr::V4((0x0a00_0000 + n).into());
+        assert!(!known.knows(source(0)));
+        (0..1000).for_each(|n| known.remember(source(n)));
+        // Each place is empty with a chance of e^(-1000/4096), so of 1,000 about 887 have one for themselves
+        // or came last.
+        let kept = (0..1000).filter(|&n| known.knows(source(n))).count();
+        assert!((850..=920).contains(&kept), "{kept}");
+        assert_eq!((1000..100_000).filter(|&n| known.knows(source(n))).count(), 0);
+    }
+
+    #[test]
+    fn an_ipv6_source_is_its_64_bit_prefix() {
+        let mut known = KnownSources::new(Key::derive(&[1; 32], Purpose::Known));
+        known.remember("2001:db8::1".parse().unwrap());
+        assert!(known.knows("2001:db8::ffff".parse().unwrap()));
+        assert!(!known.knows("2001:db8:0:1::1".parse().unwrap()));
     }
 }

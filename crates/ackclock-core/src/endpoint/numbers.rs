@@ -1,22 +1,27 @@
-//! Initial sequence numbers and timestamp offsets (RFC 6528; RFC 7323 §5.4 and §7.1).
+//! Numbers that belong to a four-tuple: initial sequence numbers and timestamp offsets (RFC 6528; RFC 7323
+//! §5.4 and §7.1), flow labels (RFC 6437 §3).
 
 use ackclock_wire::SeqNum;
 
 use super::keys::{Key, Purpose};
+use crate::connection::FlowLabels;
 use crate::{FourTuple, Instant};
 
-/// Makes the initial numbers of a connection.
+/// Makes the numbers of four-tuples.
 #[derive(Debug)]
-pub(super) struct IsnGenerator {
+pub(super) struct Numbers {
     isn: Key,
     timestamp_offset: Key,
+    /// `None`: there are no flow labels.
+    flow_labels: Option<Key>,
 }
 
-impl IsnGenerator {
-    pub(super) fn new(secret: &[u8; 32]) -> Self {
+impl Numbers {
+    pub(super) fn new(secret: &[u8; 32], flow_labels: bool) -> Self {
         Self {
             isn: Key::derive(secret, Purpose::Isn),
             timestamp_offset: Key::derive(secret, Purpose::TimestampOffset),
+            flow_labels: flow_labels.then(|| Key::derive(secret, Purpose::FlowLabels)),
         }
     }
 
@@ -28,11 +33,22 @@ impl IsnGenerator {
         SeqNum::new(low32(self.isn.hash24_tuple(tuple, [0, 0])).wrapping_add(clock))
     }
 
-    /// The offset of a connection's timestamp clock. It is the same for all connections of one name, so that
-    /// timestamps continue from one to the next (RFC 6191), and unrelated for two names, so that a peer can
-    /// neither learn the uptime nor count the hosts behind an address.
+    /// The offset of a connection's timestamp clock. It is the same for all connections of one four-tuple, so
+    /// that timestamps continue from one to the next (RFC 6191), and unrelated for two four-tuples, so that a
+    /// peer can neither learn the uptime nor count the hosts behind an address.
     pub(super) fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
         low32(self.timestamp_offset.hash24_tuple(tuple, [0, 0]))
+    }
+
+    /// The flow labels of a four-tuple: the same for each connection with it, and for answers without a
+    /// connection.
+    pub(super) fn flow_labels(&self, tuple: &FourTuple) -> FlowLabels {
+        match &self.flow_labels {
+            Some(key) if !tuple.local_addr.is_ipv4() => {
+                FlowLabels::from_hash(key.hash24_tuple(tuple, [0, 0]))
+            }
+            _ => FlowLabels::NONE,
+        }
     }
 }
 
@@ -45,6 +61,8 @@ const ISN_TICK_NANOS: u64 = 4_000;
 
 #[cfg(test)]
 mod tests {
+    use ackclock_wire::FlowLabel;
+
     use super::*;
 
     fn tuple(n: u32) -> FourTuple {
@@ -64,11 +82,11 @@ mod tests {
     // Tests: RFC 9293 MUST-8
     #[test]
     fn the_isn_of_one_name_advances_by_one_every_four_microseconds() {
-        let generator = IsnGenerator::new(&[1; 32]);
-        let first = generator.iss(Instant::from_micros(400), &tuple(1));
-        assert_eq!(generator.iss(Instant::from_micros(404), &tuple(1)), first + 1);
+        let numbers = Numbers::new(&[1; 32], false);
+        let first = numbers.iss(Instant::from_micros(400), &tuple(1));
+        assert_eq!(numbers.iss(Instant::from_micros(404), &tuple(1)), first + 1);
         let hours_5 = 5 * 3600 * 1_000_000;
-        let later = generator.iss(Instant::from_micros(400 + hours_5), &tuple(1));
+        let later = numbers.iss(Instant::from_micros(400 + hours_5), &tuple(1));
         assert_eq!(u64::from(later.offset_from(first)), (hours_5 / 4) % (1 << 32));
     }
 
@@ -76,14 +94,13 @@ mod tests {
     #[test]
     fn sec_a6_isns_of_different_names_look_independent() {
         const NAMES: u32 = 100_000;
-        let generator = IsnGenerator::new(&[1; 32]);
-        let numbers: Vec<u32> = (0..NAMES).map(|n| generator.iss(Instant::ZERO, &tuple(n)).raw()).collect();
+        let numbers = Numbers::new(&[1; 32], false);
+        let isns: Vec<u32> = (0..NAMES).map(|n| numbers.iss(Instant::ZERO, &tuple(n)).raw()).collect();
         for byte in 0..4 {
-            let statistic = chi_square(numbers.iter().map(|number| number.to_be_bytes()[byte]));
+            let statistic = chi_square(isns.iter().map(|number| number.to_be_bytes()[byte]));
             // Six deviations: a fixed secret, so this cannot fail by chance once it has passed.
             assert!((119.0..391.0).contains(&statistic), "byte {byte}: {statistic}");
-            let differences =
-                numbers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).to_be_bytes()[byte]);
+            let differences = isns.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).to_be_bytes()[byte]);
             let statistic = chi_square(differences);
             assert!((119.0..391.0).contains(&statistic), "difference, byte {byte}: {statistic}");
         }
@@ -91,7 +108,7 @@ mod tests {
 
     #[test]
     fn sec_a6_a_restart_with_a_new_secret_changes_every_isn() {
-        let (before, after) = (IsnGenerator::new(&[1; 32]), IsnGenerator::new(&[2; 32]));
+        let (before, after) = (Numbers::new(&[1; 32], false), Numbers::new(&[2; 32], false));
         let same = (0..10_000)
             .filter(|&n| before.iss(Instant::ZERO, &tuple(n)) == after.iss(Instant::ZERO, &tuple(n)));
         assert_eq!(same.count(), 0);
@@ -99,14 +116,29 @@ mod tests {
 
     #[test]
     fn sec_a8_timestamp_offsets_belong_to_the_name_ports_included() {
-        let generator = IsnGenerator::new(&[1; 32]);
-        assert_eq!(generator.timestamp_offset(&tuple(5)), generator.timestamp_offset(&tuple(5)));
-        let mut offsets: Vec<u32> = (0..1_000).map(|n| generator.timestamp_offset(&tuple(n))).collect();
+        let numbers = Numbers::new(&[1; 32], false);
+        assert_eq!(numbers.timestamp_offset(&tuple(5)), numbers.timestamp_offset(&tuple(5)));
+        let mut offsets: Vec<u32> = (0..1_000).map(|n| numbers.timestamp_offset(&tuple(n))).collect();
         let statistic = chi_square(offsets.iter().map(|offset| offset.to_be_bytes()[0]));
         assert!(statistic < 391.0, "{statistic}");
         offsets.sort_unstable();
         offsets.dedup();
         assert_eq!(offsets.len(), 1_000);
-        assert_ne!(generator.timestamp_offset(&tuple(5)), generator.iss(Instant::ZERO, &tuple(5)).raw());
+        assert_ne!(numbers.timestamp_offset(&tuple(5)), numbers.iss(Instant::ZERO, &tuple(5)).raw());
+    }
+
+    fn label(wanted: bool, local: &str, remote: &str) -> FlowLabel {
+        let tuple = FourTuple::new(local.parse().unwrap(), remote.parse().unwrap());
+        Numbers::new(&[1; 32], wanted).flow_labels(&tuple).current()
+    }
+
+    #[test]
+    fn each_four_tuple_of_ipv6_has_a_label_that_stays() {
+        let first = label(true, "[fd00::1]:80", "[fd00::2]:4000");
+        assert_ne!(first, FlowLabel::NONE);
+        assert_eq!(label(true, "[fd00::1]:80", "[fd00::2]:4000"), first);
+        assert_ne!(label(true, "[fd00::1]:80", "[fd00::2]:4001"), first);
+        assert_eq!(label(false, "[fd00::1]:80", "[fd00::2]:4000"), FlowLabel::NONE);
+        assert_eq!(label(true, "10.0.0.1:80", "10.0.0.2:4000"), FlowLabel::NONE);
     }
 }

@@ -1,0 +1,117 @@
+//! A connection in its slot, with the endpoint's state for it: its owner, its number, what it reports.
+
+use std::fmt;
+
+use super::Followup;
+use crate::{Connection, FourTuple, ListenerId, Readiness};
+
+/// A connection of an endpoint. It is boxed, so that its table can grow without moving it and an unused slot
+/// is small.
+pub(super) struct Slot {
+    pub(super) connection: Connection,
+    number: u64,
+    bound: bool,
+    looped: bool,
+    owner: Owner,
+    /// Changes not reported to the application yet.
+    readiness: Readiness,
+}
+
+/// The owner of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The application, which will release it.
+    Application,
+    /// A listener's accept queue.
+    Listener(ListenerId),
+    /// None: the application has released it, and it finishes by itself.
+    Orphan,
+    /// None: it has been reset, and only has to send that.
+    Nobody,
+}
+
+impl Slot {
+    /// A connection whose four-tuple the demultiplexer has. `looped`: its peer is the endpoint itself.
+    pub(super) fn new(connection: Connection, number: u64, looped: bool, owner: Owner) -> Self {
+        Self { connection, number, bound: true, looped, owner, readiness: Readiness::default() }
+    }
+
+    /// Its two sockets.
+    #[inline]
+    pub(super) fn tuple(&self) -> &FourTuple {
+        self.connection.name()
+    }
+
+    /// The connection's number at the endpoint, for traces.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the peer is the endpoint itself.
+    #[inline]
+    pub(super) fn is_looped(&self) -> bool {
+        self.looped
+    }
+
+    /// Whether the demultiplexer leads here. A connection that is over releases its four-tuple before its
+    /// slot.
+    #[inline]
+    pub(super) fn is_bound(&self) -> bool {
+        self.bound
+    }
+
+    /// The demultiplexer does not lead here any more. Returns whether it did.
+    pub(super) fn unbind(&mut self) -> bool {
+        std::mem::take(&mut self.bound)
+    }
+
+    #[inline]
+    pub(super) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Gives the connection to another owner. Returns whether there is something to report to that one.
+    pub(super) fn pass_to(&mut self, owner: Owner) -> bool {
+        self.owner = owner;
+        self.reports()
+    }
+
+    /// What to report to the application, once; `None` if there is nothing.
+    pub(super) fn take_report(&mut self) -> Option<Readiness> {
+        self.reports().then(|| std::mem::take(&mut self.readiness))
+    }
+
+    /// What follows from a change of the connection.
+    #[inline(always)]
+    pub(super) fn followup(&mut self) -> Followup {
+        Followup { sends: !self.connection.is_idle(), ..self.settled() }
+    }
+
+    /// The same where it has nothing to send.
+    #[inline]
+    pub(super) fn settled(&mut self) -> Followup {
+        let changed = self.connection.has_changes();
+        if changed {
+            self.readiness = self.readiness.merged(self.connection.take_readiness());
+        }
+        let reports = changed && self.owner == Owner::Application;
+        Followup { reports, deadline: self.connection.poll_timeout(), sends: false }
+    }
+
+    fn reports(&self) -> bool {
+        self.owner == Owner::Application && !self.readiness.is_empty()
+    }
+}
+
+impl Owner {
+    /// Whether the connection has no owner any more.
+    pub(super) fn is_gone(self) -> bool {
+        matches!(self, Self::Orphan | Self::Nobody)
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({:?})", self.tuple(), self.owner)
+    }
+}
