@@ -23,7 +23,7 @@ use ackclock_core::journal::{RecordedConnection, RecordedEndpoint};
 use ackclock_core::trace::Batch;
 use ackclock_core::{
     Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
-    TcpConfig, UdpId,
+    TcpConfig, UdpId, WriteError,
 };
 use ackclock_device::outlet::Backlog;
 
@@ -359,17 +359,29 @@ impl StackState {
         hold != Hold::No
     }
 
-    /// Counts written bytes. In a byte stream, the end of each write is not worth a packet; the next write
-    /// fills it.
-    pub(crate) fn note_written(&mut self, now: Instant, id: ConnectionId, bytes: usize) {
-        if bytes == 0 || self.turns == Turns::Foreign {
-            return;
-        }
-        let owed = self.writers.note(id, bytes);
-        if self.turns == Turns::WithTasks && owed >= STREAM_MIN && !self.following.contains(&id) {
-            self.following.push(id);
-            self.endpoint.update(now, id, |connection, _| connection.set_more_follows(true));
-        }
+    /// Calls `write` on a connection that a handle owns, and counts what it wrote. In a byte stream, the end
+    /// of each write is not worth a packet; the next write fills it.
+    pub(crate) fn write_with(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        write: impl FnOnce(&mut RecordedConnection<'_>, Instant) -> Result<usize, WriteError>,
+    ) -> io::Result<Result<usize, WriteError>> {
+        self.check_alive()?;
+        let Self { endpoint, writers, following, turns, .. } = self;
+        let written = endpoint.update(now, id, |connection, now| {
+            let written = write(connection, now);
+            let bytes = *written.as_ref().unwrap_or(&0);
+            if bytes > 0 && *turns != Turns::Foreign {
+                let owed = writers.note(id, bytes);
+                if *turns == Turns::WithTasks && owed >= STREAM_MIN && !following.contains(&id) {
+                    following.push(id);
+                    connection.set_more_follows(true);
+                }
+            }
+            written
+        });
+        written.ok_or_else(error::not_connected)
     }
 
     /// The driver has its turn.

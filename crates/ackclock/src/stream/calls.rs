@@ -114,7 +114,7 @@ impl StackState {
         if !self.connection(id)?.is_writable() {
             return self.await_room(now, id);
         }
-        let written = self.update(now, id, |connection, now| {
+        let written = self.write_with(now, id, |connection, now| {
             // The kernel does not check its socket for an empty vector of buffers, but does for one empty
             // buffer.
             if !bufs.is_empty() && bufs.iter().all(|buf| buf.is_empty()) {
@@ -134,10 +134,7 @@ impl StackState {
         })?;
         match written {
             Err(WriteError::WouldBlock) => Poll::Pending,
-            written => {
-                self.note_written(now, id, *written.as_ref().unwrap_or(&0));
-                Poll::Ready(written.map_err(error::write))
-            }
+            written => Poll::Ready(written.map_err(error::write)),
         }
     }
 
@@ -151,12 +148,11 @@ impl StackState {
         if !self.connection(id)?.is_writable() {
             return self.await_room(now, id);
         }
-        match self.update(now, id, |connection, now| connection.write_bytes(now, bytes))? {
+        match self.write_with(now, id, |connection, now| connection.write_bytes(now, bytes))? {
             Err(WriteError::WouldBlock) => Poll::Pending,
             written => {
                 let written = written.map_err(error::write)?;
                 bytes.advance(written);
-                self.note_written(now, id, written);
                 Poll::Ready(Ok(written))
             }
         }
