@@ -194,7 +194,9 @@ const TRAIN: u32 = 4;
 mod tests {
     use std::time::Duration;
 
-    use super::{Vegas, VegasStar};
+    use super::{Ack, Start, Vegas, VegasStar};
+    use crate::Instant;
+    use crate::congestion::testing::ack;
     use crate::congestion::{Controller, described};
     use crate::kit::{Flow, Path};
 
@@ -233,6 +235,24 @@ mod tests {
         let ssthresh = flow.controller().ssthresh();
         let product = FIGURE_11.bandwidth_delay_product();
         assert!(ssthresh.abs_diff(product) < product / 5, "{ssthresh} is not {product}");
+    }
+
+    /// Slow start ends at its threshold: the spacing of what follows sets no other.
+    #[test]
+    fn threshold_that_is_reached_stays() {
+        let start = Start { smss: 1000, initial_window: 10_000, now: Instant::ZERO };
+        let after = |threshold: u64| {
+            let mut star = VegasStar::new(&start);
+            star.limit_slow_start(threshold);
+            for number in 1..8 {
+                // The first begins a round trip.
+                let prior_delivered = number * 1000;
+                star.on_ack(&Ack { prior_delivered, delivered: prior_delivered + 9000, ..ack(number, 1000) });
+            }
+            star.ssthresh()
+        };
+        assert_eq!(after(10_000), 10_000, "reached");
+        assert_ne!(after(50_000), 50_000, "measured on the way");
     }
 
     #[test]

@@ -198,6 +198,18 @@ fn reno() -> TcpConfig {
     }
 }
 
+/// An acknowledgement that only advances takes the short way, until something is lost.
+#[test]
+fn acknowledgement_of_a_flight_without_losses_takes_the_short_way() {
+    let mut sender = Sender::new(reno());
+    sender.send(6).wait(20);
+    assert!(sender.call(|flight, call| flight.on_advance(call, at(2), true)));
+    assert_eq!(sender.flight.una(), at(2));
+    sender.ack(2, &[(3, 4)]);
+    assert!(!sender.call(|flight, call| flight.on_advance(call, at(3), true)));
+    assert_eq!(sender.flight.una(), at(2), "nothing has changed");
+}
+
 /// Invariants are checked after each call; for a window of n segments that must not cost n².
 #[test]
 #[cfg(debug_assertions)]

@@ -111,3 +111,30 @@ fn restart_is_told_after_a_timeout_without_sending_and_not_before() {
     let (idle, rto) = told.lock().unwrap().restarts[0];
     assert!(idle > Duration::from_secs(10) && rto < Duration::from_secs(1), "{idle:?} {rto:?}");
 }
+
+/// A writer that waits for room is woken when a third of the buffer is free, or when a third of the window
+/// fits and less than that is left to send; not by each segment.
+#[test]
+fn writer_is_woken_by_a_third_of_the_buffer_or_of_the_window_and_not_by_each_segment() {
+    const BUFFER: usize = 20_000;
+    let mut lone = super::lone::Lone::new(TcpConfig { send_buffer_max: BUFFER, ..TcpConfig::default() });
+    while lone.end.write(lone.now, &[1; 10_000]).is_ok() {}
+    assert_eq!(lone.end.info(lone.now).send_queue, BUFFER);
+    lone.sizes();
+    lone.end.take_readiness();
+    let una = lone.end.snd.flight().una().seq();
+    for segments in 1.. {
+        lone.now += Duration::from_millis(1);
+        let fields = lone.ack(una + segments * super::lone::SMSS as u32, 65_535);
+        lone.give(&fields, ackclock_wire::Codepoint::NotEct, &[]);
+        let (free, delivery) = (BUFFER - lone.end.info(lone.now).send_queue, lone.end.delivery());
+        let third = delivery.cwnd / 3;
+        let is_due = free >= BUFFER / 3 || free as u64 >= third && delivery.not_sent <= third;
+        assert_eq!(lone.end.take_readiness().writable, is_due, "{segments} acknowledged, {delivery:?}");
+        lone.sizes();
+        if is_due {
+            assert!((3..=5).contains(&segments), "{segments}");
+            break;
+        }
+    }
+}
