@@ -164,8 +164,7 @@ impl Pair {
     }
 
     /// When the first timer of either end expires.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Instant> {
+    fn next_timeout(&self) -> Option<Instant> {
         [&self.client, &self.server].into_iter().filter_map(Endpoint::poll_timeout).min()
     }
 }

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket, write_control};
+use ackclock_wire::{ChecksumState, TxPacket, write_control};
 
 use super::schedule::Subject;
 use super::{Endpoint, Frame};
@@ -212,8 +212,7 @@ impl Endpoint {
     #[cold]
     fn loop_back(&mut self, leaving: &Leaving) {
         let Some(packet) = self.tx_packet(leaving) else { return };
-        let meta = RxMeta { checksum: packet.checksum, segment_size: packet.segment_size };
-        let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+        let (bytes, meta) = (packet.to_vec(), packet.meta());
         let budget = self.memory.budget().clone();
         let room = self.non_tcp().loop_back(&budget, bytes, meta);
         let counters = self.rare_counters();

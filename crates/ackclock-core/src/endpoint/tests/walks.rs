@@ -145,7 +145,7 @@ impl Town {
     fn check(&mut self) {
         let now = self.host.now;
         while let Some(packet) = self.host.endpoint.poll_transmit(now, LIMITS) {
-            let bytes = [packet.header, packet.payload[0], packet.payload[1]].concat();
+            let bytes = packet.to_vec();
             Self::sends(&bytes);
             self.note(&bytes);
         }
