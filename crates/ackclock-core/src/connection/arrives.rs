@@ -493,7 +493,7 @@ impl Connection {
             return StepOutcome::Continue;
         }
         if self.rcv.narrow_if_refused() {
-            self.snd.plead(text.now, self.rcv.holds_since());
+            self.snd.report_refusal(text.now, self.rcv.holds_since());
         }
         StepOutcome::Drop
     }

@@ -25,7 +25,7 @@ impl FlowLabels {
     /// For IPv4, and where labels are off.
     pub(crate) const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
 
-    /// The labels from a keyed hash of the connection's name, which only this endpoint can compute.
+    /// The labels from a keyed hash of the four-tuple, which only this endpoint can compute.
     // RFC 6437 §3: uniformly distributed, and hard to guess.
     pub(crate) fn from_hash(hash: u64) -> Self {
         let step = u32::try_from((hash >> 32) % (LABELS - 1)).unwrap_or(0).saturating_add(1);

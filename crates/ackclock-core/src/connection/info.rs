@@ -17,7 +17,7 @@ impl Connection {
 
     /// The same, by reference.
     #[inline]
-    pub(crate) fn name(&self) -> &FourTuple {
+    pub(crate) fn four_tuple(&self) -> &FourTuple {
         &self.tuple
     }
 

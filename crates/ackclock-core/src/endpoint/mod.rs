@@ -376,7 +376,7 @@ impl Endpoint {
 
     /// Puts a new connection into the tables.
     fn add_connection(&mut self, connection: Connection, owner: Owner) -> ConnectionId {
-        let tuple = *connection.name();
+        let tuple = *connection.four_tuple();
         let number = self.tuples.number(self.traces.number());
         let looped = self.addresses.is_own(tuple.remote_addr);
         let slot = Slot::new(connection, number, looped, owner);

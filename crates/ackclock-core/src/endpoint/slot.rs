@@ -39,7 +39,7 @@ impl Slot {
     /// Its two sockets.
     #[inline]
     pub(super) fn tuple(&self) -> &FourTuple {
-        self.connection.name()
+        self.connection.four_tuple()
     }
 
     /// The connection's number at the endpoint, for traces.

@@ -326,7 +326,7 @@ impl SendHalf {
     }
 
     /// The budget refused this connection. If it makes progress, it asks for room. Returns whether it did.
-    pub(in crate::connection) fn plead(&self, now: Instant, unread_since: Option<Instant>) -> bool {
+    pub(in crate::connection) fn report_refusal(&self, now: Instant, unread_since: Option<Instant>) -> bool {
         let gets_on = self.stalled_since(now, unread_since).is_none();
         if gets_on {
             self.buffer.budget().note_refusal();
@@ -336,7 +336,7 @@ impl SendHalf {
 
     /// A writer waits for the memory budget: looks at it again, `soon` if it makes progress.
     fn retry_memory(&mut self, now: Instant, unread_since: Option<Instant>, soon: Duration) {
-        let wait = if self.plead(now, unread_since) { soon } else { RETRY_STALLED };
+        let wait = if self.report_refusal(now, unread_since) { soon } else { RETRY_STALLED };
         self.rare().memory_retry.set_no_later(now + wait);
     }
 
