@@ -80,7 +80,7 @@ async fn receiving_loses_no_datagram() {
     receives(async |cut, socket| {
         let mut buf = [0; 16];
         let io = socket.async_io(Interest::READABLE, || socket.try_recv(&mut buf));
-        let len = cut.at("udp/ready::async_io", io).await?.unwrap();
+        let len = cut.at("udp::async_io", io).await?.unwrap();
         Some(buf[..len].to_vec())
     })
     .await;
@@ -89,27 +89,27 @@ async fn receiving_loses_no_datagram() {
 #[tokio::test(start_paused = true)]
 async fn looking_takes_no_datagram() {
     receives(async |cut, socket| {
-        cut.at("udp/peek::peek", socket.peek(&mut [0; 16])).await.transpose().unwrap();
+        cut.at("udp::peek", socket.peek(&mut [0; 16])).await.transpose().unwrap();
         None
     })
     .await;
     receives(async |cut, socket| {
-        cut.at("udp/peek::peek_from", socket.peek_from(&mut [0; 16])).await.transpose().unwrap();
+        cut.at("udp::peek_from", socket.peek_from(&mut [0; 16])).await.transpose().unwrap();
         None
     })
     .await;
     receives(async |cut, socket| {
-        cut.at("udp/peek::peek_sender", socket.peek_sender()).await.transpose().unwrap();
+        cut.at("udp::peek_sender", socket.peek_sender()).await.transpose().unwrap();
         None
     })
     .await;
     receives(async |cut, socket| {
-        cut.at("udp/ready::readable", socket.readable()).await.transpose().unwrap();
+        cut.at("udp::readable", socket.readable()).await.transpose().unwrap();
         None
     })
     .await;
     receives(async |cut, socket| {
-        cut.at("udp/ready::ready", socket.ready(Interest::READABLE)).await.transpose().unwrap();
+        cut.at("udp::ready", socket.ready(Interest::READABLE)).await.transpose().unwrap();
         None
     })
     .await;
@@ -150,7 +150,7 @@ async fn sending_sends_the_whole_datagram_or_none() {
     })
     .await;
     sends(async |cut, socket, _| {
-        cut.at("udp/ready::writable", socket.writable()).await.transpose().unwrap();
+        cut.at("udp::writable", socket.writable()).await.transpose().unwrap();
         false
     })
     .await;

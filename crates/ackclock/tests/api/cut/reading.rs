@@ -56,7 +56,7 @@ async fn read_buf_loses_no_byte() {
 #[tokio::test(start_paused = true)]
 async fn read_bytes_loses_no_byte() {
     reads(async |cut, stream| {
-        let read = cut.at("stream/slices::read_bytes", stream.read_bytes(3)).await;
+        let read = cut.at("stream::read_bytes", stream.read_bytes(3)).await;
         read.map_or_else(Vec::new, |bytes| bytes.unwrap().to_vec())
     })
     .await;

@@ -77,7 +77,7 @@ async fn write_vectored_takes_what_it_says_or_nothing() {
 async fn write_bytes_takes_what_it_says_or_nothing() {
     writes(async |cut, stream, next| {
         let mut bytes = Bytes::copy_from_slice(next);
-        let taken = cut.at("stream/slices::write_bytes", stream.write_bytes(&mut bytes)).await;
+        let taken = cut.at("stream::write_bytes", stream.write_bytes(&mut bytes)).await;
         assert_eq!(taken.map_or(0, Result::unwrap), next.len() - bytes.len());
         next.len() - bytes.len()
     })
@@ -88,10 +88,7 @@ async fn write_bytes_takes_what_it_says_or_nothing() {
 async fn write_all_bytes_leaves_what_it_has_not_taken() {
     writes(async |cut, stream, next| {
         let mut bytes = Bytes::copy_from_slice(next);
-        cut.at("stream/slices::write_all_bytes", stream.write_all_bytes(&mut bytes))
-            .await
-            .transpose()
-            .unwrap();
+        cut.at("stream::write_all_bytes", stream.write_all_bytes(&mut bytes)).await.transpose().unwrap();
         next.len() - bytes.len()
     })
     .await;
