@@ -364,6 +364,11 @@ impl Connection {
         TcpOptions { timestamps, user_timeout, ..TcpOptions::default() }
     }
 
+    #[cfg(all(test, feature = "tcp-ao"))]
+    pub(super) fn data_options(&self, now: Instant) -> TcpOptions {
+        self.options(now, false)
+    }
+
     /// The bytes that the options of a data segment take. SACK blocks and counters take room in each segment;
     /// payload that does not fit goes with the next.
     #[inline]

@@ -279,7 +279,7 @@ fn signed_syn_has_neither_cookie_nor_data() {
     let tcp = TcpConfig::default().into();
     let (end, taken) = Connection::active_with_data(now, tuple(), tcp, &env, offer, &[3; 100]);
     let mut lone = Lone { end, now, limits: software(1500) };
-    assert_eq!((taken, lone.end.fast_open_option(), lone.sizes()), (100, None, vec![0]));
+    assert_eq!((taken, lone.end.syn_options(now).fast_open, lone.sizes()), (100, None, vec![0]));
 }
 
 /// RFC 7323 §2.3: a larger shift counts as 14. A smaller MSS costs more headers than it carries.
