@@ -93,9 +93,9 @@ struct Rare {
     /// When a writer that waits for the memory budget looks at it again.
     memory_retry: Deadline,
     /// The delivery feedback that the application asked for.
-    feedback: Feedback,
+    feedback: Option<Box<Feedback>>,
     /// The search for the path's MTU, once it has had a reason.
-    search: Option<MtuSearch>,
+    search: Option<Box<MtuSearch>>,
 }
 
 /// What a connection lends its sending half for one call.
@@ -362,7 +362,7 @@ impl SendHalf {
 
     /// The search for the path's MTU.
     fn search(&self) -> Option<&MtuSearch> {
-        self.rare.as_ref()?.search.as_ref()
+        self.rare.as_ref()?.search.as_deref()
     }
 
     #[cold]
@@ -620,7 +620,7 @@ impl SendHalf {
             self.flight.next_timeout().min(self.persist.deadline().at()).min(self.cork.deadline().at());
         match &self.rare {
             Some(rare) => {
-                let search = rare.search.as_ref().map_or(Deadline::UNSET, MtuSearch::deadline);
+                let search = rare.search.as_ref().map_or(Deadline::UNSET, |search| search.deadline());
                 next.min(rare.memory_retry.at()).min(search.at())
             }
             None => next,
@@ -927,7 +927,7 @@ impl SendHalf {
             let raise_after =
                 lent.call.tcp.mtu_probing.as_ref().map_or(mtu_search::PAUSE, |probing| probing.raise_after);
             search.rest(lent.now + raise_after, self.pmtu);
-            self.rare().search = Some(search);
+            self.rare().search = Some(Box::new(search));
             return;
         }
         self.probe_due = true;
@@ -940,7 +940,7 @@ impl SendHalf {
         if matches!(lent.state, State::Established | State::CloseWait) {
             search.go_on(lent.now + wait);
         }
-        self.rare().search = Some(search);
+        self.rare().search = Some(Box::new(search));
     }
 
     /// The search ends with the data.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::feedback::Feedback;
 use super::{Lent, SendHalf};
 use crate::budget::BLOCK;
 use crate::trace::Limit;
@@ -145,7 +146,7 @@ impl SendHalf {
         self.wake_writer(lent.readiness);
         if self.awaited.has(Awaited::DELIVERY) {
             // Nothing more will be written, so an awaited byte may never be.
-            lent.readiness.delivered |= self.rare().feedback.end();
+            lent.readiness.delivered |= self.feedback().end();
         }
     }
 
@@ -403,18 +404,27 @@ impl SendHalf {
     ) -> Option<(u64, Instant)> {
         self.awaited.add(Awaited::DELIVERY);
         let acked = self.acked();
-        self.rare().feedback.await_delivered(upto, acked, heard_at)
+        self.feedback().await_delivered(upto, acked, heard_at)
     }
 
     /// As [`Connection::await_feedback`](crate::Connection::await_feedback).
     pub(in crate::connection) fn await_feedback(&mut self, seen: u64) -> Option<u64> {
         self.awaited.add(Awaited::DELIVERY);
-        self.rare().feedback.await_change(seen)
+        self.feedback().await_change(seen)
     }
 
     /// The number of changes so far that `await_feedback` counts.
     pub(in crate::connection) fn feedback_changes(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.feedback.changes())
+        self.asked().map_or(0, Feedback::changes)
+    }
+
+    /// What the application asked for, if it did.
+    fn asked(&self) -> Option<&Feedback> {
+        self.rare.as_ref()?.feedback.as_deref()
+    }
+
+    fn feedback(&mut self) -> &mut Feedback {
+        self.rare().feedback.get_or_insert_default()
     }
 
     /// An acknowledgement delivered something; `advanced`: SND.UNA advanced.
@@ -428,19 +438,19 @@ impl SendHalf {
     #[cold]
     fn tell_feedback(&mut self, lent: &mut Lent<'_>, advanced: bool) {
         let acked = self.acked();
-        lent.readiness.delivered |= self.rare().feedback.on_ack(lent.now, acked, advanced);
+        lent.readiness.delivered |= self.feedback().on_ack(lent.now, acked, advanced);
     }
 
     /// The most bytes that may wait to be sent for the first time.
     pub(in crate::connection) fn lowat(&self) -> Option<u32> {
-        self.rare.as_ref()?.feedback.lowat()
+        self.asked()?.lowat()
     }
 
     pub(in crate::connection) fn set_lowat(&mut self, readiness: &mut Readiness, lowat: Option<u32>) {
         if lowat.is_none() && self.lowat().is_none() {
             return;
         }
-        self.rare().feedback.set_lowat(lowat);
+        self.feedback().set_lowat(lowat);
         self.wake_writer(readiness);
     }
 
