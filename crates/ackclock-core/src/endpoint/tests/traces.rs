@@ -58,6 +58,8 @@ fn a_whole_trace_leaves_in_full_batches_and_its_rest_at_the_end() {
     let all = entries(&[full, rest].concat());
     assert_eq!(bytes_received(&all), 200);
     assert_eq!(all.last(), Some(&Entry::State(State::LastAck, State::Closed)));
+    let ends = all.iter().filter(|entry| matches!(entry, Entry::State(_, State::Closed)));
+    assert_eq!(ends.count(), 1, "a connection ends once");
     assert!(!host.endpoint.has_traces());
 }
 
