@@ -29,6 +29,25 @@ fn was_told(pair: &mut Pair) -> bool {
     pair.ends[0].take_readiness().delivered
 }
 
+/// A FIN takes a sequence number (RFC 9293 §3.4), and does not count as a byte of the stream, even after the
+/// end.
+#[test]
+fn fin_does_not_count_as_a_byte_even_after_the_end() {
+    let mut pair = pair(perfect());
+    write_two(&mut pair);
+    pair.run_for(ROUND_TRIP);
+    for end in [1, 0] {
+        pair.ends[end].shutdown(pair.now).unwrap();
+        pair.run_for(ROUND_TRIP);
+    }
+    // The end that closed first lingers; the other is over.
+    pair.run_for(Duration::from_secs(300));
+    let end = &pair.ends[0];
+    assert_eq!(end.state(), State::Closed);
+    let info = end.info(pair.now);
+    assert_eq!((end.written(), end.acked(), info.bytes_acked), (2896, 2896, 2896));
+}
+
 #[test]
 fn delivery_is_told_once_the_earliest_awaited_byte_is_acknowledged() {
     for awaited in [[2, 4], [4, 2]] {
