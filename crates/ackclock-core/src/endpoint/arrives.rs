@@ -118,7 +118,7 @@ impl Endpoint {
         self.counters.segments_delivered.count();
         self.counters.segments_predicted.count();
         // As `change` does: the connection is still established, and has no trace.
-        self.schedule.follow(index, slot.followup());
+        self.schedule.follow(index, slot.followup(true));
         true
     }
 

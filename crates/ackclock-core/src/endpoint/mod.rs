@@ -396,7 +396,7 @@ impl Endpoint {
             self.schedule.follow(index, slot.settled());
             self.finish(index);
         } else {
-            self.schedule.follow(index, slot.followup());
+            self.schedule.follow(index, slot.followup(self.predicts));
         }
         Some(result)
     }

@@ -181,7 +181,7 @@ impl Endpoint {
             if let Some(outgoing) = slot.connection.poll_transmit(now, limits, short, &mut self.header) {
                 self.traces.collect(slot);
                 self.reached = (slot.connection.take_progress() && !looped).then_some(index);
-                self.schedule.follow(index, slot.followup());
+                self.schedule.follow(index, slot.followup(short));
                 return Some((index, outgoing, looped));
             }
             self.settle(now, index);

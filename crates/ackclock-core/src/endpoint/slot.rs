@@ -81,10 +81,10 @@ impl Slot {
         self.reports().then(|| std::mem::take(&mut self.readiness))
     }
 
-    /// What follows from a change of the connection.
+    /// What follows from a change of the connection. `shortcuts`: it is not asked to send where it is idle.
     #[inline(always)]
-    pub(super) fn followup(&mut self) -> Followup {
-        Followup { sends: !self.connection.is_idle(), ..self.settled() }
+    pub(super) fn followup(&mut self, shortcuts: bool) -> Followup {
+        Followup { sends: !(shortcuts && self.connection.is_idle()), ..self.settled() }
     }
 
     /// The same where it has nothing to send.
