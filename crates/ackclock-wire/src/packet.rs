@@ -143,7 +143,7 @@ impl<'a> TxPacket<'a> {
     }
 }
 
-/// A [`TxPacket`] that waits: a copy of its bytes, and all that its sender said of it.
+/// A copy of a [`TxPacket`] that has to wait. It keeps the packet's bytes and metadata.
 ///
 /// ```
 /// use ackclock_wire::{HeldPacket, TxPacket};

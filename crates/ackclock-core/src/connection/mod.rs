@@ -79,7 +79,6 @@ pub(crate) use crate::sending::clock as timestamp_clock;
 macro_rules! lend {
     ($connection:ident, $now:expr) => {
         crate::connection::send::Lent {
-            now: $now,
             state: $connection.life.state(),
             call: crate::sending::Call { now: $now, tcp: &$connection.tcp, trace: &mut $connection.trace },
             readiness: &mut $connection.readiness,

@@ -532,8 +532,8 @@ impl Listening {
         Some(action)
     }
 
-    /// Whether an ICMP error is about a record's SYN-ACK, which is all that it has in flight, and whether
-    /// that ends it.
+    /// Judges an ICMP error by the record's SYN-ACK, the only segment in flight. Returns whether the error
+    /// ends the record; `None` if it quotes something else.
     pub(super) fn judge_icmp(&mut self, index: u32, kind: IcmpKind, seq: SeqNum) -> Option<bool> {
         let record = self.records.at_mut(index).filter(|record| record.is_outstanding(seq))?;
         match kind {

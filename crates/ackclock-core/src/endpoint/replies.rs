@@ -108,9 +108,9 @@ impl Replies {
 
 /// Which sources have shown that they receive at their address, by completing a handshake.
 ///
-/// A fixed table: a source has one place, chosen by a keyed hash, and the one that came last has it. To push
-/// a certain source out, an attacker needs handshakes from thousands of addresses of its own. Who was pushed
-/// out is a stranger until its next handshake, no more.
+/// The table has a fixed size. A keyed hash gives each source one place, and the newest source takes it. To
+/// displace a given source, an attacker must complete handshakes from thousands of addresses. A
+/// displaced source counts as a stranger until its next handshake.
 #[derive(Debug)]
 struct KnownSources {
     key: Key,

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use super::Journal;
 use super::calls::ConnectionCall;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, noted};
 use crate::{Connection, Instant};
 
 /// A connection of a [`RecordedEndpoint`](super::RecordedEndpoint). What only looks at the connection is
@@ -43,13 +43,11 @@ impl<'a> RecordedConnection<'a> {
         call: Option<ConnectionCall>,
         make: impl FnOnce(&mut Connection) -> R,
     ) -> R {
-        if let (Some(journal), Some(call)) = (&mut self.journal, call) {
-            journal.connection_call(&call);
-        }
-        let result = make(self.connection);
-        if let Some(journal) = &mut self.journal {
-            journal.outcome(result.code());
-        }
-        result
+        let note = |journal: &mut Journal| {
+            if let Some(call) = call {
+                journal.connection_call(&call);
+            }
+        };
+        noted(self.journal.as_deref_mut(), note, || make(self.connection))
     }
 }

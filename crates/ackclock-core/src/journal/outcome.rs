@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::Journal;
 use crate::{BoundId, UdpId, UdpMeta};
 use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket};
 
@@ -9,6 +10,23 @@ use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant
 pub(super) trait Outcome {
     /// The number; `None`: the caller learnt nothing.
     fn code(&self) -> Option<u64>;
+}
+
+/// Makes a call: first `note` writes it into the journal, if there is one, and its result follows.
+#[inline]
+pub(super) fn noted<R: Outcome>(
+    mut journal: Option<&mut Journal>,
+    note: impl FnOnce(&mut Journal),
+    make: impl FnOnce() -> R,
+) -> R {
+    if let Some(journal) = journal.as_deref_mut() {
+        note(journal);
+    }
+    let result = make();
+    if let Some(journal) = journal {
+        journal.outcome(result.code());
+    }
+    result
 }
 
 /// Results from which the caller learns nothing that matters here.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 #[cfg(feature = "tcp-ao")]
 use super::JournalEnd;
 use super::calls::{Call, Received};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, noted};
 use super::sent::SentPacket;
 use super::{Journal, RecordedConnection};
 use crate::trace::Batch;
@@ -72,15 +72,7 @@ impl RecordedEndpoint {
         call: impl FnOnce() -> Call,
         make: impl FnOnce(&mut Endpoint) -> R,
     ) -> R {
-        match &mut self.journal {
-            None => make(&mut self.endpoint),
-            Some(journal) => {
-                journal.call(now, &call());
-                let result = make(&mut self.endpoint);
-                journal.outcome(result.code());
-                result
-            }
-        }
+        noted(self.journal.as_deref_mut(), |journal| journal.call(now, &call()), || make(&mut self.endpoint))
     }
 
     #[inline]
@@ -96,15 +88,12 @@ impl RecordedEndpoint {
         call: Option<Call>,
         make: impl FnOnce(&mut Endpoint) -> R,
     ) -> R {
-        let last = self.journal.as_ref().map_or(Instant::ZERO, |journal| journal.last());
-        if let (Some(journal), Some(call)) = (&mut self.journal, call) {
-            journal.call(now.unwrap_or(last), &call);
-        }
-        let result = make(&mut self.endpoint);
-        if let Some(journal) = &mut self.journal {
-            journal.outcome(result.code());
-        }
-        result
+        let note = |journal: &mut Journal| {
+            if let Some(call) = call {
+                journal.call(now.unwrap_or(journal.last()), &call);
+            }
+        };
+        noted(self.journal.as_deref_mut(), note, || make(&mut self.endpoint))
     }
 
     /// See [`Endpoint::handle_packet`].

@@ -445,8 +445,8 @@ impl TcpStream {
     /// returns their number. The rest stays in `bytes`.
     ///
     /// The stream keeps slices of `bytes` until the peer has acknowledged them, and reads them again for
-    /// retransmissions. A short slice (less than 32 KiB) is copied after all: that costs less than a packet
-    /// of its own. An empty `bytes` acts as an empty buffer does: nothing is sent, and errors are returned.
+    /// retransmissions. A slice shorter than 32 KiB is copied, because a separate packet would cost more. An
+    /// empty `bytes` sends nothing, but the call still reports errors, as it does for an empty buffer.
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future is dropped before it is ready, nothing was taken.

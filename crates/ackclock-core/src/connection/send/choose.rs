@@ -84,12 +84,12 @@ impl SendHalf {
         let (unsent, smss) = (self.unsent(), self.smss());
         self.flight.restart_after_idleness(&mut lent.call, unsent);
         let chosen = self.choose_plain(lent, unsent, self.burst_max(gso_max, false))?;
-        let Chosen { start, end, reason } = self.flight.pace(lent.now, lent.call.tcp, chosen)?;
+        let Chosen { start, end, reason } = self.flight.pace(lent.call.now, lent.call.tcp, chosen)?;
         let payload_len = end.index_from(start);
         self.persist.end_override();
         self.bytes_sent.grow(payload_len as u64);
         let drained = payload_len as u64 == unsent;
-        self.flight.on_next_sent(lent.now, end, drained);
+        self.flight.on_next_sent(lent.call.now, end, drained);
         let flags = if drained { Flags::ACK | Flags::PSH } else { Flags::ACK };
         if drained {
             self.forget_cork(lent);
@@ -97,7 +97,7 @@ impl SendHalf {
         // As `update_timer` would: something is outstanding, and the window is open.
         self.persist.stop();
         self.flight.run_timer(&mut lent.call, true);
-        self.flight.arm_tail_probe(lent.now);
+        self.flight.arm_tail_probe(lent.call.now);
         Some(Segment { start, flags, payload_len, segment_max: smss, reason })
     }
 
@@ -200,8 +200,8 @@ impl SendHalf {
         // RFC 9293 SHLD-27, RFC 9293 SHLD-28: as large as possible, whatever the sizes of the writes.
         let fin = self.closed && end == self.data_end();
         let chosen = Chosen { start, end: end + u64::from(fin), reason: SendReason::NewData };
-        let chosen = self.flight.pace(lent.now, lent.call.tcp, chosen)?;
-        Some(self.flight.shorten_for_proof(lent.now, chosen, unsent))
+        let chosen = self.flight.pace(lent.call.now, lent.call.tcp, chosen)?;
+        Some(self.flight.shorten_for_proof(lent.call.now, chosen, unsent))
     }
 
     /// As many of `burst_max` bytes as lie together in the buffer; at least a segment.
@@ -337,7 +337,7 @@ impl SendHalf {
             self.note_write_room(lent);
         }
         self.update_timer(lent);
-        self.flight.arm_tail_probe(lent.now);
+        self.flight.arm_tail_probe(lent.call.now);
     }
 
     /// Everything written has left.
@@ -397,8 +397,8 @@ impl SendHalf {
         self.bytes_sent.grow(u64::from(payload));
         self.flight.send_mtu_probe(&mut lent.call, start, end);
         self.update_timer(lent);
-        self.flight.arm_tail_probe(lent.now);
-        lent.call.trace.extension(lent.now, Extension::MtuProbed, u64::from(search.size()));
+        self.flight.arm_tail_probe(lent.call.now);
+        lent.call.trace.extension(lent.call.now, Extension::MtuProbed, u64::from(search.size()));
         Some(Segment {
             start,
             flags: Flags::ACK,

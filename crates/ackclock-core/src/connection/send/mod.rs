@@ -100,7 +100,6 @@ struct Rare {
 
 /// What a connection lends its sending half for one call.
 pub(super) struct Lent<'a> {
-    pub(super) now: Instant,
     pub(super) state: State,
     /// What the flight gets of it.
     pub(super) call: Call<'a>,
@@ -244,6 +243,12 @@ impl SendHalf {
     /// Path MTU in bytes.
     pub(super) fn pmtu(&self) -> u32 {
         self.pmtu
+    }
+
+    /// Bytes of the timestamps option on each segment: 0 if it was not agreed on.
+    #[inline]
+    pub(super) fn timestamps_len(&self) -> u32 {
+        self.stamps.into()
     }
 
     /// Bytes of options that a signature takes after the others.
@@ -643,40 +648,40 @@ impl SendHalf {
         unread_since: Option<Instant>,
     ) -> Expired {
         let mut expired = Expired::Settled;
-        if self.flight.next_timeout() <= lent.now {
+        if self.flight.next_timeout() <= lent.call.now {
             expired = self.on_flight_timeout(lent, r2);
             if expired == Expired::GiveUp {
                 return expired;
             }
         }
         let persist = self.persist.deadline();
-        if persist.has_come(lent.now) {
-            lent.call.trace.fired(lent.now, Timer::Persist, persist.at(), 1);
+        if persist.has_come(lent.call.now) {
+            lent.call.trace.fired(lent.call.now, Timer::Persist, persist.at(), 1);
             if !self.on_persist_timeout(lent, heard_at) {
                 return Expired::GiveUp;
             }
         }
         let cork = self.cork.deadline();
-        if cork.has_come(lent.now) {
-            lent.call.trace.fired(lent.now, Timer::Cork, cork.at(), 1);
+        if cork.has_come(lent.call.now) {
+            lent.call.trace.fired(lent.call.now, Timer::Cork, cork.at(), 1);
             self.cork.expire();
         }
-        if self.rare.as_ref().is_some_and(|rare| rare.memory_retry.has_come(lent.now)) {
+        if self.rare.as_ref().is_some_and(|rare| rare.memory_retry.has_come(lent.call.now)) {
             self.on_memory_timeout(lent, unread_since);
         }
-        if self.search().is_some_and(|search| search.deadline().has_come(lent.now)) {
+        if self.search().is_some_and(|search| search.deadline().has_come(lent.call.now)) {
             self.on_search_timeout(lent);
         }
         expired
     }
 
     fn on_flight_timeout(&mut self, lent: &mut Lent<'_>, r2: Duration) -> Expired {
-        let since = self.flight.waiting_since().unwrap_or(lent.now);
+        let since = self.flight.waiting_since().unwrap_or(lent.call.now);
         // RFC 9293 MUST-20: at R2, or the user timeout, the connection is given up.
-        if self.flight.is_overdue(lent.now) && lent.now.saturating_since(since) >= r2 {
+        if self.flight.is_overdue(lent.call.now) && lent.call.now.saturating_since(since) >= r2 {
             let count = self.flight.timeouts_in_a_row().saturating_add(1);
             lent.call.trace.fired(
-                lent.now,
+                lent.call.now,
                 Timer::Retransmission,
                 self.flight.expiries().retransmission,
                 count,
@@ -694,7 +699,7 @@ impl SendHalf {
     /// The persist timer expired. Returns `false` to give up.
     // RFC 9293 MUST-37: open for as long as the peer answers; only silence, or the user's own limit, ends it.
     fn on_persist_timeout(&mut self, lent: &mut Lent<'_>, heard_at: Instant) -> bool {
-        let now = lent.now;
+        let now = lent.call.now;
         let stalled = now.saturating_since(self.flight.waiting_since().unwrap_or(now));
         let silent = now.saturating_since(heard_at).min(stalled);
         if silent >= super::R2_DATA || lent.call.tcp.user_timeout.is_some_and(|limit| stalled >= limit) {
@@ -734,7 +739,7 @@ impl SendHalf {
     }
 
     /// The cases that occur with each segment: a connection that only receives, one with data in flight, and
-    /// one whose data is acknowledged, with room for more. `false` says nothing.
+    /// one whose data is acknowledged, with room for more. `false` means: ask [`Self::choose_timer`].
     #[inline]
     fn is_timed(&self) -> bool {
         let outstanding = self.flight.is_outstanding();
@@ -757,9 +762,9 @@ impl SendHalf {
         } else if !self.persist.deadline().is_set() {
             if self.wnd == 0 {
                 // Also behind a byte that the peer took of a probe: that opens nothing.
-                self.flight.note_waiting(lent.now);
+                self.flight.note_waiting(lent.call.now);
             }
-            self.persist.start(self.persist_deadline(lent.now, lent.call.tcp));
+            self.persist.start(self.persist_deadline(lent.call.now, lent.call.tcp));
         }
     }
 
@@ -896,7 +901,7 @@ impl SendHalf {
         }
         let most = self.largest_mtu();
         self.set_pmtu(lent, least);
-        lent.call.trace.extension(lent.now, Extension::MtuBlackHole, u64::from(least));
+        lent.call.trace.extension(lent.call.now, Extension::MtuBlackHole, u64::from(least));
         self.begin_search(MtuSearch::new(least, most), lent, mtu_search::PAUSE);
     }
 
@@ -913,11 +918,11 @@ impl SendHalf {
             match search.judge(arrived) {
                 Finding::Carried(size) => {
                     self.set_pmtu(lent, size);
-                    lent.call.trace.extension(lent.now, Extension::MtuRaised, u64::from(size));
+                    lent.call.trace.extension(lent.call.now, Extension::MtuRaised, u64::from(size));
                     search.choose_next(size);
                 }
                 Finding::TooLarge(size) => {
-                    lent.call.trace.extension(lent.now, Extension::MtuTooLarge, u64::from(size));
+                    lent.call.trace.extension(lent.call.now, Extension::MtuTooLarge, u64::from(size));
                     search.choose_next(self.pmtu);
                 }
                 Finding::Unsure => {}
@@ -926,7 +931,7 @@ impl SendHalf {
         if search.has_ended() {
             let raise_after =
                 lent.call.tcp.mtu_probing.as_ref().map_or(mtu_search::PAUSE, |probing| probing.raise_after);
-            search.rest(lent.now + raise_after, self.pmtu);
+            search.rest(lent.call.now + raise_after, self.pmtu);
             self.rare().search = Some(Box::new(search));
             return;
         }
@@ -938,7 +943,7 @@ impl SendHalf {
     /// Goes on with the search after `wait`, while there is data to search with.
     fn begin_search(&mut self, mut search: MtuSearch, lent: &Lent<'_>, wait: Duration) {
         if matches!(lent.state, State::Established | State::CloseWait) {
-            search.go_on(lent.now + wait);
+            search.go_on(lent.call.now + wait);
         }
         self.rare().search = Some(Box::new(search));
     }

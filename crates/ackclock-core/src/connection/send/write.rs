@@ -95,7 +95,7 @@ impl SendHalf {
 
     /// Something was written: the timers of what waits run.
     pub(in crate::connection) fn on_written(&mut self, lent: &mut Lent<'_>) {
-        self.time_cork(lent.now);
+        self.time_cork(lent.call.now);
         self.update_timer(lent);
     }
 
@@ -363,7 +363,7 @@ impl SendHalf {
         if self.has_memory() {
             self.wake_writer(lent.readiness);
         } else {
-            self.retry_memory(lent.now, unread_since, RETRY_AGAIN);
+            self.retry_memory(lent.call.now, unread_since, RETRY_AGAIN);
         }
     }
 }
@@ -438,7 +438,7 @@ impl SendHalf {
     #[cold]
     fn tell_feedback(&mut self, lent: &mut Lent<'_>, advanced: bool) {
         let acked = self.acked();
-        lent.readiness.delivered |= self.feedback().on_ack(lent.now, acked, advanced);
+        lent.readiness.delivered |= self.feedback().on_ack(lent.call.now, acked, advanced);
     }
 
     /// The most bytes that may wait to be sent for the first time.
@@ -502,8 +502,8 @@ impl SendHalf {
         }
     }
 
-    /// The limit of a connection that has sent all that makes a segment: what kept the application from
-    /// writing the rest, or `otherwise` if it is not known to have more.
+    /// The limit of a connection whose data does not fill another segment. If the application has more to
+    /// write, this is what kept it from writing; `otherwise` if it is not known to have more.
     fn limit_of_writer(&self, otherwise: Limit) -> Limit {
         if !self.awaited.has(Awaited::MORE) {
             otherwise

@@ -292,7 +292,8 @@ impl Lone {
         }
     }
 
-    /// A packet is well-formed, acknowledges all that arrived in order, and stays within the peer's window.
+    /// Checks a packet that leaves. It must be well-formed, acknowledge everything received in order, and
+    /// stay within the peer's window.
     fn sends(&mut self, packet: &[u8], checksum: ChecksumState) {
         let ip = IpPacket::parse(packet).unwrap();
         let IpPayload::Tcp(tcp) = ip.payload else { panic!("not TCP") };

@@ -3,6 +3,8 @@
 
 mod edges;
 
+use std::cell::Cell;
+
 use super::*;
 use crate::congestion::Registry;
 use crate::profile::{Recovery, UndoChoice};
@@ -16,6 +18,7 @@ const COMMON: u64 = 84;
 
 #[test]
 fn a_flight_agrees_with_a_model_of_single_bytes() {
+    let (walked, compared) = (Cell::new(0), Cell::new(0));
     each(COMMON + 70, |walk| {
         let mut sender = Sender::new(settings(walk));
         let at_edges = walk.number() >= COMMON;
@@ -33,9 +36,14 @@ fn a_flight_agrees_with_a_model_of_single_bytes() {
             } else {
                 step(&mut sender, walk);
             }
+            walked.set(walked.get() + 1);
+            compared.set(compared.get() + u64::from(sender.board.is_some()));
         }
         edges::end(sender);
     });
+    // The model leaves a flight that has grown too long for it. Most steps have it.
+    let (walked, compared) = (walked.get(), compared.get());
+    assert!(walked == STEPS || compared * 4 >= walked * 3, "{compared} of {walked} steps were compared");
 }
 
 fn settings(walk: &mut Walk) -> TcpConfig {

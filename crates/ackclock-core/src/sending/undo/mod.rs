@@ -239,8 +239,8 @@ impl Undo {
         });
     }
 
-    /// The peer reports a duplicate. Returns whether all that was retransmitted has been reported.
-    /// `none_lost`: nothing waits to be retransmitted.
+    /// The peer reports a duplicate. Returns whether it has now reported every retransmission. `none_lost`:
+    /// nothing waits to be retransmitted.
     pub(super) fn on_report(&mut self, (start, end): (Position, Position), none_lost: bool) -> bool {
         let Some(reduction) = &mut self.reduction else { return false };
         // A timeout held everything to be lost at once: if all retransmissions so far are reported, the rest
