@@ -8,15 +8,15 @@ use crate::capture::{Segment, Vantage};
 /// Data in one direction, and its acknowledgements, in the order in which they were seen.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    pub(crate) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// The largest segment in bytes of payload.
-    pub(crate) mss: u32,
+    pub mss: u32,
     /// The bytes that were acknowledged without having been seen: the capture lacks packets.
-    pub(crate) holes: u64,
+    pub holes: u64,
     /// New data that was seen behind newer one.
-    pub(crate) out_of_order: u64,
+    pub out_of_order: u64,
     /// Whether the sender gets SACKs: both SYNs permitted them, or, without these, the receiver sent one.
-    pub(crate) selective: bool,
+    pub selective: bool,
 }
 
 /// Data or an acknowledgement. `at` is in nanoseconds, positions count bytes since the first.
@@ -54,7 +54,7 @@ pub(crate) enum Entry {
 
 impl View {
     /// What was seen of the data that the client sends, or the server.
-    pub(crate) fn new(vantage: &Vantage, from_client: bool) -> Self {
+    pub fn new(vantage: &Vantage, from_client: bool) -> Self {
         let (isn, peer_mss) = if from_client {
             (vantage.client_isn, vantage.server_mss)
         } else {
@@ -87,7 +87,7 @@ impl View {
     }
 
     /// Bytes of data, each counted once.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let ends = self.entries.iter().map(|entry| match entry {
             Entry::Data { to, .. } => *to,
             Entry::Ack { .. } => 0,
@@ -96,14 +96,14 @@ impl View {
     }
 
     /// How many acknowledgements there are.
-    pub(crate) fn acks(&self) -> usize {
+    pub fn acks(&self) -> usize {
         self.entries.iter().filter(|entry| matches!(entry, Entry::Ack { .. })).count()
     }
 }
 
 impl Entry {
     /// Its place among the vantage's segments.
-    pub(crate) fn index(&self) -> usize {
+    pub fn index(&self) -> usize {
         match self {
             Self::Data { index, .. } | Self::Ack { index, .. } => *index,
         }

@@ -15,8 +15,8 @@ pub(crate) struct Mapping {
 /// A labelled value on the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
-    pub(crate) value: f64,
-    pub(crate) label: String,
+    pub value: f64,
+    pub label: String,
 }
 
 /// How much room an axis leaves beyond the values.
@@ -33,21 +33,21 @@ pub(crate) enum Room {
 }
 
 impl Mapping {
-    pub(crate) fn new(scale: Scale, ends: (f64, f64), length: f64) -> Self {
+    pub fn new(scale: Scale, ends: (f64, f64), length: f64) -> Self {
         Self { scale, low: ends.0, high: ends.1, length }
     }
 
-    pub(crate) fn ends(&self) -> (f64, f64) {
+    pub fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    pub(crate) fn length(&self) -> f64 {
+    pub fn length(&self) -> f64 {
         self.length
     }
 
     /// Pixels from the low end; `None` for a value without a position, such as NaN, or 0 on a logarithmic
     /// axis.
-    pub(crate) fn position(&self, value: f64) -> Option<f64> {
+    pub fn position(&self, value: f64) -> Option<f64> {
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log if value > 0.0 => (value / self.low).ln() / (self.high / self.low).ln(),
@@ -58,7 +58,7 @@ impl Mapping {
     }
 
     /// The ticks, about one in `spacing` pixels.
-    pub(crate) fn ticks(&self, spacing: f64) -> Vec<Tick> {
+    pub fn ticks(&self, spacing: f64) -> Vec<Tick> {
         let wanted = (self.length / spacing).clamp(2.0, 20.0);
         if self.scale == Scale::Log {
             let ticks = log_ticks(self.low, self.high, wanted);

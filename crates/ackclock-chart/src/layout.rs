@@ -18,44 +18,44 @@ const TITLE_ROW: f64 = 22.0;
 /// A figure with positions.
 #[derive(Debug)]
 pub(crate) struct Layout<'a> {
-    pub(crate) title: Vec<String>,
-    pub(crate) left: f64,
-    pub(crate) height: f64,
-    pub(crate) x: Mapping,
-    pub(crate) x_ticks: Vec<Tick>,
+    pub title: Vec<String>,
+    pub left: f64,
+    pub height: f64,
+    pub x: Mapping,
+    pub x_ticks: Vec<Tick>,
     /// Whether the labels of the horizontal axis are too long to be side by side.
-    pub(crate) slanted: bool,
-    pub(crate) panels: Vec<Placed<'a>>,
+    pub slanted: bool,
+    pub panels: Vec<Placed<'a>>,
     /// The lower end of the last frame and its rows.
-    pub(crate) bottom: f64,
+    pub bottom: f64,
 }
 
 /// A panel with positions.
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
-    pub(crate) panel: &'a Panel,
+    pub panel: &'a Panel,
     /// The top of the header, and of the frame with its rows of marks.
-    pub(crate) header: f64,
-    pub(crate) top: f64,
-    pub(crate) legend: Vec<Entry<'a>>,
-    pub(crate) rows: Rows,
-    pub(crate) y: Mapping,
-    pub(crate) y_ticks: Vec<Tick>,
+    pub header: f64,
+    pub top: f64,
+    pub legend: Vec<Entry<'a>>,
+    pub rows: Rows,
+    pub y: Mapping,
+    pub y_ticks: Vec<Tick>,
 }
 
 /// The legend entry of one series, with its position.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
-    pub(crate) series: &'a Series,
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+    pub series: &'a Series,
+    pub x: f64,
+    pub y: f64,
 }
 
 /// The number of rows of marks above and below a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rows {
-    pub(crate) above: usize,
-    pub(crate) below: usize,
+    pub above: usize,
+    pub below: usize,
 }
 
 /// The position of a series.
@@ -68,7 +68,7 @@ pub(crate) enum Row {
 }
 
 impl<'a> Layout<'a> {
-    pub(crate) fn new(figure: &'a Figure) -> Self {
+    pub fn new(figure: &'a Figure) -> Self {
         let title = text::wrap(&figure.title, TITLE_SIZE, WIDTH - 24.0);
         let ends: Vec<_> = figure.panels.iter().map(y_ends).collect();
         let unit = match figure.panels.len() {
@@ -108,19 +108,19 @@ impl<'a> Layout<'a> {
 }
 
 impl Rows {
-    pub(crate) fn height(self) -> f64 {
+    pub fn height(self) -> f64 {
         STRIP * (self.above + self.below) as f64
     }
 }
 
 impl Placed<'_> {
     /// Pixels from the top of the first row of marks to the end of the last.
-    pub(crate) fn whole(&self) -> f64 {
+    pub fn whole(&self) -> f64 {
         self.rows.height() + self.y.length()
     }
 
     /// Where the frame begins below `top`.
-    pub(crate) fn frame(&self) -> f64 {
+    pub fn frame(&self) -> f64 {
         STRIP * self.rows.above as f64
     }
 }

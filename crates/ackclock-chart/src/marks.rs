@@ -17,10 +17,10 @@ const SERIF: f64 = 3.0;
 /// The drawing area of a panel.
 #[derive(Debug)]
 pub(crate) struct Canvas<'a> {
-    pub(crate) x: Mapping,
-    pub(crate) placed: &'a Placed<'a>,
+    pub x: Mapping,
+    pub placed: &'a Placed<'a>,
     /// Bytes that each series may take in a picture.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 /// The slot of a bar: its width in pixels, its index, and the number of bars at a place.
@@ -33,7 +33,7 @@ struct Slot {
 
 impl Canvas<'_> {
     /// The elements of one of the panel's series.
-    pub(crate) fn series(&self, series: &Series, row: Row, out: &mut String) {
+    pub fn series(&self, series: &Series, row: Row, out: &mut String) {
         let places: Vec<_> = series.points.iter().map(|point| self.place(point.x, point.y, row)).collect();
         let colour = palette::on_light(series.colour);
         let budget = self.bytes / cost(series);

@@ -14,7 +14,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// Moves the pen without drawing.
-    pub(crate) fn move_to(&mut self, x: f64, y: f64) {
+    pub fn move_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         if self.data.is_empty() {
             self.write('M', &[to.0, to.1]);
@@ -25,7 +25,7 @@ impl Path {
     }
 
     /// Draws a line to a position; nothing if the pen is there already.
-    pub(crate) fn line_to(&mut self, x: f64, y: f64) {
+    pub fn line_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let by = (to.0 - self.pen.0, to.1 - self.pen.1);
         match by {
@@ -38,7 +38,7 @@ impl Path {
     }
 
     /// Draws lines by these offsets, one after the other.
-    pub(crate) fn lines_by(&mut self, steps: &[(f64, f64)]) {
+    pub fn lines_by(&mut self, steps: &[(f64, f64)]) {
         for (x, y) in steps {
             let to = (self.pen.0 + tenths(*x), self.pen.1 + tenths(*y));
             self.line_to(to.0 as f64 / 10.0, to.1 as f64 / 10.0);
@@ -46,12 +46,12 @@ impl Path {
     }
 
     /// Draws a dot at the pen, for a pen with round caps.
-    pub(crate) fn dot(&mut self) {
+    pub fn dot(&mut self) {
         self.write('h', &[0]);
     }
 
     /// Draws a circle around a position.
-    pub(crate) fn circle(&mut self, x: f64, y: f64, radius: f64) {
+    pub fn circle(&mut self, x: f64, y: f64, radius: f64) {
         self.move_to(x - radius, y);
         for way in [2, -2] {
             let _ = write!(self.data, "a{radius} {radius} 0 1 0 {} 0", f64::from(way) * radius);
@@ -59,11 +59,11 @@ impl Path {
         self.command = 'a';
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    pub(crate) fn data(&self) -> &str {
+    pub fn data(&self) -> &str {
         &self.data
     }
 

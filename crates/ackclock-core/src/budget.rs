@@ -51,12 +51,12 @@ const SHARE_MIN: usize = 4096;
 
 impl Budget {
     #[cfg(test)]
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self::with(limit, true)
     }
 
     /// A budget of buffers that keep the bytes written to them, or only count them.
-    pub(crate) fn with(limit: usize, keeps_bytes: bool) -> Self {
+    pub fn with(limit: usize, keeps_bytes: bool) -> Self {
         Self(Arc::new(Inner {
             limit,
             used: AtomicUsize::new(0),
@@ -69,18 +69,18 @@ impl Budget {
     }
 
     /// Whether buffers keep what is written to them.
-    pub(crate) fn keeps_bytes(&self) -> bool {
+    pub fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes
     }
 
     /// A block of `size` bytes with arbitrary content. The caller holds a lease for it.
-    pub(crate) fn take_block(&self, size: usize) -> Box<[u8]> {
+    pub fn take_block(&self, size: usize) -> Box<[u8]> {
         let free = if size == BLOCK { self.free_blocks().pop() } else { None };
         free.unwrap_or_else(|| vec![0; size].into_boxed_slice())
     }
 
     /// Takes back memory that is no longer used.
-    pub(crate) fn put_block(&self, block: Box<[u8]>) {
+    pub fn put_block(&self, block: Box<[u8]>) {
         if block.len() == BLOCK {
             let mut free = self.free_blocks();
             if free.len() < FREE_MAX {
@@ -94,17 +94,17 @@ impl Budget {
     }
 
     /// Bytes now in use.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
     /// The limit in bytes.
-    pub(crate) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.0.limit
     }
 
     /// Whether less than a quarter is left: windows stop growing.
-    pub(crate) fn under_pressure(&self) -> bool {
+    pub fn under_pressure(&self) -> bool {
         self.used() > self.unpressed()
     }
 
@@ -133,58 +133,58 @@ impl Budget {
     }
 
     /// Whether a lease that then has `total` may take `more`.
-    pub(crate) fn allows(&self, more: usize, total: usize) -> bool {
+    pub fn allows(&self, more: usize, total: usize) -> bool {
         self.used_with(self.used(), more, total).is_some()
     }
 
     /// How many more bytes a lease that has `held` may take.
-    pub(crate) fn room_for(&self, held: usize) -> usize {
+    pub fn room_for(&self, held: usize) -> usize {
         let used = self.used();
         let of_reserve = self.0.limit.saturating_sub(used).min(self.share(used).saturating_sub(held));
         self.unpressed().saturating_sub(used).max(of_reserve)
     }
 
     /// One more connection shares the budget.
-    pub(crate) fn add_sharer(&self) {
+    pub fn add_sharer(&self) {
         self.0.sharers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One connection fewer shares it.
-    pub(crate) fn remove_sharer(&self) {
+    pub fn remove_sharer(&self) {
         self.0.sharers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A connection that makes progress was refused.
-    pub(crate) fn note_refusal(&self) {
+    pub fn note_refusal(&self) {
         self.0.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often a connection that makes progress was refused. Every endpoint that shares the budget counts
     /// what it has heard, because the memory may be held by any endpoint's connections.
     #[inline]
-    pub(crate) fn refusals(&self) -> u32 {
+    pub fn refusals(&self) -> u32 {
         self.0.refusals.load(Ordering::Relaxed)
     }
 
     /// Whether packets stand in the queue of a device: windows hold no more than they need.
     #[inline]
-    pub(crate) fn queue_stands(&self) -> bool {
+    pub fn queue_stands(&self) -> bool {
         self.0.standing.load(Ordering::Relaxed) > 0
     }
 
     /// What an endpoint says of its device's queue.
-    pub(crate) fn device_queue(&self) -> DeviceQueue {
+    pub fn device_queue(&self) -> DeviceQueue {
         DeviceQueue { budget: self.clone(), stands: false }
     }
 
     /// A lease of `bytes`, if the budget allows it.
-    pub(crate) fn try_lease(&self, bytes: usize) -> Option<Lease> {
+    pub fn try_lease(&self, bytes: usize) -> Option<Lease> {
         let mut lease = self.lease();
         lease.resize(bytes).then_some(lease)
     }
 
     /// An empty lease.
-    pub(crate) fn lease(&self) -> Lease {
+    pub fn lease(&self) -> Lease {
         Lease { budget: self.clone(), bytes: 0 }
     }
 
@@ -204,7 +204,7 @@ pub(crate) struct DeviceQueue {
 }
 
 impl DeviceQueue {
-    pub(crate) fn set_stands(&mut self, stands: bool) {
+    pub fn set_stands(&mut self, stands: bool) {
         let count = &self.budget.0.standing;
         match (std::mem::replace(&mut self.stands, stands), stands) {
             (false, true) => count.fetch_add(1, Ordering::Relaxed),
@@ -229,7 +229,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Makes the lease hold `bytes`. Returns `false`, and changes nothing, if the budget does not allow it.
-    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+    pub fn resize(&mut self, bytes: usize) -> bool {
         if let Some(more @ 1..) = bytes.checked_sub(self.bytes) {
             if !self.budget.take(more, bytes) {
                 return false;
@@ -243,11 +243,11 @@ impl Lease {
 
     /// Bytes that it holds.
     #[inline]
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 }

@@ -13,37 +13,37 @@ impl Default for Deadline {
 }
 
 impl Deadline {
-    pub(crate) const UNSET: Self = Self(Instant::FAR_FUTURE);
+    pub const UNSET: Self = Self(Instant::FAR_FUTURE);
 
     /// When it comes; the far future if it is not set.
     #[inline]
-    pub(crate) fn at(self) -> Instant {
+    pub fn at(self) -> Instant {
         self.0
     }
 
     #[inline]
-    pub(crate) fn is_set(self) -> bool {
+    pub fn is_set(self) -> bool {
         self != Self::UNSET
     }
 
     #[inline]
-    pub(crate) fn has_come(self, now: Instant) -> bool {
+    pub fn has_come(self, now: Instant) -> bool {
         self.0 <= now
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, at: Instant) {
+    pub fn set(&mut self, at: Instant) {
         self.0 = at;
     }
 
     /// Moves it forward to `at`, if it comes later or is not set.
     #[inline]
-    pub(crate) fn set_no_later(&mut self, at: Instant) {
+    pub fn set_no_later(&mut self, at: Instant) {
         self.0 = self.0.min(at);
     }
 
     #[inline]
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::UNSET;
     }
 }

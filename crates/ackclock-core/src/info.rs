@@ -198,16 +198,16 @@ impl UndoCounts {
 /// What the sending side contributes to [`ConnectionInfo`], by the names used there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlightInfo {
-    pub(crate) start_up: Option<StartUpEstimate>,
-    pub(crate) cwnd: u64,
-    pub(crate) pacing_rate: Option<u64>,
-    pub(crate) delivery_rate: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) unacked: u64,
-    pub(crate) sacked: u64,
-    pub(crate) lost: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) loss_episodes: u64,
-    pub(crate) losses: LossCounts,
-    pub(crate) undone: UndoCounts,
+    pub start_up: Option<StartUpEstimate>,
+    pub cwnd: u64,
+    pub pacing_rate: Option<u64>,
+    pub delivery_rate: u64,
+    pub in_flight: u64,
+    pub unacked: u64,
+    pub sacked: u64,
+    pub lost: u64,
+    pub timeouts: u64,
+    pub loss_episodes: u64,
+    pub losses: LossCounts,
+    pub undone: UndoCounts,
 }

@@ -23,13 +23,13 @@ impl Position {
     }
 
     /// The position of an initial sequence number.
-    pub(crate) fn initial(seq: SeqNum) -> Self {
+    pub fn initial(seq: SeqNum) -> Self {
         Self::new((1 << 32) + u64::from(seq.raw()))
     }
 
     /// The position with this sequence number nearest to `self`, at most 2^31 away.
     #[inline]
-    pub(crate) fn near(self, seq: SeqNum) -> Self {
+    pub fn near(self, seq: SeqNum) -> Self {
         let ahead = seq.offset_from(self.seq());
         if ahead < 1 << 31 {
             Self(self.0.saturating_add(u64::from(ahead)))
@@ -40,26 +40,26 @@ impl Position {
 
     /// The number on the wire.
     #[inline]
-    pub(crate) fn seq(self) -> SeqNum {
+    pub fn seq(self) -> SeqNum {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is the number on the wire")]
         SeqNum::new(self.0.get() as u32)
     }
 
     /// Bytes from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
-    pub(crate) fn since(self, earlier: Self) -> u64 {
+    pub fn since(self, earlier: Self) -> u64 {
         self.0.get().saturating_sub(earlier.0.get())
     }
 
     /// The same as an index into a buffer that begins at `earlier`.
     #[inline]
-    pub(crate) fn index_from(self, earlier: Self) -> usize {
+    pub fn index_from(self, earlier: Self) -> usize {
         usize::try_from(self.since(earlier)).unwrap_or(usize::MAX)
     }
 
     /// The position `bytes` before this one.
     #[inline]
-    pub(crate) fn back(self, bytes: u64) -> Self {
+    pub fn back(self, bytes: u64) -> Self {
         Self::new(self.0.get().saturating_sub(bytes))
     }
 }

@@ -10,30 +10,30 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(number: u64) -> Self {
+    pub fn new(number: u64) -> Self {
         Self { number, choices: Rng::new(number) }
     }
 
     /// Which walk it is, from 0.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.number
     }
 
     /// A number below `bound`, each equally likely.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.choices.below(bound)
     }
 
-    pub(crate) fn one_in(&mut self, many: u64) -> bool {
+    pub fn one_in(&mut self, many: u64) -> bool {
         self.choices.one_in(many)
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         self.choices.pick(values)
     }
 
     /// The flags of a segment: mostly those of an established connection.
-    pub(crate) fn flags(&mut self) -> Flags {
+    pub fn flags(&mut self) -> Flags {
         self.pick(&[
             Flags::ACK,
             Flags::ACK,

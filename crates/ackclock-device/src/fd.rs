@@ -73,7 +73,7 @@ pub(crate) enum ReadStep {
 
 impl TunFd {
     /// Registers the attached, non-blocking `file` with the calling task's runtime.
-    pub(crate) fn register(file: File, name: &str, attachment: Attachment) -> Result<Self, OpenError> {
+    pub fn register(file: File, name: &str, attachment: Attachment) -> Result<Self, OpenError> {
         Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let other = |source| OpenError::other(name, source);
         let control = Arc::new(sys::control_socket().map_err(other)?);
@@ -103,7 +103,7 @@ impl TunFd {
     /// It reads without waiting for the runtime to report readiness: what was sent mostly has an answer at
     /// once, long before the runtime polls its descriptors again. Only a read that found nothing is not
     /// repeated before something was sent, or before the second call after it.
-    pub(crate) fn poll_receive(
+    pub fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         mut read: impl FnMut(&File, &mut Counters) -> io::Result<ReadStep>,
@@ -163,7 +163,7 @@ impl TunFd {
     }
 
     /// Ready when the kernel takes a packet. A TUN link that starts down takes none until it is up.
-    pub(crate) fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.gone {
             return Poll::Ready(Err(gone()));
         }
@@ -191,7 +191,7 @@ impl TunFd {
 
     /// Writes one packet, with `prefix` in front, in one call. A packet that the kernel does not take is
     /// dropped and counted.
-    pub(crate) fn send(&mut self, prefix: &[u8], packet: &TxPacket<'_>) -> io::Result<()> {
+    pub fn send(&mut self, prefix: &[u8], packet: &TxPacket<'_>) -> io::Result<()> {
         let len = prefix.len() + packet.len();
         self.awaited = false;
         self.gathered.clear();
@@ -260,27 +260,27 @@ impl TunFd {
     }
 
     /// The interface's MTU, queried at most once a second.
-    pub(crate) fn mtu(&self) -> usize {
+    pub fn mtu(&self) -> usize {
         self.refreshed_link().mtu
     }
 
     /// The last known MTU, without reading the clock.
-    pub(crate) fn mtu_known(&self) -> usize {
+    pub fn mtu_known(&self) -> usize {
         self.link.get().mtu
     }
 
     /// Whether the interface is up, queried at most once a second.
-    pub(crate) fn link_up(&self) -> bool {
+    pub fn link_up(&self) -> bool {
         self.refreshed_link().up
     }
 
     /// Queries the link's state again at the next opportunity.
-    pub(crate) fn forget_link(&self) {
+    pub fn forget_link(&self) {
         self.link.set(Link { asked_at: None, ..self.link.get() });
     }
 
     /// The interface's name, which may have changed since opening.
-    pub(crate) fn name(&self) -> io::Result<String> {
+    pub fn name(&self) -> io::Result<String> {
         match self.attachment {
             Attachment::Tun => sys::attached_name(self.fd.get_ref().as_fd()),
             Attachment::Socket(index) => sys::interface_name(self.control.as_fd(), index),
@@ -288,7 +288,7 @@ impl TunFd {
     }
 
     /// The descriptor, for settings of one kind of device.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.get_ref().as_fd()
     }
 

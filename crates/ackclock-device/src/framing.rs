@@ -21,7 +21,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    pub(crate) fn capabilities(self, mtu: usize) -> Capabilities {
+    pub fn capabilities(self, mtu: usize) -> Capabilities {
         let medium = Medium::Link { header_len: HEADER_LEN };
         match self {
             Self::Plain => Capabilities { medium, ..Capabilities::ip(mtu) },
@@ -37,7 +37,7 @@ impl Framing {
 
     /// Makes the `len` bytes just received into the last slot, of `room` bytes, a frame of the batch. A
     /// checksum state that is known already overrides the virtio-net header's.
-    pub(crate) fn take(
+    pub fn take(
         self,
         len: usize,
         room: usize,
@@ -69,12 +69,7 @@ impl Framing {
     }
 
     /// Sends `packet` behind the Ethernet header, cut in software if the descriptor does not do it.
-    pub(crate) fn send(
-        self,
-        fd: &mut TunFd,
-        header: &[u8; HEADER_LEN],
-        packet: &TxPacket<'_>,
-    ) -> io::Result<()> {
+    pub fn send(self, fd: &mut TunFd, header: &[u8; HEADER_LEN], packet: &TxPacket<'_>) -> io::Result<()> {
         if self == Self::Vnet
             && packet.len() <= GSO_MAX
             && let Some(described) = VnetHeader::describe(packet)

@@ -13,21 +13,21 @@ pub(crate) const LEN: usize = 10;
 /// The header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct VnetHeader {
-    pub(crate) flags: u8,
-    pub(crate) gso_type: u8,
+    pub flags: u8,
+    pub gso_type: u8,
     /// The length of all headers of a packet to cut: a hint.
-    pub(crate) hdr_len: u16,
+    pub hdr_len: u16,
     /// Payload bytes of each segment.
-    pub(crate) gso_size: u16,
+    pub gso_size: u16,
     /// The start of the checksummed part, from the packet's first byte.
-    pub(crate) csum_start: u16,
+    pub csum_start: u16,
     /// The position of the checksum, from there.
-    pub(crate) csum_offset: u16,
+    pub csum_offset: u16,
 }
 
 impl VnetHeader {
     /// The header that describes `packet`; `None` if it cannot be described.
-    pub(crate) fn describe(packet: &TxPacket<'_>) -> Option<Self> {
+    pub fn describe(packet: &TxPacket<'_>) -> Option<Self> {
         let ChecksumState::Partial(at) = packet.checksum else {
             return packet.segment_size.is_none().then(Self::default);
         };
@@ -60,7 +60,7 @@ impl VnetHeader {
 
     /// What the header says about the packet behind it. If it contradicts the packet: `Err` with what can
     /// still be believed.
-    pub(crate) fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
+    pub fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
         let checksum = if self.flags & FLAG_NEEDS_CSUM != 0 {
             // An unfinished checksum that cannot be a transport checksum of this packet counts as complete:
             // verification then discards the packet.
@@ -90,7 +90,7 @@ impl VnetHeader {
     }
 
     /// The header for a frame that contains the packet described here, `link_len` bytes further on.
-    pub(crate) fn behind_link_header(self, link_len: u16) -> Self {
+    pub fn behind_link_header(self, link_len: u16) -> Self {
         if self.flags & FLAG_NEEDS_CSUM == 0 {
             return self;
         }
@@ -99,12 +99,12 @@ impl VnetHeader {
     }
 
     /// The reverse: what a frame's header says about the packet inside, which begins after `link_len` bytes.
-    pub(crate) fn inside_frame(self, link_len: u16) -> Self {
+    pub fn inside_frame(self, link_len: u16) -> Self {
         // A start inside the link header cannot be this packet's checksum.
         Self { csum_start: self.csum_start.checked_sub(link_len).unwrap_or(u16::MAX), ..self }
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; LEN] {
+    pub fn to_bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[0] = self.flags;
         bytes[1] = self.gso_type;
@@ -115,7 +115,7 @@ impl VnetHeader {
         bytes
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8; LEN]) -> Self {
+    pub fn from_bytes(bytes: &[u8; LEN]) -> Self {
         let field = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
             flags: bytes[0],

@@ -94,7 +94,7 @@ struct Lifetime {
 }
 
 impl Addresses {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
+    pub fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let mut addresses = Self {
             own: Vec::new(),
             interface_id: config.interface_id,
@@ -118,37 +118,37 @@ impl Addresses {
         addresses
     }
 
-    pub(crate) fn is_own(&self, addr: IpAddr) -> bool {
+    pub fn is_own(&self, addr: IpAddr) -> bool {
         self.find(addr).is_some()
     }
 
-    pub(crate) fn is_tentative(&self, addr: IpAddr) -> bool {
+    pub fn is_tentative(&self, addr: IpAddr) -> bool {
         self.find(addr).is_some_and(Own::is_tentative)
     }
 
-    pub(crate) fn is_usable(&self, addr: IpAddr) -> bool {
+    pub fn is_usable(&self, addr: IpAddr) -> bool {
         self.find(addr).is_some_and(Own::is_usable)
     }
 
     /// Whether no address is tentative.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         !self.own.iter().any(Own::is_tentative)
     }
 
     /// Whether `addr` is link-local, or in the network of one of the host's configured addresses.
-    pub(crate) fn is_on_link(&self, addr: IpAddr) -> bool {
+    pub fn is_on_link(&self, addr: IpAddr) -> bool {
         let link_local = matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
         // RFC 4862 §5.5.4, RFC 5942 §4: an address made from a prefix does not make the prefix on-link.
         link_local || self.own.iter().any(|own| !own.automatic && own.prefix.contains(addr))
     }
 
-    pub(crate) fn is_broadcast(&self, addr: IpAddr) -> bool {
+    pub fn is_broadcast(&self, addr: IpAddr) -> bool {
         self.own.iter().any(|own| own.prefix.broadcast() == Some(addr))
     }
 
     /// The host's address as the source of a request for `target`: one in its network if there is one, else
     /// link-local, else any.
-    pub(crate) fn source_for(&self, target: IpAddr) -> Option<IpAddr> {
+    pub fn source_for(&self, target: IpAddr) -> Option<IpAddr> {
         let usable = || {
             let of_family = |own: &&Own| own.prefix.addr().is_ipv4() == target.is_ipv4() && own.is_usable();
             self.own.iter().filter(of_family)
@@ -163,7 +163,7 @@ impl Addresses {
     }
 
     /// The station with the Ethernet address `by` uses one of the host's addresses.
-    pub(crate) fn conflict(&mut self, now: Instant, addr: IpAddr, by: MacAddr) {
+    pub fn conflict(&mut self, now: Instant, addr: IpAddr, by: MacAddr) {
         let timing = self.timing;
         let Some(own) = self.own.iter_mut().find(|own| own.prefix.addr() == addr) else { return };
         if own.is_tentative() {
@@ -181,7 +181,7 @@ impl Addresses {
     }
 
     /// A router advertises a prefix to make addresses from (RFC 4862 §5.5.3).
-    pub(crate) fn autoconfigure(
+    pub fn autoconfigure(
         &mut self,
         now: Instant,
         told: &AdvertisedPrefix,
@@ -209,14 +209,14 @@ impl Addresses {
     }
 
     /// The link is back: the addresses in use are announced.
-    pub(crate) fn announce(&mut self, now: Instant) {
+    pub fn announce(&mut self, now: Instant) {
         let announcements = self.timing.announcements;
         for own in self.own.iter_mut().filter(|own| own.is_usable()) {
             (own.phase, own.due) = (Phase::Announcing(announcements), Some(now));
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Rng) {
+    pub fn handle_timeout(&mut self, now: Instant, random: &mut Rng) {
         let (timing, claims) = (self.timing, &mut self.claims);
         for own in self.own.iter_mut().filter(|own| own.due.is_some_and(|due| due <= now)) {
             own.advance(now, &timing, claims, random);
@@ -226,21 +226,21 @@ impl Addresses {
         self.revision.grow(u64::from(self.own.len() != before));
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let expiry = |own: &Own| own.lifetime.and_then(|lifetime| lifetime.valid_until);
         let due = |own: &Own| [own.due, expiry(own)].into_iter().flatten().min();
         self.own.iter().filter_map(due).min()
     }
 
-    pub(crate) fn poll_claim(&mut self) -> Option<Claim> {
+    pub fn poll_claim(&mut self) -> Option<Claim> {
         self.claims.pop_front()
     }
 
-    pub(crate) fn revision(&self) -> u64 {
+    pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    pub(crate) fn infos(&self, now: Instant) -> impl Iterator<Item = AddressInfo> + '_ {
+    pub fn infos(&self, now: Instant) -> impl Iterator<Item = AddressInfo> + '_ {
         self.own.iter().map(move |own| AddressInfo {
             prefix: own.prefix,
             state: own.state(now),
@@ -248,7 +248,7 @@ impl Addresses {
         })
     }
 
-    pub(crate) fn v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+    pub fn v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.own.iter().filter_map(|own| match own.prefix.addr() {
             IpAddr::V6(addr) => Some(addr),
             IpAddr::V4(_) => None,
@@ -256,7 +256,7 @@ impl Addresses {
     }
 
     /// The IPv6 addresses that appeared in any message, probes included.
-    pub(crate) fn spoken_v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+    pub fn spoken_v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let unspoken = Phase::Probing(self.timing.duplicate_questions);
         let spoken = move |own: &&Own| own.phase != unspoken;
         self.own.iter().filter(spoken).filter_map(|own| match own.prefix.addr() {
@@ -266,7 +266,7 @@ impl Addresses {
     }
 
     /// The usable link-local address.
-    pub(crate) fn link_local(&self) -> Option<Ipv6Addr> {
+    pub fn link_local(&self) -> Option<Ipv6Addr> {
         self.own.iter().filter(|own| own.is_usable()).find_map(|own| match own.prefix.addr() {
             IpAddr::V6(addr) if addr.is_unicast_link_local() => Some(addr),
             _ => None,

@@ -9,18 +9,18 @@ use crate::MacAddr;
 /// A well-formed ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arp {
-    pub(crate) is_reply: bool,
-    pub(crate) sender_mac: MacAddr,
+    pub is_reply: bool,
+    pub sender_mac: MacAddr,
     /// Unspecified in a probe (RFC 5227 §1.1).
-    pub(crate) sender: Ipv4Addr,
-    pub(crate) target_mac: MacAddr,
-    pub(crate) target: Ipv4Addr,
+    pub sender: Ipv4Addr,
+    pub target_mac: MacAddr,
+    pub target: Ipv4Addr,
 }
 
 impl Arp {
     /// `None` if it is malformed, for other kinds of addresses and operations, and for a sender that is not
     /// one station: RFC 1812 §3.3.2 forbids accepting a group's address for a host.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let arp = ArpPacketSlice::from_slice(bytes).ok()?;
         if arp.hw_addr_type() != ArpHardwareId::ETHERNET || arp.proto_addr_type() != EtherType::IPV4 {
             return None;
@@ -45,7 +45,7 @@ impl Arp {
     }
 
     /// Its bytes, as they follow the Ethernet header.
-    pub(crate) fn to_bytes(self) -> [u8; ArpEthIpv4Packet::LEN] {
+    pub fn to_bytes(self) -> [u8; ArpEthIpv4Packet::LEN] {
         let packet = ArpEthIpv4Packet {
             operation: if self.is_reply { ArpOperation::REPLY } else { ArpOperation::REQUEST },
             sender_mac: self.sender_mac.octets(),

@@ -8,15 +8,15 @@ use crate::MacAddr;
 /// The parts of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
-    pub(crate) dst: MacAddr,
-    pub(crate) src: MacAddr,
-    pub(crate) ether_type: EtherType,
-    pub(crate) payload: &'a [u8],
+    pub dst: MacAddr,
+    pub src: MacAddr,
+    pub ether_type: EtherType,
+    pub payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
     /// `None` for bytes that end within the header.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let frame = Ethernet2Slice::from_slice_without_fcs(bytes).ok()?;
         Some(Self {
             dst: MacAddr::new(frame.destination()),

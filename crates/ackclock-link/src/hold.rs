@@ -13,26 +13,26 @@ pub(crate) struct HoldQueue {
 }
 
 impl HoldQueue {
-    pub(crate) fn push(&mut self, packet: HeldPacket) {
+    pub fn push(&mut self, packet: HeldPacket) {
         self.bytes.grow(packet.len());
         self.packets.push_back(packet);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<HeldPacket> {
+    pub fn pop(&mut self) -> Option<HeldPacket> {
         let packet = self.packets.pop_front()?;
         self.bytes.shrink(packet.len());
         Some(packet)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -41,12 +41,12 @@ struct Membership {
 /// The reports that are due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reports {
-    pub(crate) records: Vec<(Saying, Ipv6Addr)>,
-    pub(crate) in_v1: bool,
+    pub records: Vec<(Saying, Ipv6Addr)>,
+    pub in_v1: bool,
 }
 
 impl Memberships {
-    pub(crate) fn new(timing: &Timing) -> Self {
+    pub fn new(timing: &Timing) -> Self {
         Self {
             groups: BTreeMap::new(),
             reports: timing.reports,
@@ -60,7 +60,7 @@ impl Memberships {
     /// Sets the groups to listen to. `has_source`: whether a link-local address exists as their source; once
     /// it does, all are reported once more, because some routers ignore reports from the unspecified address
     /// (RFC 3590 §4, not read).
-    pub(crate) fn set(&mut self, now: Instant, wanted: &[Ipv6Addr], has_source: bool) {
+    pub fn set(&mut self, now: Instant, wanted: &[Ipv6Addr], has_source: bool) {
         if self.reports == 0 {
             return;
         }
@@ -83,7 +83,7 @@ impl Memberships {
     }
 
     /// The link may be another one: all groups are reported as new.
-    pub(crate) fn tell_all(&mut self, now: Instant) {
+    pub fn tell_all(&mut self, now: Instant) {
         let reports = self.reports;
         self.groups
             .values_mut()
@@ -91,7 +91,7 @@ impl Memberships {
             .for_each(|known| known.change(true, reports, now));
     }
 
-    pub(crate) fn asked(&mut self, now: Instant, query: &Query, random: &mut Rng) {
+    pub fn asked(&mut self, now: Instant, query: &Query, random: &mut Rng) {
         if query.is_v1 {
             self.v1_until = Some(now + V1_HEARD);
         }
@@ -108,7 +108,7 @@ impl Memberships {
     }
 
     /// What is due at `now`; each group at most once.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, random: &mut Rng) -> Option<Reports> {
+    pub fn handle_timeout(&mut self, now: Instant, random: &mut Rng) -> Option<Reports> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let answers_all = is_due(self.answer_due);
         if answers_all {
@@ -132,7 +132,7 @@ impl Memberships {
         (!records.is_empty()).then_some(Reports { records, in_v1 })
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let of_groups = self.groups.values().flat_map(|known| [known.change_due, known.answer_due]);
         of_groups.chain([self.answer_due]).flatten().min()
     }

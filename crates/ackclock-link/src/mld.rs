@@ -20,11 +20,11 @@ use crate::nd::Malformed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     /// One group; `None`: all.
-    pub(crate) group: Option<Ipv6Addr>,
+    pub group: Option<Ipv6Addr>,
     /// Answers are spread over this time.
-    pub(crate) answer_within: Duration,
+    pub answer_within: Duration,
     /// The querier supports version 1 only, and would not understand an answer of version 2.
-    pub(crate) is_v1: bool,
+    pub is_v1: bool,
 }
 
 /// The record type of a group in a report (RFC 3810 §5.2.12), from every source in each case.
@@ -40,7 +40,7 @@ pub(crate) enum Saying {
 
 impl Query {
     /// Whether the IPv6 packet `packet` looks like one: ICMPv6 of its type behind a hop-by-hop header.
-    pub(crate) fn is_in(packet: &[u8]) -> bool {
+    pub fn is_in(packet: &[u8]) -> bool {
         packet.get(NEXT_HEADER) == Some(&HOP_BY_HOP)
             && packet.get(HEADER_LEN) == Some(&ip_number::IPV6_ICMP.0)
             && message_start(packet).and_then(|start| packet.get(start)) == Some(&QUERY)
@@ -48,7 +48,7 @@ impl Query {
 
     /// Parses and validates a packet for which [`Query::is_in`] holds. RFC 3810 §6.2: without a link-local
     /// source, hop limit 1 and a Router Alert it is ignored.
-    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
         let start = message_start(packet).ok_or(Malformed)?;
         let end = HEADER_LEN + usize::from(ip.payload_length());

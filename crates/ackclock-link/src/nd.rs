@@ -26,33 +26,33 @@ pub(crate) enum Nd {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advertisement {
-    pub(crate) target: Ipv6Addr,
-    pub(crate) target_mac: Option<MacAddr>,
-    pub(crate) is_router: bool,
-    pub(crate) solicited: bool,
-    pub(crate) overrides: bool,
+    pub target: Ipv6Addr,
+    pub target_mac: Option<MacAddr>,
+    pub is_router: bool,
+    pub solicited: bool,
+    pub overrides: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RouterAdvertisement {
-    pub(crate) src: Ipv6Addr,
-    pub(crate) source_mac: Option<MacAddr>,
-    pub(crate) lifetime_s: u16,
-    pub(crate) reachable_ms: u32,
-    pub(crate) retransmit_ms: u32,
-    pub(crate) mtu: Option<u32>,
+    pub src: Ipv6Addr,
+    pub source_mac: Option<MacAddr>,
+    pub lifetime_s: u16,
+    pub reachable_ms: u32,
+    pub retransmit_ms: u32,
+    pub mtu: Option<u32>,
     /// At most [`PREFIXES_MAX`].
-    pub(crate) prefixes: Vec<AdvertisedPrefix>,
+    pub prefixes: Vec<AdvertisedPrefix>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AdvertisedPrefix {
-    pub(crate) prefix: Ipv6Addr,
-    pub(crate) len: u8,
-    pub(crate) on_link: bool,
-    pub(crate) autonomous: bool,
-    pub(crate) valid_s: u32,
-    pub(crate) preferred_s: u32,
+    pub prefix: Ipv6Addr,
+    pub len: u8,
+    pub on_link: bool,
+    pub autonomous: bool,
+    pub valid_s: u32,
+    pub preferred_s: u32,
 }
 
 /// A message that breaks a rule of RFC 4861 §6.1 or §7.1; it is dropped without an answer.
@@ -62,13 +62,13 @@ pub(crate) struct Malformed;
 impl Nd {
     /// Whether the IPv6 packet `packet` is neighbour discovery without an extension header. RFC 4861 never
     /// uses one.
-    pub(crate) fn is_in(packet: &[u8]) -> bool {
+    pub fn is_in(packet: &[u8]) -> bool {
         packet.get(NEXT_HEADER) == Some(&ip_number::IPV6_ICMP.0)
             && packet.get(HEADER_LEN).is_some_and(|kind| (ROUTER_SOLICITATION..=REDIRECT).contains(kind))
     }
 
     /// Parses and validates a packet for which [`Nd::is_in`] holds.
-    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
         let message = packet.get(HEADER_LEN..).and_then(|rest| rest.get(..ip.payload_length().into()));
         let icmp = Icmpv6Slice::from_slice(message.ok_or(Malformed)?).map_err(|_| Malformed)?;

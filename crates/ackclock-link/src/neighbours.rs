@@ -50,8 +50,8 @@ pub struct NeighbourInfo {
 /// A request to send: to the neighbour itself, or to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) target: IpAddr,
-    pub(crate) to: Option<MacAddr>,
+    pub target: IpAddr,
+    pub to: Option<MacAddr>,
 }
 
 /// The table.
@@ -86,7 +86,7 @@ struct Entry {
 }
 
 impl Neighbours {
-    pub(crate) fn new(limits: Limits, timing: Timing, random: &mut Rng) -> Self {
+    pub fn new(limits: Limits, timing: Timing, random: &mut Rng) -> Self {
         Self {
             entries: BTreeMap::new(),
             reachable: random_reachable(timing.reachable, random),
@@ -100,7 +100,7 @@ impl Neighbours {
     }
 
     /// The Ethernet address for a packet to `addr`; `None`: the packet has to wait ([`Neighbours::hold`]).
-    pub(crate) fn resolve(&mut self, now: Instant, addr: IpAddr) -> Option<MacAddr> {
+    pub fn resolve(&mut self, now: Instant, addr: IpAddr) -> Option<MacAddr> {
         let first_probe = now + self.timing.first_probe;
         let entry = self.entries.get_mut(&addr)?;
         entry.used_at = Some(now);
@@ -119,13 +119,7 @@ impl Neighbours {
 
     /// Keeps a packet until `addr` is known and the packets before it have left. Requests the address unless
     /// that has been done.
-    pub(crate) fn hold(
-        &mut self,
-        now: Instant,
-        addr: IpAddr,
-        packet: HeldPacket,
-        counters: &mut LinkCounters,
-    ) {
+    pub fn hold(&mut self, now: Instant, addr: IpAddr, packet: HeldPacket, counters: &mut LinkCounters) {
         if !self.entries.contains_key(&addr) {
             self.make_room(counters);
             let due = now + self.timing.retransmit;
@@ -168,7 +162,7 @@ impl Neighbours {
 
     /// A message of a neighbour carried its address (RFC 826; RFC 4861 §7.2.3, §6.3.4). A neighbour that was
     /// not known gets an entry if `create`.
-    pub(crate) fn learn(
+    pub fn learn(
         &mut self,
         now: Instant,
         addr: IpAddr,
@@ -194,7 +188,7 @@ impl Neighbours {
 
     /// An ARP reply to this host. It confirms reachability only if it was requested; otherwise it counts as a
     /// request does.
-    pub(crate) fn answered(&mut self, now: Instant, addr: IpAddr, mac: MacAddr, counters: &mut LinkCounters) {
+    pub fn answered(&mut self, now: Instant, addr: IpAddr, mac: MacAddr, counters: &mut LinkCounters) {
         let asked = |entry: &Entry| matches!(entry.state, NeighbourState::Incomplete | NeighbourState::Probe);
         if self.entries.get(&addr).is_some_and(asked) {
             self.confirm(now, addr, mac);
@@ -204,7 +198,7 @@ impl Neighbours {
     }
 
     /// A neighbour advertisement (RFC 4861 §7.2.5). Returns whether the neighbour ceased to be a router.
-    pub(crate) fn advertised(&mut self, now: Instant, told: &Advertisement) -> bool {
+    pub fn advertised(&mut self, now: Instant, told: &Advertisement) -> bool {
         let addr = IpAddr::V6(told.target);
         let stale_until = now + self.timing.forget;
         // Without an entry nothing is waiting, and none is made.
@@ -245,7 +239,7 @@ impl Neighbours {
     }
 
     /// The layer above has shown that packets reach the neighbour.
-    pub(crate) fn reached(&mut self, now: Instant, addr: IpAddr) {
+    pub fn reached(&mut self, now: Instant, addr: IpAddr) {
         let until = now + self.reachable;
         if let Some(entry) = self.entries.get_mut(&addr)
             && entry.state != NeighbourState::Incomplete
@@ -256,19 +250,14 @@ impl Neighbours {
     }
 
     /// Records that `addr` is a router.
-    pub(crate) fn note_router(&mut self, addr: IpAddr) {
+    pub fn note_router(&mut self, addr: IpAddr) {
         if let Some(entry) = self.entries.get_mut(&addr) {
             entry.is_router = true;
         }
     }
 
     /// What a router advertises for all hosts of the link (RFC 4861 §6.3.4).
-    pub(crate) fn set_times(
-        &mut self,
-        reachable: Option<Duration>,
-        retransmit: Option<Duration>,
-        random: &mut Rng,
-    ) {
+    pub fn set_times(&mut self, reachable: Option<Duration>, retransmit: Option<Duration>, random: &mut Rng) {
         if let Some(reachable) = reachable.map(|time| time.clamp(REACHABLE_MIN, REACHABLE_MAX))
             && reachable != self.timing.reachable
         {
@@ -281,7 +270,7 @@ impl Neighbours {
     }
 
     /// Every entry becomes stale: the link was down, and may be another one.
-    pub(crate) fn doubt(&mut self, now: Instant) {
+    pub fn doubt(&mut self, now: Instant) {
         let stale_until = now + self.timing.forget;
         for entry in self.entries.values_mut().filter(|entry| entry.state != NeighbourState::Incomplete) {
             entry.enter(NeighbourState::Stale, stale_until);
@@ -290,7 +279,7 @@ impl Neighbours {
     }
 
     /// Runs what is due. Removes and returns neighbours that did not answer.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, counters: &mut LinkCounters) -> Vec<IpAddr> {
+    pub fn handle_timeout(&mut self, now: Instant, counters: &mut LinkCounters) -> Vec<IpAddr> {
         let mut failed = Vec::new();
         if self.next_due.is_none_or(|due| due > now) {
             return failed;
@@ -323,16 +312,16 @@ impl Neighbours {
         failed
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.next_due
     }
 
-    pub(crate) fn poll_question(&mut self) -> Option<Question> {
+    pub fn poll_question(&mut self) -> Option<Question> {
         self.questions.pop_front()
     }
 
     /// The next packet whose neighbour was found.
-    pub(crate) fn poll_found(&mut self) -> Option<(MacAddr, HeldPacket)> {
+    pub fn poll_found(&mut self) -> Option<(MacAddr, HeldPacket)> {
         let addr = *self.found.front()?;
         let entry = self.entries.get_mut(&addr)?;
         let packet = entry.waiting.pop()?;
@@ -343,11 +332,11 @@ impl Neighbours {
         Some((entry.mac, packet))
     }
 
-    pub(crate) fn has_found(&self) -> bool {
+    pub fn has_found(&self) -> bool {
         !self.found.is_empty()
     }
 
-    pub(crate) fn infos(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
+    pub fn infos(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
         self.entries.iter().map(|(addr, entry)| NeighbourInfo {
             addr: *addr,
             mac: (entry.state != NeighbourState::Incomplete).then_some(entry.mac),
@@ -357,13 +346,13 @@ impl Neighbours {
     }
 
     /// The Ethernet address of a neighbour, whatever its state.
-    pub(crate) fn mac(&self, addr: IpAddr) -> Option<MacAddr> {
+    pub fn mac(&self, addr: IpAddr) -> Option<MacAddr> {
         let entry = self.entries.get(&addr)?;
         (entry.state != NeighbourState::Incomplete).then_some(entry.mac)
     }
 
     #[cfg(test)]
-    pub(crate) fn waiting_bytes(&self) -> usize {
+    pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
 

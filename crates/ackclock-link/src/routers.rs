@@ -42,7 +42,7 @@ struct OnLink {
 }
 
 impl Routers {
-    pub(crate) fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
+    pub fn new(config: &LinkConfig, now: Instant, random: &mut Rng) -> Self {
         let timing = config.timing;
         let due = config.autoconfigure.then(|| now + random.time_between(Duration::ZERO, timing.start_max));
         Self {
@@ -59,33 +59,28 @@ impl Routers {
     }
 
     /// The router for an address that is not on the link.
-    pub(crate) fn default_for(&self, dst: IpAddr) -> Option<IpAddr> {
+    pub fn default_for(&self, dst: IpAddr) -> Option<IpAddr> {
         let gateway = self.gateways.iter().find(|gateway| gateway.is_ipv4() == dst.is_ipv4()).copied();
         let learned = || self.learned.first().filter(|_| dst.is_ipv6()).map(|router| router.addr.into());
         gateway.or_else(learned)
     }
 
     /// Whether routers advertise `addr` as on-link.
-    pub(crate) fn is_on_link(&self, addr: IpAddr) -> bool {
+    pub fn is_on_link(&self, addr: IpAddr) -> bool {
         self.prefixes.iter().any(|on_link| on_link.prefix.contains(addr))
     }
 
-    pub(crate) fn mtu(&self) -> Option<usize> {
+    pub fn mtu(&self) -> Option<usize> {
         self.mtu
     }
 
     /// Whether a solicitation is still to be sent, or the last one to be answered.
-    pub(crate) fn is_searching(&self) -> bool {
+    pub fn is_searching(&self) -> bool {
         self.due.is_some()
     }
 
     /// A router advertises itself (RFC 4861 §6.3.4).
-    pub(crate) fn advertised(
-        &mut self,
-        now: Instant,
-        told: &RouterAdvertisement,
-        counters: &mut LinkCounters,
-    ) {
+    pub fn advertised(&mut self, now: Instant, told: &RouterAdvertisement, counters: &mut LinkCounters) {
         // RFC 4861 §6.3.7: an answer ends the solicitations.
         if told.lifetime_s > 0 {
             (self.questions, self.due) = (0, None);
@@ -116,7 +111,7 @@ impl Routers {
     }
 
     /// A neighbour did not answer, or is no longer a router: other routers come before it (RFC 4861 §6.3.6).
-    pub(crate) fn failed(&mut self, addr: IpAddr) {
+    pub fn failed(&mut self, addr: IpAddr) {
         if let Some(at) = self.learned.iter().position(|router| IpAddr::V6(router.addr) == addr) {
             let router = self.learned.remove(at);
             self.learned.push(router);
@@ -124,19 +119,19 @@ impl Routers {
     }
 
     /// A neighbour is a router no longer (RFC 4861 §7.2.5).
-    pub(crate) fn left(&mut self, addr: IpAddr) {
+    pub fn left(&mut self, addr: IpAddr) {
         self.learned.retain(|router| IpAddr::V6(router.addr) != addr);
     }
 
     /// The link is back: routers are solicited again.
-    pub(crate) fn ask_again(&mut self, now: Instant, autoconfigure: bool) {
+    pub fn ask_again(&mut self, now: Instant, autoconfigure: bool) {
         if autoconfigure {
             (self.questions, self.due) = (self.timing.router_questions, Some(now));
         }
     }
 
     /// Runs what is due. Returns whether to solicit routers.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
         self.learned.retain(|router| router.until > now);
         self.prefixes.retain(|on_link| on_link.until.is_none_or(|until| until > now));
         if self.due.is_none_or(|due| due > now) {
@@ -149,7 +144,7 @@ impl Routers {
         ask
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let routers = self.learned.iter().map(|router| router.until);
         let prefixes = self.prefixes.iter().filter_map(|on_link| on_link.until);
         routers.chain(prefixes).chain(self.due).min()

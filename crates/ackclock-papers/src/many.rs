@@ -27,15 +27,15 @@ where
 /// Mean, least and largest of a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
-    pub(crate) mean: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-    pub(crate) count: usize,
+    pub mean: f64,
+    pub least: f64,
+    pub most: f64,
+    pub count: usize,
 }
 
 impl Summary {
     /// Summarises values; zeros without any.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() {
             return Self { mean: 0.0, least: 0.0, most: 0.0, count: 0 };
@@ -49,12 +49,12 @@ impl Summary {
     }
 
     /// Summarises `measure` of each report.
-    pub(crate) fn over(reports: &[Report], measure: impl Fn(&Report) -> f64) -> Self {
+    pub fn over(reports: &[Report], measure: impl Fn(&Report) -> f64) -> Self {
         Self::of(reports.iter().map(measure))
     }
 
     /// A value without a reference. The caller fills in what there is.
-    pub(crate) fn value(self, name: impl Into<String>, unit: &'static str) -> Value {
+    pub fn value(self, name: impl Into<String>, unit: &'static str) -> Value {
         Value {
             name: name.into(),
             unit,

@@ -36,22 +36,22 @@ pub(crate) struct Conversation {
 /// A data segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataSegment {
-    pub(crate) at: Instant,
+    pub at: Instant,
     /// Its first byte, and the byte after its last.
-    pub(crate) from: u64,
-    pub(crate) to: u64,
+    pub from: u64,
+    pub to: u64,
     /// Whether all of it had been sent before.
-    pub(crate) again: bool,
+    pub again: bool,
 }
 
 /// The observations of a run.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    pub(crate) report: Report,
+    pub report: Report,
     /// In the order of the requested hosts.
-    pub(crate) conversations: Vec<Conversation>,
+    pub conversations: Vec<Conversation>,
     /// Empty if the scenario takes no samples.
-    pub(crate) series: Series,
+    pub series: Series,
 }
 
 /// Runs a scenario and observes these hosts, each of which sends in one conversation, and the samples.
@@ -77,12 +77,12 @@ pub(crate) fn observe(scenario: &Scenario, hosts: &[&str]) -> anyhow::Result<Obs
 
 impl Conversation {
     /// Bytes acknowledged by `until`.
-    pub(crate) fn acked_by(&self, until: Instant) -> u64 {
+    pub fn acked_by(&self, until: Instant) -> u64 {
         self.acks.iter().take_while(|(at, _)| *at <= until).map(|(_, to)| *to).max().unwrap_or(0)
     }
 
     /// How often each segment of `bytes` bytes was sent, from the first on.
-    pub(crate) fn times_sent(&self, bytes: u64) -> Vec<u32> {
+    pub fn times_sent(&self, bytes: u64) -> Vec<u32> {
         let end = self.sent.iter().map(|sent| sent.to).max().unwrap_or(0);
         let mut times = vec![0; usize::try_from(end.div_ceil(bytes)).unwrap_or(0)];
         for sent in &self.sent {
@@ -93,12 +93,12 @@ impl Conversation {
     }
 
     /// Share of the data segments that had been sent before.
-    pub(crate) fn share_sent_again(&self) -> f64 {
+    pub fn share_sent_again(&self) -> f64 {
         share(self.sent.iter().filter(|sent| sent.again).count() as f64, self.sent.len() as f64)
     }
 
     /// The events for judging an estimator. Every retransmission counts as an unavoidable timeout.
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<Event> {
         let sent = self.sent.iter().map(|sent| {
             let why = if sent.again { Why::Timeout { avoidable: false } } else { Why::New };
             Event::Sent { at: sent.at, from: sent.from, to: sent.to, why }

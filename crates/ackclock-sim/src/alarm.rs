@@ -29,7 +29,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) fn new(host: &HostConfig, rng: Rng) -> Self {
+    pub fn new(host: &HostConfig, rng: Rng) -> Self {
         Self {
             deadline: NEVER,
             fires: Key { at: NEVER, number: 0 },
@@ -42,7 +42,7 @@ impl Alarm {
     }
 
     /// An event of this timer, `wake`, has come. Returns whether the timer is still set to that time.
-    pub(crate) fn rings(&mut self, wake: Wake, world: &mut World) -> bool {
+    pub fn rings(&mut self, wake: Wake, world: &mut World) -> bool {
         let now = world.now.as_nanos();
         if self.spare == now {
             self.spare = NEVER;
@@ -64,7 +64,7 @@ impl Alarm {
     /// Schedules `wake` at `deadline`, or as late as the host's settings say, unless it will happen earlier
     /// anyway.
     #[inline]
-    pub(crate) fn set(&mut self, deadline: Instant, wake: Wake, world: &mut World) {
+    pub fn set(&mut self, deadline: Instant, wake: Wake, world: &mut World) {
         let deadline = deadline.as_nanos();
         if deadline >= self.deadline {
             return;

@@ -29,7 +29,7 @@ pub(crate) struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// The scenario must have been checked. `names` are those of hosts and then routers.
-    pub(crate) fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
+    pub fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
         let nodes = names.iter().map(String::as_str).zip(0..).collect();
         let (served, full) = (vec![0; names.len()], scenario.wants_full_packets());
         Self { scenario, registry, nodes, served, settings: None, full }
@@ -39,7 +39,7 @@ impl<'a> Builder<'a> {
         self.nodes[name]
     }
 
-    pub(crate) fn edges(&self) -> Vec<Edge> {
+    pub fn edges(&self) -> Vec<Edge> {
         let both = |link: &LinkConfig| {
             let [a, b] = [&link.between[0], &link.between[1]].map(|name| self.node(name));
             let cost = link.cost.unwrap_or(1);
@@ -49,13 +49,13 @@ impl<'a> Builder<'a> {
     }
 
     /// A separate port for each traffic that a host serves.
-    pub(crate) fn port(&mut self, traffic: &TrafficConfig) -> u16 {
+    pub fn port(&mut self, traffic: &TrafficConfig) -> u16 {
         let node = self.node(&traffic.to) as usize;
         self.served[node] += 1;
         FIRST_PORT + self.served[node] - 1
     }
 
-    pub(crate) fn links(&self, ports: &[u16]) -> Vec<Link> {
+    pub fn links(&self, ports: &[u16]) -> Vec<Link> {
         let resolve = |name: &str| {
             let index = self.scenario.traffic.iter().position(|traffic| traffic.name == name)?;
             let traffic = &self.scenario.traffic[index];
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The hosts, then `None` for each router.
-    pub(crate) fn hosts(&mut self) -> Result<Vec<Option<Box<Host>>>, Problem> {
+    pub fn hosts(&mut self) -> Result<Vec<Option<Box<Host>>>, Problem> {
         let mut mtus = vec![usize::MAX; self.nodes.len()];
         for (edge, link) in self.edges().chunks(2).zip(&self.scenario.links) {
             for (edge, direction) in edge.iter().zip([&link.there, link.back()]) {

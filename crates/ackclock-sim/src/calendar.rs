@@ -40,7 +40,7 @@ struct Node<E> {
 }
 
 impl<E: Copy> Calendar<E> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             near: Near::new(),
             reached: 0,
@@ -55,44 +55,44 @@ impl<E: Copy> Calendar<E> {
 
     /// When the next event is due in nanoseconds, if not after `until`. It may also return a later one.
     #[inline]
-    pub(crate) fn peek_until(&mut self, until: u64) -> Option<Key> {
+    pub fn peek_until(&mut self, until: u64) -> Option<Key> {
         while self.near.is_empty() && self.soonest <= tick(until) && self.advance(tick(until)) {}
         self.near.peek()
     }
 
     /// Whether time has moved to another slot since the last call.
     #[inline]
-    pub(crate) fn take_turned(&mut self) -> bool {
+    pub fn take_turned(&mut self) -> bool {
         std::mem::take(&mut self.turned)
     }
 
     /// The next events, up to the end of the tick.
     #[inline]
-    pub(crate) fn soon(&self) -> impl Iterator<Item = E> + '_ {
+    pub fn soon(&self) -> impl Iterator<Item = E> + '_ {
         self.near.events()
     }
 
     /// The next event. Call [`Self::peek_until`] first.
     #[inline]
-    pub(crate) fn peek_event(&self) -> Option<E> {
+    pub fn peek_event(&self) -> Option<E> {
         self.near.peek_event()
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, key: Key, event: E) {
+    pub fn push(&mut self, key: Key, event: E) {
         let entry = Entry { key, event };
         if tick(key.at) <= self.reached { self.near.push(entry) } else { self.hang(entry) }
     }
 
     /// Removes the next event. Call [`Self::peek_until`] first.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Entry<E>> {
+    pub fn pop(&mut self) -> Option<Entry<E>> {
         self.near.pop()
     }
 
     /// Replaces the next event by another one.
     #[inline]
-    pub(crate) fn replace_next(&mut self, key: Key, event: E) {
+    pub fn replace_next(&mut self, key: Key, event: E) {
         self.near.pop();
         self.push(key, event);
     }

@@ -28,13 +28,13 @@ struct Leg {
 
 impl Flight {
     /// An empty wire.
-    pub(crate) const NONE: Self = Self { first: NIL, last: NIL };
+    pub const NONE: Self = Self { first: NIL, last: NIL };
 }
 
 impl Flights {
     /// Appends a packet to a wire. Returns whether the wire was empty.
     #[inline]
-    pub(crate) fn push(&mut self, flight: &mut Flight, packet: PacketId, arrives: Key) -> bool {
+    pub fn push(&mut self, flight: &mut Flight, packet: PacketId, arrives: Key) -> bool {
         let index = packet.0 as usize;
         if index >= self.legs.len() {
             self.legs.resize(index + 1, Leg::NONE);
@@ -52,13 +52,13 @@ impl Flights {
 
     /// The first packet on a wire.
     #[inline]
-    pub(crate) fn first(&self, flight: Flight) -> Option<PacketId> {
+    pub fn first(&self, flight: Flight) -> Option<PacketId> {
         (flight.first != NIL).then_some(PacketId(flight.first))
     }
 
     /// Removes the first packet from a wire. Returns it and the arrival time of the next.
     #[inline]
-    pub(crate) fn pop(&mut self, flight: &mut Flight) -> (Option<PacketId>, Option<Key>) {
+    pub fn pop(&mut self, flight: &mut Flight) -> (Option<PacketId>, Option<Key>) {
         let Some(leg) = self.legs.get(flight.first as usize) else { return (None, None) };
         let packet = PacketId(std::mem::replace(&mut flight.first, leg.next));
         (Some(packet), self.legs.get(flight.first as usize).map(|leg| leg.arrives))

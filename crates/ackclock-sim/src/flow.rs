@@ -21,28 +21,28 @@ pub enum Side {
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     /// When it begins.
-    pub(crate) start: Instant,
-    pub(crate) opened: u64,
-    pub(crate) closed: u64,
-    pub(crate) failed: u64,
+    pub start: Instant,
+    pub opened: u64,
+    pub closed: u64,
+    pub failed: u64,
     /// Payload read at `to`, and at `from`.
-    pub(crate) bytes: [u64; 2],
-    pub(crate) first_byte: Option<Instant>,
-    pub(crate) last_byte: Option<Instant>,
+    pub bytes: [u64; 2],
+    pub first_byte: Option<Instant>,
+    pub last_byte: Option<Instant>,
     /// When the last of its connections closed in order.
-    pub(crate) completed: Option<Instant>,
+    pub completed: Option<Instant>,
     /// When the last of its connections ended, in order or not.
-    pub(crate) ended: Option<Instant>,
+    pub ended: Option<Instant>,
     /// What `from` sent, and what `to` sent, on connections that are over.
-    pub(crate) sent: [SentTotals; 2],
-    pub(crate) rtt: [Histogram; 2],
-    pub(crate) latency: Histogram,
+    pub sent: [SentTotals; 2],
+    pub rtt: [Histogram; 2],
+    pub latency: Histogram,
 }
 
 impl Flow {
     /// Prefetches it.
     #[inline]
-    pub(crate) fn warm(&self) {
+    pub fn warm(&self) {
         fetch(self, size_of::<Self>());
     }
 }
@@ -50,16 +50,16 @@ impl Flow {
 /// What one side's connections sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentTotals {
-    pub(crate) bytes: u64,
-    pub(crate) segments: u64,
-    pub(crate) retransmits: u64,
-    pub(crate) bytes_retransmitted: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) loss_episodes: u64,
+    pub bytes: u64,
+    pub segments: u64,
+    pub retransmits: u64,
+    pub bytes_retransmitted: u64,
+    pub timeouts: u64,
+    pub loss_episodes: u64,
 }
 
 impl SentTotals {
-    pub(crate) fn add(&mut self, info: &ConnectionInfo) {
+    pub fn add(&mut self, info: &ConnectionInfo) {
         self.bytes += info.bytes_sent;
         self.segments += info.segments_sent;
         self.retransmits += info.retransmits;
@@ -96,7 +96,7 @@ pub(crate) fn name(local_port: u16, remote_node: u32, remote_port: u16) -> u64 {
 }
 
 impl Stopwatches {
-    pub(crate) fn insert(&mut self, name: u64, flow: u32, side: Side) {
+    pub fn insert(&mut self, name: u64, flow: u32, side: Side) {
         let watch = Stopwatch { timed: None, snd_max: None, flow, side };
         let index = match self.free.pop() {
             Some(index) => {
@@ -117,20 +117,20 @@ impl Stopwatches {
 
     /// Prefetches the first watch; most hosts have one.
     #[inline]
-    pub(crate) fn warm(&self) {
+    pub fn warm(&self) {
         if let Some(watch) = self.watches.first() {
             fetch(watch, size_of::<Stopwatch>());
         }
     }
 
-    pub(crate) fn remove(&mut self, name: u64) {
+    pub fn remove(&mut self, name: u64) {
         self.free.extend(self.by_name.remove(&name));
         self.last = None;
     }
 
     /// A segment with payload is sent.
     #[inline]
-    pub(crate) fn sent(&mut self, name: u64, seq: u32, len: u32, now: u64) {
+    pub fn sent(&mut self, name: u64, seq: u32, len: u32, now: u64) {
         let Some(watch) = self.find(name) else { return };
         let end = seq.wrapping_add(len);
         let is_new = watch.snd_max.is_none_or(|max| after(end, max));
@@ -147,7 +147,7 @@ impl Stopwatches {
     /// An acknowledgement arrives. Returns the round trip with its traffic and side if the timed segment is
     /// acknowledged.
     #[inline]
-    pub(crate) fn acked(&mut self, name: u64, ack: u32, now: u64) -> Option<(u32, Side, u64)> {
+    pub fn acked(&mut self, name: u64, ack: u32, now: u64) -> Option<(u32, Side, u64)> {
         let watch = self.find(name)?;
         let (end, sent) = watch.timed?;
         if after(end, ack) {

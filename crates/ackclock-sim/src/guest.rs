@@ -76,20 +76,20 @@ pub(crate) struct Guests {
 /// A guest and its node.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pub(crate) node: u32,
-    pub(crate) guest: Box<dyn Guest>,
-    pub(crate) limits: Limits,
-    pub(crate) alarm: Alarm,
-    pub(crate) sent: Count,
-    pub(crate) received: Count,
+    pub node: u32,
+    pub guest: Box<dyn Guest>,
+    pub limits: Limits,
+    pub alarm: Alarm,
+    pub sent: Count,
+    pub received: Count,
 }
 
 /// What passed the edge of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Headers included.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Count {
@@ -100,11 +100,11 @@ impl Count {
 }
 
 impl Guests {
-    pub(crate) fn has(&self, node: u32) -> bool {
+    pub fn has(&self, node: u32) -> bool {
         self.seats.get(node as usize).is_some_and(Option::is_some)
     }
 
-    pub(crate) fn add(&mut self, seat: Seat) {
+    pub fn add(&mut self, seat: Seat) {
         let index = seat.node as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
@@ -113,13 +113,13 @@ impl Guests {
     }
 
     /// All of them, in the order of their nodes.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Seat> {
+    pub fn all(&self) -> impl Iterator<Item = &Seat> {
         self.seats.iter().flatten().map(Box::as_ref)
     }
 
     /// The guest at this node, for a call to it.
     #[inline]
-    pub(crate) fn call(&mut self, node: u32) -> Option<&mut Seat> {
+    pub fn call(&mut self, node: u32) -> Option<&mut Seat> {
         let seat = self.seats.get_mut(node as usize)?.as_deref_mut()?;
         self.called = true;
         Some(seat)
@@ -127,12 +127,12 @@ impl Guests {
 }
 
 impl Seat {
-    pub(crate) fn new(node: u32, guest: Box<dyn Guest>, limits: Limits, alarm: Alarm) -> Self {
+    pub fn new(node: u32, guest: Box<dyn Guest>, limits: Limits, alarm: Alarm) -> Self {
         Self { node, guest, limits, alarm, sent: Count::default(), received: Count::default() }
     }
 
     /// A packet has arrived.
-    pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
+    pub fn receive(&mut self, id: PacketId, world: &mut World) {
         let packet = world.net.packets.get(id);
         world.net.observers.tell(world.now, What::Delivered, self.node, None, packet);
         let (bytes, meta) = packet.assemble(&mut world.scratch);
@@ -143,7 +143,7 @@ impl Seat {
     }
 
     /// The guest's timer fires.
-    pub(crate) fn timer(&mut self, world: &mut World) {
+    pub fn timer(&mut self, world: &mut World) {
         if self.alarm.rings(Wake::Host(self.node), world) {
             self.guest.handle_timeout(world.now);
             self.pump(world);
@@ -151,7 +151,7 @@ impl Seat {
     }
 
     /// Sends everything there is to send, then sets the timer.
-    pub(crate) fn pump(&mut self, world: &mut World) {
+    pub fn pump(&mut self, world: &mut World) {
         let now = world.now;
         let net = &mut world.net;
         let mut send = |packet: &TxPacket<'_>| {

@@ -20,17 +20,17 @@ use crate::world::{Wake, World};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Host {
-    pub(crate) apps: Vec<Hosted>,
-    pub(crate) core: Core,
+    pub apps: Vec<Hosted>,
+    pub core: Core,
 }
 
 /// An application on a host.
 #[derive(Debug)]
 pub(crate) struct Hosted {
-    pub(crate) app: Box<dyn App>,
-    pub(crate) flow: u32,
-    pub(crate) side: Side,
-    pub(crate) rng: Rng,
+    pub app: Box<dyn App>,
+    pub flow: u32,
+    pub side: Side,
+    pub rng: Rng,
 }
 
 /// A host without its applications.
@@ -52,24 +52,24 @@ pub(crate) struct Core {
 /// The owner of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owned {
-    pub(crate) id: Option<ConnectionId>,
-    pub(crate) app: u32,
-    pub(crate) flow: u32,
-    pub(crate) side: Side,
-    pub(crate) name: u64,
+    pub id: Option<ConnectionId>,
+    pub app: u32,
+    pub flow: u32,
+    pub side: Side,
+    pub name: u64,
 }
 
 /// The options of a host.
 #[derive(Debug)]
 pub(crate) struct HostOptions {
-    pub(crate) node: u32,
-    pub(crate) endpoint: EndpointConfig,
-    pub(crate) full: bool,
-    pub(crate) alarm: Alarm,
+    pub node: u32,
+    pub endpoint: EndpointConfig,
+    pub full: bool,
+    pub alarm: Alarm,
 }
 
 impl Host {
-    pub(crate) fn new(options: HostOptions) -> Self {
+    pub fn new(options: HostOptions) -> Self {
         let mtu = options.endpoint.mtu;
         let core = Core {
             node: options.node,
@@ -86,7 +86,7 @@ impl Host {
 
     /// Prefetches what the next event here will need; see [`WarmStep`].
     #[inline]
-    pub(crate) fn warm(&self, step: WarmStep, world: &World) {
+    pub fn warm(&self, step: WarmStep, world: &World) {
         let core = &self.core;
         core.endpoint.warm(step);
         if step == WarmStep::Endpoint {
@@ -115,7 +115,7 @@ impl Host {
 
     /// A packet has arrived.
     #[inline]
-    pub(crate) fn receive(&mut self, id: PacketId, world: &mut World) {
+    pub fn receive(&mut self, id: PacketId, world: &mut World) {
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
@@ -132,7 +132,7 @@ impl Host {
     }
 
     /// The timer fires, unless it has been set to an earlier time since.
-    pub(crate) fn timer(&mut self, world: &mut World) {
+    pub fn timer(&mut self, world: &mut World) {
         if !self.core.alarm.rings(Wake::Host(self.core.node), world) {
             return;
         }
@@ -141,14 +141,14 @@ impl Host {
     }
 
     /// Passes an event to an application.
-    pub(crate) fn tell(&mut self, app: u32, event: AppEvent, world: &mut World) {
+    pub fn tell(&mut self, app: u32, event: AppEvent, world: &mut World) {
         self.dispatch(app, event, world);
         self.pump(world);
     }
 
     /// Handles events and packets until none are left, then sets the timer.
     #[inline]
-    pub(crate) fn pump(&mut self, world: &mut World) {
+    pub fn pump(&mut self, world: &mut World) {
         let mut event = self.core.endpoint.poll_event();
         loop {
             while let Some(next) = event {
@@ -227,13 +227,13 @@ impl Core {
     }
 
     /// Whether packets carry the written bytes.
-    pub(crate) fn carries_bytes(&self) -> bool {
+    pub fn carries_bytes(&self) -> bool {
         self.full
     }
 
     /// Passes the output of traced connections to the observers.
     #[inline]
-    pub(crate) fn give_traces(&mut self, world: &mut World) {
+    pub fn give_traces(&mut self, world: &mut World) {
         while let Some(batch) = self.endpoint.poll_trace() {
             world.net.observers.trace(self.node, &batch);
         }
@@ -248,7 +248,7 @@ impl Core {
     }
 
     /// Adds a connection's statistics to its traffic's, and forgets its owner.
-    pub(crate) fn harvest(&mut self, id: ConnectionId, world: &mut World) {
+    pub fn harvest(&mut self, id: ConnectionId, world: &mut World) {
         let Some(owned) = self.owned.get_mut(id.index()).filter(|owned| owned.id == Some(id)) else { return };
         let Owned { flow, side, name, .. } = std::mem::replace(owned, Owned::NOBODY);
         self.stopwatches.remove(name);
@@ -270,7 +270,7 @@ impl Core {
 const IN_FRONT: usize = 320;
 
 impl Owned {
-    pub(crate) const NOBODY: Self = Self { id: None, app: 0, flow: 0, side: Side::From, name: 0 };
+    pub const NOBODY: Self = Self { id: None, app: 0, flow: 0, side: Side::From, name: 0 };
 }
 
 /// The address of a node.

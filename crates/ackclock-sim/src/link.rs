@@ -21,24 +21,24 @@ use crate::wire::Wire;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) mtu: u32,
-    pub(crate) up: bool,
+    pub from: u32,
+    pub to: u32,
+    pub mtu: u32,
+    pub up: bool,
     /// Whether an event will come when the transmitter is free.
-    pub(crate) waits: bool,
-    pub(crate) needs_flows: bool,
+    pub waits: bool,
+    pub needs_flows: bool,
     /// See [`Queue::is_transparent`].
-    pub(crate) transparent: bool,
-    pub(crate) transmitter: Transmitter,
-    pub(crate) delay: u64,
-    pub(crate) last_arrival: u64,
-    pub(crate) wire: Option<Box<Wire>>,
+    pub transparent: bool,
+    pub transmitter: Transmitter,
+    pub delay: u64,
+    pub last_arrival: u64,
+    pub wire: Option<Box<Wire>>,
     /// The packets on the wire that arrive in order. One event stands for the first.
-    pub(crate) flying: Flight,
-    pub(crate) stats: LinkStats,
-    pub(crate) queue: Box<dyn Queue>,
-    pub(crate) rng: Rng,
+    pub flying: Flight,
+    pub stats: LinkStats,
+    pub queue: Box<dyn Queue>,
+    pub rng: Rng,
 }
 
 /// A link's statistics, in order of use.
@@ -62,27 +62,27 @@ pub(crate) struct LinkStats {
 impl LinkStats {
     /// Counts a packet that leaves after waiting `nanos`.
     #[inline]
-    pub(crate) fn note_wait(&mut self, nanos: u64) {
+    pub fn note_wait(&mut self, nanos: u64) {
         if nanos > 0 {
             self.waits.get_or_insert_default().record(nanos);
         }
     }
 
     /// The distribution of waiting times.
-    pub(crate) fn delays(&self) -> Histogram {
+    pub fn delays(&self) -> Histogram {
         let waits = self.waits.as_deref().cloned().unwrap_or_default();
         let at_once = self.sent - waits.count();
         waits.with_zeros(at_once)
     }
 
     /// Packets dropped, by rule.
-    pub(crate) fn dropped(&self) -> [u64; DropRule::ALL.len()] {
+    pub fn dropped(&self) -> [u64; DropRule::ALL.len()] {
         self.dropped.as_deref().copied().unwrap_or_default()
     }
 }
 
 impl Link {
-    pub(crate) fn new(config: &Direction, ends: (u32, u32), wire: Option<Box<Wire>>, rng: Rng) -> Self {
+    pub fn new(config: &Direction, ends: (u32, u32), wire: Option<Box<Wire>>, rng: Rng) -> Self {
         let queue = queue(config);
         Self {
             from: ends.0,
@@ -105,18 +105,18 @@ impl Link {
 
     /// Prefetches the cache lines that a passing packet needs.
     #[inline]
-    pub(crate) fn warm(&self) {
+    pub fn warm(&self) {
         fetch(self, OFTEN_USED);
     }
 
     /// Records the queue's length.
     #[inline]
-    pub(crate) fn note_length(&mut self, now: Instant) {
+    pub fn note_length(&mut self, now: Instant) {
         self.stats.length.set(now.as_nanos(), self.queue.len(), self.queue.bytes());
     }
 
     #[inline]
-    pub(crate) fn count_drop(&mut self, rule: DropRule) {
+    pub fn count_drop(&mut self, rule: DropRule) {
         self.stats.dropped.get_or_insert_default()[rule as usize] += 1;
     }
 }

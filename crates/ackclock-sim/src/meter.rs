@@ -118,7 +118,7 @@ pub(crate) struct LengthMeter {
 impl LengthMeter {
     /// From `now` on the queue has this length.
     #[inline]
-    pub(crate) fn set(&mut self, now: u64, packets: usize, bytes: u64) {
+    pub fn set(&mut self, now: u64, packets: usize, bytes: u64) {
         self.area += u128::from(self.packets) * u128::from(now - self.since);
         self.since = now;
         self.packets = packets as u32;
@@ -128,7 +128,7 @@ impl LengthMeter {
 
     /// The average from `from` until `until`, or until the queue's last change if that is later, in
     /// thousandths of a packet. `now` is the end of the measurement; nothing waits before `from`.
-    pub(crate) fn mean_thousandths(&self, from: u64, until: u64, now: u64) -> u64 {
+    pub fn mean_thousandths(&self, from: u64, until: u64, now: u64) -> u64 {
         let area = self.area + u128::from(self.packets) * u128::from(now - self.since);
         let end = if self.packets > 0 { now } else { until.max(self.since) };
         let time = u128::from(end.saturating_sub(from));

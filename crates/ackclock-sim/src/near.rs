@@ -15,15 +15,15 @@ pub(crate) struct Near<E> {
 /// An event with its key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<E> {
-    pub(crate) key: Key,
-    pub(crate) event: E,
+    pub key: Key,
+    pub event: E,
 }
 
 /// The order of an event: its time in nanoseconds, then its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    pub(crate) at: u64,
-    pub(crate) number: u64,
+    pub at: u64,
+    pub number: u64,
 }
 
 impl Key {
@@ -35,36 +35,36 @@ impl Key {
 }
 
 impl<E: Copy> Near<E> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { entries: Vec::new(), first: 0 }
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.first == self.entries.len()
     }
 
     /// When the next event is.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<Key> {
+    pub fn peek(&self) -> Option<Key> {
         self.entries.get(self.first).map(|entry| entry.key)
     }
 
     /// The next event.
     #[inline]
-    pub(crate) fn peek_event(&self) -> Option<E> {
+    pub fn peek_event(&self) -> Option<E> {
         self.entries.get(self.first).map(|entry| entry.event)
     }
 
     /// All events, the next one first.
     #[inline]
-    pub(crate) fn events(&self) -> impl Iterator<Item = E> + '_ {
+    pub fn events(&self) -> impl Iterator<Item = E> + '_ {
         self.entries[self.first..].iter().map(|entry| entry.event)
     }
 
     /// Inserts an event in order.
     #[inline]
-    pub(crate) fn push(&mut self, entry: Entry<E>) {
+    pub fn push(&mut self, entry: Entry<E>) {
         let order = entry.key.order();
         let mut hole = self.entries.len();
         self.entries.push(entry);
@@ -77,20 +77,20 @@ impl<E: Copy> Near<E> {
 
     /// Appends an event out of order; [`Self::sort`] restores the order.
     #[inline]
-    pub(crate) fn append(&mut self, entry: Entry<E>) {
+    pub fn append(&mut self, entry: Entry<E>) {
         self.entries.push(entry);
     }
 
     /// Sorts the appended events. Most are already in order, because they were caused in order.
     #[inline]
-    pub(crate) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         let entries = &mut self.entries[self.first..];
         entries.reverse();
         entries.sort_unstable_by_key(|entry| entry.key.order());
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Entry<E>> {
+    pub fn pop(&mut self) -> Option<Entry<E>> {
         let next = *self.entries.get(self.first)?;
         self.first += 1;
         if self.is_empty() {

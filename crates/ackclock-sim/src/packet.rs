@@ -43,11 +43,11 @@ const _: () = assert!(size_of::<Packet>() == 128, "a packet is two cache lines")
 /// Fields of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TcpFields {
-    pub(crate) src_port: u16,
-    pub(crate) dst_port: u16,
-    pub(crate) seq: u32,
-    pub(crate) ack: u32,
-    pub(crate) flags: u8,
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
 }
 
 /// All packets under way.
@@ -61,7 +61,7 @@ pub(crate) struct Packets {
 impl Packets {
     /// Inserts a packet from a host. `carry`: with the values of its payload.
     #[inline]
-    pub(crate) fn insert(&mut self, packet: &TxPacket<'_>, carry: bool, dst: u32) -> PacketId {
+    pub fn insert(&mut self, packet: &TxPacket<'_>, carry: bool, dst: u32) -> PacketId {
         let (id, place) = self.vacant();
         let header_len = packet.header.len().min(HEADER_MAX);
         place.header[..header_len].copy_from_slice(&packet.header[..header_len]);
@@ -78,7 +78,7 @@ impl Packets {
     }
 
     /// Inserts a packet that a router made.
-    pub(crate) fn insert_bytes(&mut self, bytes: &[u8], dst: u32) -> PacketId {
+    pub fn insert_bytes(&mut self, bytes: &[u8], dst: u32) -> PacketId {
         let (id, place) = self.vacant();
         let header_len = bytes.len().min(HEADER_MAX);
         place.header[..header_len].copy_from_slice(&bytes[..header_len]);
@@ -93,7 +93,7 @@ impl Packets {
     }
 
     /// A copy of `id`.
-    pub(crate) fn duplicate(&mut self, id: PacketId) -> PacketId {
+    pub fn duplicate(&mut self, id: PacketId) -> PacketId {
         let copy = match self.free.pop() {
             Some(index) => PacketId(index),
             None => {
@@ -107,24 +107,24 @@ impl Packets {
     }
 
     #[inline]
-    pub(crate) fn get(&self, id: PacketId) -> &Packet {
+    pub fn get(&self, id: PacketId) -> &Packet {
         &self.packets[id.0 as usize]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.packets[id.0 as usize]
     }
 
     /// Frees the packet's index for reuse.
     #[inline]
-    pub(crate) fn remove(&mut self, id: PacketId) {
+    pub fn remove(&mut self, id: PacketId) {
         self.packets[id.0 as usize].payload = None;
         self.free.push(id.0);
     }
 
     /// The number of packets.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }
 
@@ -156,21 +156,21 @@ impl Packet {
 
     /// Length of the IP packet in bytes.
     #[inline]
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         u32::from(self.header_len) + self.payload_len()
     }
 
     #[inline]
-    pub(crate) fn payload_len(&self) -> u32 {
+    pub fn payload_len(&self) -> u32 {
         self.payload_len
     }
 
     #[inline]
-    pub(crate) fn header(&self) -> &[u8] {
+    pub fn header(&self) -> &[u8] {
         &self.header[..usize::from(self.header_len)]
     }
 
-    pub(crate) fn payload(&self) -> &[u8] {
+    pub fn payload(&self) -> &[u8] {
         self.payload.as_deref().map_or(&[], Vec::as_slice)
     }
 
@@ -181,7 +181,7 @@ impl Packet {
 
     /// The packet as a receiver sees it, assembled in `scratch`.
     #[inline]
-    pub(crate) fn assemble<'a>(&self, scratch: &'a mut Scratch) -> (&'a [u8], RxMeta) {
+    pub fn assemble<'a>(&self, scratch: &'a mut Scratch) -> (&'a [u8], RxMeta) {
         let header = self.header();
         let start = HEADER_MAX - header.len();
         scratch.0[start..HEADER_MAX].copy_from_slice(header);
@@ -196,18 +196,18 @@ impl Packet {
 
     /// Prefetches it.
     #[inline]
-    pub(crate) fn warm(&self) {
+    pub fn warm(&self) {
         fetch(self, size_of::<Self>());
     }
 
     /// The two ECN bits: 0 for Not-ECT.
     #[inline]
-    pub(crate) fn ecn(&self) -> u8 {
+    pub fn ecn(&self) -> u8 {
         if self.is_v6() { self.header[1] >> 4 & 3 } else { self.header[1] & 3 }
     }
 
     /// RFC 3168 §5: sets Congestion Experienced.
-    pub(crate) fn mark_ce(&mut self) {
+    pub fn mark_ce(&mut self) {
         if self.is_v6() {
             self.header[1] |= 0x30;
         } else {
@@ -219,7 +219,7 @@ impl Packet {
 
     /// Decrements the hop limit. Returns `false` if it had run out.
     #[inline]
-    pub(crate) fn count_hop(&mut self) -> bool {
+    pub fn count_hop(&mut self) -> bool {
         let at = if self.is_v6() { 7 } else { 8 };
         self.hops = self.hops.saturating_add(1);
         if self.header[at] <= 1 {
@@ -237,17 +237,17 @@ impl Packet {
 
     /// Source and destination port of a TCP segment.
     #[inline]
-    pub(crate) fn ports(&self) -> Option<(u16, u16)> {
+    pub fn ports(&self) -> Option<(u16, u16)> {
         self.tcp().map(|tcp| (tcp.src_port, tcp.dst_port))
     }
 
-    pub(crate) fn is_tcp(&self) -> bool {
+    pub fn is_tcp(&self) -> bool {
         self.header[if self.is_v6() { 6 } else { 9 }] == 6
     }
 
     /// The fields of a TCP segment that the simulator uses.
     #[inline]
-    pub(crate) fn tcp(&self) -> Option<TcpFields> {
+    pub fn tcp(&self) -> Option<TcpFields> {
         let bytes = self.header.get(usize::from(self.transport_offset)..)?.first_chunk::<14>()?;
         let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, _, flags] = *bytes;
         self.is_tcp().then(|| TcpFields {
@@ -260,7 +260,7 @@ impl Packet {
     }
 
     /// A hash of the packet's flow; each direction has a different one.
-    pub(crate) fn flow_hash(&self) -> u32 {
+    pub fn flow_hash(&self) -> u32 {
         let addresses = if self.is_v6() { 8..40 } else { 12..20 };
         let at = usize::from(self.transport_offset);
         let ports = if self.is_tcp() { at..at + 4 } else { 0..0 };
@@ -277,7 +277,7 @@ impl Packet {
     }
 
     /// Flips one bit after the IP header; any checksum detects it.
-    pub(crate) fn flip_bit(&mut self, draw: u64) {
+    pub fn flip_bit(&mut self, draw: u64) {
         let from = usize::from(self.transport_offset);
         let bits = (usize::from(self.header_len) - from + self.payload().len()) * 8;
         let bit = ((u128::from(draw) * bits as u128) >> 64) as usize;
@@ -294,7 +294,7 @@ impl Packet {
 
     /// Swaps two different 16-bit words of the payload, which a ones' complement sum does not detect. Returns
     /// `false` if there are none.
-    pub(crate) fn swap_words(&mut self) -> bool {
+    pub fn swap_words(&mut self) -> bool {
         let Some(payload) = &mut self.payload else { return false };
         let first = payload.get(..2).map(<[u8]>::to_vec);
         let words = payload.len() / 2;
@@ -336,7 +336,7 @@ fn sum_of_header(header: &[u8]) -> u16 {
 pub(crate) struct Scratch(Box<[u8]>);
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(vec![0; HEADER_MAX + 65_536].into())
     }
 }

@@ -26,15 +26,15 @@ enum Ways {
 /// One direction of a link, as routes see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) cost: u32,
-    pub(crate) up: bool,
+    pub from: u32,
+    pub to: u32,
+    pub cost: u32,
+    pub up: bool,
 }
 
 impl Routes {
     /// The routes between `nodes` nodes. `forwards` marks the routers. `edges[n]` is link `n`.
-    pub(crate) fn new(forwards: &[bool], edges: &[Edge]) -> Self {
+    pub fn new(forwards: &[bool], edges: &[Edge]) -> Self {
         let mut out: Vec<Vec<u32>> = vec![Vec::new(); forwards.len()];
         for (link, edge) in (0..).zip(edges) {
             out[edge.from as usize].push(link);
@@ -71,7 +71,7 @@ impl Routes {
 
     /// The link that leads from `node` towards `destination`.
     #[inline]
-    pub(crate) fn next(&self, node: u32, destination: u32) -> Option<u32> {
+    pub fn next(&self, node: u32, destination: u32) -> Option<u32> {
         match self.ways.get(node as usize)? {
             Ways::One(link) => Some(*link),
             Ways::Table(table) => table.get(destination as usize).copied().filter(|link| *link != NOWHERE),

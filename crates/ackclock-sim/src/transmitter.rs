@@ -17,24 +17,24 @@ pub(crate) struct Transmitter {
 }
 
 impl Transmitter {
-    pub(crate) fn new(rate: Rate) -> Self {
+    pub fn new(rate: Rate) -> Self {
         Self { rate, busy_until: 0, remainder: 0 }
     }
 
     /// Sets the rate for later packets.
-    pub(crate) fn set_rate(&mut self, rate: Rate) {
+    pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.remainder = 0;
     }
 
     #[inline]
-    pub(crate) fn busy_until(&self) -> u64 {
+    pub fn busy_until(&self) -> u64 {
         self.busy_until
     }
 
     /// Sends this many bytes from `now` on, which is not before `busy_until`. Returns when they are sent.
     #[inline]
-    pub(crate) fn send(&mut self, now: u64, bytes: u32) -> u64 {
+    pub fn send(&mut self, now: u64, bytes: u32) -> u64 {
         if now > self.busy_until {
             self.busy_until = now;
             self.remainder = 0;
@@ -50,7 +50,7 @@ impl Transmitter {
     }
 
     /// The transmission time of a packet of this many bytes, rounded up.
-    pub(crate) fn time_for(rate: Rate, bytes: u32) -> u64 {
+    pub fn time_for(rate: Rate, bytes: u32) -> u64 {
         if rate.is_unlimited() { 0 } else { (u64::from(bytes) * 8_000_000_000).div_ceil(rate.bits()) }
     }
 }

@@ -48,17 +48,14 @@ pub(crate) struct Script {
 /// The packets of one traffic: to or from this port of `server`, from or to `client`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conversation {
-    pub(crate) client: u32,
-    pub(crate) server: u32,
-    pub(crate) port: u16,
+    pub client: u32,
+    pub server: u32,
+    pub port: u16,
 }
 
 impl Wire {
     /// `None` without impairments. `resolve` finds the conversations of a traffic by name.
-    pub(crate) fn new(
-        config: &Direction,
-        resolve: impl Fn(&str) -> Option<Conversation>,
-    ) -> Option<Box<Self>> {
+    pub fn new(config: &Direction, resolve: impl Fn(&str) -> Option<Conversation>) -> Option<Box<Self>> {
         let script = |script: &Scripted| Script {
             numbers: script.packets.clone(),
             data: script.data,
@@ -88,7 +85,7 @@ impl Wire {
     }
 
     /// A wire without impairments.
-    pub(crate) fn clean() -> Self {
+    pub fn clean() -> Self {
         Self {
             jitter: None,
             loss: None,
@@ -102,17 +99,17 @@ impl Wire {
         }
     }
 
-    pub(crate) fn set_drop_above(&mut self, bytes: Bytes) {
+    pub fn set_drop_above(&mut self, bytes: Bytes) {
         self.drop_above = bytes;
     }
 
-    pub(crate) fn set_loss(&mut self, share: Share) {
+    pub fn set_loss(&mut self, share: Share) {
         self.loss = Some(Loss::Independent(share));
     }
 
     /// Decides what happens to `packet`, which leaves at `now` (nanoseconds). Every rule is evaluated for
     /// each packet, so that one rule's draws do not depend on another's result.
-    pub(crate) fn fate(&mut self, now: u64, packet: &mut Packet, rng: &mut Rng) -> Fate {
+    pub fn fate(&mut self, now: u64, packet: &mut Packet, rng: &mut Rng) -> Fate {
         let scripted = self.scripts.iter_mut().fold(false, |lost, script| script.takes(packet) | lost);
         let by_chance = self.lose(rng);
         let late = self.lateness(rng);

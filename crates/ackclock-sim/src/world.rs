@@ -19,14 +19,14 @@ use crate::wire::Fate;
 /// The shared state of all hosts.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub(crate) now: Instant,
-    pub(crate) net: Net,
+    pub now: Instant,
+    pub net: Net,
     /// Timers. Far more of them than packets wait and far fewer fire, so they have a separate calendar.
-    pub(crate) timers: Calendar<Wake>,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) scratch: Scratch,
+    pub timers: Calendar<Wake>,
+    pub flows: Vec<Flow>,
+    pub scratch: Scratch,
     /// The arbitrary bytes that applications write.
-    pub(crate) zeros: Box<[u8]>,
+    pub zeros: Box<[u8]>,
 }
 
 /// The owner of a timer event.
@@ -71,14 +71,14 @@ pub(crate) enum NetEvent {
 }
 
 impl World {
-    pub(crate) fn wake(&mut self, at: u64, wake: Wake) {
+    pub fn wake(&mut self, at: u64, wake: Wake) {
         let key = self.net.key(at);
         self.timers.push(key, wake);
     }
 }
 
 impl Net {
-    pub(crate) fn new(links: Vec<Link>, routes: Routes, ipv6: bool) -> Self {
+    pub fn new(links: Vec<Link>, routes: Routes, ipv6: bool) -> Self {
         Self {
             calendar: Calendar::new(),
             packets: Packets::default(),
@@ -98,14 +98,14 @@ impl Net {
 
     /// The key of the next event at this time.
     #[inline]
-    pub(crate) fn key(&mut self, at: u64) -> Key {
+    pub fn key(&mut self, at: u64) -> Key {
         self.number += 1;
         Key { at, number: self.number }
     }
 
     /// Handles the next event. Returns a packet that has arrived at a node, with that node.
     #[inline]
-    pub(crate) fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
+    pub fn step(&mut self, now: Instant) -> Option<(u32, PacketId)> {
         self.events += 1;
         match self.calendar.peek_event()? {
             NetEvent::Arrival(index) => {
@@ -132,7 +132,7 @@ impl Net {
 
     /// A host sends a packet. `carry`: with the values of its payload.
     #[inline]
-    pub(crate) fn admit(
+    pub fn admit(
         &mut self,
         now: Instant,
         node: u32,
@@ -147,7 +147,7 @@ impl Net {
 
     /// A packet has arrived at a router.
     #[inline]
-    pub(crate) fn route(&mut self, now: Instant, node: u32, id: PacketId) {
+    pub fn route(&mut self, now: Instant, node: u32, id: PacketId) {
         if !self.packets.get_mut(id).count_hop() {
             self.complain(now, node, id, Complaint::HopLimit);
             self.lost_at_nodes[1] += 1;
@@ -158,7 +158,7 @@ impl Net {
 
     /// Sends a packet from `node` towards its destination.
     #[inline]
-    pub(crate) fn forward(&mut self, now: Instant, node: u32, id: PacketId) {
+    pub fn forward(&mut self, now: Instant, node: u32, id: PacketId) {
         let packet = self.packets.get(id);
         let Some(link) = self.routes.next(node, packet.dst) else {
             self.lost_at_nodes[0] += 1;

@@ -15,13 +15,13 @@ pub(crate) struct Una(Option<u64>);
 
 impl Una {
     /// The position of a sequence number near what is acknowledged.
-    pub(crate) fn place(&mut self, seq: u32) -> u64 {
+    pub fn place(&mut self, seq: u32) -> u64 {
         let near = *self.0.get_or_insert(seq.into());
         extend(near, seq)
     }
 
     /// Everything before `place` is acknowledged. Returns the previous position.
-    pub(crate) fn advance(&mut self, place: u64) -> u64 {
+    pub fn advance(&mut self, place: u64) -> u64 {
         let before = self.0.unwrap_or(place);
         self.0 = Some(before.max(place));
         before

@@ -223,14 +223,14 @@ fn check_v6_options(mut options: &[u8]) -> Result<(), IpError> {
 /// The fields for the IP header of a complete packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpHeader {
-    pub(crate) src: IpAddr,
-    pub(crate) dst: IpAddr,
-    pub(crate) protocol: u8,
-    pub(crate) ttl: u8,
-    pub(crate) traffic_class: u8,
-    pub(crate) flow_label: FlowLabel,
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    pub protocol: u8,
+    pub ttl: u8,
+    pub traffic_class: u8,
+    pub flow_label: FlowLabel,
     /// `Some`: an IPv4 packet that may be fragmented, with this identification.
-    pub(crate) identification: Option<u16>,
+    pub identification: Option<u16>,
 }
 
 /// Appends an IP header without options for `payload_len` bytes. Returns its length. Returns `None`, and

@@ -252,7 +252,7 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes the next bytes. Each option asks whether it fits, so these do.
-    pub(crate) fn append<const N: usize>(&mut self, bytes: [u8; N]) {
+    pub fn append<const N: usize>(&mut self, bytes: [u8; N]) {
         debug_assert!(N <= self.rest.len(), "{N} bytes behind {} of options", self.used());
         if let Some((place, rest)) = mem::take(&mut self.rest).split_first_chunk_mut() {
             *place = bytes;

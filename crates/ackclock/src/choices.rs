@@ -58,22 +58,19 @@ pub struct SimulatedOnly(pub &'static str);
 /// The choices that a stack offers.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
-    pub(crate) registry: Registry,
+    pub registry: Registry,
     /// Whether only simulated networks can be reached.
-    pub(crate) simulated: bool,
+    pub simulated: bool,
 }
 
 impl Choices {
     /// The choices of a stack that is still being built; [`Self::check`] decides in the end.
-    pub(crate) fn any() -> Self {
+    pub fn any() -> Self {
         Self { registry: Registry::builtin(), simulated: true }
     }
 
     /// The factory, or an error in the form that sockets return.
-    pub(crate) fn controller(
-        &self,
-        controller: impl IntoController,
-    ) -> io::Result<Arc<dyn ControllerFactory>> {
+    pub fn controller(&self, controller: impl IntoController) -> io::Result<Arc<dyn ControllerFactory>> {
         let factory = controller.find_in(&self.registry).or_else(|unknown| match &unknown {
             UnknownController::Name { name, .. } => experiment(name).ok_or(unknown),
             _ => Err(unknown),
@@ -84,7 +81,7 @@ impl Choices {
     }
 
     /// Sets everything that a profile chooses.
-    pub(crate) fn apply<P>(&self, profile: P, tcp: &mut TcpConfig) -> io::Result<()>
+    pub fn apply<P>(&self, profile: P, tcp: &mut TcpConfig) -> io::Result<()>
     where
         P: TryInto<Profile>,
         P::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -102,7 +99,7 @@ impl Choices {
     }
 
     /// Whether the stack's network may meet the controller.
-    pub(crate) fn check(&self, factory: &dyn ControllerFactory) -> Result<(), SimulatedOnly> {
+    pub fn check(&self, factory: &dyn ControllerFactory) -> Result<(), SimulatedOnly> {
         let uncontrolled = factory.about().signal == Signal::None;
         if uncontrolled && !self.simulated { Err(SimulatedOnly(factory.name())) } else { Ok(()) }
     }

@@ -29,7 +29,7 @@ pub(crate) enum ShardClock {
 }
 
 impl ShardClock {
-    pub(crate) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         match self {
             Self::Runtime(clock) => clock.now(),
             Self::Port(clock) => clock.now(),
@@ -37,7 +37,7 @@ impl ShardClock {
     }
 
     /// For a call of the device: it reads the clock of the runtime that it is called in.
-    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+    pub fn enter(&self) -> Option<EnterGuard<'_>> {
         match self {
             Self::Runtime(clock) => clock.enter(),
             Self::Port(_) => None,
@@ -55,17 +55,17 @@ pub(crate) struct TokioClock {
 
 impl TokioClock {
     /// An `epoch` that this runtime's clock has not reached would make a stack wait for it; it counts as now.
-    pub(crate) fn new(runtime: Handle, epoch: Option<tokio::time::Instant>) -> Self {
+    pub fn new(runtime: Handle, epoch: Option<tokio::time::Instant>) -> Self {
         let now = read(&runtime);
         Self { runtime, epoch: epoch.map_or(now, |epoch| epoch.min(now)) }
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         Instant::ZERO + read(&self.runtime).saturating_duration_since(self.epoch)
     }
 
     /// `at` in the time of tokio's own timers.
-    pub(crate) fn deadline(&self, at: Instant) -> tokio::time::Instant {
+    pub fn deadline(&self, at: Instant) -> tokio::time::Instant {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         let deadline = self.epoch.checked_add(at.saturating_since(Instant::ZERO));
         // Some systems cannot represent centuries. A driver that wakes early sleeps again.

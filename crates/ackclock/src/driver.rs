@@ -87,7 +87,7 @@ enum Turn {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: ShardRef, busy_poll: Duration) -> Self {
+    pub fn new(shared: ShardRef, busy_poll: Duration) -> Self {
         let batch = ReceiveBatch::new(BATCH_PACKETS, BATCH_BYTES);
         Self {
             shared,
@@ -111,13 +111,13 @@ impl Driver {
     }
 
     /// Drives the stack until it is down, then drops the device.
-    pub(crate) async fn run(self) {
+    pub async fn run(self) {
         let flavor = tokio::runtime::Handle::current().runtime_flavor();
         self.run_beside(matches!(flavor, RuntimeFlavor::CurrentThread)).await;
     }
 
     /// The same; `tasks`: the tasks that it wakes run on its thread.
-    pub(crate) async fn run_beside(mut self, tasks: bool) {
+    pub async fn run_beside(mut self, tasks: bool) {
         self.lets_others_first = tasks;
         let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
         self.shared.lock().stack.turns = turns;

@@ -16,7 +16,7 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// Adds a packet, if there is room. Returns whether to wake the driver, because the inbox was empty.
-    pub(crate) fn push(&self, stray: Stray) -> bool {
+    pub fn push(&self, stray: Stray) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= INBOX_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -28,12 +28,12 @@ impl Inbox {
 
     /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is
     /// noted to sleep: a later [`push`](Self::push) then finds it asleep.
-    pub(crate) fn take(&self, taken: &mut VecDeque<Stray>) {
+    pub fn take(&self, taken: &mut VecDeque<Stray>) {
         std::mem::swap(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }
 
     /// The number of packets that found no room.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }

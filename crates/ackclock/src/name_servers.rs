@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The name servers of a stack, and how it tries a name's addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) servers: Vec<SocketAddr>,
-    pub(crate) eyeballs: HappyEyeballs,
+    pub servers: Vec<SocketAddr>,
+    pub eyeballs: HappyEyeballs,
 }
 
 /// How the addresses of a name are tried: the values that RFC 8305 §8 lets a client configure, for

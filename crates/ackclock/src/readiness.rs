@@ -22,10 +22,6 @@ pub(crate) const fn is_priority(_: Interest) -> bool {
 }
 
 #[cfg(any(target_family = "wasm", test))]
-#[cfg_attr(
-    not(target_family = "wasm"),
-    expect(unreachable_pub, reason = "compared with tokio's, and public elsewhere")
-)]
 mod own {
     use std::fmt;
     use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};

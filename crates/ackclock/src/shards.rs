@@ -101,10 +101,7 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Shards {
-    pub(crate) fn new(
-        list: Vec<Shared>,
-        #[cfg(feature = "dns")] make_name_lookup: MakeNameLookup,
-    ) -> Arc<Self> {
+    pub fn new(list: Vec<Shared>, #[cfg(feature = "dns")] make_name_lookup: MakeNameLookup) -> Arc<Self> {
         Arc::new(Self {
             list: list.into(),
             order: Mutex::new(()),
@@ -117,7 +114,7 @@ impl Shards {
     }
 
     /// A reference to each.
-    pub(crate) fn refs(self: &Arc<Self>) -> impl Iterator<Item = ShardRef> + '_ {
+    pub fn refs(self: &Arc<Self>) -> impl Iterator<Item = ShardRef> + '_ {
         let of = |index| ShardRef { shards: Arc::clone(self), index, owner: Owner::Program };
         (0..).take(self.list.len()).map(of)
     }
@@ -125,23 +122,23 @@ impl Shards {
 
 impl ShardRef {
     /// The index of this shard.
-    pub(crate) fn index(&self) -> usize {
+    pub fn index(&self) -> usize {
         self.index as usize
     }
 
     /// Whose sockets are used through this reference.
-    pub(crate) fn owner(&self) -> Owner {
+    pub fn owner(&self) -> Owner {
         self.owner
     }
 
     /// The same shard, for the stack's own sockets.
     #[cfg(feature = "dns")]
-    pub(crate) fn for_stack(self) -> Self {
+    pub fn for_stack(self) -> Self {
         Self { owner: Owner::Stack, ..self }
     }
 
     /// All shards of the stack, this one included.
-    pub(crate) fn all(&self) -> &[Shared] {
+    pub fn all(&self) -> &[Shared] {
         &self.shards.list
     }
 
@@ -151,12 +148,12 @@ impl ShardRef {
     }
 
     /// The sum of all shards' counters.
-    pub(crate) fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
         self.all().iter().map(Shared::counters).fold(Counters::default(), Counters::plus)
     }
 
     /// Passes packets to the shards that own their connections.
-    pub(crate) fn hand_over(&self, strays: &mut Vec<Stray>) {
+    pub fn hand_over(&self, strays: &mut Vec<Stray>) {
         for stray in strays.drain(..) {
             let Some(to) = self.all().get(stray.to()) else { continue };
             if to.inbox.push(stray) {
@@ -166,12 +163,12 @@ impl ShardRef {
     }
 
     /// Makes the drivers of the other shards look at their states again.
-    pub(crate) fn wake_others(&self) {
+    pub fn wake_others(&self) {
         self.others().for_each(Shared::wake_driver);
     }
 
     /// Reports, once, that this shard has nothing left to finish. Returns whether that holds for all.
-    pub(crate) fn finish(&self, said: &mut bool) -> bool {
+    pub fn finish(&self, said: &mut bool) -> bool {
         if !std::mem::replace(said, true) {
             self.shards.finished.fetch_add(1, Ordering::AcqRel);
         }
@@ -179,12 +176,12 @@ impl ShardRef {
     }
 
     /// Whether no shard has anything left to finish.
-    pub(crate) fn have_finished(&self) -> bool {
+    pub fn have_finished(&self) -> bool {
         self.shards.finished.load(Ordering::Acquire) >= self.all().len()
     }
 
     /// This shard is down, and so is the stack. If all have finished, the others notice by themselves.
-    pub(crate) fn spread(&self, why: &StackError) {
+    pub fn spread(&self, why: &StackError) {
         for other in self.others() {
             match why {
                 StackError::Shutdown => other.wake_driver(),
@@ -202,7 +199,7 @@ impl Deref for ShardRef {
 }
 
 impl Handle {
-    pub(crate) fn new(shard: ShardRef) -> Self {
+    pub fn new(shard: ShardRef) -> Self {
         if shard.owner == Owner::Program {
             shard.shards.handles.fetch_add(1, Ordering::Relaxed);
         }
@@ -210,13 +207,13 @@ impl Handle {
     }
 
     /// A reference that does not keep the stack up.
-    pub(crate) fn uncounted(&self) -> ShardRef {
+    pub fn uncounted(&self) -> ShardRef {
         self.0.clone()
     }
 
     /// What asks the stack's name servers, if it has any, and these; made on first use.
     #[cfg(feature = "dns")]
-    pub(crate) fn name_lookup(&self) -> io::Result<Option<(Arc<Names>, &dyn NameLookup)>> {
+    pub fn name_lookup(&self) -> io::Result<Option<(Arc<Names>, &dyn NameLookup)>> {
         let shards = &self.0.shards;
         let names = shards.list[0].look(|state| Arc::clone(&state.names));
         if names.servers.is_empty() {
@@ -231,14 +228,14 @@ impl Handle {
     }
 
     /// The same stack through another of its shards.
-    pub(crate) fn at(&self, index: usize) -> Self {
+    pub fn at(&self, index: usize) -> Self {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         Self::new(ShardRef { index, ..self.0.clone() })
     }
 
     /// All shards, starting with the one whose turn it is to open a connection. For a `server` about which a
     /// shard remembers something, it is always the same shard.
-    pub(crate) fn in_turn(&self, server: Option<IpAddr>) -> impl ExactSizeIterator<Item = usize> + use<> {
+    pub fn in_turn(&self, server: Option<IpAddr>) -> impl ExactSizeIterator<Item = usize> + use<> {
         let count = self.all().len();
         let first = match server {
             Some(IpAddr::V4(addr)) => addr.octets().iter().map(|&byte| usize::from(byte)).sum(),
@@ -249,7 +246,7 @@ impl Handle {
     }
 
     /// Runs an operation on each shard, the first one before the others. Returns the first one's result.
-    pub(crate) fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant) -> R) -> R {
+    pub fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant) -> R) -> R {
         self.ordered(|shards| {
             let result = shards.on(0, &mut f);
             (1..shards.len()).for_each(|index| drop(shards.on(index, &mut f)));
@@ -259,7 +256,7 @@ impl Handle {
 
     /// Runs an operation on several shards, one after the other, while no other such operation runs: all see
     /// them in one order. Waiting tasks are woken at the end.
-    pub(crate) fn ordered<R>(&self, f: impl FnOnce(&mut Ordered<'_>) -> R) -> R {
+    pub fn ordered<R>(&self, f: impl FnOnce(&mut Ordered<'_>) -> R) -> R {
         // What ends under a shard's lock is dropped after `order` is released.
         let _scope = Scope::enter();
         let shards = &*self.0.shards;
@@ -277,13 +274,13 @@ impl Handle {
     }
 
     /// Makes every driver look at its state again.
-    pub(crate) fn wake_drivers(&self) {
+    pub fn wake_drivers(&self) {
         self.all().iter().for_each(Shared::wake_driver);
     }
 
     /// Tries `attempt` on each shard, starting with `first`, until it is ready on one. While it is pending on
     /// all, the task waits in the queue of each. Returns the shard's index with the result.
-    pub(crate) async fn wait_any<T>(
+    pub async fn wait_any<T>(
         &self,
         first: usize,
         queue: impl Fn(usize) -> Queue,
@@ -308,7 +305,7 @@ impl Handle {
     }
 
     /// The same for the `poll_*` methods.
-    pub(crate) fn poll_any<T>(
+    pub fn poll_any<T>(
         &self,
         cx: &mut Context<'_>,
         first: usize,
@@ -351,12 +348,12 @@ impl Deref for Handle {
 
 impl Ordered<'_> {
     /// The number of shards.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.shards.list.len()
     }
 
     /// Runs an operation on one of them.
-    pub(crate) fn on<R>(&mut self, index: usize, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+    pub fn on<R>(&mut self, index: usize, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
         let (result, woken) = self.shards.list[index].call_unwoken(f);
         self.woken.push(woken);
         result

@@ -53,8 +53,8 @@ impl RefUnwindSafe for Shared {}
 /// The state, and what the caller needs to know about the driver.
 #[derive(Debug)]
 pub(crate) struct Locked {
-    pub(crate) stack: StackState,
-    pub(crate) driver: Parking,
+    pub stack: StackState,
+    pub driver: Parking,
 }
 
 /// The locked state.
@@ -103,7 +103,7 @@ pub(crate) enum WaitSlot<'a> {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: ShardClock, state: StackState, device: Option<Box<dyn Device>>) -> Self {
+    pub fn new(clock: ShardClock, state: StackState, device: Option<Box<dyn Device>>) -> Self {
         Self {
             clock,
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
@@ -113,17 +113,17 @@ impl Shared {
         }
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    pub(crate) fn clock(&self) -> &ShardClock {
+    pub fn clock(&self) -> &ShardClock {
         &self.clock
     }
 
     /// Locks the state. If a call panicked under the lock, the endpoint's own bounds and checks still hold,
     /// so other tasks may continue with their connections.
-    pub(crate) fn lock(&self) -> StateGuard<'_> {
+    pub fn lock(&self) -> StateGuard<'_> {
         let scope = Scope::enter();
         let locked = match self.state.try_lock() {
             Ok(locked) => locked,
@@ -144,30 +144,30 @@ impl Shared {
     }
 
     /// How often the state's lock was found taken, and the total time of those waits.
-    pub(crate) fn lock_waits(&self) -> (u64, Duration) {
+    pub fn lock_waits(&self) -> (u64, Duration) {
         let nanos = self.lock_waits.nanos.load(Ordering::Relaxed);
         (self.lock_waits.times.load(Ordering::Relaxed), Duration::from_nanos(nanos))
     }
 
     /// Counters of the shard's work and refusals.
-    pub(crate) fn counters(&self) -> Counters {
+    pub fn counters(&self) -> Counters {
         let mut counters = self.look(|state| state.endpoint.counters());
         counters.dropped_strays += self.inbox.dropped();
         counters
     }
 
-    pub(crate) fn device(&self) -> MutexGuard<'_, Option<Box<dyn Device>>> {
+    pub fn device(&self) -> MutexGuard<'_, Option<Box<dyn Device>>> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the state.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&StackState) -> R) -> R {
+    pub fn look<R>(&self, f: impl FnOnce(&StackState) -> R) -> R {
         f(&self.lock().stack)
     }
 
     /// A call of the application: changes the state, sends what there is if the driver sleeps, and wakes the
     /// tasks that waited for what has happened.
-    pub(crate) fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+    pub fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
         // A destructor that panics leaves no task asleep.
         let _scope = Scope::enter();
         let (result, woken) = self.call_unwoken(f);
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// The same, but the caller wakes the tasks.
-    pub(crate) fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
+    pub fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
         locked.driver.has_calls = true;
@@ -203,7 +203,7 @@ impl Shared {
 
     /// Reports changes of connections to `tracing`, unless another thread is doing so.
     #[cfg(feature = "tracing")]
-    pub(crate) fn tell(&self) {
+    pub fn tell(&self) {
         let Some(mut spans) = self.lock().stack.spans.take() else { return };
         loop {
             let mut locked = self.lock();
@@ -217,10 +217,10 @@ impl Shared {
     }
 
     #[cfg(not(feature = "tracing"))]
-    pub(crate) fn tell(&self) {}
+    pub fn tell(&self) {}
 
     /// Another shard is down, and so is this one: its device is dropped before any task can know.
-    pub(crate) fn fail(&self, why: StackError) {
+    pub fn fail(&self, why: StackError) {
         let now = self.now();
         let mut locked = self.lock();
         if !matches!(locked.stack.phase, Phase::Down(_)) {
@@ -236,7 +236,7 @@ impl Shared {
 
     /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
     /// exists; no wake-up is lost, since the attempt and the registration happen under the same lock.
-    pub(crate) fn poll<T>(
+    pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
         queue: Queue,
@@ -281,7 +281,7 @@ impl Shared {
     }
 
     /// Waits in `queue` until `attempt` is ready. Cancel-safe if the attempt does nothing before it is ready.
-    pub(crate) async fn wait<T>(
+    pub async fn wait<T>(
         &self,
         queue: Queue,
         mut attempt: impl FnMut(&mut StackState, Instant) -> Poll<T>,
@@ -332,7 +332,7 @@ impl Shared {
     }
 
     /// Makes the driver look at the state again.
-    pub(crate) fn wake_driver(&self) {
+    pub fn wake_driver(&self) {
         let waker = self.lock().driver.unpark();
         wake(waker);
     }
@@ -364,7 +364,7 @@ impl Locked {
 
 impl Parking {
     /// The driver sleeps until `until`, or until it is woken.
-    pub(crate) fn park(&mut self, waker: &Waker, until: Option<Instant>) {
+    pub fn park(&mut self, waker: &Waker, until: Option<Instant>) {
         if !self.waker.as_ref().is_some_and(|old| old.will_wake(waker))
             && let Some(old) = self.waker.replace(waker.clone())
         {
@@ -377,14 +377,14 @@ impl Parking {
 
     /// The driver has woken tasks and continues once they have run. They send what they write themselves, as
     /// if it slept, and need not wake it for what is due.
-    pub(crate) fn let_others(&mut self, waker: &Waker, now: Instant) {
+    pub fn let_others(&mut self, waker: &Waker, now: Instant) {
         self.park(waker, Some(now));
         self.lets_others = true;
         self.has_calls = false;
     }
 
     /// The driver is awake, or about to be; `Some` if it slept.
-    pub(crate) fn unpark(&mut self) -> Option<Waker> {
+    pub fn unpark(&mut self) -> Option<Waker> {
         self.lets_others = false;
         std::mem::take(&mut self.parked).then(|| self.waker.clone()).flatten()
     }
@@ -398,12 +398,12 @@ pub(crate) struct Seat<'a> {
 }
 
 impl<'a> Seat<'a> {
-    pub(crate) fn new(shared: &'a Shared, queue: Queue) -> Self {
+    pub fn new(shared: &'a Shared, queue: Queue) -> Self {
         Self { shared, queue, key: None }
     }
 
     /// See [`Shared::poll`].
-    pub(crate) fn poll<T>(
+    pub fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         attempt: impl FnOnce(&mut StackState, Instant) -> Poll<T>,
@@ -423,7 +423,7 @@ impl Drop for Seat<'_> {
 }
 
 impl Woken {
-    pub(crate) fn wake(self) {
+    pub fn wake(self) {
         wake(self.driver);
         self.tasks.into_iter().for_each(Waker::wake);
     }

@@ -20,7 +20,7 @@ pub(crate) struct Spans {
 
 impl Spans {
     /// Reports a connection's changes.
-    pub(crate) fn tell(&mut self, batch: &Batch) {
+    pub fn tell(&mut self, batch: &Batch) {
         let entries = batch.records.iter().filter_map(|&record| Entry::decode(record));
         let entries: Vec<Entry> = entries.collect();
         let Some(first) = entries.first() else { return };

@@ -25,7 +25,7 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    pub(crate) fn new(time: Duration) -> Self {
+    pub fn new(time: Duration) -> Self {
         Self {
             time,
             until: None,
@@ -37,12 +37,12 @@ impl Spin {
     }
 
     /// Whether it ever polls; if not, callers need not read the clock.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         !self.time.is_zero()
     }
 
     /// There is nothing to do: whether to poll the device now rather than sleep.
-    pub(crate) fn begins(&mut self, now: Instant) -> bool {
+    pub fn begins(&mut self, now: Instant) -> bool {
         if self.until.is_some() && self.has_lost_processor(now) {
             return false;
         }
@@ -69,7 +69,7 @@ impl Spin {
     }
 
     /// There was something to do. If the driver did not sleep before it, polling was worth it.
-    pub(crate) fn found_work(&mut self, now: Instant) {
+    pub fn found_work(&mut self, now: Instant) {
         if self.until.is_some() && !self.has_lost_processor(now) {
             self.until = None;
             self.skips_next = 1;

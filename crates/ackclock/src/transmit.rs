@@ -13,10 +13,10 @@ use crate::state::StackState;
 /// Where sending stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmitted {
-    pub(crate) packets: usize,
-    pub(crate) more: bool,
+    pub packets: usize,
+    pub more: bool,
     /// Whether the stack sent packets to itself: tasks may wait for what these caused.
-    pub(crate) looped: bool,
+    pub looped: bool,
 }
 
 /// Sends what the endpoint has until it has no more, the device is full, or enough was sent for one turn.
@@ -80,7 +80,7 @@ impl Transmitted {
     }
 
     /// Whether nothing is left to send now, and no task is left to notify of what was sent.
-    pub(crate) fn is_complete(self) -> bool {
+    pub fn is_complete(self) -> bool {
         !self.more && !self.looped
     }
 }

@@ -77,7 +77,7 @@ pub(crate) enum Side {
 
 impl Queue {
     /// The stream whose room to write is waited for.
-    pub(crate) fn writes(self) -> Option<ConnectionId> {
+    pub fn writes(self) -> Option<ConnectionId> {
         match self {
             Self::Write(id) | Self::Ready(id, Side::Write, _) => Some(id),
             _ => None,
@@ -85,7 +85,7 @@ impl Queue {
     }
 
     /// The stream that it is about.
-    pub(crate) fn stream(self) -> Option<ConnectionId> {
+    pub fn stream(self) -> Option<ConnectionId> {
         match self {
             Self::Read(id)
             | Self::Write(id)
@@ -100,7 +100,7 @@ impl Queue {
 
 impl Side {
     /// The lists of a stream that events of this interest wake. Its end wakes all.
-    pub(crate) fn of(interest: Interest) -> [Option<Self>; 3] {
+    pub fn of(interest: Interest) -> [Option<Self>; 3] {
         let urgent = readiness::is_priority(interest);
         let neither = !interest.is_readable() && !interest.is_writable();
         [
@@ -116,7 +116,7 @@ pub(crate) type WaitKey = u32;
 
 impl WaitList {
     /// Takes the place of the `poll_*` methods; returns the previous waker, to be dropped outside the lock.
-    pub(crate) fn register_poller(&mut self, waker: &Waker) -> Option<Waker> {
+    pub fn register_poller(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.poller {
             Some(same) if same.will_wake(waker) => None,
             _ => self.poller.replace(waker.clone()),
@@ -124,12 +124,7 @@ impl WaitList {
     }
 
     /// Takes or keeps a place in the queue; returns a waker to be dropped outside the lock.
-    pub(crate) fn register(
-        &mut self,
-        key: &mut Option<WaitKey>,
-        waker: &Waker,
-        queue: Queue,
-    ) -> Option<Waker> {
+    pub fn register(&mut self, key: &mut Option<WaitKey>, waker: &Waker, queue: Queue) -> Option<Waker> {
         let list = self.queue.get_or_insert_default();
         let place = key.and_then(|key| list.waiting.iter_mut().find(|waiter| waiter.key == key));
         if let Some(Waiter { waker: old, .. }) = place {
@@ -143,14 +138,14 @@ impl WaitList {
     }
 
     /// Leaves the queue; returns the waker, to be dropped outside the lock, unless a wake-up took it.
-    pub(crate) fn leave(&mut self, key: WaitKey) -> Option<Waker> {
+    pub fn leave(&mut self, key: WaitKey) -> Option<Waker> {
         let waiting = &mut self.queue.as_mut()?.waiting;
         let place = waiting.iter().position(|waiter| waiter.key == key)?;
         Some(waiting.swap_remove(place).waker)
     }
 
     /// Moves all wakers to `woken`.
-    pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
+    pub fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.poller.take());
         if let Some(queue) = &mut self.queue {
             woken.extend(queue.waiting.drain(..).map(|waiter| waiter.waker));
@@ -158,7 +153,7 @@ impl WaitList {
     }
 
     /// What each task waits for; a caller of the `poll_*` methods waits for what `of_list` says.
-    pub(crate) fn sleepers(&self, of_list: Queue) -> impl Iterator<Item = Queue> + '_ {
+    pub fn sleepers(&self, of_list: Queue) -> impl Iterator<Item = Queue> + '_ {
         let queued = self.queue.iter().flat_map(|queue| queue.waiting.iter().map(|waiter| waiter.queue));
         self.poller.iter().map(move |_| of_list).chain(queued)
     }
@@ -173,27 +168,27 @@ impl WaitList {
 /// What is kept of a stream in addition to the endpoint's state, while it is needed.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
-    pub(crate) id: ConnectionId,
-    pub(crate) read: WaitList,
-    pub(crate) write: WaitList,
+    pub id: ConnectionId,
+    pub read: WaitList,
+    pub write: WaitList,
     /// Allocated when first needed.
-    pub(crate) rare: Option<Box<Rare>>,
+    pub rare: Option<Box<Rare>>,
 }
 
 /// What few streams need.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    pub(crate) notice: WaitList,
+    pub notice: WaitList,
     /// Tasks that wait for acknowledgements.
-    pub(crate) delivered: WaitList,
+    pub delivered: WaitList,
     /// The urgent pointer advanced and no `notice` reported it yet.
-    pub(crate) urgent: bool,
+    pub urgent: bool,
     /// A soft error was noted and no `notice` reported it yet.
-    pub(crate) soft_error: bool,
+    pub soft_error: bool,
     /// SO_LINGER.
-    pub(crate) linger: Option<Duration>,
+    pub linger: Option<Duration>,
     /// The stream was dropped and its linger time runs.
-    pub(crate) lingers: bool,
+    pub lingers: bool,
 }
 
 /// Slots of streams by the index of their connections.
@@ -210,24 +205,24 @@ const SPARE_MAX: usize = 64;
 
 impl StreamTable {
     /// The slot of a connection, if it has one.
-    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut StreamSlot> {
+    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut StreamSlot> {
         self.slots.get_mut(id.index())?.as_deref_mut().filter(|slot| slot.id == id)
     }
 
     /// The same, to look at.
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<&StreamSlot> {
+    pub fn get(&self, id: ConnectionId) -> Option<&StreamSlot> {
         self.slots.get(id.index())?.as_deref().filter(|slot| slot.id == id)
     }
 
     /// The slots in use.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &StreamSlot> {
+    pub fn iter(&self) -> impl Iterator<Item = &StreamSlot> {
         self.slots.iter().filter_map(Option::as_deref)
     }
 
     /// The slot of a connection, created if it has none. The caller owns the connection, so no other
     /// connection can have its index; a slot of an earlier generation is a leftover: it is replaced, and its
     /// tasks are woken.
-    pub(crate) fn get_or_insert(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) -> &mut StreamSlot {
+    pub fn get_or_insert(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) -> &mut StreamSlot {
         let index = id.index();
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
@@ -247,7 +242,7 @@ impl StreamTable {
     }
 
     /// Wakes the tasks that wait to read, or to write, and gives the slot back if nothing else is kept in it.
-    pub(crate) fn wake(&mut self, id: ConnectionId, read: bool, write: bool, woken: &mut Vec<Waker>) {
+    pub fn wake(&mut self, id: ConnectionId, read: bool, write: bool, woken: &mut Vec<Waker>) {
         let Some(slot) = self.get_mut(id) else { return };
         if read {
             slot.read.wake(woken);
@@ -269,7 +264,7 @@ impl StreamTable {
     }
 
     /// Forgets a connection and wakes the tasks that still wait.
-    pub(crate) fn remove(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
+    pub fn remove(&mut self, id: ConnectionId, woken: &mut Vec<Waker>) {
         if let Some(slot) = self.get_mut(id) {
             slot.wake_all(woken);
             (slot.read, slot.write, slot.rare) = (WaitList::default(), WaitList::default(), None);
@@ -278,7 +273,7 @@ impl StreamTable {
     }
 
     /// Wakes every task.
-    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         for slot in self.slots.iter_mut().flatten() {
             slot.wake_all(woken);
         }
@@ -291,17 +286,17 @@ impl StreamSlot {
     }
 
     /// The part that few streams need, created if missing.
-    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+    pub fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
     /// SO_LINGER.
-    pub(crate) fn linger(&self) -> Option<Duration> {
+    pub fn linger(&self) -> Option<Duration> {
         self.rare.as_ref()?.linger
     }
 
     /// Whether the stream was dropped and its linger time runs.
-    pub(crate) fn lingers(&self) -> bool {
+    pub fn lingers(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.lingers)
     }
 
@@ -309,7 +304,7 @@ impl StreamSlot {
         self.read.is_blank() && self.write.is_blank() && self.rare.is_none()
     }
 
-    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.read.wake(woken);
         self.write.wake(woken);
         if let Some(rare) = &mut self.rare {

@@ -26,16 +26,16 @@ use crate::transfer::{Broken, Copied, Copier, Framing};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// The client sends.
-    pub(crate) up: bool,
+    pub up: bool,
     /// The server sends.
-    pub(crate) down: bool,
-    pub(crate) verify: bool,
+    pub down: bool,
+    pub verify: bool,
     /// The longest time to send.
-    pub(crate) time: Duration,
+    pub time: Duration,
     /// The most bytes to send in each direction.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// Bits a second.
-    pub(crate) rate: Option<u64>,
+    pub rate: Option<u64>,
 }
 
 /// How one end of a connection moves its data; the other end cannot tell.
@@ -73,8 +73,8 @@ impl Calls {
 /// The findings of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
-    pub(crate) sent: Option<Copied>,
-    pub(crate) received: Option<Copied>,
+    pub sent: Option<Copied>,
+    pub received: Option<Copied>,
 }
 
 /// Serves measurements until interrupted.
@@ -320,7 +320,7 @@ fn check(own: Copied, bytes: u64, hash: blake3::Hash) -> Result<(), Broken> {
 }
 
 impl Request {
-    pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    pub async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend([u8::from(self.up), u8::from(self.down), u8::from(self.verify)]);
         bytes.extend(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX).to_be_bytes());
@@ -330,7 +330,7 @@ impl Request {
         writer.write_all(&bytes).await
     }
 
-    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+    pub async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let mut head = [0; 11];
         reader.read_exact(&mut head).await?;
         let [up, down, verify] = [head[8], head[9], head[10]].map(|flag| flag != 0);

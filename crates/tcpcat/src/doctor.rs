@@ -267,7 +267,7 @@ fn namespaces() -> Finding {
 }
 
 impl Finding {
-    pub(crate) fn is_problem(&self) -> bool {
+    pub fn is_problem(&self) -> bool {
         self.level == Level::Problem
     }
 

@@ -41,7 +41,7 @@ struct Recorded {
 impl Host {
     /// Opens the device and starts the stack, or uses the kernel's TCP, as the flags ask. Must be called
     /// within a tokio runtime.
-    pub(crate) async fn start(args: &Common) -> Result<Self, Failure> {
+    pub async fn start(args: &Common) -> Result<Self, Failure> {
         if args.kernel {
             return Ok(Self {
                 net: Net::kernel(),
@@ -104,7 +104,7 @@ impl Host {
 
     /// Reports on the impairment, the capture and the trace, once the stack has closed or is no longer waited
     /// for.
-    pub(crate) async fn finish(self, verbose: bool) {
+    pub async fn finish(self, verbose: bool) {
         if let (Some(network), true) = (&self.impairment, verbose) {
             let (sent, received) = (network.statistics_sent(), network.statistics_received());
             for (direction, counts) in [("sent", sent), ("received", received)] {

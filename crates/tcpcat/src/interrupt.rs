@@ -30,7 +30,7 @@ pub(crate) enum First {
 
 impl Interrupt {
     /// Takes the signals from now on.
-    pub(crate) fn install(first: First) -> io::Result<Self> {
+    pub fn install(first: First) -> io::Result<Self> {
         let (sender, receiver) = watch::channel(Seen::default());
         for (kind, exit) in SIGNALS {
             if !is_ignored(kind) {
@@ -41,22 +41,22 @@ impl Interrupt {
     }
 
     /// Completes when the user has interrupted.
-    pub(crate) async fn first(&self) {
+    pub async fn first(&self) {
         self.reached(1).await;
     }
 
     /// Completes when the user has interrupted twice.
-    pub(crate) async fn second(&self) {
+    pub async fn second(&self) {
         self.reached(2).await;
     }
 
     /// Whether the user has interrupted.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.borrow().count > 0
     }
 
     /// The code of a process that the first signal ended.
-    pub(crate) fn exit(&self) -> Exit {
+    pub fn exit(&self) -> Exit {
         self.0.borrow().exit.unwrap_or(Exit::Interrupted)
     }
 

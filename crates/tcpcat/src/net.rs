@@ -64,7 +64,7 @@ pub(crate) enum Listener {
 }
 
 impl Net {
-    pub(crate) fn user(stack: Stack, device: Label) -> Self {
+    pub fn user(stack: Stack, device: Label) -> Self {
         Self {
             kind: Kind::User { stack, device },
             abort: Arc::default(),
@@ -73,7 +73,7 @@ impl Net {
         }
     }
 
-    pub(crate) fn kernel() -> Self {
+    pub fn kernel() -> Self {
         Self {
             kind: Kind::Kernel,
             abort: Arc::default(),
@@ -83,7 +83,7 @@ impl Net {
     }
 
     /// The device under the connections, for messages.
-    pub(crate) fn device(&self) -> &str {
+    pub fn device(&self) -> &str {
         match &self.kind {
             Kind::User { device, .. } => &device.name,
             Kind::Kernel => "kernel",
@@ -91,7 +91,7 @@ impl Net {
     }
 
     /// A failure of this network while `doing` something.
-    pub(crate) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
+    pub fn failure(&self, doing: &str, error: &io::Error) -> Failure {
         match &self.kind {
             Kind::User { device, .. } => exit::network(doing, error, device),
             Kind::Kernel => exit::network(doing, error, &Label::kernel()),
@@ -99,7 +99,7 @@ impl Net {
     }
 
     /// The link of the stack; `None` for the kernel, which has several.
-    pub(crate) fn link(&self) -> Option<&str> {
+    pub fn link(&self) -> Option<&str> {
         match &self.kind {
             Kind::User { device, .. } => Some(&device.name),
             Kind::Kernel => None,
@@ -107,7 +107,7 @@ impl Net {
     }
 
     /// Whether an address of the same kind and a route lead there. The kernel finds out by itself.
-    pub(crate) fn reaches(&self, remote: IpAddr) -> bool {
+    pub fn reaches(&self, remote: IpAddr) -> bool {
         let Kind::User { stack, .. } = &self.kind else { return true };
         let info = stack.info();
         let is_local = |addr: IpAddr| matches!(addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
@@ -118,7 +118,7 @@ impl Net {
 
     /// The bytes that the kernel has not got rid of, for all connections together. The stack's own
     /// connections say more than that.
-    pub(crate) fn kernel_queued(&self) -> u64 {
+    pub fn kernel_queued(&self) -> u64 {
         let open = self.kernel_streams.lock().unwrap_or_else(PoisonError::into_inner);
         if open.is_empty() {
             return 0;
@@ -130,7 +130,7 @@ impl Net {
 
     /// From now on connections carry a file, and announce that and its length, if known, to a tcpcat at the
     /// other end.
-    pub(crate) fn carry_file(&self, length: Option<u64>) {
+    pub fn carry_file(&self, length: Option<u64>) {
         // A process carries one file.
         let _ = self.length.set(length);
     }
@@ -155,7 +155,7 @@ impl Net {
     }
 
     /// Opens a connection from `local`, whose address may be unspecified and whose port may be 0.
-    pub(crate) async fn connect(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Stream> {
+    pub async fn connect(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Stream> {
         let inner = match &self.kind {
             Kind::User { stack, .. } => {
                 let socket = stack.socket();
@@ -170,7 +170,7 @@ impl Net {
     }
 
     /// Listens on an address, which may be unspecified, and a port.
-    pub(crate) fn listen(&self, local: SocketAddr) -> io::Result<Listener> {
+    pub fn listen(&self, local: SocketAddr) -> io::Result<Listener> {
         match &self.kind {
             Kind::User { stack, .. } => {
                 let listener = stack.listener().experiment(self.experiment());
@@ -185,7 +185,7 @@ impl Net {
     }
 
     /// The state of each connection; empty for the kernel's.
-    pub(crate) fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
+    pub fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
         match &self.kind {
             Kind::User { stack, .. } => stack.connections(),
             Kind::Kernel => Vec::new(),
@@ -193,19 +193,19 @@ impl Net {
     }
 
     /// Resets all connections of the stack now, and streams when they are dropped later.
-    pub(crate) fn abort(&self) {
+    pub fn abort(&self) {
         self.abort.store(true, Ordering::Relaxed);
         if let Kind::User { stack, .. } = &self.kind {
             stack.abort();
         }
     }
 
-    pub(crate) fn is_aborted(&self) -> bool {
+    pub fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }
 
     /// Waits until sent data has arrived, and both ends know the end of each connection.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         let Kind::User { stack, .. } = &self.kind else { return };
         let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
         if tokio::time::timeout(patience, stack.shutdown()).await.is_err() && !self.is_aborted() {
@@ -214,7 +214,7 @@ impl Net {
     }
 
     /// Resets what is unfinished. A peer that heard nothing would wait for the process that is gone.
-    pub(crate) async fn give_up(&self) {
+    pub async fn give_up(&self) {
         self.abort();
         if let Kind::User { stack, .. } = &self.kind {
             let _ = tokio::time::timeout(ABORT_TIME_MAX, stack.shutdown()).await;
@@ -223,7 +223,7 @@ impl Net {
 }
 
 impl Listener {
-    pub(crate) async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+    pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         match self {
             Self::User(listener, net) => {
                 let (stream, peer) = listener.accept().await?;
@@ -236,7 +236,7 @@ impl Listener {
         }
     }
 
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::User(listener, _) => listener.local_addr(),
             Self::Kernel(listener, _) => listener.local_addr(),
@@ -245,14 +245,14 @@ impl Listener {
 }
 
 impl Stream {
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.inner {
             Inner::User(stream) => stream.local_addr(),
             Inner::Kernel(stream) => stream.local_addr(),
         }
     }
 
-    pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.inner {
             Inner::User(stream) => stream.peer_addr(),
             Inner::Kernel(stream) => stream.peer_addr(),
@@ -261,7 +261,7 @@ impl Stream {
 
     /// From now until [`finish`](Self::finish) the connection carries a part. It is reset if it is dropped;
     /// the kernel does that too for a process that is killed. Probes detect a peer that vanishes silently.
-    pub(crate) fn guard(&mut self) -> io::Result<()> {
+    pub fn guard(&mut self) -> io::Result<()> {
         self.is_part = true;
         match &self.inner {
             Inner::User(stream) => stream.set_keepalive(Some(Keepalive {
@@ -283,7 +283,7 @@ impl Stream {
 
     /// All data is written: the end of the stream may report that, and the kernel delivers the data that it
     /// has.
-    pub(crate) fn all_written(&self) -> io::Result<()> {
+    pub fn all_written(&self) -> io::Result<()> {
         match &self.inner {
             Inner::User(_) => Ok(()),
             Inner::Kernel(stream) => SockRef::from(stream).set_linger(None),
@@ -291,14 +291,14 @@ impl Stream {
     }
 
     /// The data has arrived completely: the connection may close in order.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         self.is_part = false;
         self.all_written()
     }
 
     /// Waits until the peer has acknowledged all data. The kernel takes care of that by itself, even after
     /// the process has ended.
-    pub(crate) async fn delivered(&self) -> io::Result<()> {
+    pub async fn delivered(&self) -> io::Result<()> {
         match &self.inner {
             Inner::User(stream) => stream.delivered().await.map(drop),
             Inner::Kernel(_) => Ok(()),
@@ -306,17 +306,17 @@ impl Stream {
     }
 
     /// The bytes that were written and not acknowledged, if that is known and there are any.
-    pub(crate) fn unacknowledged(&self) -> Option<usize> {
+    pub fn unacknowledged(&self) -> Option<usize> {
         self.info().map(|info| info.send_queue).filter(|&bytes| bytes > 0)
     }
 
     /// The peer must not take what has arrived for the whole: the connection is reset when it is dropped.
-    pub(crate) fn reset_unless_finished(&mut self) {
+    pub fn reset_unless_finished(&mut self) {
         self.is_part = true;
     }
 
     /// The length of the file that the peer sends, if it is a tcpcat that knows it.
-    pub(crate) fn announced_length(&self) -> Option<u64> {
+    pub fn announced_length(&self) -> Option<u64> {
         let Inner::User(stream) = &self.inner else { return None };
         let experiment = stream.peer_experiment().ok()??;
         Some(u64::from_be_bytes(experiment.value)).filter(|&length| length != LENGTH_UNKNOWN)
@@ -324,23 +324,19 @@ impl Stream {
 
     /// Whether the peer has acknowledged everything, including the end of the stream. The kernel takes care
     /// of that by itself, even after the process has ended.
-    pub(crate) fn is_acknowledged(&self) -> bool {
+    pub fn is_acknowledged(&self) -> bool {
         let over =
             |info: ConnectionInfo| matches!(info.state, State::FinWait2 | State::TimeWait | State::Closed);
         matches!(self.inner, Inner::Kernel(_)) || self.info().is_some_and(over)
     }
 
     /// Whether its calls can avoid copies: those of the kernel's sockets cannot.
-    pub(crate) fn has_slices(&self) -> bool {
+    pub fn has_slices(&self) -> bool {
         matches!(self.inner, Inner::User(_))
     }
 
     /// Takes as much as there is room for off the front of `bytes`.
-    pub(crate) fn poll_write_bytes(
-        &self,
-        cx: &mut Context<'_>,
-        bytes: &mut Bytes,
-    ) -> Poll<io::Result<usize>> {
+    pub fn poll_write_bytes(&self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<usize>> {
         match &self.inner {
             Inner::User(stream) => stream.poll_write_bytes(cx, bytes),
             Inner::Kernel(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
@@ -348,7 +344,7 @@ impl Stream {
     }
 
     /// Takes at most `max` received bytes; an empty slice is the end of the stream.
-    pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+    pub fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         match &self.inner {
             Inner::User(stream) => stream.poll_read_bytes(cx, max),
             Inner::Kernel(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
@@ -356,7 +352,7 @@ impl Stream {
     }
 
     /// The name of the congestion controller.
-    pub(crate) fn congestion(&self) -> io::Result<String> {
+    pub fn congestion(&self) -> io::Result<String> {
         match &self.inner {
             Inner::User(stream) => Ok(stream.info()?.congestion.to_owned()),
             Inner::Kernel(stream) => {
@@ -367,7 +363,7 @@ impl Stream {
     }
 
     /// The state of the connection; `None` for the kernel's.
-    pub(crate) fn info(&self) -> Option<ConnectionInfo> {
+    pub fn info(&self) -> Option<ConnectionInfo> {
         match &self.inner {
             Inner::User(stream) => stream.info().ok(),
             Inner::Kernel(_) => None,

@@ -35,14 +35,14 @@ pub(crate) struct Session {
 /// What kind of transfer it is, for reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Whether stdout carries data, so that nothing else may be written there.
-    pub(crate) data_on_stdout: bool,
+    pub data_on_stdout: bool,
     /// Whether the end is worth a line even without `-v`.
-    pub(crate) summary: bool,
+    pub summary: bool,
     /// Whether a file is moved. An unfinished transfer of a file resets its connections, so that a part never
     /// passes for the whole, and the exit code is that of the signal that ended it.
-    pub(crate) file: bool,
+    pub file: bool,
 }
 
 /// How much data has moved.
@@ -58,19 +58,19 @@ pub(crate) struct Meter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     /// Whether both ends agree on the hash; `None` if it was not compared.
-    pub(crate) verified: Option<bool>,
+    pub verified: Option<bool>,
     /// BLAKE3 of the data, if it was computed.
-    pub(crate) blake3: Option<blake3::Hash>,
+    pub blake3: Option<blake3::Hash>,
     /// From the first byte to the peer's confirmation, if that is less than the session's time.
-    pub(crate) took: Option<Duration>,
+    pub took: Option<Duration>,
     /// Further remarks.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Session {
     /// Runs `body` on a host made from the flags, and reports the result. `file` is the one that is moved;
     /// before it stands the word for it in messages, empty if it is only read.
-    pub(crate) async fn run<F>(
+    pub async fn run<F>(
         kind: Kind,
         common: &Common,
         target: &Target,
@@ -149,14 +149,14 @@ impl Session {
     }
 
     /// The user's interrupt, with the exit code that this kind of transfer has for it.
-    pub(crate) fn interrupted(&self, what: &str) -> Failure {
+    pub fn interrupted(&self, what: &str) -> Failure {
         let failure = Failure::interrupted(what);
         if self.file { failure.with_exit(self.interrupt.exit()) } else { failure }
     }
 
     /// Completes when a transfer cannot go on: the user interrupts, nothing moves for the time of `-w`, or a
     /// peer that owes an answer is silent.
-    pub(crate) async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
+    pub async fn breaks_off(&self, wait: Option<Duration>) -> Failure {
         tokio::select! {
             () = self.interrupt.first() => self.interrupted("the transfer is incomplete"),
             failure = self.stalls(wait) => failure,
@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Completes when nothing moves for the time of `-w`, or a peer that owes an answer is silent.
-    pub(crate) async fn stalls(&self, wait: Option<Duration>) -> Failure {
+    pub async fn stalls(&self, wait: Option<Duration>) -> Failure {
         tokio::select! {
             wait = self.idle(wait) => idle(wait),
             () = self.silence() => Failure::new(Exit::Unreachable, "the peer stopped answering")
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Completes when nothing has moved for the time of `-w`.
-    pub(crate) async fn idle(&self, wait: Option<Duration>) -> Duration {
+    pub async fn idle(&self, wait: Option<Duration>) -> Duration {
         let Some(wait) = wait else { return std::future::pending().await };
         let moved = || {
             let acknowledged: u64 = self.net.connections().iter().map(|(_, info)| info.bytes_acked).sum();
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// Opens a connection, or fails with a message that the user can understand.
-    pub(crate) async fn connect(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
+    pub async fn connect(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         let Target::Connect { host, port, local_port } = target else {
             return Err(Failure::usage("HOST to connect to is missing"));
         };
@@ -262,7 +262,7 @@ impl Session {
     }
 
     /// Starts to listen.
-    pub(crate) async fn listen(&self, target: &Target, peer: &PeerArgs) -> Result<Listener, Failure> {
+    pub async fn listen(&self, target: &Target, peer: &PeerArgs) -> Result<Listener, Failure> {
         let Target::Listen { host, port } = target else {
             return Err(Failure::usage("PORT to listen on is missing"));
         };
@@ -278,7 +278,7 @@ impl Session {
     }
 
     /// The next connection; `None` when the user interrupts.
-    pub(crate) async fn accept(&self, listener: &Listener) -> Result<Option<Stream>, Failure> {
+    pub async fn accept(&self, listener: &Listener) -> Result<Option<Stream>, Failure> {
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => accepted.map_err(|error| self.net.failure("accepting", &error))?,
             () = self.interrupt.first() => return Ok(None),
@@ -289,7 +289,7 @@ impl Session {
     }
 
     /// One connection, opened or accepted.
-    pub(crate) async fn reach(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
+    pub async fn reach(&self, target: &Target, peer: &PeerArgs) -> Result<Stream, Failure> {
         if matches!(target, Target::Connect { .. }) {
             return self.connect(target, peer).await;
         }
@@ -298,7 +298,7 @@ impl Session {
     }
 
     /// The next connection, if one comes within the time of `-w`.
-    pub(crate) async fn accept_within(
+    pub async fn accept_within(
         &self,
         listener: &Listener,
         wait: Option<Duration>,
@@ -314,7 +314,7 @@ impl Session {
     }
 
     /// Prints a note if the user asked for them.
-    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+    pub fn note(&self, text: impl FnOnce() -> String) {
         if self.verbose {
             self.observer.say(&text());
         }
@@ -322,27 +322,27 @@ impl Session {
 }
 
 impl Meter {
-    pub(crate) fn add_sent(&self, bytes: usize) {
+    pub fn add_sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_received(&self, bytes: usize) {
+    pub fn add_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn expect(&self, total: u64) {
+    pub fn expect(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    pub(crate) fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn total(&self) -> Option<u64> {
+    pub fn total(&self) -> Option<u64> {
         Some(self.total.load(Ordering::Relaxed)).filter(|&total| total > 0)
     }
 }

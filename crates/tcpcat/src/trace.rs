@@ -86,14 +86,14 @@ struct Written {
 }
 
 impl FlightRecorder {
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Wanted {
     /// Opens the files that the flags ask for; they are created or truncated.
-    pub(crate) fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
+    pub fn create(args: &ObserveArgs) -> Result<Option<Self>, Failure> {
         let flight = args.flight_recorder.as_ref();
         match (&args.trace, flight) {
             (Some(path), None) => Self::whole(path).map(Some),
@@ -109,7 +109,7 @@ impl Wanted {
     }
 
     /// All records, to this file.
-    pub(crate) fn whole(path: &Path) -> Result<Self, Failure> {
+    pub fn whole(path: &Path) -> Result<Self, Failure> {
         Self::new(path, TraceConfig::FULL)
     }
 
@@ -119,12 +119,12 @@ impl Wanted {
 
     /// Writes the beginnings of the files, and then all records of `stack` until it is down. Must be called
     /// within a tokio runtime.
-    pub(crate) fn start(self, stack: &Stack) -> Result<Recorder, Failure> {
+    pub fn start(self, stack: &Stack) -> Result<Recorder, Failure> {
         self.begin(stack.now())?.record("", stack)
     }
 
     /// Writes the beginnings of the files; the clocks of their stacks show `now`.
-    pub(crate) fn begin(self, now: Instant) -> Result<TraceFile, Failure> {
+    pub fn begin(self, now: Instant) -> Result<TraceFile, Failure> {
         let Self { config, path, file, newest } = self;
         let trace = Written::begin(path, file, now, config.keep == TraceKeep::Newest)?;
         let newest = newest.map(|(path, file, records)| {
@@ -172,14 +172,14 @@ impl TraceFile {
 
 impl Recorder {
     /// Waits until all present records are written, and reports what is in the files and what is missing.
-    pub(crate) async fn finish(self, verbose: bool) {
+    pub async fn finish(self, verbose: bool) {
         let file = self.file.clone();
         self.end().await;
         file.tell(verbose);
     }
 
     /// Waits until all present records are written.
-    pub(crate) async fn end(self) {
+    pub async fn end(self) {
         self.requests.abort();
         if self.file.config.keep == TraceKeep::All {
             if let Some(newest) = &mut lock(&self.file.files).newest {

@@ -10,8 +10,8 @@ use ackclock_control::quantity::{Bytes, Limit, Rate, Share, Span, UnitError};
 /// A bottleneck and the queue in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bottleneck {
-    pub(crate) rate_bps: u64,
-    pub(crate) queue: Option<Limit>,
+    pub rate_bps: u64,
+    pub queue: Option<Limit>,
 }
 
 /// The words do not describe a bottleneck.

@@ -76,7 +76,7 @@ impl Inputs {
     ///
     /// # Errors
     /// A file cannot be opened or is not a capture, or `--side both` has other than two files.
-    pub(crate) fn open(&self) -> anyhow::Result<Captures> {
+    pub fn open(&self) -> anyhow::Result<Captures> {
         if self.side == Side::Both && self.files.len() != 2 {
             let message = format!("--side both takes two files; {} were given", self.files.len());
             let remedy = "name the sender's capture first, then the receiver's";
@@ -88,12 +88,12 @@ impl Inputs {
     }
 
     /// Prints the results for people, unless stdout is for programs.
-    pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
         output::print_beside(self.json.as_ref(), text)
     }
 
     /// Writes the results where requested.
-    pub(crate) fn write_json(&self, report: &impl Serialize) -> Result<(), Failure> {
+    pub fn write_json(&self, report: &impl Serialize) -> Result<(), Failure> {
         self.json.as_ref().map_or(Ok(()), |file| output::write_json(file, report))
     }
 }
@@ -151,7 +151,7 @@ impl Connection {
 }
 
 impl Remarks {
-    pub(crate) fn new(
+    pub fn new(
         captures: &Captures,
         assessed: &[&Transfer],
         left_out: &[(SocketAddr, SocketAddr, LeftOut)],
@@ -169,7 +169,7 @@ impl Remarks {
     }
 
     /// Prints all remarks, and the number of connections.
-    pub(crate) fn say(&self) {
+    pub fn say(&self) {
         self.files
             .iter()
             .flat_map(FileReport::remarks)
@@ -195,7 +195,7 @@ impl Remarks {
     }
 
     /// An assessment of nothing is a failure.
-    pub(crate) fn exit(&self) -> anyhow::Result<Exit> {
+    pub fn exit(&self) -> anyhow::Result<Exit> {
         if self.assessed > 0 {
             return Ok(Exit::Done);
         }

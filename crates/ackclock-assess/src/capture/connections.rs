@@ -39,9 +39,9 @@ pub struct Vantage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct CapturePoint {
     /// The file's index.
-    pub(crate) file: usize,
+    pub file: usize,
     /// The index of the interface in the file.
-    pub(crate) interface: u32,
+    pub interface: u32,
 }
 
 /// Sorts segments into connections.
@@ -58,7 +58,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Takes the next segment seen at `place`.
-    pub(crate) fn push(&mut self, place: CapturePoint, parsed: &Parsed) {
+    pub fn push(&mut self, place: CapturePoint, parsed: &Parsed) {
         let clock = self.clocks.entry(place).or_insert(0);
         let back_ns = clock.saturating_sub(parsed.segment.at);
         self.clock_steps_back += u64::from(back_ns > 0);
@@ -83,7 +83,7 @@ impl Connections {
     }
 
     /// All connections, in the order of their first segments.
-    pub(crate) fn finish(self) -> Vec<Vantage> {
+    pub fn finish(self) -> Vec<Vantage> {
         self.vantages
     }
 }

@@ -20,18 +20,18 @@ use super::segment::Segment;
 pub(crate) struct Delivery {
     /// For each segment at the sender, by its index: the index of its arrival at the receiver. `None` if it
     /// has no data, was lost, or goes the other way.
-    pub(crate) arrived: Vec<Option<usize>>,
+    pub arrived: Vec<Option<usize>>,
     /// The segments that the receiver sent, by their index there, and whether each arrived.
-    pub(crate) answers: Vec<(usize, bool)>,
+    pub answers: Vec<(usize, bool)>,
 }
 
 /// The captures are not of the same packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotPaired {
     /// Packets seen at their destination but never at their source.
-    pub(crate) strangers: usize,
+    pub strangers: usize,
     /// Packets at their destination.
-    pub(crate) of: usize,
+    pub of: usize,
 }
 
 /// Pairs the packets of two places. `from_client` gives the direction of the data, `mss` the size of its

@@ -12,34 +12,34 @@ use etherparse::{LaxIpSlice, ip_number};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The time in nanoseconds since the clock's epoch.
-    pub(crate) at: u64,
+    pub at: u64,
     /// SEG.SEQ.
-    pub(crate) seq: SeqNum,
+    pub seq: SeqNum,
     /// SEG.ACK; meaningless without the ACK flag.
-    pub(crate) ack: SeqNum,
-    pub(crate) flags: Flags,
+    pub ack: SeqNum,
+    pub flags: Flags,
     /// SEG.WND, not scaled.
-    pub(crate) window: u16,
+    pub window: u16,
     /// The identification field of IPv4; 0 in IPv6.
-    pub(crate) id: u16,
+    pub id: u16,
     /// Bytes of payload.
-    pub(crate) len: u32,
+    pub len: u32,
     /// Timestamps: (TSval, TSecr).
-    pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) sack: SackBlocks,
+    pub timestamps: Option<(u32, u32)>,
+    pub sack: SackBlocks,
     /// Whether it came from the connection's client, as far as that is known.
-    pub(crate) from_client: bool,
+    pub from_client: bool,
 }
 
 /// A segment with what is only needed to assemble connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed {
-    pub(crate) src: SocketAddr,
-    pub(crate) dst: SocketAddr,
-    pub(crate) mss: Option<u16>,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack_permitted: bool,
-    pub(crate) segment: Segment,
+    pub src: SocketAddr,
+    pub dst: SocketAddr,
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    pub segment: Segment,
 }
 
 /// Why a packet is not a segment that can be assessed.

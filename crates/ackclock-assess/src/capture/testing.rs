@@ -7,26 +7,26 @@ use etherparse::{PacketBuilder, TcpOptionElement};
 /// An IP packet with its time in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    pub(crate) at: u64,
-    pub(crate) packet: Vec<u8>,
+    pub at: u64,
+    pub packet: Vec<u8>,
 }
 
 /// A TCP segment between a client (10.0.0.1:5000) and a server (10.0.0.2:80).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tcp {
-    pub(crate) at_ms: f64,
-    pub(crate) from_server: bool,
-    pub(crate) seq: u32,
-    pub(crate) ack: Option<u32>,
-    pub(crate) syn: bool,
-    pub(crate) fin: bool,
-    pub(crate) len: usize,
-    pub(crate) timestamps: Option<(u32, u32)>,
-    pub(crate) sack: Option<(u32, u32)>,
+    pub at_ms: f64,
+    pub from_server: bool,
+    pub seq: u32,
+    pub ack: Option<u32>,
+    pub syn: bool,
+    pub fin: bool,
+    pub len: usize,
+    pub timestamps: Option<(u32, u32)>,
+    pub sack: Option<(u32, u32)>,
     /// Whether a SYN permits SACK.
-    pub(crate) sack_permitted: bool,
+    pub sack_permitted: bool,
     /// The MSS that a SYN announces; 1460 by default.
-    pub(crate) mss: Option<u16>,
+    pub mss: Option<u16>,
 }
 
 pub(crate) const CLIENT_ISN: u32 = u32::MAX - 1000;
@@ -35,7 +35,7 @@ pub(crate) const MSS: usize = 1000;
 
 impl Tcp {
     /// SYN, SYN-ACK and ACK, as seen at the client of a path of this round trip.
-    pub(crate) fn handshake(rtt_ms: f64) -> Vec<Self> {
+    pub fn handshake(rtt_ms: f64) -> Vec<Self> {
         let server =
             |ack| Self { from_server: true, seq: SERVER_ISN, syn: true, ack: Some(ack), ..Self::default() };
         vec![
@@ -51,33 +51,33 @@ impl Tcp {
     }
 
     /// The client's segment of this number.
-    pub(crate) fn data(at_ms: f64, number: u32) -> Self {
+    pub fn data(at_ms: f64, number: u32) -> Self {
         let seq = CLIENT_ISN.wrapping_add(1 + number * MSS as u32);
         Self { at_ms, seq, ack: Some(SERVER_ISN + 1), len: MSS, ..Self::default() }
     }
 
     /// The server's acknowledgement of this many segments.
-    pub(crate) fn acked(at_ms: f64, segments: u32) -> Self {
+    pub fn acked(at_ms: f64, segments: u32) -> Self {
         let ack = CLIENT_ISN.wrapping_add(1 + segments * MSS as u32);
         Self { at_ms, from_server: true, seq: SERVER_ISN + 1, ack: Some(ack), ..Self::default() }
     }
 
     /// The same with a SACK block of these segments.
-    pub(crate) fn sack(self, from: u32, to: u32) -> Self {
+    pub fn sack(self, from: u32, to: u32) -> Self {
         let edge = |segments: u32| CLIENT_ISN.wrapping_add(1 + segments * MSS as u32);
         Self { sack: Some((edge(from), edge(to))), ..self }
     }
 
-    pub(crate) fn timestamps(self, value: u32, echo: u32) -> Self {
+    pub fn timestamps(self, value: u32, echo: u32) -> Self {
         Self { timestamps: Some((value, echo)), ..self }
     }
 
     /// The same, seen this much later.
-    pub(crate) fn later(self, ms: f64) -> Self {
+    pub fn later(self, ms: f64) -> Self {
         Self { at_ms: self.at_ms + ms, ..self }
     }
 
-    pub(crate) fn seen(self) -> Seen {
+    pub fn seen(self) -> Seen {
         let (client, server) = (Ipv4Addr::new(10, 0, 0, 1).octets(), Ipv4Addr::new(10, 0, 0, 2).octets());
         let (src, dst, ports) =
             if self.from_server { (server, client, (80, 5000)) } else { (client, server, (5000, 80)) };
@@ -109,10 +109,10 @@ impl Tcp {
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
-    pub(crate) kind: Kind,
-    pub(crate) big_endian: bool,
-    pub(crate) link_type: u16,
-    pub(crate) snap_len: usize,
+    pub kind: Kind,
+    pub big_endian: bool,
+    pub link_type: u16,
+    pub snap_len: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,7 +131,7 @@ impl Default for Form {
 
 impl Form {
     /// A file of these packets.
-    pub(crate) fn file(self, packets: &[Seen]) -> Vec<u8> {
+    pub fn file(self, packets: &[Seen]) -> Vec<u8> {
         let mut out = Vec::new();
         match self.kind {
             Kind::Ng(resolution) => {
@@ -163,7 +163,7 @@ impl Form {
         out
     }
 
-    pub(crate) fn section(self, out: &mut Vec<u8>) {
+    pub fn section(self, out: &mut Vec<u8>) {
         self.block(out, 0x0a0d_0d0a, |body| {
             self.put(body, 0x1a2b_3c4d);
             self.put_16(body, 1);
@@ -172,7 +172,7 @@ impl Form {
         });
     }
 
-    pub(crate) fn interface(self, out: &mut Vec<u8>, resolution: u8) {
+    pub fn interface(self, out: &mut Vec<u8>, resolution: u8) {
         self.block(out, 1, |body| {
             self.put_16(body, self.link_type);
             self.put_16(body, 0);
@@ -184,7 +184,7 @@ impl Form {
         });
     }
 
-    pub(crate) fn enhanced(self, out: &mut Vec<u8>, interface: u32, resolution: u8, seen: &Seen) {
+    pub fn enhanced(self, out: &mut Vec<u8>, interface: u32, resolution: u8, seen: &Seen) {
         let units = if resolution & 0x80 == 0 {
             u128::from(seen.at) * 10u128.pow(resolution.into()) / 1_000_000_000
         } else {
@@ -206,7 +206,7 @@ impl Form {
         });
     }
 
-    pub(crate) fn simple(self, out: &mut Vec<u8>, seen: &Seen) {
+    pub fn simple(self, out: &mut Vec<u8>, seen: &Seen) {
         let kept = self.kept(seen);
         self.block(out, 3, |body| {
             self.put(body, self.framed(seen).len() as u32);

@@ -8,25 +8,25 @@ use crate::divide::at_least_one;
 /// The units of a kind of quantity, and what its errors say.
 pub(super) struct Kind {
     /// The units that are written, from small to large.
-    pub(super) written: &'static [Unit],
+    pub written: &'static [Unit],
     /// The units that are only read.
-    pub(super) read: &'static [Unit],
+    pub read: &'static [Unit],
     /// Whether two spellings name the same unit.
-    pub(super) same: fn(&str, &str) -> bool,
+    pub same: fn(&str, &str) -> bool,
     /// The smallest unit, in the plural.
-    pub(super) smallest: &'static str,
+    pub smallest: &'static str,
     /// Two units that a number without one could have.
-    pub(super) missing: [&'static str; 2],
+    pub missing: [&'static str; 2],
     /// What is allowed.
-    pub(super) allowed: &'static str,
+    pub allowed: &'static str,
     /// The range of values that are allowed.
-    pub(super) range: &'static str,
+    pub range: &'static str,
 }
 
 /// A unit. The first of its names is written, all are read.
 pub(super) struct Unit {
-    pub(super) names: &'static [&'static str],
-    pub(super) scale: u64,
+    pub names: &'static [&'static str],
+    pub scale: u64,
 }
 
 /// Why a number is not an integer of the smallest unit.
@@ -39,12 +39,12 @@ pub(super) enum Unscalable {
 
 impl Kind {
     /// The units, the written ones first.
-    pub(super) fn units(&self) -> impl Iterator<Item = &'static Unit> {
+    pub fn units(&self) -> impl Iterator<Item = &'static Unit> {
         self.written.iter().chain(self.read)
     }
 
     /// Reads a number and its unit.
-    pub(super) fn read(&self, text: &str) -> Result<u64, UnitError> {
+    pub fn read(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
         let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at_checked(end).unwrap_or((trimmed, ""));
@@ -63,14 +63,14 @@ impl Kind {
     }
 
     /// Writes `value` in the largest unit that divides it.
-    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, value: u64) -> fmt::Result {
+    pub fn write(&self, f: &mut fmt::Formatter<'_>, value: u64) -> fmt::Result {
         let fits = |unit: &&Unit| value != 0 && value.is_multiple_of(unit.scale);
         let unit = self.written.iter().rev().find(fits).or(self.written.first());
         let (name, scale) = unit.map_or(("", 1), |unit| (unit.name(), unit.scale));
         write!(f, "{}{name}", value / at_least_one(scale))
     }
 
-    pub(super) fn out_of_range(&self, found: &str) -> UnitError {
+    pub fn out_of_range(&self, found: &str) -> UnitError {
         UnitError::OutOfRange { found: found.to_owned(), allowed: self.range }
     }
 

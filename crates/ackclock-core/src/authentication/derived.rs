@@ -20,7 +20,7 @@ struct Derived {
 
 impl TrafficKeys {
     /// The key for this master key and these ISNs. `derive` makes it unless it was used recently.
-    pub(crate) fn get(
+    pub fn get(
         &mut self,
         index: usize,
         isns: (u32, u32),

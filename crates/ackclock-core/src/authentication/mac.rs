@@ -21,20 +21,20 @@ pub(crate) struct TrafficKey {
 /// A segment to authenticate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Covered<'a> {
-    pub(crate) src: IpAddr,
-    pub(crate) dst: IpAddr,
+    pub src: IpAddr,
+    pub dst: IpAddr,
     /// The extension of its sequence number.
-    pub(crate) sne: u32,
+    pub sne: u32,
     /// The TCP header with its options.
-    pub(crate) header: &'a [u8],
+    pub header: &'a [u8],
     /// The offset of the option in it.
-    pub(crate) option_at: usize,
-    pub(crate) payload: [&'a [u8]; 2],
+    pub option_at: usize,
+    pub payload: [&'a [u8]; 2],
 }
 
 impl TrafficKey {
     /// The key for what `src` sends to `dst`. The ISN of a peer that is not known yet, in a SYN, is 0.
-    pub(crate) fn derive(master: &MasterKey, src: SocketAddr, dst: SocketAddr, isns: (u32, u32)) -> Self {
+    pub fn derive(master: &MasterKey, src: SocketAddr, dst: SocketAddr, isns: (u32, u32)) -> Self {
         let mut context = [0; CONTEXT_MAX];
         let mut len = 0_usize;
         let mut push = |part: &[u8]| {
@@ -67,7 +67,7 @@ impl TrafficKey {
 
     /// The MAC of a segment. With `covers_options` it covers the whole header, otherwise the fixed part and
     /// this option.
-    pub(crate) fn mac(&self, segment: &Covered<'_>, covers_options: bool) -> [u8; MAC_LEN] {
+    pub fn mac(&self, segment: &Covered<'_>, covers_options: bool) -> [u8; MAC_LEN] {
         let mut header = [0; TCP_HEADER_MAX];
         for (to, from) in header.iter_mut().zip(segment.header) {
             *to = *from;

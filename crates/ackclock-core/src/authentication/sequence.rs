@@ -12,17 +12,17 @@ pub(crate) struct Extended {
 
 impl Extended {
     /// For a connection that begins with `isn`, where the SNE is 0.
-    pub(crate) fn new(isn: u32) -> Self {
+    pub fn new(isn: u32) -> Self {
         Self { highest: u64::from(isn) }
     }
 
     /// The SNE of a segment with this sequence number.
-    pub(crate) fn sne(self, seq: u32) -> u32 {
+    pub fn sne(self, seq: u32) -> u32 {
         (self.nearest(seq) >> 32) as u32
     }
 
     /// A segment with this sequence number was sent, or authenticated.
-    pub(crate) fn note(&mut self, seq: u32) {
+    pub fn note(&mut self, seq: u32) {
         self.highest = self.highest.max(self.nearest(seq));
     }
 

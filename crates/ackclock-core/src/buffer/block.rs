@@ -29,17 +29,17 @@ impl Drop for Given {
 /// A contiguous part of a queue.
 #[derive(Debug)]
 pub(super) struct Block {
-    pub(super) storage: Storage,
+    pub storage: Storage,
     /// The stream position of its first byte, which may have been taken already. It wraps.
-    pub(super) start: usize,
+    pub start: usize,
     /// Its extent in the stream: its capacity, or its content if another block follows.
-    pub(super) len: usize,
+    pub len: usize,
 }
 
 impl Block {
     /// All of it.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::Owned(bytes) => bytes,
             Storage::Shared(bytes, _) | Storage::Given(Given(bytes)) => bytes,
@@ -48,24 +48,24 @@ impl Block {
 
     /// The index of a stream position in it; large if the position is before it.
     #[inline]
-    pub(super) fn index(&self, place: usize) -> usize {
+    pub fn index(&self, place: usize) -> usize {
         place.wrapping_sub(self.start)
     }
 
     /// The stream position after it.
     #[inline]
-    pub(super) fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.start.wrapping_add(self.len)
     }
 
     #[inline]
-    pub(super) fn is_owned(&self) -> bool {
+    pub fn is_owned(&self) -> bool {
         matches!(self.storage, Storage::Owned(_))
     }
 
     /// Bytes that it keeps from being freed.
     #[inline]
-    pub(super) fn pinned(&self) -> usize {
+    pub fn pinned(&self) -> usize {
         match &self.storage {
             Storage::Owned(bytes) => bytes.len(),
             Storage::Shared(_, pinned) => *pinned,
@@ -75,7 +75,7 @@ impl Block {
 
     /// At most `max` bytes from a stream position on; none if the position is elsewhere.
     #[inline]
-    pub(super) fn slice(&self, place: usize, max: usize) -> &[u8] {
+    pub fn slice(&self, place: usize, max: usize) -> &[u8] {
         let at = self.index(place);
         let end = at.saturating_add(max).min(self.len);
         self.bytes().get(at..end).unwrap_or_default()
@@ -85,8 +85,8 @@ impl Block {
 /// A lent block. It goes back to the free list when its last slice is dropped.
 #[derive(Debug)]
 pub(super) struct Lent {
-    pub(super) bytes: Box<[u8]>,
-    pub(super) budget: Budget,
+    pub bytes: Box<[u8]>,
+    pub budget: Budget,
 }
 
 impl AsRef<[u8]> for Lent {

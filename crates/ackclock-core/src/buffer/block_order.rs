@@ -19,7 +19,7 @@ pub(super) struct BlockOrder {
 
 impl BlockOrder {
     /// The most bytes that the order of `ranges` ranges takes.
-    pub(super) fn bytes_of(ranges: usize) -> usize {
+    pub fn bytes_of(ranges: usize) -> usize {
         size_of::<Self>().saturating_add(Self::capacity_for(ranges).saturating_mul(size_of::<Position>()))
     }
 
@@ -29,20 +29,20 @@ impl BlockOrder {
     }
 
     /// `range` was touched.
-    pub(super) fn touch(&mut self, range: (Position, Position)) {
+    pub fn touch(&mut self, range: (Position, Position)) {
         self.starts.retain(|&start| start < range.0 || range.1 <= start);
         self.starts.push_back(range.0);
         self.shrink();
     }
 
     /// Everything before `next` is now in order.
-    pub(super) fn remove_before(&mut self, next: Position) {
+    pub fn remove_before(&mut self, next: Position) {
         self.starts.retain(|&start| start >= next);
         self.shrink();
     }
 
     /// Nothing is held from `end` on.
-    pub(super) fn remove_from(&mut self, end: Position) {
+    pub fn remove_from(&mut self, end: Position) {
         self.starts.retain(|&start| start < end);
         self.shrink();
     }
@@ -52,7 +52,7 @@ impl BlockOrder {
     }
 
     /// At most `max` blocks: the one that contains `first`, if any, then the most recently touched.
-    pub(super) fn blocks(&self, ahead: &RangeSet, first: Option<Position>, max: usize) -> SackBlocks {
+    pub fn blocks(&self, ahead: &RangeSet, first: Option<Position>, max: usize) -> SackBlocks {
         let first = first.and_then(|place| ahead.containing(place));
         let others = self.starts.iter().rev().filter_map(|&start| ahead.containing(start));
         let mut blocks = SackBlocks::default();

@@ -45,34 +45,34 @@ pub(crate) struct Queue {
 const BESIDE_STEP: usize = 1024;
 
 impl Queue {
-    pub(crate) fn new(budget: &Budget) -> Self {
+    pub fn new(budget: &Budget) -> Self {
         Self { store: None, len: 0, lease: budget.lease() }
     }
 
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// Bytes that the queue keeps from being freed.
     #[inline]
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.store.as_ref().map_or(0, |store| store.capacity)
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         self.lease.budget()
     }
 
     /// Bytes of the lease for what is kept beside the queue.
     #[inline]
-    pub(crate) fn beside(&self) -> usize {
+    pub fn beside(&self) -> usize {
         self.lease.bytes().saturating_sub(self.capacity())
     }
 
     /// Makes the lease cover `bytes` kept beside the queue, as far as they exceed an eighth of its size.
     /// Returns `false`, and changes nothing, if the budget does not allow it.
-    pub(crate) fn keep_beside(&mut self, bytes: usize) -> bool {
+    pub fn keep_beside(&mut self, bytes: usize) -> bool {
         let charge = self.charge_for(bytes);
         charge == self.beside() || self.lease.resize(self.capacity().saturating_add(charge))
     }
@@ -84,12 +84,12 @@ impl Queue {
     }
 
     /// How many more bytes the budget allows for slices.
-    pub(crate) fn affordable(&self) -> usize {
+    pub fn affordable(&self) -> usize {
         self.lease.budget().room_for(self.lease.bytes())
     }
 
     /// Whether another byte could be appended, with `beside` bytes kept beside the queue.
-    pub(crate) fn takes_more(&self, beside: usize) -> bool {
+    pub fn takes_more(&self, beside: usize) -> bool {
         let growth = if self.len < self.room() { 0 } else { self.least_growth() };
         let total = self.capacity().saturating_add(growth).saturating_add(self.charge_for(beside));
         let more = total.saturating_sub(self.lease.bytes());
@@ -101,7 +101,7 @@ impl Queue {
     /// Appends `data`. Returns `false`, and appends nothing, without memory for it.
     // Always inlined, for the row "data segment received" of the counted instructions.
     #[inline(always)]
-    pub(crate) fn append(&mut self, data: &[u8]) -> bool {
+    pub fn append(&mut self, data: &[u8]) -> bool {
         if let Some(store) = &mut self.store
             && let end = store.head.wrapping_add(self.len)
             && let Some(Block { storage: Storage::Owned(bytes), start, .. }) = store.blocks.back_mut()
@@ -126,7 +126,7 @@ impl Queue {
 
     /// Appends as much of `data` as the budget allows. Returns how much.
     #[cold]
-    pub(crate) fn append_part(&mut self, data: &[u8]) -> usize {
+    pub fn append_part(&mut self, data: &[u8]) -> usize {
         self.grow_in_part(self.len.saturating_add(data.len()));
         let part = data.get(..self.room().saturating_sub(self.len)).unwrap_or(data);
         if !part.is_empty() && self.append(part) { part.len() } else { 0 }
@@ -134,7 +134,7 @@ impl Queue {
 
     /// Writes `data` at `offset` from the first byte without counting it. Returns `false` without memory for
     /// it.
-    pub(crate) fn write_at(&mut self, offset: usize, data: &[u8]) -> bool {
+    pub fn write_at(&mut self, offset: usize, data: &[u8]) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
         if !self.reserve(end) {
             return false;
@@ -147,18 +147,18 @@ impl Queue {
 
     /// Counts `bytes` more, written ahead with `write_at`.
     #[inline]
-    pub(crate) fn extend(&mut self, bytes: usize) {
+    pub fn extend(&mut self, bytes: usize) {
         self.len.grow(bytes);
     }
 
     /// Appends a slice without copying it; it keeps `pinned` bytes from being freed. Returns `false`, and
     /// appends nothing, if the budget does not allow that. Nothing may have been written ahead.
-    pub(crate) fn append_bytes(&mut self, bytes: Bytes, pinned: usize) -> bool {
+    pub fn append_bytes(&mut self, bytes: Bytes, pinned: usize) -> bool {
         self.append_storage(Storage::Shared(bytes, pinned))
     }
 
     /// The same with a slice of the program's memory.
-    pub(crate) fn append_given(&mut self, bytes: Bytes) -> bool {
+    pub fn append_given(&mut self, bytes: Bytes) -> bool {
         self.append_storage(Storage::Given(Given(bytes)))
     }
 
@@ -181,7 +181,7 @@ impl Queue {
     }
 
     /// How many bytes the last block holds, if it is owned and not the first.
-    pub(crate) fn held_by_last(&self) -> Option<usize> {
+    pub fn held_by_last(&self) -> Option<usize> {
         let store = self.store.as_ref()?;
         let last = store.blocks.back().filter(|last| store.blocks.len() > 1 && last.is_owned())?;
         Some(last.index(store.head.wrapping_add(self.len)))
@@ -334,7 +334,7 @@ impl Queue {
     /// Remembers the position of the byte at `offset` for [`slices`](Self::slices). Returns whether `len`
     /// bytes lie there in one slice.
     #[inline]
-    pub(crate) fn seek(&mut self, offset: usize, len: u64) -> bool {
+    pub fn seek(&mut self, offset: usize, len: u64) -> bool {
         let Some(store) = &mut self.store else { return false };
         let place = store.head.wrapping_add(offset);
         store.at = store.find(place);
@@ -343,14 +343,14 @@ impl Queue {
     }
 
     /// How many bytes two slices from `offset` on cover.
-    pub(crate) fn reach(&self, offset: usize) -> usize {
+    pub fn reach(&self, offset: usize) -> usize {
         self.slices(offset, self.len.saturating_sub(offset)).iter().map(|slice| slice.len()).sum()
     }
 
     /// `len` bytes from `offset`, in two slices; fewer if the second one ends, and at most 128 KiB if bytes
     /// are not kept.
     #[inline]
-    pub(crate) fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
+    pub fn slices(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let Some(store) = &self.store else { return [&[], &[]] };
         let place = store.head.wrapping_add(offset);
         // Mostly all of them lie in the block that was last sought.
@@ -378,7 +378,7 @@ impl Queue {
     }
 
     /// All bytes in order, slice by slice.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> + '_ {
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
             let left = self.len.saturating_sub(at);
@@ -395,7 +395,7 @@ impl Queue {
 
     /// Copies the first bytes into `into`, as many as there are. Returns the number.
     #[inline]
-    pub(crate) fn copy_to(&self, into: &mut [u8]) -> usize {
+    pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let len = into.len().min(self.len);
         let into = into.get_mut(..len).unwrap_or_default();
         if let Some(store) = &self.store
@@ -429,7 +429,7 @@ impl Queue {
 
     /// Takes at most `max` bytes off the front in one slice; call again for the rest. `is_tidy`: nothing was
     /// written ahead.
-    pub(crate) fn take(&mut self, max: usize, is_tidy: bool) -> Bytes {
+    pub fn take(&mut self, max: usize, is_tidy: bool) -> Bytes {
         let Some(store) = &mut self.store else { return Bytes::new() };
         let (place, end) = (store.head, store.head.wrapping_add(self.len));
         let Some(first) = store.blocks.front_mut() else {
@@ -464,7 +464,7 @@ impl Queue {
 
     /// Takes `bytes` off the front and frees finished blocks.
     #[inline]
-    pub(crate) fn advance(&mut self, bytes: usize) {
+    pub fn advance(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         let Some(store) = &mut self.store else { return };
         store.head = store.head.wrapping_add(bytes);
@@ -498,7 +498,7 @@ impl Queue {
     /// Begins at the front of the block again. Bytes written ahead are lost; the queue must be empty
     /// otherwise.
     #[inline]
-    pub(crate) fn rewind(&mut self) {
+    pub fn rewind(&mut self) {
         debug_assert_eq!(self.len, 0);
         let Some(store) = &mut self.store else { return };
         if let Some(first) = store.blocks.front_mut() {
@@ -512,7 +512,7 @@ impl Queue {
     }
 
     /// Frees what the counted bytes do not need. Bytes written ahead are lost.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         if self.len == 0 {
             return self.release();
         }
@@ -527,7 +527,7 @@ impl Queue {
     }
 
     /// Frees all memory. The content is lost.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         if let Some(store) = self.store.take() {
             for block in store.blocks {
                 if let Storage::Owned(bytes) = block.storage {

@@ -25,34 +25,29 @@ impl RangeSet {
 
     /// The most bytes that `ranges` ranges take, including the node of an empty set.
     #[inline]
-    pub(crate) fn bytes_of(ranges: usize) -> usize {
+    pub fn bytes_of(ranges: usize) -> usize {
         const NODE: usize = 208 + size_of::<Ranges>();
         if ranges == 0 { 0 } else { ranges.saturating_mul(Self::RANGE_BYTES).saturating_add(NODE) }
     }
 
     /// How many ranges there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |ranges| ranges.ends.len())
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|ranges| ranges.ends.is_empty())
     }
 
     /// How many positions the ranges cover.
     #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |ranges| ranges.bytes)
     }
 
     /// Calls `visit` for each part of `start..end` that the set does not cover, in order.
-    pub(crate) fn for_each_gap(
-        &self,
-        start: Position,
-        end: Position,
-        mut visit: impl FnMut(Position, Position),
-    ) {
+    pub fn for_each_gap(&self, start: Position, end: Position, mut visit: impl FnMut(Position, Position)) {
         let mut from = self.containing(start).map_or(start, |(_, covered)| covered);
         while from < end {
             match self.0.as_ref().and_then(|ranges| ranges.ends.range(from..end).next()) {
@@ -71,7 +66,7 @@ impl RangeSet {
     }
 
     /// Adds `start..end`, merging what it touches.
-    pub(crate) fn insert(&mut self, mut start: Position, mut end: Position) {
+    pub fn insert(&mut self, mut start: Position, mut end: Position) {
         if start >= end {
             return;
         }
@@ -98,7 +93,7 @@ impl RangeSet {
     }
 
     /// Removes all positions before `at`.
-    pub(crate) fn remove_before(&mut self, at: Position) {
+    pub fn remove_before(&mut self, at: Position) {
         let Some(ranges) = &mut self.0 else { return };
         while let Some(first) = ranges.ends.first_entry() {
             let (start, end) = (*first.key(), *first.get());
@@ -116,7 +111,7 @@ impl RangeSet {
     }
 
     /// Removes `start..end`.
-    pub(crate) fn remove(&mut self, start: Position, end: Position) {
+    pub fn remove(&mut self, start: Position, end: Position) {
         if start >= end {
             return;
         }
@@ -138,13 +133,13 @@ impl RangeSet {
     }
 
     /// The range that covers `at`.
-    pub(crate) fn containing(&self, at: Position) -> Option<(Position, Position)> {
+    pub fn containing(&self, at: Position) -> Option<(Position, Position)> {
         let before = self.0.as_ref()?.ends.range(..=at).next_back();
         before.map(|(&start, &end)| (start, end)).filter(|&(_, end)| at < end)
     }
 
     /// The first stretch of `start..end` that the set covers.
-    pub(crate) fn first_overlap(&self, start: Position, end: Position) -> Option<(Position, Position)> {
+    pub fn first_overlap(&self, start: Position, end: Position) -> Option<(Position, Position)> {
         let (from, until) = match self.containing(start) {
             Some((_, until)) => (start, until),
             None => self.0.as_ref()?.ends.range(start..end).next().map(|(&from, &until)| (from, until))?,
@@ -153,21 +148,21 @@ impl RangeSet {
     }
 
     /// The lowest range.
-    pub(crate) fn first(&self) -> Option<(Position, Position)> {
+    pub fn first(&self) -> Option<(Position, Position)> {
         self.0.as_ref()?.ends.first_key_value().map(|(&start, &end)| (start, end))
     }
 
     /// The ranges from the highest down.
-    pub(crate) fn descending(&self) -> impl Iterator<Item = (Position, Position)> + '_ {
+    pub fn descending(&self) -> impl Iterator<Item = (Position, Position)> + '_ {
         self.0.iter().flat_map(|ranges| ranges.ends.iter().rev()).map(|(&start, &end)| (start, end))
     }
 
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0 = None;
     }
 
     /// Frees the memory of removed ranges.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.0.take_if(|ranges| ranges.ends.is_empty());
     }
 }

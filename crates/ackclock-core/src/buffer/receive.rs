@@ -33,54 +33,54 @@ const KEPT_MIN: usize = BLOCK / 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     /// Bytes that became readable, including those that had waited beyond a gap.
-    pub(crate) advanced: u64,
+    pub advanced: u64,
     /// Bytes received before.
-    pub(crate) duplicate: u64,
+    pub duplicate: u64,
     /// The first stretch of duplicate bytes.
-    pub(crate) repeated: Option<(Position, Position)>,
+    pub repeated: Option<(Position, Position)>,
     /// Whether the text lies beyond a gap.
-    pub(crate) out_of_order: bool,
+    pub out_of_order: bool,
     /// Whether text was dropped for lack of memory or of room in the list of ranges: all of it, or all behind
     /// what advanced.
-    pub(crate) dropped: bool,
+    pub dropped: bool,
 }
 
 impl ReceiveBuffer {
     /// The most ranges beyond gaps. Segments that would begin another are dropped, as if lost.
-    pub(crate) const RANGES_MAX: usize = 1024;
+    pub const RANGES_MAX: usize = 1024;
 
     /// A buffer whose first byte will be at `next`.
-    pub(crate) fn new(next: Position, budget: &Budget) -> Self {
+    pub fn new(next: Position, budget: &Budget) -> Self {
         Self { queue: Queue::new(budget), next, ahead: RangeSet::default(), order: None }
     }
 
     /// Restarts before any data: the first byte will be at `next`.
-    pub(crate) fn restart(&mut self, next: Position) {
+    pub fn restart(&mut self, next: Position) {
         debug_assert!(self.queue.len() == 0 && self.ahead.is_empty());
         self.next = next;
     }
 
     /// Bytes that can be read.
     #[inline]
-    pub(crate) fn readable(&self) -> usize {
+    pub fn readable(&self) -> usize {
         self.queue.len()
     }
 
     /// Bytes allocated.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.queue.capacity()
     }
 
     /// Whether bytes wait beyond a gap.
     #[inline]
-    pub(crate) fn has_gap(&self) -> bool {
+    pub fn has_gap(&self) -> bool {
         !self.ahead.is_empty()
     }
 
     /// Takes text at `start`, trimmed to the window by the caller. If it lies in a `block` that others do not
     /// write to, the block is kept instead of a copy, provided that the text is at least half of it.
     #[inline]
-    pub(crate) fn insert(&mut self, start: Position, data: &[u8], block: Option<&Bytes>) -> Received {
+    pub fn insert(&mut self, start: Position, data: &[u8], block: Option<&Bytes>) -> Received {
         let reaches_ahead =
             || self.ahead.first().is_some_and(|(first, _)| start + data.len() as u64 >= first);
         if start == self.next && !reaches_ahead() {
@@ -174,34 +174,34 @@ impl ReceiveBuffer {
 
     /// At most `max` SACK blocks: the one that contains `first`, if any, then the most recently touched
     /// (RFC 2018 §4).
-    pub(crate) fn sack_blocks(&self, first: Option<Position>, max: usize) -> SackBlocks {
+    pub fn sack_blocks(&self, first: Option<Position>, max: usize) -> SackBlocks {
         self.order.as_ref().map(|order| order.blocks(&self.ahead, first, max)).unwrap_or_default()
     }
 
     /// Whether the byte at `place` was received and lies beyond a gap.
-    pub(crate) fn holds_ahead(&self, place: Position) -> bool {
+    pub fn holds_ahead(&self, place: Position) -> bool {
         self.ahead.containing(place).is_some()
     }
 
     /// Copies readable bytes out without taking them.
-    pub(crate) fn peek(&self, into: &mut [u8]) -> usize {
+    pub fn peek(&self, into: &mut [u8]) -> usize {
         self.queue.copy_to(into)
     }
 
     /// The readable bytes in place, slice by slice.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.queue.chunks()
     }
 
     /// Takes at most `max` readable bytes out in one slice.
-    pub(crate) fn take(&mut self, max: usize) -> Bytes {
+    pub fn take(&mut self, max: usize) -> Bytes {
         let taken = self.queue.take(max, self.ahead.is_empty());
         self.rewind_if_empty();
         taken
     }
 
     /// Takes readable bytes out.
-    pub(crate) fn consume(&mut self, bytes: usize) {
+    pub fn consume(&mut self, bytes: usize) {
         self.queue.advance(bytes);
         self.rewind_if_empty();
     }
@@ -215,24 +215,24 @@ impl ReceiveBuffer {
     }
 
     /// Whether another byte could be stored for each byte of a window.
-    pub(crate) fn can_grow(&self) -> bool {
+    pub fn can_grow(&self) -> bool {
         !self.queue.budget().under_pressure()
     }
 
     /// Whether packets stand in the device's queue.
-    pub(crate) fn queue_stands(&self) -> bool {
+    pub fn queue_stands(&self) -> bool {
         self.queue.budget().queue_stands()
     }
 
     /// Frees the memory if the buffer is empty.
-    pub(crate) fn release_if_empty(&mut self) {
+    pub fn release_if_empty(&mut self) {
         if self.queue.len() == 0 && self.ahead.is_empty() {
             self.clear();
         }
     }
 
     /// The stream ends at `end`: forgets what is held from there on.
-    pub(crate) fn end_at(&mut self, end: Position) {
+    pub fn end_at(&mut self, end: Position) {
         if self.ahead.is_empty() {
             return;
         }
@@ -248,7 +248,7 @@ impl ReceiveBuffer {
 
     /// Nothing more will arrive. Bytes in order can still be read; those beyond a gap never will be, and
     /// their memory is freed.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.ahead.clear();
         self.order = None;
         self.queue.keep_beside(0);
@@ -256,7 +256,7 @@ impl ReceiveBuffer {
     }
 
     /// Drops what waits beyond gaps and what could be read.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.ahead.clear();
         self.order = None;
         self.queue.release();

@@ -11,13 +11,13 @@ use crate::budget::BLOCK;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// Adjacent, without gaps. If the last one is owned, its extent is its whole length.
-    pub(super) blocks: VecDeque<Block>,
+    pub blocks: VecDeque<Block>,
     /// The stream position of the first byte. It wraps.
-    pub(super) head: usize,
+    pub head: usize,
     /// The bytes that the blocks pin.
-    pub(super) capacity: usize,
+    pub capacity: usize,
     /// The index of the block last sought.
-    pub(super) at: usize,
+    pub at: usize,
 }
 
 /// The smallest block.
@@ -27,7 +27,7 @@ pub(super) static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
 impl Store {
     /// The index of the block at a stream position; the last one for positions beyond.
-    pub(super) fn index_of(&self, place: usize) -> usize {
+    pub fn index_of(&self, place: usize) -> usize {
         let Some(first) = self.blocks.front() else { return 0 };
         let (base, offset) = (first.start, first.index(place));
         self.blocks.partition_point(|block| block.start.wrapping_sub(base) <= offset).saturating_sub(1)
@@ -35,13 +35,13 @@ impl Store {
 
     /// The same, starting at the block last sought.
     #[inline]
-    pub(super) fn find(&self, place: usize) -> usize {
+    pub fn find(&self, place: usize) -> usize {
         let sought = self.blocks.get(self.at).is_some_and(|block| block.index(place) < block.len);
         if sought { self.at } else { self.index_of(place) }
     }
 
     /// Writes to existing blocks.
-    pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
+    pub fn write(&mut self, offset: usize, data: &[u8]) {
         let (mut place, mut rest) = (self.head.wrapping_add(offset), data);
         let first = self.index_of(place);
         for block in self.blocks.range_mut(first..) {
@@ -60,7 +60,7 @@ impl Store {
         debug_assert!(rest.is_empty() || self.blocks.is_empty(), "what was reserved can be written");
     }
 
-    pub(super) fn push(&mut self, block: Block) {
+    pub fn push(&mut self, block: Block) {
         if self.blocks.capacity() == 0 {
             // Most connections never need a second block.
             self.blocks.reserve_exact(1);
@@ -70,14 +70,14 @@ impl Store {
 
     /// Whether all of the first block was taken. The queue's last owned block is kept for what comes next.
     #[inline]
-    pub(super) fn is_done_with_first(&self) -> bool {
+    pub fn is_done_with_first(&self) -> bool {
         self.blocks.front().is_some_and(|first| {
             first.index(self.head) >= first.len && (self.blocks.len() > 1 || !first.is_owned())
         })
     }
 
     /// Moves the content of an oversized block to a smaller one. Returns how much less that pins.
-    pub(super) fn shrink(&mut self, queued: usize) -> usize {
+    pub fn shrink(&mut self, queued: usize) -> usize {
         let (head, end) = (self.head, self.head.wrapping_add(queued));
         let mut freed = 0_usize;
         for block in &mut self.blocks {
@@ -101,7 +101,7 @@ impl Store {
 
     /// What is shown for bytes that are not kept.
     #[cold]
-    pub(super) fn zeros(&self, offset: usize, len: usize) -> [&[u8]; 2] {
+    pub fn zeros(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let len = len.min(self.capacity.saturating_sub(offset));
         let zeros = |len| ZEROS.get(..len).unwrap_or(&ZEROS);
         [zeros(len), zeros(len.saturating_sub(ZEROS.len()))]

@@ -15,22 +15,22 @@ pub(super) struct Errors {
 
 impl Errors {
     /// How the connection ended, if it ended in error.
-    pub(super) fn hard(&self) -> Option<ConnectionError> {
+    pub fn hard(&self) -> Option<ConnectionError> {
         self.hard
     }
 
     /// The connection ended; the first reason stands.
-    pub(super) fn end(&mut self, error: Option<ConnectionError>) {
+    pub fn end(&mut self, error: Option<ConnectionError>) {
         self.hard = self.hard.or(error);
     }
 
     /// How the connection ended, returned once.
-    pub(super) fn take_hard(&mut self) -> Option<ConnectionError> {
+    pub fn take_hard(&mut self) -> Option<ConnectionError> {
         self.hard.filter(|_| !std::mem::replace(&mut self.told, true))
     }
 
     /// A call reports to the application how the connection ended.
-    pub(super) fn tell(&mut self) {
+    pub fn tell(&mut self) {
         self.told |= self.hard.is_some();
     }
 
@@ -40,19 +40,19 @@ impl Errors {
     /// As with the kernel's sockets, the first call of any kind reports the error, and from then on the pipe
     /// is broken. If a peer resets that had already closed, the pipe is broken at once. An error caused by
     /// this end stays.
-    pub(super) fn for_writer(&self, ended: bool) -> Option<WriteError> {
+    pub fn for_writer(&self, ended: bool) -> Option<WriteError> {
         let error = self.hard?;
         let own = matches!(error, ConnectionError::Aborted | ConnectionError::OutOfMemory);
         let broken = self.told || ended && error == ConnectionError::Reset;
         Some(if broken && !own { WriteError::Shutdown } else { WriteError::Connection(error) })
     }
 
-    pub(super) fn note_soft(&mut self, error: IcmpError) {
+    pub fn note_soft(&mut self, error: IcmpError) {
         self.soft = Some(error);
     }
 
     /// The last soft error, returned once.
-    pub(super) fn take_soft(&mut self) -> Option<IcmpError> {
+    pub fn take_soft(&mut self) -> Option<IcmpError> {
         self.soft.take()
     }
 }

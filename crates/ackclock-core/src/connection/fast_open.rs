@@ -30,9 +30,9 @@ pub(crate) enum FastOpening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FastOpenOffer {
     /// Its cookie, or the request for one.
-    pub(crate) cookie: FastOpenCookie,
+    pub cookie: FastOpenCookie,
     /// The MSS that it announced last time.
-    pub(crate) mss: u16,
+    pub mss: u16,
 }
 
 /// The outcome of a client's attempt.
@@ -46,7 +46,7 @@ pub(crate) enum FastOpenOutcome {
 
 impl FastOpening {
     /// The option of our first SYN or SYN,ACK.
-    pub(super) fn cookie(&self) -> Option<FastOpenCookie> {
+    pub fn cookie(&self) -> Option<FastOpenCookie> {
         match self {
             Self::Client { offer, .. } => Some(offer.cookie),
             Self::Server { tell, .. } => *tell,

@@ -23,17 +23,17 @@ pub(crate) struct FlowLabels {
 
 impl FlowLabels {
     /// For IPv4, and where labels are off.
-    pub(crate) const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
+    pub const NONE: Self = Self { first: FlowLabel::NONE, step: 0, changes: 0 };
 
     /// The labels from a keyed hash of the four-tuple, which only this endpoint can compute.
     // RFC 6437 §3: uniformly distributed, and hard to guess.
-    pub(crate) fn from_hash(hash: u64) -> Self {
+    pub fn from_hash(hash: u64) -> Self {
         let step = u32::try_from((hash >> 32) % (LABELS - 1)).unwrap_or(0).saturating_add(1);
         Self { first: label(hash & 0xffff_ffff), step, changes: 0 }
     }
 
     /// The present label.
-    pub(crate) fn current(self) -> FlowLabel {
+    pub fn current(self) -> FlowLabel {
         if self.step == 0 {
             return FlowLabel::NONE;
         }
@@ -42,7 +42,7 @@ impl FlowLabels {
     }
 
     /// The same after this many more changes.
-    pub(crate) fn after(self, changes: u8) -> Self {
+    pub fn after(self, changes: u8) -> Self {
         Self { changes: self.changes.wrapping_add(changes), ..self }
     }
 }
@@ -63,20 +63,20 @@ pub(super) struct LabelledTemplate {
 }
 
 impl LabelledTemplate {
-    pub(super) fn new(tuple: &FourTuple, tcp: &TcpConfig, labels: FlowLabels) -> Self {
+    pub fn new(tuple: &FourTuple, tcp: &TcpConfig, labels: FlowLabels) -> Self {
         let mut template = HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2);
         template.set_flow_label(labels.current());
         Self { template, labels }
     }
 
     /// The retransmission timer expired: the present label's path may be the one that loses.
-    pub(super) fn change_label(&mut self) {
+    pub fn change_label(&mut self) {
         self.labels = self.labels.after(1);
         self.template.set_flow_label(self.labels.current());
     }
 
     /// How often the label has changed.
-    pub(super) fn label_changes(&self) -> u8 {
+    pub fn label_changes(&self) -> u8 {
         self.labels.changes
     }
 }

@@ -15,25 +15,25 @@ pub(super) struct IdleBuffers(Deadline);
 impl IdleBuffers {
     /// A buffer is in use.
     #[inline]
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.0.clear();
     }
 
     /// A buffer became empty.
     #[inline]
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         self.0.set_no_later(now + KEPT);
     }
 
     /// When to look whether they are still idle.
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.0
     }
 
     /// The deadline has come. Returns whether to give the memory back: not if something left or arrived since
     /// at `used`.
-    pub(super) fn judge(&mut self, now: Instant, used: Option<Instant>) -> bool {
+    pub fn judge(&mut self, now: Instant, used: Option<Instant>) -> bool {
         self.0.clear();
         match used.filter(|&at| now.saturating_since(at) < KEPT) {
             Some(at) => {

@@ -120,14 +120,14 @@ pub struct Connection {
 /// What the endpoint keeps of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitParams {
-    pub(crate) snd_nxt: SeqNum,
-    pub(crate) rcv_nxt: SeqNum,
+    pub snd_nxt: SeqNum,
+    pub rcv_nxt: SeqNum,
     /// The window as in the header, shifted.
-    pub(crate) window: u16,
+    pub window: u16,
     /// TS.Recent and our offset, if timestamps are in use.
-    pub(crate) timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<(u32, u32)>,
     /// How often its flow label has changed.
-    pub(crate) label_changes: u8,
+    pub label_changes: u8,
 }
 
 impl Drop for Connection {

@@ -30,37 +30,37 @@ use crate::{FourTuple, Instant, Readiness, TcpConfig};
 /// What the endpoint gives a new connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
-    pub(crate) iss: SeqNum,
-    pub(crate) timestamp_offset: u32,
-    pub(crate) flow_labels: FlowLabels,
-    pub(crate) mtu: usize,
-    pub(crate) budget: Budget,
-    pub(crate) timer_granularity: Duration,
-    pub(crate) tell_changes: bool,
+    pub iss: SeqNum,
+    pub timestamp_offset: u32,
+    pub flow_labels: FlowLabels,
+    pub mtu: usize,
+    pub budget: Budget,
+    pub timer_granularity: Duration,
+    pub tell_changes: bool,
     /// Segments are signed: TCP-AO takes 16 bytes of their options.
     #[cfg(feature = "tcp-ao")]
-    pub(crate) authenticated: bool,
+    pub authenticated: bool,
 }
 
 /// What a passive handshake settled. All of it fits into a half-open record or a SYN cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handshake {
-    pub(crate) irs: SeqNum,
+    pub irs: SeqNum,
     /// The peer's MSS option, or the default.
-    pub(crate) peer_mss: u16,
+    pub peer_mss: u16,
     /// Shift counts: the peer's, ours.
-    pub(crate) window_scale: Option<(u8, u8)>,
-    pub(crate) sack: bool,
+    pub window_scale: Option<(u8, u8)>,
+    pub sack: bool,
     /// TS.Recent.
-    pub(crate) timestamps: Option<u32>,
+    pub timestamps: Option<u32>,
     /// From SYN,ACK to its acknowledgement; `None` when retransmitted (Karn) or unknown.
-    pub(crate) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// How often the SYN,ACK was retransmitted.
-    pub(crate) repetitions: u8,
+    pub repetitions: u8,
     /// The window of the SYN.
-    pub(crate) peer_window: u16,
-    pub(crate) ecn: Option<Agreement>,
-    pub(crate) experiment: Option<Experiment>,
+    pub peer_window: u16,
+    pub ecn: Option<Agreement>,
+    pub experiment: Option<Experiment>,
 }
 
 /// How many SYNs, or SYN-ACKs, carry an experiment. A third transmission goes without, because a middlebox

@@ -24,69 +24,69 @@ pub(super) struct Pending {
 impl Pending {
     /// Whether nothing is.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.reply.is_none() && !self.syn && !self.reset && !self.keepalive
     }
 
     /// Whether an answer or a reset is, which a connection that is over still sends.
     #[inline]
-    pub(super) fn outlives_the_end(&self) -> bool {
+    pub fn outlives_the_end(&self) -> bool {
         self.reply.is_some() || self.reset
     }
 
     /// Whether an answer is.
-    pub(super) fn has_reply(&self) -> bool {
+    pub fn has_reply(&self) -> bool {
         self.reply.is_some()
     }
 
     /// The peer is answered. Of several answers in one batch the last one leaves.
-    pub(super) fn reply(&mut self, reply: Reply) {
+    pub fn reply(&mut self, reply: Reply) {
         self.reply = Some(reply);
     }
 
     /// The next acknowledgement has the user timeout, unless an answer waits.
     #[inline]
-    pub(super) fn tell_user_timeout(&mut self) {
+    pub fn tell_user_timeout(&mut self) {
         self.reply.get_or_insert(Reply::UserTimeout);
     }
 
     #[inline]
-    pub(super) fn take_reply(&mut self) -> Option<Reply> {
+    pub fn take_reply(&mut self) -> Option<Reply> {
         self.reply.take()
     }
 
     /// A SYN, or in SYN-RECEIVED a SYN,ACK.
-    pub(super) fn owe_syn(&mut self) {
+    pub fn owe_syn(&mut self) {
         self.syn = true;
     }
 
     /// Takes the SYN, also if it has been acknowledged meanwhile. Returns whether it was owed.
-    pub(super) fn take_syn(&mut self) -> bool {
+    pub fn take_syn(&mut self) -> bool {
         std::mem::take(&mut self.syn)
     }
 
     /// A RST that ends the connection.
-    pub(super) fn owe_reset(&mut self) {
+    pub fn owe_reset(&mut self) {
         self.reset = true;
     }
 
     #[inline]
-    pub(super) fn take_reset(&mut self) -> bool {
+    pub fn take_reset(&mut self) -> bool {
         std::mem::take(&mut self.reset)
     }
 
     /// A keep-alive probe.
-    pub(super) fn owe_keepalive(&mut self) {
+    pub fn owe_keepalive(&mut self) {
         self.keepalive = true;
     }
 
     #[inline]
-    pub(super) fn take_keepalive(&mut self) -> bool {
+    pub fn take_keepalive(&mut self) -> bool {
         std::mem::take(&mut self.keepalive)
     }
 
     /// The connection is over: only an answer that waits may still leave.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         *self = Self { reply: self.reply, ..Self::default() };
     }
 }

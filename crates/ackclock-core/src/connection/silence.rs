@@ -25,58 +25,58 @@ pub(super) enum Verdict {
 }
 
 impl Silence {
-    pub(super) fn since(now: Instant) -> Self {
+    pub fn since(now: Instant) -> Self {
         Self { heard_at: now, heard: false, probes: 0, deadline: Deadline::UNSET }
     }
 
     #[inline]
-    pub(super) fn heard_at(&self) -> Instant {
+    pub fn heard_at(&self) -> Instant {
         self.heard_at
     }
 
     /// The same; `None` if none ever did.
-    pub(super) fn received_at(&self) -> Option<Instant> {
+    pub fn received_at(&self) -> Option<Instant> {
         self.heard.then_some(self.heard_at)
     }
 
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.deadline
     }
 
     /// A segment arrived. It does not move the deadline, which is checked when it comes.
     #[inline]
-    pub(super) fn end(&mut self, now: Instant) {
+    pub fn end(&mut self, now: Instant) {
         (self.heard_at, self.heard, self.probes) = (now, true, 0);
     }
 
     /// The handshake is over: counts from now on.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         (self.heard_at, self.probes) = (now, 0);
     }
 
     /// Starts to watch.
-    pub(super) fn watch(&mut self, now: Instant, keepalive: &Keepalive) {
+    pub fn watch(&mut self, now: Instant, keepalive: &Keepalive) {
         self.deadline.set(now + keepalive.idle);
     }
 
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.deadline.clear();
     }
 
     /// Other settings: no probe has been sent under them.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.probes = 0;
         self.stop();
     }
 
     /// Leaves at least one more probe before the end.
-    pub(super) fn allow_another_probe(&mut self, keepalive: &Keepalive) {
+    pub fn allow_another_probe(&mut self, keepalive: &Keepalive) {
         self.probes = self.probes.min(keepalive.probes.saturating_sub(1));
     }
 
     /// The deadline has come, and nothing is outstanding that would show whether the peer is there.
-    pub(super) fn judge(&mut self, now: Instant, keepalive: &Keepalive) -> Verdict {
+    pub fn judge(&mut self, now: Instant, keepalive: &Keepalive) -> Verdict {
         if self.probes == 0 && now.saturating_since(self.heard_at) < keepalive.idle {
             self.deadline.set(self.heard_at + keepalive.idle);
             return Verdict::Wait;

@@ -23,43 +23,43 @@ impl Timestamps {
     const RECENT_LIFE: Duration = Duration::from_secs(24 * 86_400);
 
     /// `offset` is keyed by the connection, so that one reveals nothing about another (RFC 7323 §7.1).
-    pub(crate) fn new(offset: u32, last_ack_sent: Position) -> Self {
+    pub fn new(offset: u32, last_ack_sent: Position) -> Self {
         Self { offset, recent: 0, recent_at: None, last_ack_sent }
     }
 
     /// TSval: milliseconds since this connection's epoch (RFC 7323 §5.4: 1 ms to 1 s a tick).
     #[inline]
-    pub(crate) fn value(&self, now: Instant) -> u32 {
+    pub fn value(&self, now: Instant) -> u32 {
         clock(now).wrapping_add(self.offset)
     }
 
     /// The offset of this connection's clock.
-    pub(crate) fn offset(&self) -> u32 {
+    pub fn offset(&self) -> u32 {
         self.offset
     }
 
     /// TSecr.
     #[inline]
-    pub(crate) fn echo(&self) -> u32 {
+    pub fn echo(&self) -> u32 {
         self.recent
     }
 
     /// The meaning of a TSecr on this connection.
     #[inline]
-    pub(crate) fn echoed(&self, echoed: u32) -> Echo {
+    pub fn echoed(&self, echoed: u32) -> Echo {
         Echo::new(echoed, self.offset)
     }
 
     /// PAWS (RFC 7323 §5.3 R1): whether a segment with this TSval is an old duplicate.
     #[inline]
-    pub(crate) fn is_old(&self, now: Instant, value: u32) -> bool {
+    pub fn is_old(&self, now: Instant, value: u32) -> bool {
         let Some(at) = self.recent_at else { return false };
         value.wrapping_sub(self.recent) & (1 << 31) != 0 && now.saturating_since(at) < Self::RECENT_LIFE
     }
 
     /// RFC 7323 §4.3 (2): an acceptable segment that begins at or before Last.ACK.sent sets TS.Recent.
     #[inline]
-    pub(crate) fn update(&mut self, now: Instant, value: u32, start: Position) {
+    pub fn update(&mut self, now: Instant, value: u32, start: Position) {
         if start <= self.last_ack_sent {
             self.set(now, value);
         }
@@ -67,11 +67,11 @@ impl Timestamps {
 
     /// A segment that acknowledged all before `ack` has left.
     #[inline]
-    pub(crate) fn on_ack_sent(&mut self, ack: Position) {
+    pub fn on_ack_sent(&mut self, ack: Position) {
         self.last_ack_sent = ack;
     }
 
-    pub(crate) fn set(&mut self, now: Instant, value: u32) {
+    pub fn set(&mut self, now: Instant, value: u32) {
         self.recent = value;
         self.recent_at = Some(now);
     }

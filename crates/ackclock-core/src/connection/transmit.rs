@@ -25,12 +25,12 @@ use crate::{Instant, Limits};
 /// A segment that leaves. Its header is in the caller's buffer, its payload in the send buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) header_len: usize,
-    pub(crate) transport_offset: u16,
-    pub(crate) start: Position,
-    pub(crate) payload_len: usize,
-    pub(crate) segment_size: Option<NonZeroU16>,
-    pub(crate) checksum: ChecksumState,
+    pub header_len: usize,
+    pub transport_offset: u16,
+    pub start: Position,
+    pub payload_len: usize,
+    pub segment_size: Option<NonZeroU16>,
+    pub checksum: ChecksumState,
 }
 
 impl Connection {

@@ -20,9 +20,9 @@ use crate::TcpConfig;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UserTimeouts {
     /// ADV_UTO, if it differs from the value in force.
-    pub(super) told: Option<Duration>,
+    pub told: Option<Duration>,
     /// REMOTE_UTO.
-    pub(super) heard: Option<Duration>,
+    pub heard: Option<Duration>,
 }
 
 /// The option of a connection with these settings whose application requested `own`.

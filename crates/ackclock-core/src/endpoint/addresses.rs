@@ -53,49 +53,49 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    pub(super) fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>, mtu: usize) -> Self {
+    pub fn new(own: Vec<IpAddr>, broadcast: Vec<IpAddr>, mtu: usize) -> Self {
         let broadcast = broadcast.into_boxed_slice();
         let mut addresses = Self { broadcast, mtu, ..Self::default() };
         addresses.set_own(own.into_iter().map(LocalAddress::from).collect());
         addresses
     }
 
-    pub(super) fn set_own(&mut self, own: Vec<LocalAddress>) {
+    pub fn set_own(&mut self, own: Vec<LocalAddress>) {
         self.loopback = own.iter().any(|own| own.address.addr().is_loopback());
         self.own = own.into_boxed_slice();
     }
 
-    pub(super) fn set_broadcast(&mut self, broadcast: Vec<IpAddr>) {
+    pub fn set_broadcast(&mut self, broadcast: Vec<IpAddr>) {
         self.broadcast = broadcast.into_boxed_slice();
     }
 
-    pub(super) fn set_routes(&mut self, routes: Vec<Route<IpAddr>>) {
+    pub fn set_routes(&mut self, routes: Vec<Route<IpAddr>>) {
         self.routes = routes.into_boxed_slice();
     }
 
     /// Replaces the links' routes. Returns the old ones.
-    pub(super) fn set_links(&mut self, links: Vec<Route<Egress>>) -> Box<[Route<Egress>]> {
+    pub fn set_links(&mut self, links: Vec<Route<Egress>>) -> Box<[Route<Egress>]> {
         std::mem::replace(&mut self.links, links.into_boxed_slice())
     }
 
     /// The link by which `remote` is reached, if there are several.
     #[inline]
-    pub(super) fn link_to(&self, remote: IpAddr) -> Option<Egress> {
+    pub fn link_to(&self, remote: IpAddr) -> Option<Egress> {
         if self.links.is_empty() { None } else { Route::longest(&self.links, remote).map(|route| route.to) }
     }
 
     /// The largest IP packet to `remote`.
     #[inline]
-    pub(super) fn mtu_to(&self, remote: IpAddr) -> usize {
+    pub fn mtu_to(&self, remote: IpAddr) -> usize {
         self.link_to(remote).map_or(self.mtu, |link| link.mtu)
     }
 
     /// The same with other routes.
-    pub(super) fn mtu_by(&self, links: &[Route<Egress>], remote: IpAddr) -> usize {
+    pub fn mtu_by(&self, links: &[Route<Egress>], remote: IpAddr) -> usize {
         Route::longest(links, remote).map_or(self.mtu, |route| route.to.mtu)
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: usize) {
+    pub fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
     }
 
@@ -105,13 +105,13 @@ impl Addresses {
     }
 
     #[inline]
-    pub(super) fn is_own(&self, addr: IpAddr) -> bool {
+    pub fn is_own(&self, addr: IpAddr) -> bool {
         self.own.iter().any(|own| own.address.addr() == addr)
     }
 
     /// Whether a packet from the device may have this source address.
     // RFC 9293 MUST-63: a SYN from an invalid source is ignored.
-    pub(super) fn valid_source(&self, addr: IpAddr) -> bool {
+    pub fn valid_source(&self, addr: IpAddr) -> bool {
         self.is_unicast(addr)
             && match addr {
                 IpAddr::V4(v4) => v4.octets()[0] != 0,
@@ -122,26 +122,26 @@ impl Addresses {
 
     /// Whether a packet may have this destination, be it ours or (for listeners on any address) not.
     // RFC 9293 MUST-57: a SYN to a broadcast or multicast address is silently discarded.
-    pub(super) fn valid_destination(&self, addr: IpAddr) -> bool {
+    pub fn valid_destination(&self, addr: IpAddr) -> bool {
         self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
     }
 
     /// Whether a connection to this socket may be opened.
     // RFC 9293 MUST-46: an OPEN to an invalid remote address is rejected.
-    pub(super) fn valid_peer(&self, remote: SocketAddr) -> bool {
+    pub fn valid_peer(&self, remote: SocketAddr) -> bool {
         let addr = remote.ip();
         remote.port() != 0 && self.is_unicast(addr) && (self.loopback || !addr.is_loopback())
     }
 
     /// The local address for packets to `remote`.
     // RFC 9293 MUST-44: the source address is settled before the first SYN.
-    pub(super) fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
+    pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         source_for(&self.own, &self.routes, &self.links, remote)
     }
 
     /// Sorts addresses of one name, of one family or both, into the order in which to try them. Equals keep
     /// their order.
-    pub(super) fn sort_destinations(&self, remotes: &mut [IpAddr]) {
+    pub fn sort_destinations(&self, remotes: &mut [IpAddr]) {
         remotes.sort_by_cached_key(|&remote| Reverse(destination_rank(self, remote)));
     }
 

@@ -48,12 +48,12 @@ struct Claim {
 
 impl Claims {
     /// Room for `max` claims.
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { claims: Vec::new(), made: 0, max }
     }
 
     /// Takes a port.
-    pub(super) fn claim(
+    pub fn claim(
         &mut self,
         addr: Option<IpAddr>,
         port: u16,
@@ -65,7 +65,7 @@ impl Claims {
     }
 
     /// The same under a given id. Those of one port increase.
-    pub(super) fn claim_as(
+    pub fn claim_as(
         &mut self,
         id: BoundId,
         addr: Option<IpAddr>,
@@ -88,14 +88,14 @@ impl Claims {
     }
 
     /// Whether [`claim`](Self::claim) would find no conflict.
-    pub(super) fn is_free(&self, addr: Option<IpAddr>, port: u16, sharing: Sharing) -> bool {
+    pub fn is_free(&self, addr: Option<IpAddr>, port: u16, sharing: Sharing) -> bool {
         let new = Claim { id: BoundId { port, number: 0 }, addr, sharing, listens: false };
         !self.of_port(port).iter().any(|claim| claim.conflicts(&new))
     }
 
     /// A bound socket begins to listen. Of all sockets that share the address, only those that share the port
     /// may listen.
-    pub(super) fn listen(&mut self, id: BoundId) -> Result<(), ListenError> {
+    pub fn listen(&mut self, id: BoundId) -> Result<(), ListenError> {
         let Some(own) = self.find(id).copied() else { return Err(ListenError::AddressInUse) };
         if self.of_port(id.port).iter().any(|claim| claim.id != id && claim.conflicts(&own)) {
             return Err(ListenError::AddressInUse);
@@ -107,19 +107,19 @@ impl Claims {
     }
 
     /// The address and sharing of a bound socket.
-    pub(super) fn get(&self, id: BoundId) -> Option<(Option<IpAddr>, u16, Sharing)> {
+    pub fn get(&self, id: BoundId) -> Option<(Option<IpAddr>, u16, Sharing)> {
         self.find(id).map(|claim| (claim.addr, id.port, claim.sharing))
     }
 
     /// Releases a port.
-    pub(super) fn release(&mut self, id: BoundId) {
+    pub fn release(&mut self, id: BoundId) {
         if let Some(place) = self.place(id) {
             self.claims.remove(place);
         }
     }
 
     /// Whether this port of this address is taken.
-    pub(super) fn has(&self, addr: IpAddr, port: u16) -> bool {
+    pub fn has(&self, addr: IpAddr, port: u16) -> bool {
         self.of_port(port).iter().any(|claim| overlap(claim.addr, Some(addr)))
     }
 

@@ -34,37 +34,37 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { now, origin: Instant::ZERO, resumed: Instant::ZERO, seen: Instant::ZERO }
     }
 
     /// The latest time seen.
     #[inline]
-    pub(super) fn now(&self) -> Instant {
+    pub fn now(&self) -> Instant {
         self.now
     }
 
     /// The time here when the driver's clock shows `driver`.
     #[inline]
-    pub(super) fn own(&self, driver: Instant) -> Instant {
+    pub fn own(&self, driver: Instant) -> Instant {
         Instant::ZERO.plus_nanos(driver.nanos_since(self.origin))
     }
 
     /// The driver's time when this clock shows `own`.
     #[inline]
-    pub(super) fn driver(&self, own: Instant) -> Instant {
+    pub fn driver(&self, own: Instant) -> Instant {
         self.origin.plus_nanos(own.as_nanos())
     }
 
     /// Whether the endpoint has paused since `own`, a time of this clock.
-    pub(super) fn has_paused_since(&self, own: Instant) -> bool {
+    pub fn has_paused_since(&self, own: Instant) -> bool {
         own < self.resumed
     }
 
     /// Records the driver's time. If the driver's clock runs backwards, time stands still. If there was no
     /// call for a long time, the clock only moves with [`resume`](Self::resume), and this returns `false`.
     #[inline]
-    pub(super) fn advance(&mut self, driver: Instant) -> bool {
+    pub fn advance(&mut self, driver: Instant) -> bool {
         // A driver reads its clock once a turn, so most calls bring the same time as the one before.
         driver == self.seen || self.advance_to(driver)
     }
@@ -82,7 +82,7 @@ impl Clock {
 
     /// There was no call for a long time: if a deadline passed meanwhile, time continues from there. Returns
     /// when the endpoint resumed if so.
-    pub(super) fn resume(&mut self, due: Option<Instant>) -> Option<Instant> {
+    pub fn resume(&mut self, due: Option<Instant>) -> Option<Instant> {
         let now = self.own(self.seen);
         // Everything sent before the pause is earlier than this, if only by a nanosecond.
         let resumed = due.map(|due| due.max(self.now).plus_nanos(1));

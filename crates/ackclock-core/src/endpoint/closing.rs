@@ -27,7 +27,7 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { queue: VecDeque::new(), count: 0, max: max.max(1) }
     }
 
@@ -65,12 +65,12 @@ impl Orphans {
 
     /// How many connections the queue names.
     #[cfg(test)]
-    pub(super) fn queued(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
     #[inline]
-    pub(super) fn check_invariants(&self) {
+    pub fn check_invariants(&self) {
         debug_assert!(self.count <= self.max, "{} orphans, {} allowed", self.count, self.max);
         debug_assert!(self.count <= self.queue.len(), "an orphan that is not in the queue");
         debug_assert!(self.queue.len() / 2 <= self.max, "a queue full of the dead");

@@ -39,19 +39,19 @@ struct Bucket {
 }
 
 impl Demux {
-    pub(super) fn new(key: Key) -> Self {
+    pub fn new(key: Key) -> Self {
         Self { key, buckets: vec![Bucket::FREE; BUCKETS_MIN], len: 0 }
     }
 
     #[inline]
-    pub(super) fn tag(&self, tuple: &FourTuple) -> Tag {
+    pub fn tag(&self, tuple: &FourTuple) -> Tag {
         let hash = self.key.hash13(TupleBytes::new(tuple).as_slice());
         Tag((hash >> 32) as u32)
     }
 
     /// The target under this tag that `is_it` accepts.
     #[inline]
-    pub(super) fn find(&self, tag: Tag, mut is_it: impl FnMut(Target) -> bool) -> Option<Target> {
+    pub fn find(&self, tag: Tag, mut is_it: impl FnMut(Target) -> bool) -> Option<Target> {
         let mask = self.mask();
         let mut position = tag.0 as usize & mask;
         for distance in 0.. {
@@ -72,7 +72,7 @@ impl Demux {
     }
 
     /// Adds a target. The four-tuple must not be in the table.
-    pub(super) fn insert(&mut self, tag: Tag, target: Target) {
+    pub fn insert(&mut self, tag: Tag, target: Target) {
         if self.len >= self.buckets.len() / 2 {
             self.grow();
         }
@@ -81,7 +81,7 @@ impl Demux {
     }
 
     /// Removes a target. Returns whether it was there.
-    pub(super) fn remove(&mut self, tag: Tag, target: Target) -> bool {
+    pub fn remove(&mut self, tag: Tag, target: Target) -> bool {
         let Some(mut hole) = self.position(tag, target) else { return false };
         let mask = self.mask();
         // Backward shift: the following buckets move one closer to their homes, so no tombstone is needed.
@@ -102,12 +102,12 @@ impl Demux {
     }
 
     /// Puts another target under the same four-tuple. Returns whether the old one was there.
-    pub(super) fn replace(&mut self, tag: Tag, old: Target, new: Target) -> bool {
+    pub fn replace(&mut self, tag: Tag, old: Target, new: Target) -> bool {
         let found = self.position(tag, old).and_then(|position| self.buckets.get_mut(position));
         found.map(|bucket| bucket.target = new.encode()).is_some()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
@@ -160,7 +160,7 @@ impl Demux {
 
 impl Target {
     /// The largest index of a target.
-    pub(super) const INDEX_MAX: u32 = (1 << KIND_SHIFT) - 1;
+    pub const INDEX_MAX: u32 = (1 << KIND_SHIFT) - 1;
 
     #[inline]
     fn encode(self) -> u32 {

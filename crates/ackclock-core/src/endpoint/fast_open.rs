@@ -75,12 +75,12 @@ pub(super) enum Worth {
 }
 
 impl Secrets {
-    pub(super) fn new(later: &Key) -> Self {
+    pub fn new(later: &Key) -> Self {
         Self(later.subkey(Purpose::FastOpen))
     }
 
     /// The cookie for this client.
-    pub(super) fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
+    pub fn cookie(&self, now: Instant, tuple: &FourTuple) -> FastOpenCookie {
         self.cookie_of(period(now), tuple)
     }
 
@@ -91,7 +91,7 @@ impl Secrets {
         FastOpenCookie::new(&hash.to_be_bytes()).unwrap_or(FastOpenCookie::REQUEST)
     }
 
-    pub(super) fn worth(&self, now: Instant, tuple: &FourTuple, cookie: &FastOpenCookie) -> Worth {
+    pub fn worth(&self, now: Instant, tuple: &FourTuple, cookie: &FastOpenCookie) -> Worth {
         let period = period(now);
         if cookie.is_request() {
             Worth::None
@@ -106,12 +106,12 @@ impl Secrets {
 }
 
 impl ServerCache {
-    pub(super) fn new(tables: KeyedState) -> Self {
+    pub fn new(tables: KeyedState) -> Self {
         Self { servers: HashMap::with_hasher(tables) }
     }
 
     /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
-    pub(super) fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
+    pub fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
         let Some(server) = self.servers.get_mut(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });
         };
@@ -131,7 +131,7 @@ impl ServerCache {
     }
 
     /// Records the outcome of an attempt.
-    pub(super) fn learn(
+    pub fn learn(
         &mut self,
         now: Instant,
         remote: IpAddr,
@@ -155,13 +155,13 @@ impl ServerCache {
 }
 
 impl PendingFastOpens {
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { max, places: Vec::new() }
     }
 
     /// Whether another handshake may be open. `is_open`: whether this one still is. Finished ones are removed
     /// from the list when it is full.
-    pub(super) fn has_room(&mut self, now: Instant, is_open: impl Fn(ConnectionId) -> bool) -> bool {
+    pub fn has_room(&mut self, now: Instant, is_open: impl Fn(ConnectionId) -> bool) -> bool {
         if self.places.len() >= self.max {
             self.places.retain(
                 |place| {
@@ -173,14 +173,14 @@ impl PendingFastOpens {
     }
 
     /// Another handshake is open, until it is given up.
-    pub(super) fn add(&mut self, connection: ConnectionId, until: Instant) {
+    pub fn add(&mut self, connection: ConnectionId, until: Instant) {
         self.places.push(Place { connection, until, is_reset: false });
     }
 
     /// The connection in this slot ended before its handshake did.
     // RFC 7413 §5.1: what was reset counts until a timeout period has passed, or the resets of a host whose
     // address is forged would make room for the next SYNs.
-    pub(super) fn keep_place(&mut self, index: u32) {
+    pub fn keep_place(&mut self, index: u32) {
         if let Some(place) = self.places.iter_mut().rev().find(|place| place.connection.index == index) {
             place.is_reset = true;
         }

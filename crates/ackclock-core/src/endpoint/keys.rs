@@ -38,7 +38,7 @@ impl Key {
     /// The key for `purpose`.
     // RFC 9293 MUST-9: the function that hides ISNs must not be computable from outside: it is keyed with 128
     // bits that come from the operating system's random source and never leave this module.
-    pub(super) fn derive(secret: &[u8; 32], purpose: Purpose) -> Self {
+    pub fn derive(secret: &[u8; 32], purpose: Purpose) -> Self {
         let (mut key, mut message) = ([0; 16], [0; 17]);
         for (to, from) in key.iter_mut().chain(message.iter_mut()).zip(secret) {
             *to = *from;
@@ -49,23 +49,23 @@ impl Key {
 
     /// The key for `purpose` of something created at first use, derived from the key for [`Purpose::Later`]:
     /// an endpoint keeps neither its secret nor keys that it may never need.
-    pub(super) fn subkey(&self, purpose: Purpose) -> Self {
+    pub fn subkey(&self, purpose: Purpose) -> Self {
         Self(sip128::SipHasher24::new_with_key(&self.0).hash(&[purpose as u8]).as_bytes())
     }
 
     /// SipHash-1-3: for tables, whose hash values an outsider never sees.
     #[inline]
-    pub(super) fn hash13(&self, bytes: &[u8]) -> u64 {
+    pub fn hash13(&self, bytes: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(bytes)
     }
 
     /// SipHash-2-4: for numbers sent to the network.
-    pub(super) fn hash24(&self, bytes: &[u8]) -> u64 {
+    pub fn hash24(&self, bytes: &[u8]) -> u64 {
         SipHasher24::new_with_key(&self.0).hash(bytes)
     }
 
     /// SipHash-2-4 of a four-tuple and two words.
-    pub(super) fn hash24_tuple(&self, tuple: &FourTuple, words: [u32; 2]) -> u64 {
+    pub fn hash24_tuple(&self, tuple: &FourTuple, words: [u32; 2]) -> u64 {
         let TupleBytes { mut bytes, len } = TupleBytes::new(tuple);
         let tail = u64::from(words[1]) << 32 | u64::from(words[0]);
         let end = len.saturating_add(size_of::<u64>());
@@ -104,7 +104,7 @@ impl TupleBytes {
     const MAX: usize = 36;
 
     #[inline]
-    pub(super) fn new(tuple: &FourTuple) -> Self {
+    pub fn new(tuple: &FourTuple) -> Self {
         let mut bytes = [0; Self::MAX + size_of::<u64>()];
         bytes[0..2].copy_from_slice(&tuple.local_port.to_be_bytes());
         bytes[2..4].copy_from_slice(&tuple.remote_port.to_be_bytes());
@@ -121,7 +121,7 @@ impl TupleBytes {
     }
 
     #[inline]
-    pub(super) fn as_slice(&self) -> &[u8] {
+    pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }

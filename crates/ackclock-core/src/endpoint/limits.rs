@@ -39,7 +39,7 @@ pub(super) struct EchoLimiter {
 
 impl EchoLimiter {
     /// Whether another reply may be sent, of `per_second`. A tenth of a second's worth may leave at once.
-    pub(super) fn allows(&mut self, now: Instant, per_second: u32) -> bool {
+    pub fn allows(&mut self, now: Instant, per_second: u32) -> bool {
         let rate = u64::from(per_second);
         self.bucket.take(now, 1, rate, (rate / 10).max(1))
     }
@@ -57,12 +57,12 @@ pub(super) struct ErrorLimiter {
 }
 
 impl ErrorLimiter {
-    pub(super) fn new(key: Key) -> Self {
+    pub fn new(key: Key) -> Self {
         Self { key, all: Bucket::default(), peers: Vec::new(), cost: 1, drawn: 0 }
     }
 
     /// Whether another error may be sent to `peer`.
-    pub(super) fn allows(&mut self, now: Instant, peer: IpAddr) -> bool {
+    pub fn allows(&mut self, now: Instant, peer: IpAddr) -> bool {
         let hash = match peer {
             IpAddr::V4(addr) => self.key.hash24(&addr.octets()),
             IpAddr::V6(addr) => self.key.hash24(&addr.octets()),

@@ -187,10 +187,10 @@ pub(super) enum Expiry {
 /// What a listener that was closed leaves.
 #[derive(Debug)]
 pub(super) struct Closed {
-    pub(super) tcp: Arc<TcpConfig>,
-    pub(super) claim: Option<BoundId>,
-    pub(super) half_open: Vec<u32>,
-    pub(super) unaccepted: VecDeque<(ConnectionId, Option<IncomingId>)>,
+    pub tcp: Arc<TcpConfig>,
+    pub claim: Option<BoundId>,
+    pub half_open: Vec<u32>,
+    pub unaccepted: VecDeque<(ConnectionId, Option<IncomingId>)>,
 }
 
 /// A listener's source network: an IPv4 address or an IPv6 /64.
@@ -202,7 +202,7 @@ struct Source {
 }
 
 impl Listening {
-    pub(super) fn new(now: Instant, state: &KeyedState, listeners_max: usize, secret: &[u8; 32]) -> Self {
+    pub fn new(now: Instant, state: &KeyedState, listeners_max: usize, secret: &[u8; 32]) -> Self {
         Self {
             timers: TimerWheel::new(now),
             records: Slots::default(),
@@ -220,7 +220,7 @@ impl Listening {
     /// the options have none. `later`: the source of the key for a shared address.
     // RFC 9293 MUST-41, RFC 9293 MUST-42: a passive OPEN adds an entry here and touches no connection,
     // whichever port it is for.
-    pub(super) fn open(
+    pub fn open(
         &mut self,
         options: ListenOptions,
         claim: Option<BoundId>,
@@ -281,7 +281,7 @@ impl Listening {
     }
 
     /// Removes a listener. The caller ends what it leaves.
-    pub(super) fn close(&mut self, id: ListenerId) -> Option<Closed> {
+    pub fn close(&mut self, id: ListenerId) -> Option<Closed> {
         self.get(id)?;
         let listener = self.listeners.remove(id.index)?;
         match self.by_addr.get_mut(&listener.addr) {
@@ -299,7 +299,7 @@ impl Listening {
     }
 
     /// The listener for a SYN with this four-tuple: the most specific one; an address outranks a port.
-    pub(super) fn find(&self, tuple: &FourTuple) -> Option<ListenerId> {
+    pub fn find(&self, tuple: &FourTuple) -> Option<ListenerId> {
         let (addr, port) = (Some(tuple.local_addr), Some(tuple.local_port));
         let family = Some(unspecified(tuple.local_addr));
         let candidates =
@@ -313,54 +313,54 @@ impl Listening {
     }
 
     /// A listener's address.
-    pub(super) fn addr(&self, id: ListenerId) -> Option<ListenAddr> {
+    pub fn addr(&self, id: ListenerId) -> Option<ListenAddr> {
         self.get(id).map(|listener| listener.addr)
     }
 
     /// The settings of the connections that a listener accepts.
-    pub(super) fn tcp(&self, id: ListenerId) -> Option<&Arc<TcpConfig>> {
+    pub fn tcp(&self, id: ListenerId) -> Option<&Arc<TcpConfig>> {
         self.get(id).map(|listener| &listener.tcp)
     }
 
     /// The same, to change.
-    pub(super) fn tcp_mut(&mut self, id: ListenerId) -> Option<&mut TcpConfig> {
+    pub fn tcp_mut(&mut self, id: ListenerId) -> Option<&mut TcpConfig> {
         self.get_mut(id).map(|listener| Arc::make_mut(&mut listener.tcp))
     }
 
     /// The listener in this slot, if it has a connection to accept.
-    pub(super) fn acceptable(&self, index: u32) -> Option<ListenerId> {
+    pub fn acceptable(&self, index: u32) -> Option<ListenerId> {
         self.id_at(index).filter(|&id| self.has_acceptable(id))
     }
 
     /// Whether a listener has a connection to accept.
-    pub(super) fn has_acceptable(&self, id: ListenerId) -> bool {
+    pub fn has_acceptable(&self, id: ListenerId) -> bool {
         self.get(id).is_some_and(|listener| !listener.accept_queue.is_empty())
     }
 
     /// The next connection to accept, and the SYN that was reported.
-    pub(super) fn accept(&mut self, id: ListenerId) -> Option<(ConnectionId, Option<IncomingId>)> {
+    pub fn accept(&mut self, id: ListenerId) -> Option<(ConnectionId, Option<IncomingId>)> {
         self.get_mut(id)?.accept_queue.pop_front()
     }
 
     /// Whether another connection may wait to be accepted.
-    pub(super) fn has_room_to_wait(&self, id: ListenerId) -> bool {
+    pub fn has_room_to_wait(&self, id: ListenerId) -> bool {
         self.get(id).is_some_and(|listener| listener.accept_queue.len() < listener.backlog.max(1))
     }
 
     /// A connection waits to be accepted.
-    pub(super) fn wait(&mut self, id: ListenerId, connection: ConnectionId, incoming: Option<IncomingId>) {
+    pub fn wait(&mut self, id: ListenerId, connection: ConnectionId, incoming: Option<IncomingId>) {
         if let Some(listener) = self.get_mut(id) {
             listener.accept_queue.push_back((connection, incoming));
         }
     }
 
     /// The open handshakes of a listener that serves Fast Open.
-    pub(super) fn fast_opens(&mut self, id: ListenerId) -> Option<&mut PendingFastOpens> {
+    pub fn fast_opens(&mut self, id: ListenerId) -> Option<&mut PendingFastOpens> {
         self.get_mut(id)?.fast_open.as_deref_mut()
     }
 
     /// Whether there is room for another SYN from this source.
-    pub(super) fn room(&mut self, now: Instant, id: ListenerId, remote: IpAddr) -> Room {
+    pub fn room(&mut self, now: Instant, id: ListenerId, remote: IpAddr) -> Room {
         let Some(listener) = self.listeners.get_mut(id.index, id.generation) else { return Room::None };
         let of_source = self.by_source.get(&Source::new(id, remote)).copied().unwrap_or(0);
         let room = listener.has_room_for_syn()
@@ -377,22 +377,17 @@ impl Listening {
     }
 
     /// Whether the SYNs of a listener wait for a decision.
-    pub(super) fn is_deferred(&self, id: ListenerId) -> bool {
+    pub fn is_deferred(&self, id: ListenerId) -> bool {
         self.get(id).is_some_and(|listener| listener.deferred)
     }
 
     /// What a SYN says to a listener.
-    pub(super) fn peer(
-        &self,
-        id: ListenerId,
-        segment: &Segment<'_>,
-        codepoint: Codepoint,
-    ) -> Option<PeerSyn> {
+    pub fn peer(&self, id: ListenerId, segment: &Segment<'_>, codepoint: Codepoint) -> Option<PeerSyn> {
         Some(PeerSyn::new(segment, codepoint, &self.get(id)?.tcp))
     }
 
     /// Adds a record for a SYN, for which there is [room](Self::room), and sets its timer. Returns its index.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         now: Instant,
         id: ListenerId,
@@ -427,7 +422,7 @@ impl Listening {
     }
 
     /// Frees the slot of a record without a report. Returns the four-tuple that it had.
-    pub(super) fn remove(&mut self, index: u32) -> Option<FourTuple> {
+    pub fn remove(&mut self, index: u32) -> Option<FourTuple> {
         let record = self.records.remove(index)?;
         self.timers.disarm(index);
         self.gone.shrink(usize::from(record.phase == Phase::Gone));
@@ -450,7 +445,7 @@ impl Listening {
     /// A record returns to LISTEN. If its SYN was reported, the application must learn of that. Until then it
     /// keeps its slot, without a four-tuple, so that short-lived ones are bounded like others. Returns the
     /// four-tuple that it had, and whether there is something to report.
-    pub(super) fn forget(&mut self, index: u32) -> (Option<FourTuple>, bool) {
+    pub fn forget(&mut self, index: u32) -> (Option<FourTuple>, bool) {
         let Some(record) = self.records.at_mut(index).filter(|record| record.told) else {
             return (self.remove(index), false);
         };
@@ -472,7 +467,7 @@ impl Listening {
     }
 
     /// What to report to the application about a record.
-    pub(super) fn event(&mut self, index: u32) -> Option<Event> {
+    pub fn event(&mut self, index: u32) -> Option<Event> {
         let generation = self.records.generation(index)?;
         let record = self.records.at_mut(index)?;
         let (listener, id) = (record.listener, IncomingId { index, generation });
@@ -490,14 +485,14 @@ impl Listening {
     }
 
     /// The SYN that waits for a decision under this id, and its sequence number.
-    pub(super) fn undecided(&self, id: IncomingId) -> Option<(Incoming, SeqNum)> {
+    pub fn undecided(&self, id: IncomingId) -> Option<(Incoming, SeqNum)> {
         let record = self.records.get(id.index, id.generation)?;
         let incoming = Incoming { tuple: record.tuple, mss: record.peer.mss, arrived: record.since };
         (record.phase == Phase::Undecided).then_some((incoming, record.peer.irs))
     }
 
     /// The SYN-ACK of an undecided record is going to be sent. Returns whether its listener still exists.
-    pub(super) fn decide(&mut self, now: Instant, index: u32) -> bool {
+    pub fn decide(&mut self, now: Instant, index: u32) -> bool {
         let Some(record) = self.records.at(index).copied() else { return false };
         let Some(listener) = self.get(record.listener) else { return false };
         let window = initial_receive_window(&listener.tcp);
@@ -512,17 +507,12 @@ impl Listening {
 
     /// The four-tuple of a half-open record.
     #[inline]
-    pub(super) fn tuple(&self, index: u32) -> Option<&FourTuple> {
+    pub fn tuple(&self, index: u32) -> Option<&FourTuple> {
         self.records.at(index).map(|record| &record.tuple)
     }
 
     /// Judges a segment for a half-open record.
-    pub(super) fn judge(
-        &mut self,
-        now: Instant,
-        index: u32,
-        segment: &Segment<'_>,
-    ) -> Option<HalfOpenAction> {
+    pub fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> Option<HalfOpenAction> {
         let record = self.records.at_mut(index)?;
         let action = record.judge(now, segment);
         if action == HalfOpenAction::Repeat && segment.flags.ace() == 0 {
@@ -534,7 +524,7 @@ impl Listening {
 
     /// Judges an ICMP error by the record's SYN-ACK, the only segment in flight. Returns whether the error
     /// ends the record; `None` if it quotes something else.
-    pub(super) fn judge_icmp(&mut self, index: u32, kind: IcmpKind, seq: SeqNum) -> Option<bool> {
+    pub fn judge_icmp(&mut self, index: u32, kind: IcmpKind, seq: SeqNum) -> Option<bool> {
         let record = self.records.at_mut(index).filter(|record| record.is_outstanding(seq))?;
         match kind {
             IcmpKind::PacketTooBig { mtu } => record.limit_mss(mtu),
@@ -547,12 +537,7 @@ impl Listening {
     }
 
     /// The SYN-ACK of a record. `cookie`: the Fast Open cookie for its client.
-    pub(super) fn syn_ack(
-        &self,
-        index: u32,
-        mtu: usize,
-        cookie: impl FnOnce() -> FastOpenCookie,
-    ) -> Option<Answer> {
+    pub fn syn_ack(&self, index: u32, mtu: usize, cookie: impl FnOnce() -> FastOpenCookie) -> Option<Answer> {
         let record = self.records.at(index)?;
         let tcp = self.tcp(record.listener)?;
         let mut fields = record.peer.syn_ack(&record.tuple, record.iss, tcp, mtu);
@@ -578,7 +563,7 @@ impl Listening {
     }
 
     /// The acknowledgement that a record sends.
-    pub(super) fn acknowledgement(&self, index: u32) -> Option<Answer> {
+    pub fn acknowledgement(&self, index: u32) -> Option<Answer> {
         let record = self.records.at(index)?;
         let Phase::Answered { window, retransmits: label_changes } = record.phase else { return None };
         let fields = Fields { window, ..bare(record.iss + 1, record.peer.irs + 1, Flags::ACK) };
@@ -587,7 +572,7 @@ impl Listening {
     }
 
     /// What a record's exchange of SYNs settled, and its listener, ISS and reported SYN.
-    pub(super) fn handshake(
+    pub fn handshake(
         &self,
         now: Instant,
         index: u32,
@@ -612,7 +597,7 @@ impl Listening {
 
     /// The SYN-ACK with a cookie that answers a SYN. `driver`: the driver's time; `clock`: the connection's
     /// timestamp clock.
-    pub(super) fn cookie(
+    pub fn cookie(
         &self,
         driver: Instant,
         id: ListenerId,
@@ -645,13 +630,13 @@ impl Listening {
 
     /// Whether an ACK may carry a cookie. `elsewhere`: whether the SYN may have come to another endpoint of
     /// this host, whose queue was full.
-    pub(super) fn may_return_cookie(&self, now: Instant, id: ListenerId, elsewhere: bool) -> bool {
+    pub fn may_return_cookie(&self, now: Instant, id: ListenerId, elsewhere: bool) -> bool {
         let recently = |at| now.saturating_since(at) <= COOKIE_LIFETIME;
         self.get(id).is_some_and(|listener| elsewhere || listener.overflowed.is_some_and(recently))
     }
 
     /// What the exchange of SYNs settled, if this ACK returns a cookie. `driver`: the driver's time.
-    pub(super) fn check_cookie(
+    pub fn check_cookie(
         &self,
         driver: Instant,
         id: ListenerId,
@@ -679,12 +664,12 @@ impl Listening {
         Some(peer.handshake(tuple, tcp))
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
     /// The next timer that is due. The next timer of a SYN-ACK to repeat is set already.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Expiry> {
+    pub fn pop_expired(&mut self, now: Instant) -> Option<Expiry> {
         let index = self.timers.pop_expired(now)?;
         let record = self.records.at_mut(index);
         match record.map(|record| &mut record.phase) {
@@ -700,12 +685,12 @@ impl Listening {
     }
 
     /// How many half-open records there are.
-    pub(super) fn half_open(&self) -> usize {
+    pub fn half_open(&self) -> usize {
         self.records.len()
     }
 
     /// How many of them have a four-tuple in the demultiplexer.
-    pub(super) fn bound(&self) -> usize {
+    pub fn bound(&self) -> usize {
         self.records.len().saturating_sub(self.gone)
     }
 
@@ -875,21 +860,21 @@ impl PeerSyn {
     }
 
     /// The SYN asked for a Fast Open cookie, or had one that is not the current one.
-    pub(super) fn want_cookie(&mut self) {
+    pub fn want_cookie(&mut self) {
         self.wants_cookie = true;
     }
 
     /// Whether it did.
-    pub(super) fn wants_cookie(&self) -> bool {
+    pub fn wants_cookie(&self) -> bool {
         self.wants_cookie
     }
 
-    pub(super) fn ecn(&self) -> Offer {
+    pub fn ecn(&self) -> Offer {
         self.ecn
     }
 
     /// What the exchange of SYNs settles, if the SYN-ACK goes out once.
-    pub(super) fn handshake(&self, tuple: &FourTuple, tcp: &TcpConfig) -> Handshake {
+    pub fn handshake(&self, tuple: &FourTuple, tcp: &TcpConfig) -> Handshake {
         let ours = window_scale_for(tcp.receive_buffer_max);
         Handshake {
             irs: self.irs,

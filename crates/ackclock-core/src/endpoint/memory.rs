@@ -23,43 +23,43 @@ pub(super) struct Memory {
 const WALK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Memory {
-    pub(super) fn new(budget: Budget) -> Self {
+    pub fn new(budget: Budget) -> Self {
         Self { device_queue: budget.device_queue(), budget, seen: 0, walk_after: Instant::ZERO }
     }
 
-    pub(super) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// Bytes in all buffers, and their limit.
-    pub(super) fn usage(&self) -> (usize, usize) {
+    pub fn usage(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
     }
 
     /// Whether packets stand in the device's queue.
-    pub(super) fn set_queue_stands(&mut self, stands: bool) {
+    pub fn set_queue_stands(&mut self, stands: bool) {
         self.device_queue.set_stands(stands);
     }
 
     /// How often a connection that makes progress was refused memory, at any endpoint that shares the budget.
-    pub(super) fn refusals(&self) -> u32 {
+    pub fn refusals(&self) -> u32 {
         self.budget.refusals()
     }
 
     /// Whether a connection that makes progress was refused memory, and no walk has followed.
     #[inline]
-    pub(super) fn is_pressed(&self) -> bool {
+    pub fn is_pressed(&self) -> bool {
         self.budget.refusals() != self.seen
     }
 
     /// When a walk is due.
     #[inline]
-    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+    pub fn due(&self, now: Instant) -> Option<Instant> {
         self.is_pressed().then(|| self.walk_after.max(now))
     }
 
     /// Whether a walk may begin now, which answers all refusals so far.
-    pub(super) fn may_walk(&mut self, now: Instant) -> bool {
+    pub fn may_walk(&mut self, now: Instant) -> bool {
         let may = now >= self.walk_after;
         if may {
             self.walk_after = now + WALK_INTERVAL;
@@ -69,7 +69,7 @@ impl Memory {
     }
 
     /// Whether a walk has freed enough.
-    pub(super) fn is_half_free(&self) -> bool {
+    pub fn is_half_free(&self) -> bool {
         self.budget.used() <= self.budget.limit() / 2
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct Looped {
 }
 
 impl NonTcp {
-    pub(super) fn new(later: &Key, config: &Settings) -> Self {
+    pub fn new(later: &Key, config: &Settings) -> Self {
         Self {
             outbox: Outbox::default(),
             outbox_first: false,
@@ -80,28 +80,28 @@ impl NonTcp {
     }
 
     /// Whether there is something to send or to deliver.
-    pub(super) fn has_outgoing(&self) -> bool {
+    pub fn has_outgoing(&self) -> bool {
         !self.outbox.queue.is_empty() || !self.looped.is_empty()
     }
 
     /// Whether it is the outbox's turn.
-    pub(super) fn takes_turn(&mut self) -> bool {
+    pub fn takes_turn(&mut self) -> bool {
         self.outbox_first = !self.outbox_first;
         self.outbox_first
     }
 
     /// The whole packet last taken from the outbox.
-    pub(super) fn packet(&self) -> TxPacket<'_> {
+    pub fn packet(&self) -> TxPacket<'_> {
         self.outbox.taken()
     }
 
     /// How many packets wait that the endpoint sent to itself.
-    pub(super) fn looped(&self) -> usize {
+    pub fn looped(&self) -> usize {
         self.looped.len()
     }
 
     /// The endpoint sends itself a packet. Returns whether there was room.
-    pub(super) fn loop_back(&mut self, budget: &Budget, bytes: Vec<u8>, meta: RxMeta) -> bool {
+    pub fn loop_back(&mut self, budget: &Budget, bytes: Vec<u8>, meta: RxMeta) -> bool {
         let lease = budget.try_lease(bytes.len());
         let Some(lease) = lease.filter(|_| self.looped.len() < LOOPED_MAX) else { return false };
         self.looped.push_back(Looped { bytes, meta, _lease: lease });
@@ -109,30 +109,25 @@ impl NonTcp {
     }
 
     /// The next packet that it sent to itself.
-    pub(super) fn next_looped(&mut self) -> Option<Looped> {
+    pub fn next_looped(&mut self) -> Option<Looped> {
         self.looped.pop_front()
     }
 
     /// The next event.
-    pub(super) fn next_event(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         let udp = || self.udp.poll_changed().map(|(id, readiness)| Event::Udp(id, readiness));
         self.others.next_event().or_else(udp)
     }
 
     /// Takes a fragment. Also returns how many unfinished packets it evicted.
-    pub(super) fn reassemble(
-        &mut self,
-        now: Instant,
-        budget: &Budget,
-        fragment: &[u8],
-    ) -> Option<(Outcome, u64)> {
+    pub fn reassemble(&mut self, now: Instant, budget: &Budget, fragment: &[u8]) -> Option<(Outcome, u64)> {
         let reassembler = self.reassembler.as_mut()?;
         let outcome = reassembler.push(now, budget, fragment);
         Some((outcome, reassembler.take_evicted()))
     }
 
     /// When an unfinished packet is given up.
-    pub(super) fn reassembly_timeout(&self) -> Option<Instant> {
+    pub fn reassembly_timeout(&self) -> Option<Instant> {
         self.reassembler.as_ref()?.poll_timeout()
     }
 }

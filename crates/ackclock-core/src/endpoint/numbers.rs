@@ -17,7 +17,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn new(secret: &[u8; 32], flow_labels: bool) -> Self {
+    pub fn new(secret: &[u8; 32], flow_labels: bool) -> Self {
         Self {
             isn: Key::derive(secret, Purpose::Isn),
             timestamp_offset: Key::derive(secret, Purpose::TimestampOffset),
@@ -28,7 +28,7 @@ impl Numbers {
     /// The initial sequence number of a connection that begins now.
     // RFC 9293 MUST-8: the clock M ticks every 4 µs.
     // RFC 9293 SHLD-1: ISN = M + F(localip, localport, remoteip, remoteport, secretkey).
-    pub(super) fn iss(&self, now: Instant, tuple: &FourTuple) -> SeqNum {
+    pub fn iss(&self, now: Instant, tuple: &FourTuple) -> SeqNum {
         let clock = low32(now.as_nanos() / ISN_TICK_NANOS);
         SeqNum::new(low32(self.isn.hash24_tuple(tuple, [0, 0])).wrapping_add(clock))
     }
@@ -36,13 +36,13 @@ impl Numbers {
     /// The offset of a connection's timestamp clock. It is the same for all connections of one four-tuple, so
     /// that timestamps continue from one to the next (RFC 6191), and unrelated for two four-tuples, so that a
     /// peer can neither learn the uptime nor count the hosts behind an address.
-    pub(super) fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
+    pub fn timestamp_offset(&self, tuple: &FourTuple) -> u32 {
         low32(self.timestamp_offset.hash24_tuple(tuple, [0, 0]))
     }
 
     /// The flow labels of a four-tuple: the same for each connection with it, and for answers without a
     /// connection.
-    pub(super) fn flow_labels(&self, tuple: &FourTuple) -> FlowLabels {
+    pub fn flow_labels(&self, tuple: &FourTuple) -> FlowLabels {
         match &self.flow_labels {
             Some(key) if !tuple.local_addr.is_ipv4() => {
                 FlowLabels::from_hash(key.hash24_tuple(tuple, [0, 0]))

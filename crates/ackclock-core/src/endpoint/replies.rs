@@ -32,7 +32,7 @@ pub(super) struct Replies {
 
 impl Replies {
     /// Adds a reply. Returns whether there was room.
-    pub(super) fn push(&mut self, reply: ControlSegment) -> bool {
+    pub fn push(&mut self, reply: ControlSegment) -> bool {
         let is_known = self.is_known(reply.dst.ip());
         let queue = if is_known { &mut self.to_known } else { &mut self.to_strangers };
         let room = queue.len() < REPLIES_MAX;
@@ -47,47 +47,47 @@ impl Replies {
     }
 
     /// From now on, sources that complete a handshake are known, and so are these.
-    pub(super) fn know(&mut self, key: Key, sources: impl Iterator<Item = IpAddr>) {
+    pub fn know(&mut self, key: Key, sources: impl Iterator<Item = IpAddr>) {
         let mut known = Box::new(KnownSources::new(key));
         sources.for_each(|source| known.remember(source));
         self.known = Some(known);
     }
 
     /// Whether sources are told apart.
-    pub(super) fn knows_sources(&self) -> bool {
+    pub fn knows_sources(&self) -> bool {
         self.known.is_some()
     }
 
     /// Whether a source has completed a handshake since then, as far as is remembered.
-    pub(super) fn is_known(&self, source: IpAddr) -> bool {
+    pub fn is_known(&self, source: IpAddr) -> bool {
         self.known.as_ref().is_some_and(|known| known.knows(source))
     }
 
     /// A source has completed a handshake.
-    pub(super) fn remember(&mut self, source: IpAddr) {
+    pub fn remember(&mut self, source: IpAddr) {
         if let Some(known) = &mut self.known {
             known.remember(source);
         }
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.to_known.is_empty() && self.to_strangers.is_empty()
     }
 
     /// Whether the driver is behind, `arrived` packets having arrived.
-    pub(super) fn set_behind(&mut self, behind: bool, arrived: u64) {
+    pub fn set_behind(&mut self, behind: bool, arrived: u64) {
         self.strangers_after = behind.then_some(self.strangers_after.unwrap_or(arrived));
     }
 
     /// Whether a reply goes before the next segment of a connection, `arrived` packets having arrived.
-    pub(super) fn takes_turn(&mut self, arrived: u64) -> bool {
+    pub fn takes_turn(&mut self, arrived: u64) -> bool {
         self.had_turn = !self.had_turn && (!self.to_known.is_empty() || self.has_for_strangers(arrived));
         self.had_turn
     }
 
     /// The next reply: those to known sources first.
-    pub(super) fn pop(&mut self, arrived: u64) -> Option<ControlSegment> {
+    pub fn pop(&mut self, arrived: u64) -> Option<ControlSegment> {
         if let Some(reply) = self.to_known.pop_front() {
             return Some(reply);
         }

@@ -30,7 +30,7 @@ pub(super) enum Subject {
 }
 
 impl Schedule {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             sends: IndexQueue::default(),
             connections: IndexQueue::default(),
@@ -43,7 +43,7 @@ impl Schedule {
     /// Does what follows from a change of the connection at `index`.
     // Always inlined, for the rows of what is received of the counted instructions.
     #[inline(always)]
-    pub(super) fn follow(&mut self, index: u32, followup: Followup) {
+    pub fn follow(&mut self, index: u32, followup: Followup) {
         if followup.reports {
             self.connections.push(index);
         }
@@ -54,35 +54,35 @@ impl Schedule {
     }
 
     /// The connection at `index` is removed.
-    pub(super) fn forget(&mut self, index: u32) {
+    pub fn forget(&mut self, index: u32) {
         self.timers.disarm(index);
     }
 
     /// Whether a connection may have something to send.
     #[inline]
-    pub(super) fn has_senders(&self) -> bool {
+    pub fn has_senders(&self) -> bool {
         !self.sends.is_empty()
     }
 
     /// The next connection that may have something to send.
     #[inline]
-    pub(super) fn next_sender(&mut self) -> Option<u32> {
+    pub fn next_sender(&mut self) -> Option<u32> {
         self.sends.pop()
     }
 
     /// When the next timer is due.
     #[inline]
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.timers.next()
     }
 
     /// The next connection whose timer is due.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
+    pub fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         self.timers.pop_expired(now)
     }
 
     /// The application has something to learn about this.
-    pub(super) fn report(&mut self, subject: Subject) {
+    pub fn report(&mut self, subject: Subject) {
         match subject {
             Subject::Listener(index) => self.listeners.push(index),
             Subject::HalfOpen(index) => self.half_open.push(index),
@@ -91,7 +91,7 @@ impl Schedule {
     }
 
     /// What to report next.
-    pub(super) fn next_report(&mut self) -> Option<Subject> {
+    pub fn next_report(&mut self) -> Option<Subject> {
         let listener = self.listeners.pop().map(Subject::Listener);
         let half_open = || self.half_open.pop().map(Subject::HalfOpen);
         listener.or_else(half_open).or_else(|| self.connections.pop().map(Subject::Connection))

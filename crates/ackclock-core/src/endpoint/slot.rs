@@ -105,7 +105,7 @@ impl Slot {
 
 impl Owner {
     /// Whether the connection has no owner any more.
-    pub(super) fn is_gone(self) -> bool {
+    pub fn is_gone(self) -> bool {
         matches!(self, Self::Orphan | Self::Nobody)
     }
 }

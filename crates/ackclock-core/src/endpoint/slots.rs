@@ -16,10 +16,10 @@ pub(super) struct Entry<T> {
 
 impl<T> Slots<T> {
     /// The size of an entry.
-    pub(super) const BYTES: usize = size_of::<Entry<T>>();
+    pub const BYTES: usize = size_of::<Entry<T>>();
 
     /// Adds a value. Returns its index and generation. The callers' limits are far below 2^32.
-    pub(super) fn insert(&mut self, value: T) -> (u32, u32) {
+    pub fn insert(&mut self, value: T) -> (u32, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             if index == 0 {
@@ -37,7 +37,7 @@ impl<T> Slots<T> {
         (index, generation)
     }
 
-    pub(super) fn remove(&mut self, index: u32) -> Option<T> {
+    pub fn remove(&mut self, index: u32) -> Option<T> {
         let entry = self.slots.get_mut(index as usize)?;
         let value = entry.value.take()?;
         entry.generation = entry.generation.wrapping_add(1);
@@ -46,54 +46,54 @@ impl<T> Slots<T> {
     }
 
     #[inline]
-    pub(super) fn at(&self, index: u32) -> Option<&T> {
+    pub fn at(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)?.value.as_ref()
     }
 
     #[inline]
-    pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+    pub fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.value.as_mut()
     }
 
     /// The value added under this generation, not a later one at its index.
     #[inline]
-    pub(super) fn get(&self, index: u32, generation: u32) -> Option<&T> {
+    pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
         self.slots.get(index as usize).filter(|entry| entry.generation == generation)?.value.as_ref()
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+    pub fn get_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize).filter(|entry| entry.generation == generation)?.value.as_mut()
     }
 
     /// The generation of the value at `index`.
-    pub(super) fn generation(&self, index: u32) -> Option<u32> {
+    pub fn generation(&self, index: u32) -> Option<u32> {
         self.slots.get(index as usize).filter(|entry| entry.value.is_some()).map(|entry| entry.generation)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slots.len().saturating_sub(self.free.len())
     }
 
     /// All indices ever used, for walks that change the table.
-    pub(super) fn indices(&self) -> std::ops::Range<u32> {
+    pub fn indices(&self) -> std::ops::Range<u32> {
         0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
     /// All values.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
         self.slots.iter_mut().filter_map(|entry| entry.value.as_mut())
     }
 
     /// Index, generation and value of each.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         (0..)
             .zip(&self.slots)
             .filter_map(|(index, entry)| Some((index, entry.generation, entry.value.as_ref()?)))
     }
 
     /// The same for a range of indices.
-    pub(super) fn iter_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
+    pub fn iter_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         let at = |index: u32| Some((index, self.slots.get(index as usize)?));
         range
             .map_while(at)

@@ -58,13 +58,13 @@ struct List {
 }
 
 impl TimeWaitTable {
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self { records: Slots::default(), lists: Vec::new(), max: max.max(1) }
     }
 
     /// Adds a record that lasts `duration` from now. Returns its index. There must be room: see
     /// [`Self::surplus`].
-    pub(super) fn insert(
+    pub fn insert(
         &mut self,
         now: Instant,
         duration: Duration,
@@ -86,17 +86,17 @@ impl TimeWaitTable {
     }
 
     /// Removes a record. Returns its four-tuple.
-    pub(super) fn remove(&mut self, index: u32) -> Option<FourTuple> {
+    pub fn remove(&mut self, index: u32) -> Option<FourTuple> {
         self.unlink(index);
         self.records.remove(index).map(|record| record.tuple)
     }
 
-    pub(super) fn tuple(&self, index: u32) -> Option<&FourTuple> {
+    pub fn tuple(&self, index: u32) -> Option<&FourTuple> {
         self.records.at(index).map(|record| &record.tuple)
     }
 
     /// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK> for a record.
-    pub(super) fn acknowledgement(&self, now: Instant, index: u32, ttl: u8) -> Option<Answer> {
+    pub fn acknowledgement(&self, now: Instant, index: u32, ttl: u8) -> Option<Answer> {
         let TimeWait { tuple, last, .. } = *self.records.at(index)?;
         let mut fields = Fields { window: last.window, ..bare(last.snd_nxt, last.rcv_nxt, Flags::ACK) };
         fields.options.timestamps =
@@ -105,30 +105,30 @@ impl TimeWaitTable {
     }
 
     /// The four-tuples of all records.
-    pub(super) fn tuples(&self) -> impl Iterator<Item = FourTuple> + '_ {
+    pub fn tuples(&self) -> impl Iterator<Item = FourTuple> + '_ {
         self.records.iter().map(|(_, _, record)| record.tuple)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.records.len()
     }
 
     /// The record to recycle before adding another, if the table is full.
-    pub(super) fn surplus(&self) -> Option<u32> {
+    pub fn surplus(&self) -> Option<u32> {
         if self.records.len() < self.max { None } else { self.first().map(|(index, _)| index) }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    pub fn next_timeout(&self) -> Option<Instant> {
         self.first().map(|(_, expires)| expires)
     }
 
     /// An expired record, still in the table.
-    pub(super) fn expired(&self, now: Instant) -> Option<u32> {
+    pub fn expired(&self, now: Instant) -> Option<u32> {
         self.first().filter(|(_, expires)| *expires <= now).map(|(index, _)| index)
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, in the order of its steps.
-    pub(super) fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> TimeWaitAction {
+    pub fn judge(&mut self, now: Instant, index: u32, segment: &Segment<'_>) -> TimeWaitAction {
         let Some(record) = self.records.at_mut(index) else { return TimeWaitAction::Drop };
         let last = record.last;
         // RFC 1337 §3 (F1): a reset, old or forged, must not end TIME-WAIT before its time.
@@ -213,7 +213,7 @@ impl TimeWaitParams {
     /// Whether a SYN may open a new connection of this four-tuple (RFC 6191 §2, RFC 9293 §3.6.1).
     // RFC 9293 MAY-2: a SYN may reopen a connection in TIME-WAIT, if it cannot be an old duplicate.
     // RFC 9293 SHLD-4: timestamps show this even if sequence numbers do not.
-    pub(super) fn may_reopen(&self, segment: &Segment<'_>) -> bool {
+    pub fn may_reopen(&self, segment: &Segment<'_>) -> bool {
         let higher_seq = segment.seq.after(self.rcv_nxt);
         match (self.ts_recent(), segment.options.timestamps) {
             (Some(recent), Some((value, _))) if value == recent => higher_seq,

@@ -64,12 +64,12 @@ struct SlotIndex {
 }
 
 impl TimerWheel {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { elapsed: tick(now), levels_used: 0, levels: None, nodes: Nodes::new() }
     }
 
     /// Sets the timer of `index`, whether or not it is already set.
-    pub(super) fn arm(&mut self, index: u32, deadline: Instant) {
+    pub fn arm(&mut self, index: u32, deadline: Instant) {
         if self.nodes.reach(index) && self.levels.is_none() && self.nodes.len() > FEW {
             self.build();
         }
@@ -103,7 +103,7 @@ impl TimerWheel {
     }
 
     /// Clears the timer of `index`.
-    pub(super) fn disarm(&mut self, index: u32) {
+    pub fn disarm(&mut self, index: u32) {
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Node { next, previous, place, .. } = *node;
         if place == NOWHERE {
@@ -125,7 +125,7 @@ impl TimerWheel {
     /// Ensures that the timer of `index` fires at `deadline` at the latest. One that is set too early stays:
     /// data in flight moves a deadline with each segment, and an early expiry does nothing.
     #[inline]
-    pub(super) fn rearm(&mut self, index: u32, deadline: Option<Instant>) {
+    pub fn rearm(&mut self, index: u32, deadline: Option<Instant>) {
         match (deadline, self.deadline(index)) {
             (Some(deadline), Some(armed)) if armed <= deadline => {}
             (Some(deadline), _) => self.arm(index, deadline),
@@ -136,13 +136,13 @@ impl TimerWheel {
 
     /// The deadline of `index`, if its timer is set.
     #[inline]
-    pub(super) fn deadline(&self, index: u32) -> Option<Instant> {
+    pub fn deadline(&self, index: u32) -> Option<Instant> {
         self.nodes.get(index).filter(|node| node.place != NOWHERE).map(|node| node.deadline)
     }
 
     /// When the next timer is due: never too late, and too early only after a timer was disarmed.
     #[inline]
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         match self.levels {
             None => self.earliest_of_few().map(|(_, deadline)| deadline),
             Some(_) => self.first().map(|(_, earliest)| earliest),
@@ -150,7 +150,7 @@ impl TimerWheel {
     }
 
     /// Disarms and returns a timer that is due; `None` if none is left. Call it until it returns `None`.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<u32> {
+    pub fn pop_expired(&mut self, now: Instant) -> Option<u32> {
         let now_tick = tick(now).max(self.elapsed);
         if self.levels.is_none() {
             let due = self.earliest_of_few().filter(|(_, deadline)| *deadline <= now);

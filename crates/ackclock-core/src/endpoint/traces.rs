@@ -28,7 +28,7 @@ struct Waiting {
 
 impl Traces {
     /// The number of the next connection.
-    pub(super) fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         let number = self.connections;
         self.connections.count();
         number
@@ -36,7 +36,7 @@ impl Traces {
 
     /// Collects a connection's records, if they are due.
     #[inline]
-    pub(super) fn collect(&mut self, slot: &mut Slot) {
+    pub fn collect(&mut self, slot: &mut Slot) {
         // First the changes, then a trace of the connection itself.
         while let Some((reader, cause)) = slot.connection.trace_due() {
             self.take(slot, reader, cause);
@@ -44,7 +44,7 @@ impl Traces {
     }
 
     /// The connection is gone: collects the rest of a whole trace.
-    pub(super) fn end(&mut self, slot: &mut Slot) {
+    pub fn end(&mut self, slot: &mut Slot) {
         self.collect(slot);
         if slot.connection.has_trace_to_end() {
             self.take(slot, Reader::Trace, BatchCause::Ended);
@@ -52,14 +52,14 @@ impl Traces {
     }
 
     /// The next batch for this reader.
-    pub(super) fn next(&mut self, reader: Reader) -> Option<Batch> {
+    pub fn next(&mut self, reader: Reader) -> Option<Batch> {
         let batch = self.waiting.as_mut()?.of(reader).pop_front()?;
         self.held.shrink(cost_of(&batch.records));
         Some(batch)
     }
 
     /// The first trace that is `wanted`; the others stay where they are.
-    pub(super) fn next_if(&mut self, wanted: impl Fn(&Batch) -> bool) -> Option<Batch> {
+    pub fn next_if(&mut self, wanted: impl Fn(&Batch) -> bool) -> Option<Batch> {
         let traces = &mut self.waiting.as_mut()?.traces;
         let batch = traces.remove(traces.iter().position(wanted)?)?;
         self.held.shrink(cost_of(&batch.records));
@@ -67,23 +67,23 @@ impl Traces {
     }
 
     #[inline]
-    pub(super) fn has_traces(&self) -> bool {
+    pub fn has_traces(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.traces.is_empty())
     }
 
     #[inline]
-    pub(super) fn has_changes(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.changes.is_empty())
     }
 
     /// Whether records have come from any connection so far.
     #[inline]
-    pub(super) fn is_used(&self) -> bool {
+    pub fn is_used(&self) -> bool {
         self.waiting.is_some()
     }
 
     /// How many records were dropped.
-    pub(super) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.dropped
     }
 

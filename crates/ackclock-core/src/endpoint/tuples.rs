@@ -72,7 +72,7 @@ struct Sharded {
 }
 
 impl Tuples {
-    pub(super) fn new(secret: &[u8; 32], ephemeral_ports: (u16, u16), shard: Option<Shard>) -> Self {
+    pub fn new(secret: &[u8; 32], ephemeral_ports: (u16, u16), shard: Option<Shard>) -> Self {
         let first = shard.as_ref().map_or(0, |shard| shard.index);
         Self {
             demux: Demux::new(Key::derive(secret, Purpose::Demux)),
@@ -84,22 +84,22 @@ impl Tuples {
 
     /// The target of this four-tuple. `is_it`: whether a target has it.
     #[inline]
-    pub(super) fn find(&self, tuple: &FourTuple, is_it: impl FnMut(Target) -> bool) -> Option<Target> {
+    pub fn find(&self, tuple: &FourTuple, is_it: impl FnMut(Target) -> bool) -> Option<Target> {
         self.demux.find(self.demux.tag(tuple), is_it)
     }
 
     /// How many four-tuples there are.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.demux.len()
     }
 
     /// How many of them are those of connections.
-    pub(super) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.connections
     }
 
     /// Adds a four-tuple. At one endpoint of several the caller holds it already.
-    pub(super) fn enter(&mut self, tuple: &FourTuple, target: Target) {
+    pub fn enter(&mut self, tuple: &FourTuple, target: Target) {
         let held = self.hold(tuple);
         debug_assert_eq!(held, Ok(()), "who enters a four-tuple holds it");
         self.demux.insert(self.demux.tag(tuple), target);
@@ -110,7 +110,7 @@ impl Tuples {
     }
 
     /// Removes a four-tuple.
-    pub(super) fn strike(&mut self, tuple: &FourTuple, target: Target) {
+    pub fn strike(&mut self, tuple: &FourTuple, target: Target) {
         self.demux.remove(self.demux.tag(tuple), target);
         self.connections.shrink(usize::from(matches!(target, Target::Connection(_))));
         self.release(tuple);
@@ -120,7 +120,7 @@ impl Tuples {
     }
 
     /// A connection becomes a TIME-WAIT record.
-    pub(super) fn leave_record(&mut self, tuple: &FourTuple, connection: u32, record: u32) {
+    pub fn leave_record(&mut self, tuple: &FourTuple, connection: u32, record: u32) {
         let tag = self.demux.tag(tuple);
         self.demux.replace(tag, Target::Connection(connection), Target::TimeWait(record));
         self.connections.shrink(1);
@@ -128,7 +128,7 @@ impl Tuples {
 
     /// Holds a four-tuple. The error is the endpoint that has it.
     #[inline]
-    pub(super) fn hold(&self, tuple: &FourTuple) -> Result<(), usize> {
+    pub fn hold(&self, tuple: &FourTuple) -> Result<(), usize> {
         match &self.sharded {
             Some(sharded) => sharded.shard.directory.hold(tuple, sharded.shard.index),
             None => Ok(()),
@@ -137,7 +137,7 @@ impl Tuples {
 
     /// Takes back one hold.
     #[inline]
-    pub(super) fn release(&self, tuple: &FourTuple) {
+    pub fn release(&self, tuple: &FourTuple) {
         if let Some(sharded) = &self.sharded {
             sharded.shard.directory.release(tuple, sharded.shard.index);
         }
@@ -145,47 +145,47 @@ impl Tuples {
 
     /// Whether any of several endpoints has this four-tuple, in which case its port is known to be taken
     /// then. `None`: there is one endpoint.
-    pub(super) fn is_taken_anywhere(&self, tuple: &FourTuple) -> Option<bool> {
+    pub fn is_taken_anywhere(&self, tuple: &FourTuple) -> Option<bool> {
         self.directory().map(|directory| directory.is_taken(tuple))
     }
 
     /// The other endpoint that has this four-tuple.
-    pub(super) fn elsewhere(&self, tuple: &FourTuple) -> Option<usize> {
+    pub fn elsewhere(&self, tuple: &FourTuple) -> Option<usize> {
         let shard = &self.sharded.as_ref()?.shard;
         shard.directory.holder(tuple).filter(|&owner| owner != shard.index)
     }
 
     /// Any port that is not known to be taken. `None` if all are.
-    pub(super) fn draw_port(&mut self, wanted: Use) -> Option<u16> {
+    pub fn draw_port(&mut self, wanted: Use) -> Option<u16> {
         let random = self.ports.draw(wanted);
         self.taken(|taken| taken.pick(wanted, random))
     }
 
     /// The same for a connection from a port that the application chose: always the same one for that port.
-    pub(super) fn sample_port(&mut self, chosen: &FourTuple) -> Option<u16> {
+    pub fn sample_port(&mut self, chosen: &FourTuple) -> Option<u16> {
         let wanted = Use::of(chosen);
         let random = self.ports.hash(wanted, chosen.local_port, 0);
         self.taken(|taken| taken.pick(wanted, random))
     }
 
     /// A port was found to be taken.
-    pub(super) fn learn_port(&mut self, wanted: Use, port: u16) {
+    pub fn learn_port(&mut self, wanted: Use, port: u16) {
         self.taken(|taken| taken.learn(wanted, port));
     }
 
     /// A socket took a port.
-    pub(super) fn note_port(&mut self, wanted: Use, port: u16) {
+    pub fn note_port(&mut self, wanted: Use, port: u16) {
         self.taken(|taken| taken.note(wanted, port));
     }
 
     /// A bound or UDP socket has gone.
-    pub(super) fn release_port(&mut self, port: u16) {
+    pub fn release_port(&mut self, port: u16) {
         self.taken(|taken| taken.released(port));
     }
 
     /// Whether a socket cannot be bound to this port, which another has `claimed` or connections have. If so,
     /// it is known then.
-    pub(super) fn is_port_taken(
+    pub fn is_port_taken(
         &mut self,
         addr: Option<IpAddr>,
         sharing: Sharing,
@@ -204,7 +204,7 @@ impl Tuples {
 
     /// Counts the connections on each port, if they are not counted already. It visits all four-tuples; that
     /// is once, unless they are few. `own`: those of this endpoint.
-    pub(super) fn count_connections<I: Iterator<Item = FourTuple>>(&mut self, own: impl FnOnce() -> I) {
+    pub fn count_connections<I: Iterator<Item = FourTuple>>(&mut self, own: impl FnOnce() -> I) {
         match self.directory() {
             // Including those of the other endpoints.
             Some(directory) => directory.count_connections(),
@@ -214,35 +214,35 @@ impl Tuples {
     }
 
     /// Stops counting if there are few.
-    pub(super) fn forget_few_connections(&mut self) {
+    pub fn forget_few_connections(&mut self) {
         self.taken(Taken::forget_few_connections);
     }
 
     /// A cookie was sent, by the driver's time.
-    pub(super) fn cookie_sent(&self, now: Instant) {
+    pub fn cookie_sent(&self, now: Instant) {
         if let Some(directory) = self.directory() {
             directory.cookies.sent(now);
         }
     }
 
     /// Whether a cookie of one of several endpoints may come back, by the driver's time.
-    pub(super) fn has_cookies_out(&self, now: Instant) -> bool {
+    pub fn has_cookies_out(&self, now: Instant) -> bool {
         self.directory().is_some_and(|directory| directory.cookies.is_out(now))
     }
 
     /// Whether there are several endpoints.
     #[inline]
-    pub(super) fn is_sharded(&self) -> bool {
+    pub fn is_sharded(&self) -> bool {
         self.sharded.is_some()
     }
 
     /// Whether there are several endpoints, and this is not the first.
-    pub(super) fn is_behind_first(&self) -> bool {
+    pub fn is_behind_first(&self) -> bool {
         self.sharded.as_ref().is_some_and(|sharded| sharded.shard.index > 0)
     }
 
     /// Keeps a copy of a packet for another endpoint. Returns whether there was room.
-    pub(super) fn hand_over(&mut self, packet: &[u8], meta: RxMeta, to: usize) -> bool {
+    pub fn hand_over(&mut self, packet: &[u8], meta: RxMeta, to: usize) -> bool {
         let Some(Sharded { shard, strays }) = self.sharded.as_deref_mut() else { return false };
         let lease = shard.budget.try_lease(packet.len());
         let Some(lease) = lease.filter(|_| strays.len() < STRAYS_MAX) else { return false };
@@ -251,12 +251,12 @@ impl Tuples {
     }
 
     /// The next packet for another endpoint.
-    pub(super) fn next_stray(&mut self) -> Option<Stray> {
+    pub fn next_stray(&mut self) -> Option<Stray> {
         self.sharded.as_mut()?.strays.pop_front()
     }
 
     /// The host's number for this endpoint's connection `number`. No two endpoints use the same one.
-    pub(super) fn number(&self, number: u64) -> u64 {
+    pub fn number(&self, number: u64) -> u64 {
         let shard = self.sharded.as_ref().map(|sharded| &sharded.shard);
         shard.map_or(number, |shard| {
             number.saturating_mul(shard.count as u64).saturating_add(shard.index as u64)
@@ -264,7 +264,7 @@ impl Tuples {
     }
 
     #[inline]
-    pub(super) fn check_invariants(&self, half_open: usize, time_wait: usize) {
+    pub fn check_invariants(&self, half_open: usize, time_wait: usize) {
         debug_assert_eq!(
             self.len(),
             [self.connections, half_open, time_wait].into_iter().sum(),
@@ -289,17 +289,17 @@ impl Tuples {
 #[cfg(test)]
 impl Tuples {
     /// How many ports were drawn.
-    pub(super) fn drawn(&self) -> u64 {
+    pub fn drawn(&self) -> u64 {
         self.ports.drawn
     }
 
     /// Whether connections are counted on each port.
-    pub(super) fn counts_connections(&mut self) -> bool {
+    pub fn counts_connections(&mut self) -> bool {
         self.ports.taken.counts_connections()
     }
 
     /// How many four-tuples all endpoints have.
-    pub(super) fn of_host(&self) -> usize {
+    pub fn of_host(&self) -> usize {
         self.directory().map_or(0, Directory::len)
     }
 }
@@ -677,7 +677,7 @@ impl Counted {
 }
 
 impl Use {
-    pub(super) fn of(tuple: &FourTuple) -> Self {
+    pub fn of(tuple: &FourTuple) -> Self {
         Self::Connection(tuple.local_addr, SocketAddr::new(tuple.remote_addr, tuple.remote_port))
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Blocks<R> {
 
 impl<R: Read> Blocks<R> {
     /// Reads the file's first bytes.
-    pub(super) fn open(mut input: R) -> Result<Self, Damage> {
+    pub fn open(mut input: R) -> Result<Self, Damage> {
         let mut magic = [0; MAGIC.len()];
         let read = fill(&mut input, &mut magic).map_err(|error| DamageKind::Read(error).at(0))?;
         let same = MAGIC.iter().zip(&magic).take_while(|(known, found)| known == found).count();
@@ -51,7 +51,7 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The next block's records; `false` at the end of the file.
-    pub(super) fn next(&mut self, content: &mut Vec<u8>) -> Result<bool, Damage> {
+    pub fn next(&mut self, content: &mut Vec<u8>) -> Result<bool, Damage> {
         let at = self.offset;
         let failed = |error| DamageKind::Read(error).at(at);
         let mut head = [0; HEAD];

@@ -269,23 +269,23 @@ calls! {
 /// A packet that arrived. Of TCP's payload, which no decision depends on, only the length is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received {
-    pub(super) head: Vec<u8>,
+    pub head: Vec<u8>,
     /// Bytes of payload after the head.
-    pub(super) payload_len: u32,
-    pub(super) meta: RxMeta,
+    pub payload_len: u32,
+    pub meta: RxMeta,
     /// Whether a connection may keep a part of the packet where it lies.
-    pub(super) in_block: bool,
+    pub in_block: bool,
 }
 
 impl Received {
-    pub(super) fn new(packet: &[u8], meta: RxMeta, in_block: bool) -> Self {
+    pub fn new(packet: &[u8], meta: RxMeta, in_block: bool) -> Self {
         let payload = payload_of(packet, meta);
         let head = packet.len().checked_sub(payload).and_then(|len| packet.get(..len)).unwrap_or(packet);
         Self { head: head.to_vec(), payload_len: u32::try_from(payload).unwrap_or(u32::MAX), meta, in_block }
     }
 
     /// The packet, with zeros for what was not kept, and what is known about it.
-    pub(super) fn packet(&self) -> (Vec<u8>, RxMeta) {
+    pub fn packet(&self) -> (Vec<u8>, RxMeta) {
         let mut packet = self.head.clone();
         // `take` bounds it.
         packet.resize(packet.len().saturating_add(self.payload_len as usize), 0);

@@ -28,21 +28,21 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(rest: &'a [u8], registry: &'a Registry) -> Self {
+    pub fn new(rest: &'a [u8], registry: &'a Registry) -> Self {
         Self { rest, registry }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.rest.len()
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (&first, rest) = self.rest.split_first().ok_or(Malformed::Short)?;
         self.rest = rest;
         Ok(first)
     }
 
-    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed::Short)?;
         self.rest = rest;
         Ok(taken)

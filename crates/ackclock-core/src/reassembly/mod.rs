@@ -109,12 +109,12 @@ struct Piece {
 }
 
 impl Reassembler {
-    pub(crate) fn new(config: ReassemblyConfig) -> Self {
+    pub fn new(config: ReassemblyConfig) -> Self {
         Self { config, packets: BTreeMap::new(), by_age: BTreeMap::new(), begun: 0, bytes: 0, evicted: 0 }
     }
 
     /// A fragment arrived.
-    pub(crate) fn push(&mut self, now: Instant, budget: &Budget, packet: &[u8]) -> Outcome {
+    pub fn push(&mut self, now: Instant, budget: &Budget, packet: &[u8]) -> Outcome {
         let fragment = match Fragment::parse(packet) {
             Ok(fragment) => fragment,
             Err(error) => return Outcome::Malformed(error),
@@ -155,12 +155,12 @@ impl Reassembler {
     }
 
     /// When to call [`expire`](Self::expire) next.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.by_age.first_key_value().map(|((begun, _), _)| *begun + self.config.timeout)
     }
 
     /// Gives up a packet whose time is over. Returns `Some` with its first fragment, if that has arrived.
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
+    pub fn expire(&mut self, now: Instant) -> Option<Option<Vec<u8>>> {
         let (_, &name) = self.by_age.first_key_value()?;
         if self.poll_timeout()? > now {
             return None;
@@ -170,7 +170,7 @@ impl Reassembler {
     }
 
     /// How many packets were discarded in favour of others since the last call.
-    pub(crate) fn take_evicted(&mut self) -> u64 {
+    pub fn take_evicted(&mut self) -> u64 {
         std::mem::take(&mut self.evicted)
     }
 

@@ -22,21 +22,21 @@ use crate::trace::{Entry, LossRule, UndoRule, WindowCause};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
     /// SEG.ACK.
-    pub(crate) ack: Position,
+    pub ack: Position,
     /// The SACK blocks, D-SACK first if there is one.
-    pub(crate) sack: &'a [(SeqNum, SeqNum)],
+    pub sack: &'a [(SeqNum, SeqNum)],
     /// The timestamp echoed.
-    pub(crate) echo: Option<Echo>,
+    pub echo: Option<Echo>,
     /// Whether the segment has neither text nor FIN.
-    pub(crate) bare: bool,
+    pub bare: bool,
     /// SND.WND, which this segment may have set.
-    pub(crate) window: u32,
+    pub window: u32,
     /// Whether the window is unchanged.
-    pub(crate) same_window: bool,
+    pub same_window: bool,
     /// Whether a closed window that had been probed has opened.
-    pub(crate) reopened: bool,
+    pub reopened: bool,
     /// How many bytes of new data both the buffer and the peer's window allow.
-    pub(crate) sendable: u64,
+    pub sendable: u64,
 }
 
 /// The result of an acknowledgement.
@@ -54,20 +54,20 @@ pub(crate) struct AckNews {
 /// What congestion control learns from an acknowledgement.
 struct Delivered<'a> {
     /// The newest transmission among the delivered data.
-    pub(super) moment: &'a SendMoment,
+    pub moment: &'a SendMoment,
     /// Whether that data had been sent before.
-    pub(super) repeated: bool,
+    pub repeated: bool,
     /// Bytes delivered for the first time.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Bytes by which SND.UNA advanced.
-    pub(super) advanced: u64,
+    pub advanced: u64,
     /// The measured round trip.
-    pub(super) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// Bytes in flight before.
-    pub(super) prior_in_flight: u64,
-    pub(super) prior_una: Position,
+    pub prior_in_flight: u64,
+    pub prior_una: Position,
     /// Bytes reported as marked.
-    pub(super) ecn_marked: u64,
+    pub ecn_marked: u64,
 }
 
 impl Acknowledgement<'_> {
@@ -81,7 +81,7 @@ impl Acknowledgement<'_> {
 impl AckNews {
     /// Bytes delivered for the first time.
     #[inline]
-    pub(crate) fn newly_acked(&self) -> u64 {
+    pub fn newly_acked(&self) -> u64 {
         self.outcome.newly_acked
     }
 }

@@ -30,51 +30,51 @@ struct Layers {
 
 impl Control {
     /// Before there is a window.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { congestion: Box::new(NotStarted), layers: None }
     }
 
     /// ESTABLISHED is reached: the controller starts.
-    pub(super) fn start(&mut self, tcp: &TcpConfig, start: &Start) {
+    pub fn start(&mut self, tcp: &TcpConfig, start: &Start) {
         self.replace(tcp.congestion.create(start));
         if let Some(kind) = tcp.choices.start_up {
             self.layers.get_or_insert_default().start_up = Some(Box::new(StartUp::new(kind, start)));
         }
     }
 
-    pub(super) fn replace(&mut self, congestion: Box<dyn Controller>) {
+    pub fn replace(&mut self, congestion: Box<dyn Controller>) {
         let old = std::mem::replace(&mut self.congestion, congestion);
         later::keep(|| Kept::Controller(old));
     }
 
     /// Slow start ends at this window, if the controller has a threshold.
-    pub(super) fn limit_slow_start(&mut self, bytes: u64) {
+    pub fn limit_slow_start(&mut self, bytes: u64) {
         self.congestion.limit_slow_start(bytes);
     }
 
     #[inline]
-    pub(super) fn controller(&self) -> &dyn Controller {
+    pub fn controller(&self) -> &dyn Controller {
         &*self.congestion
     }
 
     #[inline]
-    pub(super) fn cwnd(&self) -> u64 {
+    pub fn cwnd(&self) -> u64 {
         self.congestion.cwnd()
     }
 
     #[inline]
-    pub(super) fn ssthresh(&self) -> u64 {
+    pub fn ssthresh(&self) -> u64 {
         self.congestion.ssthresh()
     }
 
-    pub(super) fn start_up_estimate(&self) -> Option<StartUpEstimate> {
+    pub fn start_up_estimate(&self) -> Option<StartUpEstimate> {
         self.layers.as_ref()?.start_up.as_ref()?.estimate()
     }
 
     /// New data was acknowledged.
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
-    pub(super) fn on_ack(&mut self, ack: &Ack, tcp: &TcpConfig, smss: u32) {
+    pub fn on_ack(&mut self, ack: &Ack, tcp: &TcpConfig, smss: u32) {
         if let Some(layers) = &mut self.layers {
             if let Some(start_up) = &mut layers.start_up {
                 start_up.before_ack(self.congestion.as_mut(), ack);
@@ -99,7 +99,7 @@ impl Control {
     }
 
     /// A loss episode begins, or a mark is answered.
-    pub(super) fn on_loss_episode(&mut self, loss: &LossEpisode) {
+    pub fn on_loss_episode(&mut self, loss: &LossEpisode) {
         self.end_start_up();
         let validation = self.layers.as_ref().and_then(|layers| layers.validation.as_ref());
         let loss = validation.map_or(*loss, |validation| validation.as_used(&*self.congestion, *loss));
@@ -107,40 +107,40 @@ impl Control {
     }
 
     /// The retransmission timer expired.
-    pub(super) fn on_timeout(&mut self, timeout: &Timeout) {
+    pub fn on_timeout(&mut self, timeout: &Timeout) {
         self.end_start_up();
         self.congestion.on_timeout(timeout);
     }
 
     /// Bytes were found to be lost.
-    pub(super) fn on_lost(&mut self, lost: &Lost) {
+    pub fn on_lost(&mut self, lost: &Lost) {
         self.congestion.on_lost(lost);
     }
 
     /// A loss episode, or the answer to a mark, ended.
-    pub(super) fn on_recovery_end(&mut self, end: &RecoveryEnd) {
+    pub fn on_recovery_end(&mut self, end: &RecoveryEnd) {
         self.congestion.on_recovery_end(end);
     }
 
     /// The last reduction was wrong.
-    pub(super) fn on_undo(&mut self, undo: &Undo) {
+    pub fn on_undo(&mut self, undo: &Undo) {
         self.congestion.on_undo(undo);
     }
 
     /// Data left.
     #[inline]
-    pub(super) fn on_sent(&mut self, sent: &Sent) {
+    pub fn on_sent(&mut self, sent: &Sent) {
         self.congestion.on_sent(sent);
     }
 
     /// The window was last used `idle` ago, longer than a timeout (RFC 5681 §4.1).
-    pub(super) fn on_idle_restart(&mut self, call: &Call<'_>, idle: Duration, rto: Duration, smss: u32) {
+    pub fn on_idle_restart(&mut self, call: &Call<'_>, idle: Duration, rto: Duration, smss: u32) {
         let (cwnd, initial) = (self.cwnd(), initial_window(call.tcp, smss));
         let restart_window = call.tcp.choices.idle.restart_window(idle, cwnd, initial, u64::from(smss));
         self.congestion.on_idle_restart(&IdleRestart { now: call.now, idle, rto, restart_window });
     }
 
-    pub(super) fn on_mss_change(&mut self, smss: u32) {
+    pub fn on_mss_change(&mut self, smss: u32) {
         self.congestion.on_mss_change(smss);
     }
 

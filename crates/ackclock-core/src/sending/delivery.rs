@@ -29,7 +29,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             bytes: 0,
             at: now,
@@ -42,40 +42,40 @@ impl Delivery {
         }
     }
 
-    pub(super) fn path_rtt(&self) -> PathRtt {
+    pub fn path_rtt(&self) -> PathRtt {
         self.path_rtt
     }
 
-    pub(super) fn set_path_rtt(&mut self, path_rtt: PathRtt) {
+    pub fn set_path_rtt(&mut self, path_rtt: PathRtt) {
         self.path_rtt = path_rtt;
     }
 
     /// Whether it is too soon to acknowledge what left at `moment`. Of what was `repeated` the first
     /// transmission may be what is acknowledged.
     #[inline]
-    pub(super) fn is_early(&self, now: Instant, moment: &SendMoment, repeated: bool) -> bool {
+    pub fn is_early(&self, now: Instant, moment: &SendMoment, repeated: bool) -> bool {
         !repeated && self.path_rtt.is_early(now.nanos_since(moment.at))
     }
 
     /// ESTABLISHED is reached.
-    pub(super) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         (self.at, self.sent_at) = (now, now);
     }
 
     /// Bytes delivered since the connection began.
     #[inline]
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The last sample in bytes a second.
-    pub(super) fn rate(&self) -> u64 {
+    pub fn rate(&self) -> u64 {
         self.rate
     }
 
     /// What samples of `bytes` that leave now will need, with `in_flight` bytes in flight.
     #[inline]
-    pub(super) fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
+    pub fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
         if in_flight == 0 {
             // Time with nothing in flight says nothing about the path.
             (self.at, self.sent_at) = (now, now);
@@ -94,7 +94,7 @@ impl Delivery {
 
     /// An acknowledgement delivered data.
     #[inline]
-    pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
+    pub fn on_ack(&mut self, now: Instant, outcome: &AckOutcome) {
         if let Some((moment, _)) = &outcome.newest_any {
             let repeated = outcome.newest_was_repeated;
             self.on_delivered(now, outcome.newly_acked, moment, repeated);
@@ -103,7 +103,7 @@ impl Delivery {
 
     /// `bytes` were delivered; the newest of them left at `moment`, and was `repeated`.
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment, repeated: bool) {
+    pub fn on_delivered(&mut self, now: Instant, bytes: u64, moment: &SendMoment, repeated: bool) {
         self.bytes.grow(bytes);
         self.at = now;
         self.sent_at = moment.at;
@@ -117,36 +117,36 @@ impl Delivery {
 
     /// The application has nothing more to send, although the window has room.
     #[inline]
-    pub(super) fn note_app_limited(&mut self, in_flight: u64) {
+    pub fn note_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = self.bytes.saturating_add(in_flight.max(1));
     }
 
     /// The window is full, with data up to `nxt` in flight.
     #[inline]
-    pub(super) fn note_cwnd_limited(&mut self, nxt: Position) {
+    pub fn note_cwnd_limited(&mut self, nxt: Position) {
         self.cwnd_limited_until = Some(nxt);
     }
 
     /// Whether the window was full when the data below `una` was sent.
     #[inline]
-    pub(super) fn was_cwnd_limited(&self, una: Position) -> bool {
+    pub fn was_cwnd_limited(&self, una: Position) -> bool {
         self.cwnd_limited_until.is_some_and(|until| una <= until)
     }
 
     /// Whether any loss was found; wrong once in 2^32 bytes.
     #[inline]
-    pub(super) fn lost_any(&self) -> bool {
+    pub fn lost_any(&self) -> bool {
         self.lost != 0
     }
 
     /// Bytes found to be lost since `moment`.
-    pub(super) fn lost_since(&self, moment: &SendMoment) -> u64 {
+    pub fn lost_since(&self, moment: &SendMoment) -> u64 {
         u64::from(self.lost.wrapping_sub(moment.lost))
     }
 
     /// `bytes` were found to be lost; the newest of them left at `newest`. Returns what congestion control
     /// must learn.
-    pub(super) fn on_lost(&mut self, now: Instant, bytes: u64, newest: SendMoment) -> Lost {
+    pub fn on_lost(&mut self, now: Instant, bytes: u64, newest: SendMoment) -> Lost {
         self.lost = self.lost.wrapping_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         Lost {
             now,

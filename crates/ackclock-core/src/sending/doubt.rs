@@ -67,17 +67,17 @@ pub(super) struct PathRtt {
 }
 
 impl PathRtt {
-    pub(super) const UNMEASURED: Self = Self { us: UNMEASURED_US };
+    pub const UNMEASURED: Self = Self { us: UNMEASURED_US };
 
     /// The handshake, or a proof, took this long.
-    pub(super) fn measured(rtt: Duration) -> Self {
+    pub fn measured(rtt: Duration) -> Self {
         let us = if rtt < COMPARED_MIN { 0 } else { u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX) };
         Self { us }
     }
 
     /// Whether the acknowledgement of data that left `age_ns` ago is early.
     #[inline]
-    pub(super) fn is_early(self, age_ns: u64) -> bool {
+    pub fn is_early(self, age_ns: u64) -> bool {
         age_ns < u64::from(self.us) * 500
     }
 
@@ -86,7 +86,7 @@ impl PathRtt {
     }
 
     /// The most that leaves while a proof is missing, in bytes a second: a window in half the round trip.
-    pub(super) fn doubted_rate(self, cwnd: u64) -> Option<u64> {
+    pub fn doubted_rate(self, cwnd: u64) -> Option<u64> {
         window_rate(cwnd, self.nanos(), true)
     }
 }

@@ -14,18 +14,18 @@ pub(crate) struct Echo {
 
 impl Echo {
     /// From TSecr and the offset of the connection's clock.
-    pub(crate) fn new(echoed: u32, offset: u32) -> Self {
+    pub fn new(echoed: u32, offset: u32) -> Self {
         Self { ticks: echoed.wrapping_sub(offset), is_zero: echoed == 0 }
     }
 
     /// The clock's value when the answered segment left.
-    pub(super) fn ticks(self) -> u32 {
+    pub fn ticks(self) -> u32 {
         self.ticks
     }
 
     /// The minimum and maximum age of that; the clock has ticked once between the two. `None` for a value
     /// that cannot have been sent within the last half hour.
-    pub(super) fn age(self, now: Instant) -> Option<(Duration, Duration)> {
+    pub fn age(self, now: Instant) -> Option<(Duration, Duration)> {
         let ticks = clock(now).wrapping_sub(self.ticks);
         let since_tick = Duration::from_nanos(now.as_nanos() % NANOS_PER_TICK);
         let most = Duration::from_millis(u64::from(ticks)).saturating_add(since_tick);
@@ -34,7 +34,7 @@ impl Echo {
     }
 
     /// Whether the answered segment left in an earlier tick than `at`.
-    pub(super) fn is_from_before(self, at: Instant) -> bool {
+    pub fn is_from_before(self, at: Instant) -> bool {
         let age = clock(at).wrapping_sub(self.ticks);
         age != 0 && age < 1 << 31
     }

@@ -38,76 +38,76 @@ pub(super) struct Episode {
 
 impl Episode {
     #[inline]
-    pub(super) fn phase(&self) -> Phase {
+    pub fn phase(&self) -> Phase {
         self.phase
     }
 
     #[inline]
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
     /// Whether no loss is known or indicated.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.is_open() && self.dup_acks == 0 && self.left_network == 0
     }
 
     #[inline]
-    pub(super) fn in_recovery(&self) -> bool {
+    pub fn in_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery(_))
     }
 
     #[inline]
-    pub(super) fn in_slow_start(&self) -> bool {
+    pub fn in_slow_start(&self) -> bool {
         matches!(self.phase, Phase::Loss(_))
     }
 
     /// The end of fast recovery, while in it.
-    pub(super) fn recovery_point(&self) -> Option<Position> {
+    pub fn recovery_point(&self) -> Option<Position> {
         match self.phase {
             Phase::Recovery(point) => Some(point),
             Phase::Open | Phase::Loss(_) => None,
         }
     }
 
-    pub(super) fn dup_acks(&self) -> u32 {
+    pub fn dup_acks(&self) -> u32 {
         u32::from(self.dup_acks)
     }
 
-    pub(super) fn last_advance(&self) -> u32 {
+    pub fn last_advance(&self) -> u32 {
         self.last_advance
     }
 
-    pub(super) fn recover(&self) -> Position {
+    pub fn recover(&self) -> Position {
         self.recover
     }
 
     #[inline]
-    pub(super) fn left_network(&self) -> u64 {
+    pub fn left_network(&self) -> u64 {
         self.left_network
     }
 
     /// Whether the next retransmission leaves whatever the window says.
     #[inline]
-    pub(super) fn is_forced(&self) -> bool {
+    pub fn is_forced(&self) -> bool {
         self.forced
     }
 
     /// Lets the next retransmission leave whatever the window says.
-    pub(super) fn force(&mut self) {
+    pub fn force(&mut self) {
         self.forced = true;
     }
 
     /// Lost data was retransmitted.
     #[inline]
-    pub(super) fn on_retransmitted(&mut self) {
+    pub fn on_retransmitted(&mut self) {
         self.forced = false;
     }
 
     /// Counts consecutive duplicates.
     #[inline]
-    pub(super) fn count(&mut self, advanced: u64, duplicate: bool) {
+    pub fn count(&mut self, advanced: u64, duplicate: bool) {
         if duplicate {
             self.dup_acks = self.dup_acks.saturating_add(1);
         } else if advanced > 0 {
@@ -117,37 +117,37 @@ impl Episode {
 
     /// SND.UNA advanced, and the policy has judged it.
     #[inline]
-    pub(super) fn note_advance(&mut self, advanced: u64) {
+    pub fn note_advance(&mut self, advanced: u64) {
         self.last_advance = u32::try_from(advanced).unwrap_or(u32::MAX);
     }
 
     /// Fast recovery begins, and lasts until `point` is acknowledged.
-    pub(super) fn enter(&mut self, point: Position, nxt: Position) {
+    pub fn enter(&mut self, point: Position, nxt: Position) {
         self.phase = Phase::Recovery(point);
         self.recover = nxt;
         self.forced = true;
     }
 
     /// Slow start retransmits everything outstanding, up to `nxt`.
-    pub(super) fn slow_start(&mut self, nxt: Position) {
+    pub fn slow_start(&mut self, nxt: Position) {
         self.phase = Phase::Loss(nxt);
     }
 
     /// The retransmission timer expired: slow start lasts until everything outstanding, up to `nxt`, is
     /// acknowledged.
-    pub(super) fn on_timeout(&mut self, nxt: Position) {
+    pub fn on_timeout(&mut self, nxt: Position) {
         // Recent data may fill the window of one segment; the first lost segment leaves nevertheless.
         *self = Self { phase: Phase::Loss(nxt), recover: nxt, forced: true, ..Self::default() };
     }
 
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.phase = Phase::Open;
         self.left_network = 0;
         self.forced = false;
     }
 
     /// Another policy judges from now on. Fast recovery lasts until `point`.
-    pub(super) fn on_policy_change(&mut self, point: Position) {
+    pub fn on_policy_change(&mut self, point: Position) {
         self.dup_acks = 0;
         self.left_network = 0;
         if self.in_recovery() {
@@ -156,32 +156,32 @@ impl Episode {
     }
 
     /// Limited transmit (RFC 3042): bytes that the first duplicates allow to follow.
-    pub(super) fn limit_transmit(&mut self, bytes: u64) {
+    pub fn limit_transmit(&mut self, bytes: u64) {
         self.left_network = bytes;
     }
 
     /// RFC 5681 §3.2 (4): a duplicate shows that one of the segments outstanding at the loss has left the
     /// network. Forged ones inflate nothing beyond that (its §6).
-    pub(super) fn inflate(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
+    pub fn inflate(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         let out = self.recover.since(una);
         let most = out.min(scoreboard.pipe().saturating_add(scoreboard.lost()));
         self.left_network = self.left_network.saturating_add(bytes).min(most);
     }
 
     /// The same, counted from zero.
-    pub(super) fn set_left_network(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
+    pub fn set_left_network(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         self.left_network = 0;
         self.inflate(una, scoreboard, bytes);
     }
 
     /// RFC 6582 §3.2 (3): a partial acknowledgement of `advanced` bytes deflates the window by that amount.
-    pub(super) fn deflate(&mut self, advanced: u64) {
+    pub fn deflate(&mut self, advanced: u64) {
         self.left_network = self.left_network.saturating_sub(advanced);
     }
 
     /// Without SACK: a duplicate after a timeout shows that a segment of the new data has arrived, which
     /// F-RTO sent before the rest of the old data. It leaves the pipe, or nothing could follow it.
-    pub(super) fn count_new_data(&mut self, nxt: Position, pipe: u64, smss: u64) {
+    pub fn count_new_data(&mut self, nxt: Position, pipe: u64, smss: u64) {
         let new_data = nxt.since(self.recover);
         self.left_network = self.left_network.saturating_add(smss).min(new_data).min(pipe);
     }

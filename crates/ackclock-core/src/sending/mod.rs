@@ -85,9 +85,9 @@ fn quarters(time: Duration, number: u32) -> Duration {
 
 /// What the connection lends the flight for one call.
 pub(crate) struct Call<'a> {
-    pub(crate) now: Instant,
-    pub(crate) tcp: &'a TcpConfig,
-    pub(crate) trace: &'a mut Trace,
+    pub now: Instant,
+    pub tcp: &'a TcpConfig,
+    pub trace: &'a mut Trace,
 }
 
 /// Everything sent and not acknowledged, and the rules by which more may follow.
@@ -125,10 +125,10 @@ pub(crate) struct Flight {
 /// When each timer of the sending side expires; the far future if it does not run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiries {
-    pub(crate) retransmission: Instant,
-    pub(crate) reordering: Instant,
-    pub(crate) tail_probe: Instant,
-    pub(crate) pacing: Instant,
+    pub retransmission: Instant,
+    pub reordering: Instant,
+    pub tail_probe: Instant,
+    pub pacing: Instant,
 }
 
 /// State that a connection without a loss or a probe does not need.

@@ -28,30 +28,30 @@ pub(super) struct MtuProbe {
 
 impl MtuProbe {
     /// It left.
-    pub(super) fn new(start: Position, end: Position) -> Self {
+    pub fn new(start: Position, end: Position) -> Self {
         Self { start, end, lost: false, excused: start }
     }
 
     /// Whether SND.UNA waits for it.
-    pub(super) fn holds(&self, una: Position) -> bool {
+    pub fn holds(&self, una: Position) -> bool {
         self.start <= una && una < self.end
     }
 
-    pub(super) fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         self.end
     }
 
-    pub(super) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.lost
     }
 
     /// Whether it arrived, once known.
-    pub(super) fn outcome(&self, una: Position) -> Option<bool> {
+    pub fn outcome(&self, una: Position) -> Option<bool> {
         (self.end <= una).then_some(!self.lost)
     }
 
     /// It is lost, if it is still in flight. `excused`: and sent again, which needs no other answer.
-    pub(super) fn lose(&mut self, una: Position, excused: bool) {
+    pub fn lose(&mut self, una: Position, excused: bool) {
         if una < self.end {
             self.lost = true;
             if excused {
@@ -62,7 +62,7 @@ impl MtuProbe {
 
     /// Whether a loss is that of the probe only, and so does not indicate congestion. `calm`: no episode is
     /// under way.
-    pub(super) fn is_lost_for_its_size(&mut self, found: &LossFound, una: Position, calm: bool) -> bool {
+    pub fn is_lost_for_its_size(&mut self, found: &LossFound, una: Position, calm: bool) -> bool {
         if una >= self.end {
             return false;
         }

@@ -117,52 +117,52 @@ pub(super) struct Pacing {
 impl Pacing {
     const UNSET: Instant = Instant::FAR_FUTURE;
 
-    pub(super) fn new(granularity_ns: u32) -> Self {
+    pub fn new(granularity_ns: u32) -> Self {
         Self { pacer: None, due: Self::UNSET, granularity_ns }
     }
 
     #[inline]
-    pub(super) fn two_granularities_ns(&self) -> u64 {
+    pub fn two_granularities_ns(&self) -> u64 {
         2 * u64::from(self.granularity_ns)
     }
 
     #[inline]
-    pub(super) fn due(&self) -> Instant {
+    pub fn due(&self) -> Instant {
         self.due
     }
 
     /// Whether data waits for the rate.
     #[inline]
-    pub(super) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.due != Self::UNSET
     }
 
     /// Whether there is no schedule.
     #[cfg(test)]
-    pub(super) fn is_absent(&self) -> bool {
+    pub fn is_absent(&self) -> bool {
         self.pacer.is_none()
     }
 
     /// Whether unused time is still to be made up for; [`Self::note_nothing_to_send`] ends that.
     #[inline]
-    pub(super) fn is_owed(&self) -> bool {
+    pub fn is_owed(&self) -> bool {
         self.pacer.as_ref().is_some_and(|pacer| pacer.is_owed)
     }
 
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.due = Self::UNSET;
     }
 
     /// These bytes left.
     #[inline]
-    pub(super) fn charge(&mut self, now: Instant, bytes: u64) {
+    pub fn charge(&mut self, now: Instant, bytes: u64) {
         if let Some(pacer) = &mut self.pacer {
             pacer.charge(now, bytes);
         }
     }
 
     /// The waiting data is due.
-    pub(super) fn on_timer(&mut self, now: Instant) {
+    pub fn on_timer(&mut self, now: Instant) {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now.saturating_since(self.due));
         }
@@ -171,7 +171,7 @@ impl Pacing {
 
     /// The windows, or the application, limit sending, unless the rate does.
     #[inline]
-    pub(super) fn note_nothing_to_send(&mut self) {
+    pub fn note_nothing_to_send(&mut self) {
         if let Some(pacer) = &mut self.pacer
             && self.due == Self::UNSET
         {
@@ -180,7 +180,7 @@ impl Pacing {
     }
 
     /// The rate has changed fundamentally: settles what was sent at the old one.
-    pub(super) fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant) {
         if let Some(pacer) = &mut self.pacer {
             **pacer = Pacer::new(now);
         }
@@ -188,13 +188,13 @@ impl Pacing {
     }
 
     /// Nothing that was sent or waits counts any more.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.pacer = None;
         self.due = Self::UNSET;
     }
 
     /// Frees a schedule that has nothing left to pace.
-    pub(super) fn release(&mut self, now: Instant) {
+    pub fn release(&mut self, now: Instant) {
         if self.pacer.as_ref().is_some_and(|pacer| pacer.is_even(now)) {
             self.pacer = None;
         }
@@ -202,20 +202,20 @@ impl Pacing {
 
     /// Once held, a sender waits for its timer, or each acknowledgement would release a segment.
     #[inline]
-    pub(super) fn is_held(&self, now: Instant) -> bool {
+    pub fn is_held(&self, now: Instant) -> bool {
         self.is_waiting() && self.due > now
     }
 
     /// Stops pacing for now.
     #[inline]
-    pub(super) fn let_go(&mut self) {
+    pub fn let_go(&mut self) {
         if let Some(pacer) = &mut self.pacer {
             pacer.rate = 0;
             self.due = Self::UNSET;
         }
     }
 
-    pub(super) fn pace_at(&mut self, now: Instant, rate: u64, smss: u64, chosen: Chosen) -> Option<Chosen> {
+    pub fn pace_at(&mut self, now: Instant, rate: u64, smss: u64, chosen: Chosen) -> Option<Chosen> {
         if self.is_held(now) {
             return None;
         }

@@ -49,13 +49,13 @@ pub(super) struct TailProbe {
 
 /// What decides how long a silence may be before a probe leaves.
 pub(super) struct Silence {
-    pub(super) srtt_ns: u64,
+    pub srtt_ns: u64,
     /// The connection has lost something before.
-    pub(super) lost_any: bool,
+    pub lost_any: bool,
     /// One segment is in flight.
-    pub(super) single: bool,
+    pub single: bool,
     /// When the retransmission timer expires.
-    pub(super) timeout: Instant,
+    pub timeout: Instant,
 }
 
 impl Default for TailProbe {
@@ -72,25 +72,25 @@ impl Default for TailProbe {
 
 impl TailProbe {
     #[inline]
-    pub(super) fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Whether a probe is due.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.is_due
     }
 
     /// A probe leaves at `at`, unless one is due already.
     #[inline]
-    pub(super) fn arm(&mut self, at: Instant) {
+    pub fn arm(&mut self, at: Instant) {
         self.deadline = at;
     }
 
     /// When the next probe leaves; the far future if the retransmission timer expires first.
     #[inline]
-    pub(super) fn next(&self, now: Instant, silence: &Silence) -> Instant {
+    pub fn next(&self, now: Instant, silence: &Silence) -> Instant {
         if silence.srtt_ns == 0 {
             // Without a sample both have the initial timeout.
             return silence.timeout;
@@ -108,68 +108,68 @@ impl TailProbe {
     }
 
     /// The deadline has passed.
-    pub(super) fn fire(&mut self) {
+    pub fn fire(&mut self) {
         self.deadline = Instant::FAR_FUTURE;
         self.is_due = true;
     }
 
     /// No probe is needed for now.
     #[inline]
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.deadline = Instant::FAR_FUTURE;
         self.is_due = false;
     }
 
     /// Whether no probe has left since the last acknowledgement with news.
-    pub(super) fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         self.unanswered == 0
     }
 
     /// The number of the next consecutive unanswered probe, from 1.
-    pub(super) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         u32::from(self.unanswered) + 1
     }
 
     /// Whether the probe that just left is the first.
-    pub(super) fn was_first(&self) -> bool {
+    pub fn was_first(&self) -> bool {
         self.unanswered == 1
     }
 
     /// An acknowledgement brought news.
     #[inline]
-    pub(super) fn on_answer(&mut self) {
+    pub fn on_answer(&mut self) {
         self.unanswered = 0;
     }
 
     /// The end of what the probes in flight repeated.
-    pub(super) fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         self.end
     }
 
     /// One of the copies in flight is reported as a duplicate: nothing was lost by that.
-    pub(super) fn on_copy_reported(&mut self) {
+    pub fn on_copy_reported(&mut self) {
         self.undecided = self.undecided.saturating_sub(1);
     }
 
     /// Whether it is undecided if a probe in flight repaired a loss.
     #[inline]
-    pub(super) fn is_undecided(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.undecided > 0
     }
 
     /// The probes in flight have been answered.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.undecided = 0;
     }
 
     /// The retransmission timer expired, which supersedes a probe.
-    pub(super) fn on_timeout(&mut self) {
+    pub fn on_timeout(&mut self) {
         *self = Self { unanswered: self.unanswered, ..Self::default() };
     }
 
     /// The probe leaves, if one is due.
     #[inline]
-    pub(super) fn take_due(&mut self) -> bool {
+    pub fn take_due(&mut self) -> bool {
         let due = self.is_due;
         if due {
             self.stop();
@@ -178,7 +178,7 @@ impl TailProbe {
     }
 
     /// A probe left that repeated what lies before `end`.
-    pub(super) fn on_sent(&mut self, end: Position) {
+    pub fn on_sent(&mut self, end: Position) {
         // With more than one undecided, everything that they repeated must have been answered.
         self.end = if self.is_undecided() { self.end.max(end) } else { end };
         self.undecided = self.undecided.saturating_add(1);
@@ -186,7 +186,7 @@ impl TailProbe {
     }
 
     /// A segment left in place of a probe.
-    pub(super) fn count(&mut self) {
+    pub fn count(&mut self) {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 }
@@ -200,7 +200,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    pub(super) fn add(&mut self, end: Position) {
+    pub fn add(&mut self, end: Position) {
         if self.ends[0].0 != end {
             self.ends.swap(0, 1);
         }
@@ -211,7 +211,7 @@ impl Copies {
     }
 
     /// Whether `start..until`, reported as received twice, is one of them; counts it off.
-    pub(super) fn take(&mut self, (start, until): (Position, Position)) -> bool {
+    pub fn take(&mut self, (start, until): (Position, Position)) -> bool {
         let reported = |&&mut (end, copies): &&mut (Position, u8)| copies > 0 && start < end && end <= until;
         let found = self.ends.iter_mut().find(reported);
         found.map(|(_, copies)| *copies = copies.saturating_sub(1)).is_some()

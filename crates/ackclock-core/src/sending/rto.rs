@@ -25,71 +25,71 @@ pub(super) struct Rto {
 const UNSET: Instant = Instant::FAR_FUTURE;
 
 impl Rto {
-    pub(super) fn new(config: &RtoConfig) -> Self {
+    pub fn new(config: &RtoConfig) -> Self {
         Self { estimator: RttEstimator::new(config), deadline: UNSET, waiting_since: None, expiries: 0 }
     }
 
     #[inline]
-    pub(super) fn estimator(&self) -> &RttEstimator {
+    pub fn estimator(&self) -> &RttEstimator {
         &self.estimator
     }
 
     #[inline]
-    pub(super) fn estimator_mut(&mut self) -> &mut RttEstimator {
+    pub fn estimator_mut(&mut self) -> &mut RttEstimator {
         &mut self.estimator
     }
 
-    pub(super) fn set_config(&mut self, config: &RtoConfig) {
+    pub fn set_config(&mut self, config: &RtoConfig) {
         self.estimator.set_config(config);
     }
 
     /// When the timer expires; the far future if it does not run.
     #[inline]
-    pub(super) fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     #[inline]
-    pub(super) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.deadline != UNSET
     }
 
     /// Consecutive expiries.
-    pub(super) fn expiries(&self) -> u32 {
+    pub fn expiries(&self) -> u32 {
         self.expiries
     }
 
-    pub(super) fn waiting_since(&self) -> Option<Instant> {
+    pub fn waiting_since(&self) -> Option<Instant> {
         self.waiting_since
     }
 
     /// Something that needs an answer left.
     #[inline]
-    pub(super) fn note_waiting(&mut self, now: Instant) {
+    pub fn note_waiting(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
     }
 
     /// The peer is known to be alive: what still waits, waits since now.
-    pub(super) fn note_answer(&mut self, now: Instant) {
+    pub fn note_answer(&mut self, now: Instant) {
         self.waiting_since = self.waiting_since.map(|_| now);
     }
 
     /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more
     /// at least.
-    pub(super) fn on_pause(&mut self, now: Instant, limit: Duration) {
+    pub fn on_pause(&mut self, now: Instant, limit: Duration) {
         let latest = now + self.estimator.rto_unbacked() - limit;
         self.waiting_since = self.waiting_since.map(|since| since.max(latest.min(now)));
     }
 
     /// New data was acknowledged; the rest, if any, waits since now.
     #[inline]
-    pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
+    pub fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.waiting_since = outstanding.then_some(now);
         self.expiries = 0;
     }
 
     /// The handshake is over. `clean`: no SYN of ours was lost.
-    pub(super) fn establish(&mut self, clean: bool) {
+    pub fn establish(&mut self, clean: bool) {
         if !clean {
             self.estimator.on_handshake_after_expiry();
         }
@@ -101,25 +101,25 @@ impl Rto {
 
     /// Starts the timer if it does not run.
     #[inline]
-    pub(super) fn start(&mut self, now: Instant, tcp: &TcpConfig) {
+    pub fn start(&mut self, now: Instant, tcp: &TcpConfig) {
         if !self.is_running() {
             self.deadline = self.expires_at(now, tcp);
         }
     }
 
     #[inline]
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.deadline = UNSET;
     }
 
     /// Lost data waits for the pacing rate until `at`: nothing is in flight whose acknowledgement could be
     /// overdue.
-    pub(super) fn postpone(&mut self, at: Instant) {
+    pub fn postpone(&mut self, at: Instant) {
         self.deadline = at + self.estimator.rto();
     }
 
     /// The timer expired. RFC 9293 MUST-19: the estimator does the exponential backoff (RFC 6298 §5.5).
-    pub(super) fn on_expiry(&mut self, now: Instant, tcp: &TcpConfig) {
+    pub fn on_expiry(&mut self, now: Instant, tcp: &TcpConfig) {
         self.expiries = self.expiries.saturating_add(1);
         self.estimator.on_expiry();
         self.deadline = self.expires_at(now, tcp);

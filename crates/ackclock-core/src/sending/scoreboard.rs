@@ -23,19 +23,19 @@ use crate::position::Position;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendMoment {
     /// When it was sent.
-    pub(super) at: Instant,
+    pub at: Instant,
     /// Bytes delivered by then.
-    pub(super) delivered: u64,
+    pub delivered: u64,
     /// When the last of them was delivered.
-    pub(super) delivered_at: Instant,
+    pub delivered_at: Instant,
     /// Microseconds since the then last delivered data had been sent.
-    pub(super) sending_us: u32,
+    pub sending_us: u32,
     /// Bytes in flight, including those sent.
-    pub(super) in_flight: u32,
+    pub in_flight: u32,
     /// Bytes found to be lost by then, modulo 2^32.
-    pub(super) lost: u32,
+    pub lost: u32,
     /// Whether the application had too little to send.
-    pub(super) app_limited: bool,
+    pub app_limited: bool,
 }
 
 impl SendMoment {
@@ -99,23 +99,23 @@ pub(super) struct Scoreboard {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
-    pub(super) newly_acked: u64,
+    pub newly_acked: u64,
     /// When the newest of these transmissions left that was sent only once: a valid sample (Karn's rule).
-    pub(super) newest_once: Option<Instant>,
+    pub newest_once: Option<Instant>,
     /// The newest of these transmissions, retransmissions included, and its end.
-    pub(super) newest_any: Option<(SendMoment, Position)>,
+    pub newest_any: Option<(SendMoment, Position)>,
     /// Whether that one had been sent before.
-    pub(super) newest_was_repeated: bool,
+    pub newest_was_repeated: bool,
     /// It had, and the first transmission was acknowledged.
-    pub(super) newest_is_original: bool,
+    pub newest_is_original: bool,
     /// Whether data sent once was delivered after data sent later.
-    pub(super) reordered: bool,
+    pub reordered: bool,
     /// Bytes acknowledged selectively for the first time.
-    pub(super) newly_sacked: u64,
+    pub newly_sacked: u64,
     /// Whether the peer reported that data arrived twice (RFC 2883).
-    pub(super) duplicate_reported: bool,
+    pub duplicate_reported: bool,
     /// Whether retransmitted data was acknowledged.
-    pub(super) retransmission_acked: bool,
+    pub retransmission_acked: bool,
 }
 
 impl AckOutcome {

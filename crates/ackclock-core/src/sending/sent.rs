@@ -13,20 +13,20 @@ use crate::{Instant, TcpConfig};
 /// Data chosen to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
-    pub(crate) start: Position,
-    pub(crate) end: Position,
-    pub(crate) reason: SendReason,
+    pub start: Position,
+    pub end: Position,
+    pub reason: SendReason,
 }
 
 /// What limits a retransmission, besides the congestion window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// The most payload of one call.
-    pub(crate) burst_max: u64,
+    pub burst_max: u64,
     /// The right edge of the peer's window.
-    pub(crate) right_edge: Position,
+    pub right_edge: Position,
     /// The end of the data, where a FIN goes.
-    pub(crate) data_end: Position,
+    pub data_end: Position,
 }
 
 /// Data or a FIN that leaves.

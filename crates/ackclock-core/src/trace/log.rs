@@ -98,7 +98,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(config: TraceConfig) -> Self {
+    pub fn new(config: TraceConfig) -> Self {
         let capacity = config.capacity();
         Self {
             capacity,
@@ -111,7 +111,7 @@ impl Log {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, at: Instant, entry: Entry) {
+    pub fn push(&mut self, at: Instant, entry: Entry) {
         let record = entry.encode(at);
         if self.records.len() < self.capacity.saturating_sub(1) {
             self.records.push(record);
@@ -151,7 +151,7 @@ impl Log {
     }
 
     /// Marks a flight recorder, or the rest of a log, for delivery.
-    pub(crate) fn call(&mut self, cause: BatchCause) {
+    pub fn call(&mut self, cause: BatchCause) {
         // No changes are held back that could be requested.
         if self.keep != TraceKeep::Changes {
             self.due = Some(cause);
@@ -159,22 +159,22 @@ impl Log {
     }
 
     /// Whether this is a log of changes.
-    pub(crate) fn is_of_changes(&self) -> bool {
+    pub fn is_of_changes(&self) -> bool {
         self.keep == TraceKeep::Changes
     }
 
     #[inline]
-    pub(crate) fn due(&self) -> Option<BatchCause> {
+    pub fn due(&self) -> Option<BatchCause> {
         self.due
     }
 
     /// Whether records are left that are wanted when the connection ends.
-    pub(crate) fn has_rest(&self) -> bool {
+    pub fn has_rest(&self) -> bool {
         self.keep == TraceKeep::All && (!self.records.is_empty() || self.missed > 0)
     }
 
     /// The records, oldest first, and how many were lost before them.
-    pub(crate) fn take(&mut self) -> (Vec<Record>, u64) {
+    pub fn take(&mut self) -> (Vec<Record>, u64) {
         self.due = None;
         let mut records = std::mem::replace(&mut self.records, Vec::with_capacity(self.capacity));
         records.rotate_left(std::mem::take(&mut self.next));
@@ -186,16 +186,16 @@ impl Log {
     }
 
     /// How many are missing before the first.
-    pub(crate) fn missed(&self) -> u64 {
+    pub fn missed(&self) -> u64 {
         self.missed
     }
 
     /// Counts records that will not be delivered.
-    pub(crate) fn miss(&mut self, records: u64) {
+    pub fn miss(&mut self, records: u64) {
         self.missed.grow(records);
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Record> + '_ {
         let (new, old) = self.records.split_at(self.next.min(self.records.len()));
         old.iter().chain(new).copied()
     }

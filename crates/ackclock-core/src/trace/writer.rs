@@ -66,13 +66,13 @@ const UNSET: Instant = Instant::FAR_FUTURE;
 impl Trace {
     /// The trace of a connection whose first sequence number is `iss`. `changes`: whether the endpoint
     /// reports them.
-    pub(crate) fn new(config: Option<TraceConfig>, changes: bool, iss: Position) -> Self {
+    pub fn new(config: Option<TraceConfig>, changes: bool, iss: Position) -> Self {
         let changes = changes.then(|| Log::new(TraceConfig::CHANGES));
         Self::with(Logs { trace: config.map(Log::new), changes }, iss)
     }
 
     /// Starts the trace over; changes continue to be reported as before.
-    pub(crate) fn renew(&mut self, config: Option<TraceConfig>, iss: Position) {
+    pub fn renew(&mut self, config: Option<TraceConfig>, iss: Position) {
         let changes = self.0.take().and_then(|traced| traced.log.changes);
         *self = Self::with(Logs { trace: config.map(Log::new), changes }, iss);
     }
@@ -98,24 +98,24 @@ impl Trace {
 
     /// Whether anything is recorded.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     #[inline]
-    pub(crate) fn note(&mut self, now: Instant, entry: Entry) {
+    pub fn note(&mut self, now: Instant, entry: Entry) {
         if let Some(traced) = &mut self.0 {
             traced.log.push(now, entry);
         }
     }
 
     /// Records what an extension did, with a number that belongs to it.
-    pub(crate) fn extension(&mut self, now: Instant, what: Extension, value: u64) {
+    pub fn extension(&mut self, now: Instant, what: Extension, value: u64) {
         self.note(now, Entry::Extension { what, value: saturated(value) });
     }
 
     /// Delivers what is kept, after the present call.
-    pub(crate) fn call(&mut self, cause: BatchCause) {
+    pub fn call(&mut self, cause: BatchCause) {
         if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.trace.as_mut()) {
             log.call(cause);
         }
@@ -123,19 +123,19 @@ impl Trace {
 
     /// An active OPEN: the reader of changes sees the connection from its SYN on. Whole traces begin with the
     /// SYN itself.
-    pub(crate) fn opened(&mut self, now: Instant) {
+    pub fn opened(&mut self, now: Instant) {
         let Some(Logs { trace, changes }) = self.0.as_mut().map(|traced| &mut traced.log) else { return };
         let of_changes = trace.iter_mut().chain(changes).filter(|log| log.is_of_changes());
         of_changes.for_each(|log| log.push(now, Entry::State(State::Closed, State::SynSent)));
     }
 
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.0.iter().flat_map(|traced| &traced.log.trace).flat_map(Log::iter)
     }
 
     /// The names of the controller's numbers, and how many records are missing before those that are kept;
     /// `None` where none are.
-    pub(crate) fn kept(&self) -> Option<(Vec<&'static str>, u64)> {
+    pub fn kept(&self) -> Option<(Vec<&'static str>, u64)> {
         let traced = self.0.as_ref()?;
         let log = traced.log.trace.as_ref().filter(|log| !log.is_of_changes())?;
         Some((traced.names.clone(), log.missed()))
@@ -143,19 +143,19 @@ impl Trace {
 
     /// The reader to deliver to now, and the cause.
     #[inline]
-    pub(crate) fn due(&self) -> Option<(Reader, BatchCause)> {
+    pub fn due(&self) -> Option<(Reader, BatchCause)> {
         let Logs { trace, changes } = &self.0.as_ref()?.log;
         let changes = changes.as_ref().and_then(Log::due).map(|cause| (Reader::Changes, cause));
         changes.or_else(|| trace.as_ref().and_then(Log::due).map(|cause| (Reader::Trace, cause)))
     }
 
     /// Whether records are left that are wanted when the connection is gone.
-    pub(crate) fn has_rest(&self) -> bool {
+    pub fn has_rest(&self) -> bool {
         self.0.as_ref().and_then(|traced| traced.log.trace.as_ref()).is_some_and(Log::has_rest)
     }
 
     /// The names of the controller's numbers, the records, and how many are missing before them.
-    pub(crate) fn take(&mut self, reader: Reader) -> (Vec<&'static str>, Vec<Record>, u64) {
+    pub fn take(&mut self, reader: Reader) -> (Vec<&'static str>, Vec<Record>, u64) {
         let Some(traced) = &mut self.0 else { return Default::default() };
         // Changes do not involve the controller's numbers.
         let names = if reader == Reader::Trace { traced.names.clone() } else { Vec::new() };
@@ -164,7 +164,7 @@ impl Trace {
     }
 
     /// This many delivered records did not reach their reader.
-    pub(crate) fn miss(&mut self, reader: Reader, records: u64) {
+    pub fn miss(&mut self, reader: Reader, records: u64) {
         if let Some(log) = self.0.as_mut().and_then(|traced| traced.log.of(reader)) {
             log.miss(records);
         }
@@ -172,7 +172,7 @@ impl Trace {
 
     /// The peer receives `ack`, relative to its first sequence number, and `window`; recorded if they are
     /// new.
-    pub(crate) fn told(&mut self, now: Instant, ack: u64, window: u64) {
+    pub fn told(&mut self, now: Instant, ack: u64, window: u64) {
         if let Some(traced) = &mut self.0
             && traced.told != (ack, window)
         {
@@ -183,7 +183,7 @@ impl Trace {
 
     /// The content of an acknowledgement, after processing.
     #[inline]
-    pub(crate) fn acked(
+    pub fn acked(
         &mut self,
         now: Instant,
         ack: Position,
@@ -198,14 +198,14 @@ impl Trace {
 
     /// A round trip was timed.
     #[inline]
-    pub(crate) fn round_trip(&mut self, now: Instant, rtt: &RttEstimator) {
+    pub fn round_trip(&mut self, now: Instant, rtt: &RttEstimator) {
         if let Some(traced) = &mut self.0 {
             traced.round_trip(now, rtt);
         }
     }
 
     /// `span` was found to be lost.
-    pub(crate) fn lost(&mut self, now: Instant, rule: LossRule, (start, end): (Position, Position)) {
+    pub fn lost(&mut self, now: Instant, rule: LossRule, (start, end): (Position, Position)) {
         if let Some(traced) = &mut self.0 {
             let (start, end) = (low(start.since(traced.iss)), low(end.since(traced.iss)));
             traced.log.push(now, Entry::Lost { rule, start, end });
@@ -214,13 +214,7 @@ impl Trace {
 
     /// An event that may have moved the windows, or the controller's own numbers.
     #[inline]
-    pub(crate) fn window(
-        &mut self,
-        now: Instant,
-        cause: WindowCause,
-        controller: &dyn Controller,
-        round: Duration,
-    ) {
+    pub fn window(&mut self, now: Instant, cause: WindowCause, controller: &dyn Controller, round: Duration) {
         if let Some(traced) = &mut self.0 {
             traced.see_controller(now, cause, controller, round);
         }
@@ -228,7 +222,7 @@ impl Trace {
 
     /// A timer expired, for the `count`th consecutive time.
     #[inline]
-    pub(crate) fn fired(&mut self, now: Instant, timer: Timer, deadline: Instant, count: u32) {
+    pub fn fired(&mut self, now: Instant, timer: Timer, deadline: Instant, count: u32) {
         if let Some(traced) = &mut self.0 {
             let late_us = micros(now.saturating_since(deadline));
             traced.log.push(now, Entry::TimerFired { timer, late_us, count });
@@ -239,21 +233,21 @@ impl Trace {
     }
 
     /// Records which timers run now.
-    pub(crate) fn timers(&mut self, now: Instant, deadlines: Deadlines) {
+    pub fn timers(&mut self, now: Instant, deadlines: Deadlines) {
         if let Some(traced) = &mut self.0 {
             traced.see_timers(now, deadlines);
         }
     }
 
     /// Something happened; `free`: from now on only the host keeps the connection from going on.
-    pub(crate) fn freed(&mut self, now: Instant, free: bool) {
+    pub fn freed(&mut self, now: Instant, free: bool) {
         if let Some(traced) = &mut self.0 {
             traced.host_since = if free { traced.host_since.or(Some(now)) } else { None };
         }
     }
 
     /// The host goes on now: what it has kept waiting is recorded, if that was any time.
-    pub(crate) fn host_ran(&mut self, now: Instant) {
+    pub fn host_ran(&mut self, now: Instant) {
         if let Some(traced) = &mut self.0
             && let Some(since) = traced.host_since.take()
         {
@@ -265,7 +259,7 @@ impl Trace {
     }
 
     /// Nothing more leaves now, because of `by`.
-    pub(crate) fn limited(&mut self, now: Instant, by: Limit, in_flight: u64, unsent: u64) {
+    pub fn limited(&mut self, now: Instant, by: Limit, in_flight: u64, unsent: u64) {
         if let Some(traced) = &mut self.0
             && traced.limit != by
         {

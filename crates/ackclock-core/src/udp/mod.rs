@@ -39,7 +39,7 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// Adds a socket; its name must not be in use.
-    pub(crate) fn insert(&mut self, socket: Socket) -> Result<UdpId, UdpSocketError> {
+    pub fn insert(&mut self, socket: Socket) -> Result<UdpId, UdpSocketError> {
         if self.by_addr.contains_key(&socket.addr()) {
             return Err(UdpSocketError::AddressInUse);
         }
@@ -54,27 +54,27 @@ impl Sockets {
     }
 
     /// Removes a socket. Returns its name, which is free then.
-    pub(crate) fn remove(&mut self, id: UdpId) -> Option<ListenAddr> {
+    pub fn remove(&mut self, id: UdpId) -> Option<ListenAddr> {
         let addr = self.sockets.remove(&id)?.addr();
         self.by_addr.remove(&addr);
         Some(addr)
     }
 
-    pub(crate) fn get(&self, id: UdpId) -> Option<&Socket> {
+    pub fn get(&self, id: UdpId) -> Option<&Socket> {
         self.sockets.get(&id)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.sockets.len()
     }
 
     /// Whether a socket has this name.
-    pub(crate) fn has(&self, addr: ListenAddr) -> bool {
+    pub fn has(&self, addr: ListenAddr) -> bool {
         self.by_addr.contains_key(&addr)
     }
 
     /// The socket for datagrams from `remote` to `local`.
-    pub(crate) fn find(&self, local: SocketAddr, remote: SocketAddr) -> Option<UdpId> {
+    pub fn find(&self, local: SocketAddr, remote: SocketAddr) -> Option<UdpId> {
         let (addr, port) = (Some(local.ip()), Some(local.port()));
         let names = [(addr, port), (addr, None), (None, port), (None, None)];
         names.into_iter().find_map(|(addr, port)| {
@@ -84,7 +84,7 @@ impl Sockets {
     }
 
     /// Calls `f` on a socket, and records what became possible.
-    pub(crate) fn update<R>(&mut self, id: UdpId, f: impl FnOnce(&mut Socket) -> R) -> Option<R> {
+    pub fn update<R>(&mut self, id: UdpId, f: impl FnOnce(&mut Socket) -> R) -> Option<R> {
         let socket = self.sockets.get_mut(&id)?;
         let before = socket.readiness();
         let result = f(socket);
@@ -95,7 +95,7 @@ impl Sockets {
     }
 
     /// The next socket whose readiness changed.
-    pub(crate) fn poll_changed(&mut self) -> Option<(UdpId, UdpReadiness)> {
+    pub fn poll_changed(&mut self) -> Option<(UdpId, UdpReadiness)> {
         while let Some(id) = self.changed.pop_front() {
             // A socket closed in the meantime is no longer there.
             if let Some(socket) = self.sockets.get_mut(&id) {

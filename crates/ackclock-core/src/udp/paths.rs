@@ -25,19 +25,19 @@ struct Learned {
 
 impl PathMtus {
     /// The largest IP packet to `remote`, if known and still valid.
-    pub(crate) fn get(&self, now: Instant, remote: IpAddr) -> Option<u32> {
+    pub fn get(&self, now: Instant, remote: IpAddr) -> Option<u32> {
         self.known.get(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
     }
 
     /// A datagram is sent to `remote`.
-    pub(crate) fn on_sent(&mut self, now: Instant, remote: IpAddr) {
+    pub fn on_sent(&mut self, now: Instant, remote: IpAddr) {
         if let Some(learned) = self.known.get_mut(&remote) {
             learned.used = now;
         }
     }
 
     /// Records it. In a full table it replaces the entry that was not used for the longest time.
-    pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
+    pub fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
         if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
             let first = self.known.iter().min_by_key(|(_, learned)| learned.used).map(|(&addr, _)| addr);
             if let Some(addr) = first {

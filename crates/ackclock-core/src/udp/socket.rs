@@ -139,16 +139,16 @@ pub(crate) struct Socket {
 /// A datagram that waits to be read.
 #[derive(Debug)]
 pub(crate) struct Datagram {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
-    pub(crate) ecn: Codepoint,
-    pub(crate) payload: Vec<u8>,
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub ecn: Codepoint,
+    pub payload: Vec<u8>,
     #[expect(dead_code, reason = "gives its bytes back to the budget when it is dropped")]
-    pub(crate) lease: Lease,
+    pub lease: Lease,
 }
 
 impl Socket {
-    pub(crate) fn new(options: UdpOptions) -> Self {
+    pub fn new(options: UdpOptions) -> Self {
         Self {
             options,
             remote: None,
@@ -162,44 +162,44 @@ impl Socket {
         }
     }
 
-    pub(crate) fn addr(&self) -> ListenAddr {
+    pub fn addr(&self) -> ListenAddr {
         self.options.addr
     }
 
-    pub(crate) fn options(&self) -> &UdpOptions {
+    pub fn options(&self) -> &UdpOptions {
         &self.options
     }
 
-    pub(crate) fn set_ttl(&mut self, ttl: Option<u8>) {
+    pub fn set_ttl(&mut self, ttl: Option<u8>) {
         self.options.ttl = ttl;
     }
 
-    pub(crate) fn set_traffic_class(&mut self, traffic_class: u8) {
+    pub fn set_traffic_class(&mut self, traffic_class: u8) {
         self.options.traffic_class = traffic_class;
     }
 
-    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+    pub fn remote(&self) -> Option<SocketAddr> {
         self.remote
     }
 
-    pub(crate) fn source(&self) -> Option<IpAddr> {
+    pub fn source(&self) -> Option<IpAddr> {
         self.source
     }
 
     /// Only accepts the peer's datagrams from now on. Waiting ones of others are kept, as the kernel's
     /// sockets do.
-    pub(crate) fn connect(&mut self, peer: Option<(SocketAddr, IpAddr)>) {
+    pub fn connect(&mut self, peer: Option<(SocketAddr, IpAddr)>) {
         (self.remote, self.source) = peer.unzip();
         self.error = None;
     }
 
     /// Whether a datagram from `remote` to `local` is for this socket.
-    pub(super) fn takes(&self, local: IpAddr, remote: SocketAddr) -> bool {
+    pub fn takes(&self, local: IpAddr, remote: SocketAddr) -> bool {
         self.remote.is_none_or(|peer| peer == remote) && self.source.is_none_or(|source| source == local)
     }
 
     /// Adds a datagram. Returns `false` if there is no room.
-    pub(crate) fn receive(&mut self, datagram: Datagram) -> bool {
+    pub fn receive(&mut self, datagram: Datagram) -> bool {
         let bytes = UdpOptions::held_by(datagram.payload.len());
         if self.received_bytes.saturating_add(bytes) > self.options.receive_buffer_max {
             return false;
@@ -212,7 +212,7 @@ impl Socket {
 
     /// Copies received data into `buf`: one datagram or, with `many`, as many of one size and kind as fit,
     /// one after the other.
-    pub(crate) fn read(&mut self, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
+    pub fn read(&mut self, buf: &mut [u8], many: bool) -> Result<UdpMeta, UdpSocketError> {
         self.take_error()?;
         let first = self.pop().ok_or(UdpSocketError::WouldBlock)?;
         let mut meta = copied(&first, buf);
@@ -234,29 +234,29 @@ impl Socket {
     }
 
     /// The same with one datagram, without removing it.
-    pub(crate) fn peek(&mut self, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
+    pub fn peek(&mut self, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
         self.take_error()?;
         self.received.front().map(|first| copied(first, buf)).ok_or(UdpSocketError::WouldBlock)
     }
 
     /// Whether there is a datagram or an error to read.
-    pub(crate) fn is_readable(&self) -> bool {
+    pub fn is_readable(&self) -> bool {
         !self.received.is_empty() || self.error.is_some()
     }
 
-    pub(crate) fn has_error(&self) -> bool {
+    pub fn has_error(&self) -> bool {
         self.error.is_some()
     }
 
     /// Whether there is room to send, or an error to report. If not, readiness reports when there is.
-    pub(crate) fn is_writable(&mut self) -> bool {
+    pub fn is_writable(&mut self) -> bool {
         let room = self.has_room();
         self.refused |= !room;
         room || self.error.is_some()
     }
 
     /// Whether readiness will report room to a caller that waits for it: it has asked, and there is none.
-    pub(crate) fn awaits_room(&self) -> bool {
+    pub fn awaits_room(&self) -> bool {
         self.refused && !self.has_room() && self.error.is_none()
     }
 
@@ -265,12 +265,12 @@ impl Socket {
     }
 
     /// A packet of this many bytes waits to be sent.
-    pub(crate) fn on_queued(&mut self, bytes: usize) {
+    pub fn on_queued(&mut self, bytes: usize) {
         self.sending_bytes.grow(UdpOptions::held_by(bytes));
     }
 
     /// It has left.
-    pub(crate) fn on_left(&mut self, bytes: usize) {
+    pub fn on_left(&mut self, bytes: usize) {
         self.sending_bytes = self.sending_bytes.saturating_sub(UdpOptions::held_by(bytes));
         if self.refused && self.has_room() {
             self.refused = false;
@@ -279,21 +279,21 @@ impl Socket {
     }
 
     /// Stores an error about the peer, or the path, for the next call.
-    pub(crate) fn fail_once(&mut self, error: UdpSocketError) {
+    pub fn fail_once(&mut self, error: UdpSocketError) {
         self.error = Some(error);
         self.readiness = UdpReadiness { readable: true, writable: true };
     }
 
     /// The unreported error, once.
-    pub(crate) fn take_error(&mut self) -> Result<(), UdpSocketError> {
+    pub fn take_error(&mut self) -> Result<(), UdpSocketError> {
         self.error.take().map_or(Ok(()), Err)
     }
 
-    pub(super) fn readiness(&self) -> UdpReadiness {
+    pub fn readiness(&self) -> UdpReadiness {
         self.readiness
     }
 
-    pub(super) fn take_readiness(&mut self) -> UdpReadiness {
+    pub fn take_readiness(&mut self) -> UdpReadiness {
         std::mem::take(&mut self.readiness)
     }
 

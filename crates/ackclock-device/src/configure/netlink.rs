@@ -15,7 +15,7 @@ pub(super) struct Request {
 impl Request {
     /// A request of type `kind` (`RTM_*`) with `flags` (`NLM_F_*`, in addition to those of every request) and
     /// the fixed part of its type.
-    pub(super) fn new(kind: u16, flags: libc::c_int, fixed: &[u8]) -> Self {
+    pub fn new(kind: u16, flags: libc::c_int, fixed: &[u8]) -> Self {
         let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16; // all are below 2^16
         let mut bytes = vec![0; 4]; // the length, when it is known
         bytes.extend(kind.to_ne_bytes());
@@ -26,26 +26,26 @@ impl Request {
     }
 
     /// Appends an attribute.
-    pub(super) fn attribute(mut self, kind: libc::c_ushort, value: &[u8]) -> Self {
+    pub fn attribute(mut self, kind: libc::c_ushort, value: &[u8]) -> Self {
         append(&mut self.bytes, kind, value);
         self
     }
 
     /// Appends a nested attribute.
-    pub(super) fn nested(self, kind: libc::c_ushort, inner: &[(libc::c_ushort, &[u8])]) -> Self {
+    pub fn nested(self, kind: libc::c_ushort, inner: &[(libc::c_ushort, &[u8])]) -> Self {
         let mut value = Vec::new();
         inner.iter().for_each(|(kind, of)| append(&mut value, *kind, of));
         self.attribute(kind, &value)
     }
 
     /// Sends the request and waits for the kernel's answer.
-    pub(super) fn send(self) -> io::Result<()> {
+    pub fn send(self) -> io::Result<()> {
         acknowledged(&self.exchange()?)
     }
 
     /// Sends a query and waits for the answer. Returns the fixed part and the attributes of the first
     /// message.
-    pub(super) fn ask(self) -> io::Result<Vec<u8>> {
+    pub fn ask(self) -> io::Result<Vec<u8>> {
         let answer = self.exchange()?;
         let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
         if kind.map(libc::c_int::from) == Some(libc::NLMSG_ERROR) {

@@ -59,7 +59,7 @@ impl Draws {
 }
 
 impl Lane {
-    pub(super) fn new(settings: Settings, seed: u64) -> Self {
+    pub fn new(settings: Settings, seed: u64) -> Self {
         Self {
             settings,
             blackout: false,
@@ -71,20 +71,20 @@ impl Lane {
         }
     }
 
-    pub(super) fn set(&mut self, settings: Settings) {
+    pub fn set(&mut self, settings: Settings) {
         self.settings = settings;
     }
 
-    pub(super) fn set_blackout(&mut self, blackout: bool) {
+    pub fn set_blackout(&mut self, blackout: bool) {
         self.blackout = blackout;
     }
 
-    pub(super) fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
     /// Takes a packet at time `now`.
-    pub(super) fn offer(&mut self, now: Instant, mut bytes: Vec<u8>) {
+    pub fn offer(&mut self, now: Instant, mut bytes: Vec<u8>) {
         let draws = Draws::new(&mut self.rng);
         self.statistics.offered += 1;
         if self.blackout {
@@ -114,13 +114,13 @@ impl Lane {
     }
 
     /// When the next packet is released.
-    pub(super) fn next_release(&self) -> Option<Instant> {
+    pub fn next_release(&self) -> Option<Instant> {
         let held = self.held.iter().map(|held| held.until).min();
         self.pipe.next_due().into_iter().chain(held).min()
     }
 
     /// Removes the next packet that is due.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<Vec<u8>> {
         while let Some(index) = self.held.iter().position(|held| held.until <= now) {
             let held = self.held.remove(index);
             self.let_go(held, now);

@@ -41,7 +41,7 @@ struct Setting {
 
 impl Timer {
     /// A timer of the present runtime.
-    pub(super) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let timer = sys::timer()?;
         #[expect(unsafe_code, reason = "tokio asks for a promise")]
         // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
@@ -51,7 +51,7 @@ impl Timer {
     }
 
     /// Call this whenever the task wakes, whatever the reason: the timer learns how late that is.
-    pub(super) fn woken(&mut self, now: Instant) {
+    pub fn woken(&mut self, now: Instant) {
         let Some(set) = self.set.as_mut().filter(|set| now >= set.end) else { return };
         if set.asking_since.is_none() {
             self.lead = ((3 * self.lead + (now - set.end)) / 4).min(LEAD_MAX);
@@ -63,7 +63,7 @@ impl Timer {
     }
 
     /// Ready at `deadline` or later. Wakes the task then, or slightly earlier, to poll again.
-    pub(super) fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let now = Instant::now();
         self.woken(now);
         if now >= deadline {

@@ -24,7 +24,7 @@ struct Taken {
 
 impl Claim {
     /// Takes what `config` names, unless another device has a part of it.
-    pub(super) fn new(config: &RawConfig) -> Result<Self, RawError> {
+    pub fn new(config: &RawConfig) -> Result<Self, RawError> {
         let network = fs::metadata("/proc/thread-self/ns/net").map_or(0, |metadata| metadata.ino());
         let mut taken = lock();
         let clash = taken.iter().find_map(|other| other.clash(network, config));

@@ -29,7 +29,7 @@ impl Guard {
     ///
     /// # Errors
     /// The process lacks `CAP_NET_ADMIN`, or the kernel lacks nftables with owners.
-    pub(super) fn set_up(addresses: &[IpAddr], ports: &Ports) -> io::Result<Self> {
+    pub fn set_up(addresses: &[IpAddr], ports: &Ports) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let table = format!("ackclock-{}-{number}\0", process::id());

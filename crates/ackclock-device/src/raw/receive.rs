@@ -26,7 +26,7 @@ pub(super) enum Step {
 }
 
 impl Receiver {
-    pub(super) fn open(v6: bool, index: libc::c_int, program: &[Instruction]) -> io::Result<Self> {
+    pub fn open(v6: bool, index: libc::c_int, program: &[Instruction]) -> io::Result<Self> {
         let fd = sys::packet_socket()?;
         sys::attach_filter(fd.as_fd(), program)?;
         // With less, a burst is lost while the stack does something else. A kernel that gives less is
@@ -37,7 +37,7 @@ impl Receiver {
     }
 
     /// Receives into `batch` until it is full or nothing is left. Adds to `received`.
-    pub(super) fn poll(
+    pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
         batch: &mut ReceiveBatch,
@@ -74,7 +74,7 @@ impl Receiver {
     }
 
     /// How many packets were lost since the last call because the socket's buffer was full.
-    pub(super) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         sys::lost_packets(self.0.get_ref().as_fd()).unwrap_or(0).into()
     }
 }

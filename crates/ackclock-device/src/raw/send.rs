@@ -26,7 +26,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn open(v6: bool, interface: Option<&str>) -> io::Result<Self> {
+    pub fn open(v6: bool, interface: Option<&str>) -> io::Result<Self> {
         let fd = sys::raw_socket(v6)?;
         if let Some(name) = interface {
             sys::bind_to_interface(fd.as_fd(), name)?;
@@ -38,12 +38,12 @@ impl Sender {
     }
 
     /// Whether a flush is needed before more is taken.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.waiting.len() >= sys::BATCH || self.bytes.len() >= WAITING_BYTES_MAX
     }
 
     /// Takes a finished packet. Returns `false` if there is no room.
-    pub(super) fn push(&mut self, packet: &TxPacket<'_>, dst: IpAddr) -> bool {
+    pub fn push(&mut self, packet: &TxPacket<'_>, dst: IpAddr) -> bool {
         if self.is_full() {
             return false;
         }
@@ -57,11 +57,7 @@ impl Sender {
 
     /// Sends what waits. Returns `false` if the socket takes no more now. A packet that the kernel refuses is
     /// counted; for one that is too long, `told` gets the ICMP message.
-    pub(super) fn flush(
-        &mut self,
-        counters: &mut Counters,
-        told: &mut VecDeque<Vec<u8>>,
-    ) -> io::Result<bool> {
+    pub fn flush(&mut self, counters: &mut Counters, told: &mut VecDeque<Vec<u8>>) -> io::Result<bool> {
         while let Some(rest) = self.waiting.get(self.taken..).filter(|rest| !rest.is_empty()) {
             let sent = self.fd.try_io(Interest::WRITABLE, |fd| sys::send(fd.as_fd(), &self.bytes, rest));
             match sent {
@@ -85,7 +81,7 @@ impl Sender {
     }
 
     /// Ready when the socket may take packets again.
-    pub(super) fn poll_ready(&self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         match self.fd.poll_write_ready(cx) {
             Poll::Ready(guard) => guard.map(|_| Poll::Ready(())),
             Poll::Pending => Ok(Poll::Pending),

@@ -29,17 +29,17 @@ pub(super) type Instruction = sock_filter;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     /// Its length, which exceeds the buffer if it was truncated.
-    pub(super) len: usize,
+    pub len: usize,
     /// `TP_STATUS_*`.
-    pub(super) status: u32,
+    pub status: u32,
 }
 
 /// A packet to send: its position in a buffer, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) dst: IpAddr,
+    pub start: usize,
+    pub end: usize,
+    pub dst: IpAddr,
 }
 
 /// A socket for the IP packets of one family, which reports whether each checksum is finished. It receives
@@ -189,9 +189,9 @@ pub(super) fn path_mtu(dst: IpAddr) -> io::Result<usize> {
 /// An interface with one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
-    pub(super) name: String,
-    pub(super) addr: Option<IpAddr>,
-    pub(super) flags: c_uint,
+    pub name: String,
+    pub addr: Option<IpAddr>,
+    pub flags: c_uint,
 }
 
 /// All interfaces of the calling thread's network namespace, one for each of their addresses.

@@ -78,7 +78,7 @@ struct Live {
 
 impl Role {
     /// The role of a segment cut from a packet.
-    pub(super) fn of_part(self, part: &[u8]) -> Self {
+    pub fn of_part(self, part: &[u8]) -> Self {
         let Self::Segment { connection, ack, end } = self else { return self };
         let end = parse_received(part).map_or(end, |segment| Some(segment.seq + segment.seq_len()));
         Self::Segment { connection, ack, end }
@@ -87,7 +87,7 @@ impl Role {
 
 impl Connections {
     /// Records a packet. Returns its role if it is to be played.
-    pub(super) fn learn(&mut self, packet: &[u8], stack: &[IpAddr]) -> Option<Role> {
+    pub fn learn(&mut self, packet: &[u8], stack: &[IpAddr]) -> Option<Role> {
         let ip = IpPacket::parse(packet).ok()?;
         let (from_stack, to_stack) = (stack.contains(&ip.src), stack.contains(&ip.dst));
         if from_stack == to_stack {
@@ -145,7 +145,7 @@ impl Connections {
     }
 
     /// Whether a packet can be played. Nothing matches a connection whose beginning was not recorded.
-    pub(super) fn can_play(&self, role: Role) -> bool {
+    pub fn can_play(&self, role: Role) -> bool {
         match role {
             Role::Plain => true,
             // The stack may now answer a SYN that it did not answer then.
@@ -154,12 +154,12 @@ impl Connections {
     }
 
     /// How many connections cannot be played.
-    pub(super) fn without_start(&self) -> usize {
+    pub fn without_start(&self) -> usize {
         self.all.iter().filter(|connection| connection.iss.is_none() && connection.peer_iss.is_none()).count()
     }
 
     /// How far a packet exceeds the window that the stack has offered; 0 if it fits.
-    pub(super) fn beyond(&self, role: Role) -> u32 {
+    pub fn beyond(&self, role: Role) -> u32 {
         let Role::Segment { connection, end: Some(end), .. } = role else { return 0 };
         let Some(edge) = self.all[connection].live.and_then(|live| live.edge) else { return 0 };
         let beyond = end.offset_from(edge);
@@ -167,7 +167,7 @@ impl Connections {
     }
 
     /// Whether the stack has sent what the packet answers.
-    pub(super) fn wait(&self, role: Role) -> Result<(), Wait> {
+    pub fn wait(&self, role: Role) -> Result<(), Wait> {
         let Role::Segment { connection, ack: Some(ack), .. } = role else { return Ok(()) };
         let connection = &self.all[connection];
         let Some((live, iss)) = connection.live.zip(connection.iss) else {
@@ -179,7 +179,7 @@ impl Connections {
     }
 
     /// Records what the stack sends.
-    pub(super) fn sent(&mut self, packet: &TxPacket<'_>) {
+    pub fn sent(&mut self, packet: &TxPacket<'_>) {
         let Some((stack, peer, segment)) = parse(packet) else { return };
         let syn = segment.flags.contains(Flags::SYN);
         let index = match self.live.get(&(stack, peer)) {
@@ -229,7 +229,7 @@ impl Connections {
     /// Adapts a recorded packet to the stack's present connection. Returns its checksum state. A packet that
     /// was set aside gets the timestamp of the present: after newer stamps the stack would drop it as a stray
     /// (RFC 7323 §5, PAWS; not read).
-    pub(super) fn translate(&mut self, role: Role, packet: &mut [u8], was_aside: bool) -> ChecksumState {
+    pub fn translate(&mut self, role: Role, packet: &mut [u8], was_aside: bool) -> ChecksumState {
         let Role::Segment { connection, .. } = role else { return ChecksumState::Complete };
         let connection = &mut self.all[connection];
         // A packet with a wrong checksum keeps a wrong one.

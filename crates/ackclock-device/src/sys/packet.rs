@@ -15,15 +15,15 @@ use super::check;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
     /// Bytes written to the buffer, including any virtio-net header.
-    pub(crate) len: usize,
+    pub len: usize,
     /// The buffer was too short for the frame.
-    pub(crate) truncated: bool,
+    pub truncated: bool,
     /// This host sent it.
-    pub(crate) outgoing: bool,
+    pub outgoing: bool,
     /// `TP_STATUS_*`
-    pub(crate) status: u32,
+    pub status: u32,
     /// The VLAN tag removed from the frame, if `status` reports one.
-    pub(crate) vlan: u16,
+    pub vlan: u16,
 }
 
 /// A non-blocking packet socket for whole frames, which receives nothing until it is bound.

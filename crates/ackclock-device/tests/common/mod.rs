@@ -1,6 +1,6 @@
 //! Network namespaces, devices and hand-made packets for the tests against the kernel.
 
-#![expect(dead_code, unreachable_pub, reason = "each test program uses another part of this")]
+#![expect(dead_code, reason = "each test program uses another part of this")]
 
 pub mod packets;
 

@@ -71,7 +71,7 @@ const OTHER_MEAN_BYTES: u64 = 6 * OTHER_LEAST_BYTES;
 
 impl Path {
     /// The path with this number.
-    pub(super) fn draw(seed: u64) -> Self {
+    pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::derive(seed, "path");
         let from = rng.below(SITES.len() as u64) as usize;
         // Another one.
@@ -96,7 +96,7 @@ impl Path {
 
     /// The network with its traffic. The transfer goes from `a` over the first line, the long haul and the
     /// second line to `b`. A pair of hosts at each line makes the other traffic.
-    pub(super) fn scenario(&self) -> Scenario {
+    pub fn scenario(&self) -> Scenario {
         let lan = Direction::new(Rate::mbit(10), Span(0));
         let mut far = Direction::new(Rate::mbit(45), Span::millis(self.delay_ms));
         // Routers on the way have other work.

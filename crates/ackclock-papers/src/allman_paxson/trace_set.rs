@@ -21,26 +21,26 @@ use ackclock_assess::{LeftOut, Side, Transfer, transfers};
 /// Transfers, and what happened to the others.
 #[derive(Debug)]
 pub(super) struct TraceSet {
-    pub(super) transfers: Vec<Transfer>,
+    pub transfers: Vec<Transfer>,
     /// The numbers of their paths.
-    pub(super) seeds: Vec<u64>,
+    pub seeds: Vec<u64>,
     /// Transfers that were simulated.
-    pub(super) simulated: usize,
+    pub simulated: usize,
     /// Expiries counted by the simulated senders of the transfers above.
-    pub(super) expiries: u64,
-    pub(super) left_out: Vec<LeftOut>,
+    pub expiries: u64,
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A simulated transfer.
 #[derive(Debug)]
 pub(super) struct Recorded {
-    pub(super) transfer: Result<Transfer, LeftOut>,
+    pub transfer: Result<Transfer, LeftOut>,
     /// The sender's own count of timer expiries.
-    pub(super) expiries: u64,
+    pub expiries: u64,
     /// How long it took, in seconds; `None` if it was given up.
-    pub(super) seconds: Option<f64>,
+    pub seconds: Option<f64>,
     /// When the sender took a reduction back, according to its trace; empty without one.
-    pub(super) undone: Vec<Instant>,
+    pub undone: Vec<Instant>,
 }
 
 /// The number of paths.

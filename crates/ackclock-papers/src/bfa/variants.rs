@@ -22,7 +22,7 @@ pub(super) const ALL: &[Variant] = &[
 
 impl Variant {
     /// These settings with the variant's choices.
-    pub(super) fn over(&self, settings: TcpSettings) -> TcpSettings {
+    pub fn over(&self, settings: TcpSettings) -> TcpSettings {
         let congestion = self.congestion.map(str::to_owned).or(settings.congestion.clone());
         let settings = TcpSettings { congestion, ..settings };
         match self.rto {

@@ -27,10 +27,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Background {
     /// Mean time between conversations.
-    pub(super) every: Span,
-    pub(super) sender: Sender,
+    pub every: Span,
+    pub sender: Sender,
     /// Whether there is as much traffic from right to left, between the hosts of the third pair.
-    pub(super) two_way: bool,
+    pub two_way: bool,
 }
 
 /// The density at which Reno reaches the paper's throughput.
@@ -48,7 +48,7 @@ const BEGIN: Span = Span::seconds(20);
 
 impl Background {
     /// The network with this traffic.
-    pub(super) fn scenario(self, buffers: u64) -> Scenario {
+    pub fn scenario(self, buffers: u64) -> Scenario {
         let tcplib = |name, from, to| {
             let what = TrafficKind::Tcplib { every: self.every, until: None, mix: TcplibMix::default() };
             TrafficConfig::new(name, from, to, what)

@@ -58,7 +58,7 @@ pub(super) const VEGAS_STAR: Sender =
 impl Sender {
     /// Its settings. The receiver's window limits the sender instead of the send buffer, which has the effect
     /// of BSD's: the simulator's applications fill a send buffer in larger steps than BSD's did.
-    pub(super) fn tcp(self) -> TcpSettings {
+    pub fn tcp(self) -> TcpSettings {
         TcpSettings {
             congestion: self.congestion.map(str::to_owned),
             send_buffer: Some(Bytes(1_000_000)),
@@ -111,15 +111,15 @@ pub(super) fn until_over(
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Transfer {
     /// KB/s from the start to the last byte.
-    pub(super) throughput: f64,
+    pub throughput: f64,
     /// KB retransmitted.
-    pub(super) retransmitted: f64,
+    pub retransmitted: f64,
     /// Coarse timeouts.
-    pub(super) timeouts: f64,
+    pub timeouts: f64,
 }
 
 impl Transfer {
-    pub(super) fn of(report: &Report, name: &str) -> anyhow::Result<Self> {
+    pub fn of(report: &Report, name: &str) -> anyhow::Result<Self> {
         Ok(flow(report, name)?.into())
     }
 }
@@ -137,13 +137,13 @@ impl From<&FlowReport> for Transfer {
 /// Several transfers, summed up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfers {
-    pub(super) throughput: Summary,
-    pub(super) retransmitted: Summary,
-    pub(super) timeouts: Summary,
+    pub throughput: Summary,
+    pub retransmitted: Summary,
+    pub timeouts: Summary,
 }
 
 impl Transfers {
-    pub(super) fn of(all: &[Transfer]) -> Self {
+    pub fn of(all: &[Transfer]) -> Self {
         let over = |measure: fn(&Transfer) -> f64| Summary::of(all.iter().map(measure));
         Self {
             throughput: over(|one| one.throughput),
@@ -153,7 +153,7 @@ impl Transfers {
     }
 
     /// Throughput, KB retransmitted and timeouts, for a table.
-    pub(super) fn cells(&self) -> [String; 3] {
+    pub fn cells(&self) -> [String; 3] {
         let Self { throughput, retransmitted, timeouts } = self;
         [
             format!("{:.1}", throughput.mean),

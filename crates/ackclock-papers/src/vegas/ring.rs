@@ -43,12 +43,12 @@ struct Way {
 
 impl Network {
     /// Goodput of the sites' own links to the ring.
-    pub(super) fn own_links(&self) -> Summary {
+    pub fn own_links(&self) -> Summary {
         Summary::of(self.ways.iter().map(|way| way.goodput(0)))
     }
 
     /// Goodput of the fuller link of each path.
-    pub(super) fn bottlenecks(&self) -> Summary {
+    pub fn bottlenecks(&self) -> Summary {
         Summary::of(self.ways.iter().map(|way| {
             let [own, far] = way.links.map(|link| link.bytes());
             way.goodput(usize::from(far > own))

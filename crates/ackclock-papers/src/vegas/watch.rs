@@ -45,36 +45,36 @@ impl Watched {
     }
 
     /// When the last byte of a traffic arrived, in seconds.
-    pub(super) fn end_of(&self, name: &str) -> f64 {
+    pub fn end_of(&self, name: &str) -> f64 {
         self.report.flow(name).and_then(|flow| flow.last_byte).unwrap_or(self.report.time)
     }
 
     /// The congestion window of a traffic, in KB.
-    pub(super) fn cwnd(&self, name: &str) -> Vec<(f64, f64)> {
+    pub fn cwnd(&self, name: &str) -> Vec<(f64, f64)> {
         let flow = self.flow(name);
         self.points(|n| self.samples.flows[n][flow].cwnd as f64 / KB as f64)
     }
 
     /// What a traffic has in transit, in KB.
-    pub(super) fn in_transit(&self, name: &str) -> Vec<(f64, f64)> {
+    pub fn in_transit(&self, name: &str) -> Vec<(f64, f64)> {
         let flow = self.flow(name);
         self.points(|n| self.samples.flows[n][flow].in_flight as f64 / KB as f64)
     }
 
     /// Packets in the bottleneck's queue.
-    pub(super) fn queue(&self) -> Vec<(f64, f64)> {
+    pub fn queue(&self) -> Vec<(f64, f64)> {
         self.points(|n| self.samples.links[n][self.link].queue_packets.into())
     }
 
     /// Samples before which the bottleneck dropped packets, with the number of packets.
-    pub(super) fn drops(&self) -> Vec<(f64, f64)> {
+    pub fn drops(&self) -> Vec<(f64, f64)> {
         let dropped = |n: usize| self.samples.links[n][self.link].dropped;
         let points = self.points(|n| (dropped(n) - n.checked_sub(1).map_or(0, dropped)) as f64);
         points.into_iter().filter(|(_, drops)| *drops > 0.0).collect()
     }
 
     /// KB/s that the receiver of a traffic got in order, over this many samples.
-    pub(super) fn rate(&self, name: &str, samples: usize) -> Vec<(f64, f64)> {
+    pub fn rate(&self, name: &str, samples: usize) -> Vec<(f64, f64)> {
         let flow = self.flow(name);
         self.slope(samples, |n| {
             let point = self.samples.flows[n][flow];
@@ -83,7 +83,7 @@ impl Watched {
     }
 
     /// KB/s that left the bottleneck, over this many samples.
-    pub(super) fn output(&self, samples: usize) -> Vec<(f64, f64)> {
+    pub fn output(&self, samples: usize) -> Vec<(f64, f64)> {
         self.slope(samples, |n| self.samples.links[n][self.link].sent_bytes)
     }
 

@@ -56,7 +56,7 @@ struct QueuedPacket {
 }
 
 impl Line {
-    pub(super) fn new(port: Port, node: u32, mtu: usize, pulse: Arc<Pulse>) -> Self {
+    pub fn new(port: Port, node: u32, mtu: usize, pulse: Arc<Pulse>) -> Self {
         let limits = Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false };
         let shared = Arc::new_cyclic(|shared| {
             let bell = Waker::from(Arc::new(Bell(Weak::clone(shared))));

@@ -31,8 +31,8 @@ pub(super) struct Pulse {
 /// Wakes the program within the turn.
 #[derive(Debug)]
 pub(super) struct ProgramWaker {
-    pub(super) woken: AtomicBool,
-    pub(super) pulse: Arc<Pulse>,
+    pub woken: AtomicBool,
+    pub pulse: Arc<Pulse>,
 }
 
 /// A single-threaded runtime with a paused clock that notifies the pulse when it is idle.
@@ -63,13 +63,13 @@ fn seed_select(_: &mut Builder, _: u64) {}
 
 impl Pulse {
     /// The instant `at` on tokio's clock.
-    pub(super) fn tokio_instant(&self, at: Instant) -> tokio::time::Instant {
+    pub fn tokio_instant(&self, at: Instant) -> tokio::time::Instant {
         let epoch = self.epoch.get().copied().unwrap_or_else(tokio::time::Instant::now);
         epoch + at.saturating_since(Instant::ZERO)
     }
 
     /// Moves tokio's clock. Its timers of that time fire when the runtime next polls them.
-    pub(super) fn move_clock(&self, to: Instant) {
+    pub fn move_clock(&self, to: Instant) {
         let by = to.saturating_since(self.now());
         if by > Duration::ZERO {
             let mut advance = std::pin::pin!(tokio::time::advance(by));
@@ -80,17 +80,17 @@ impl Pulse {
     }
 
     /// When the program was last woken, or one of its stacks called or reached.
-    pub(super) fn active(&self) -> Instant {
+    pub fn active(&self) -> Instant {
         Instant::from_nanos(self.active.load(Relaxed))
     }
 
     /// The program is woken, or one of its stacks called or reached.
-    pub(super) fn note_activity(&self) {
+    pub fn note_activity(&self) {
         self.active.store(self.now.load(Relaxed), Relaxed);
     }
 
     /// Sets the turn's waker.
-    pub(super) fn set_turn(&self, waker: &Waker) {
+    pub fn set_turn(&self, waker: &Waker) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *turn {
             Some(old) => old.clone_from(waker),
@@ -99,17 +99,17 @@ impl Pulse {
     }
 
     /// Asks to learn when no task can run.
-    pub(super) fn ask(&self) {
+    pub fn ask(&self) {
         self.asked.store(true, Relaxed);
     }
 
     /// Whether no task could run since the last request.
-    pub(super) fn take_idle(&self) -> bool {
+    pub fn take_idle(&self) -> bool {
         self.idle.swap(false, Relaxed)
     }
 
     /// Notes that a stack was called.
-    pub(super) fn ring(&self, node: u32) {
+    pub fn ring(&self, node: u32) {
         self.note_activity();
         let mut rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         if rung.last() != Some(&node) {
@@ -120,7 +120,7 @@ impl Pulse {
     }
 
     /// The stacks that were called, in the order of the calls.
-    pub(super) fn take_rung(&self, into: &mut Vec<u32>) {
+    pub fn take_rung(&self, into: &mut Vec<u32>) {
         into.append(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
     }
 

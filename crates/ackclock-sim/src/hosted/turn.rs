@@ -35,11 +35,11 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(simulation: &'a mut Simulation, pulse: &'a Arc<Pulse>) -> Self {
+    pub fn new(simulation: &'a mut Simulation, pulse: &'a Arc<Pulse>) -> Self {
         Self { simulation, pulse, rung: Vec::new() }
     }
 
-    pub(super) async fn run<F: Future>(mut self, program: F) -> Result<F::Output, RunError> {
+    pub async fn run<F: Future>(mut self, program: F) -> Result<F::Output, RunError> {
         let mut program = pin!(program);
         let waking = Arc::new(ProgramWaker { woken: AtomicBool::new(true), pulse: Arc::clone(self.pulse) });
         let waker = Waker::from(Arc::clone(&waking));

@@ -188,12 +188,12 @@ impl<T: Observer> Observer for Rc<RefCell<T>> {
 pub(crate) struct Observers(Vec<Box<dyn Observer>>);
 
 impl Observers {
-    pub(crate) fn add(&mut self, observer: Box<dyn Observer>) {
+    pub fn add(&mut self, observer: Box<dyn Observer>) {
         self.0.push(observer);
     }
 
     #[inline]
-    pub(crate) fn tell(&mut self, at: Instant, what: What, node: u32, link: Option<u32>, packet: &Packet) {
+    pub fn tell(&mut self, at: Instant, what: What, node: u32, link: Option<u32>, packet: &Packet) {
         if !self.0.is_empty() {
             self.tell_all(&PacketEvent { at, what, node, link, packet: PacketView(packet) });
         }
@@ -205,19 +205,19 @@ impl Observers {
     }
 
     #[cold]
-    pub(crate) fn trace(&mut self, node: u32, batch: &Batch) {
+    pub fn trace(&mut self, node: u32, batch: &Batch) {
         self.0.iter_mut().for_each(|observer| observer.trace(node, batch));
     }
 
     #[inline]
-    pub(crate) fn queue(&mut self, at: Instant, link: u32, queue: &dyn Queue) {
+    pub fn queue(&mut self, at: Instant, link: u32, queue: &dyn Queue) {
         if !self.0.is_empty() {
             let length = QueueLength { at, link, packets: queue.len() as u32, bytes: queue.bytes() };
             self.0.iter_mut().for_each(|observer| observer.queue(&length));
         }
     }
 
-    pub(crate) fn sample(&mut self, sample: &Sample<'_>) {
+    pub fn sample(&mut self, sample: &Sample<'_>) {
         self.0.iter_mut().for_each(|observer| observer.sample(sample));
     }
 }

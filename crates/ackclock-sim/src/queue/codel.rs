@@ -75,7 +75,7 @@ impl Queue for CoDel {
 
 impl Law {
     /// RFC 8289 §5.5: the next packet to send, after any drops.
-    pub(super) fn dequeue(
+    pub fn dequeue(
         &mut self,
         parameters: &Parameters,
         fifo: &mut Fifo,

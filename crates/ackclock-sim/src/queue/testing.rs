@@ -15,12 +15,12 @@ pub(super) struct Bench<Q> {
 }
 
 impl<Q: Queue> Bench<Q> {
-    pub(super) fn new(queue: Q) -> Self {
+    pub fn new(queue: Q) -> Self {
         Self { queue, rng: Rng::derive(1, "bench"), dropped: Vec::new(), marked: Vec::new(), next: 0 }
     }
 
     /// Enqueues the next packet. Returns its number.
-    pub(super) fn put(&mut self, at_ns: u64, bytes: u32, flow: u32, ecn_capable: bool) -> u32 {
+    pub fn put(&mut self, at_ns: u64, bytes: u32, flow: u32, ecn_capable: bool) -> u32 {
         let now = Instant::from_nanos(at_ns);
         let packet = PacketId(self.next);
         self.next += 1;
@@ -31,7 +31,7 @@ impl<Q: Queue> Bench<Q> {
     }
 
     /// Dequeues. Returns the packet's number.
-    pub(super) fn take(&mut self, at_ns: u64) -> Option<u32> {
+    pub fn take(&mut self, at_ns: u64) -> Option<u32> {
         let mut cx = Context {
             now: Instant::from_nanos(at_ns),
             rng: &mut self.rng,
@@ -41,7 +41,7 @@ impl<Q: Queue> Bench<Q> {
         self.queue.dequeue(&mut cx).map(|packet| packet.packet.0)
     }
 
-    pub(super) fn dropped(&self) -> Vec<u32> {
+    pub fn dropped(&self) -> Vec<u32> {
         self.dropped.iter().map(|(packet, _)| packet.0).collect()
     }
 }

@@ -35,7 +35,7 @@ struct Served {
 }
 
 impl Answerer {
-    pub(crate) fn new(port: u16, tcp: Option<TcpConfig>, table: Option<Table>) -> Self {
+    pub fn new(port: u16, tcp: Option<TcpConfig>, table: Option<Table>) -> Self {
         Self {
             port,
             tcp: tcp.map(Box::new),

@@ -48,7 +48,7 @@ struct Talk {
 }
 
 impl Caller {
-    pub(crate) fn new(kind: &TrafficKind, server: SocketAddr, tcp: Option<TcpConfig>, table: Table) -> Self {
+    pub fn new(kind: &TrafficKind, server: SocketAddr, tcp: Option<TcpConfig>, table: Table) -> Self {
         let requests_left = match kind {
             TrafficKind::RequestResponse { requests, .. } => *requests,
             _ => None,

@@ -10,15 +10,15 @@ use crate::units::{Rate, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Step {
     /// Whether all earlier answers must have arrived.
-    pub(super) in_turn: bool,
+    pub in_turn: bool,
     /// How long to wait then.
-    pub(super) after: Span,
+    pub after: Span,
     /// How many bytes to send.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// How many bytes to expect back.
-    pub(super) reply: u64,
+    pub reply: u64,
     /// How long the answerer waits before it sends them.
-    pub(super) serve: Span,
+    pub serve: Span,
 }
 
 /// The source of the steps.
@@ -41,12 +41,12 @@ pub(super) enum Source {
 
 impl Source {
     /// A transfer of this many bytes.
-    pub(super) fn bulk(bytes: u64) -> Self {
+    pub fn bulk(bytes: u64) -> Self {
         Self::Script([Step { bytes, ..Step::default() }].into())
     }
 
     /// The next step; `None` at the end of the conversation.
-    pub(super) fn next(&mut self, rng: &mut Rng) -> Option<Step> {
+    pub fn next(&mut self, rng: &mut Rng) -> Option<Step> {
         match self {
             Self::Script(steps) => steps.pop_front(),
             Self::OnOff { rate, write, on, off, left, silence } => {

@@ -13,16 +13,16 @@ use ackclock_chart::{Figure, Point, Style};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     /// When it was recorded: up to an eighth of a round trip later.
-    pub(super) at: f64,
+    pub at: f64,
     /// Bytes a second.
-    pub(super) expected: f64,
-    pub(super) actual: f64,
+    pub expected: f64,
+    pub actual: f64,
     /// (Expected - Actual) * BaseRTT, α and β, in segments.
-    pub(super) diff: f64,
-    pub(super) alpha: f64,
-    pub(super) beta: f64,
+    pub diff: f64,
+    pub alpha: f64,
+    pub beta: f64,
     /// BaseRTT in seconds.
-    pub(super) base: f64,
+    pub base: f64,
 }
 
 /// Expected, Actual and the thresholds α and β, with a mark at each comparison: the controller's own numbers.

@@ -11,20 +11,20 @@ use crate::stream::{extend, most_common};
 /// A transmission of data: a segment, or a train of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transmission {
-    pub(super) at: f64,
+    pub at: f64,
     /// Stream bytes before it.
-    pub(super) start: u64,
-    pub(super) len: u32,
-    pub(super) reason: SendReason,
+    pub start: u64,
+    pub len: u32,
+    pub reason: SendReason,
     /// Whether any of its bytes had been sent before.
-    pub(super) again: bool,
+    pub again: bool,
     /// When any of its bytes were retransmitted, if they were.
-    pub(super) repeated_at: Option<f64>,
+    pub repeated_at: Option<f64>,
 }
 
 impl Transmission {
     /// Stream bytes up to its end.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
 }
@@ -32,50 +32,50 @@ impl Transmission {
 /// An acknowledgement of data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acked {
-    pub(super) at: f64,
+    pub at: f64,
     /// Stream bytes acknowledged.
-    pub(super) bytes: u64,
-    pub(super) duplicate: bool,
+    pub bytes: u64,
+    pub duplicate: bool,
     /// The peer's window, in bytes.
-    pub(super) window: u32,
+    pub window: u32,
 }
 
 /// A timed round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    pub(super) at: f64,
-    pub(super) rtt: f64,
-    pub(super) rto: f64,
+    pub at: f64,
+    pub rtt: f64,
+    pub rto: f64,
     /// The congestion window at that time, in bytes.
-    pub(super) cwnd: u32,
+    pub cwnd: u32,
     /// Stream bytes acknowledged at that time.
-    pub(super) acked: u64,
+    pub acked: u64,
 }
 
 /// The windows after a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Windows {
-    pub(super) at: f64,
-    pub(super) cwnd: u32,
+    pub at: f64,
+    pub cwnd: u32,
     /// `None` while unset.
-    pub(super) ssthresh: Option<u32>,
-    pub(super) cause: WindowCause,
+    pub ssthresh: Option<u32>,
+    pub cause: WindowCause,
 }
 
 /// The series. Times are seconds.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    pub(super) sent: Vec<Transmission>,
-    pub(super) acked: Vec<Acked>,
-    pub(super) samples: Vec<Sample>,
-    pub(super) windows: Vec<Windows>,
+    pub sent: Vec<Transmission>,
+    pub acked: Vec<Acked>,
+    pub samples: Vec<Sample>,
+    pub windows: Vec<Windows>,
     /// Bytes sent and not acknowledged, at each change.
-    pub(super) in_transit: Vec<(f64, u64)>,
+    pub in_transit: Vec<(f64, u64)>,
     /// Expired timers: how late in seconds, and the number of consecutive expiries.
-    pub(super) fired: Vec<(f64, Timer, f64, u32)>,
+    pub fired: Vec<(f64, Timer, f64, u32)>,
     /// Stream bytes declared lost, from and to.
-    pub(super) lost: Vec<(f64, LossRule, u64, u64)>,
-    pub(super) end: f64,
+    pub lost: Vec<(f64, LossRule, u64, u64)>,
+    pub end: f64,
 }
 
 /// Whether the connection sent data.
@@ -89,7 +89,7 @@ pub(super) fn seconds(zero: Instant, at: Instant) -> f64 {
 }
 
 impl Timeline {
-    pub(super) fn new(source: &TracedSource, zero: Instant) -> Self {
+    pub fn new(source: &TracedSource, zero: Instant) -> Self {
         let mut walk = Walk::default();
         for &(at, entry) in &source.entries {
             walk.entry(seconds(zero, at), entry);
@@ -104,7 +104,7 @@ impl Timeline {
     }
 
     /// The most common length of first transmissions, in bytes: the segment size, unless trains were sent.
-    pub(super) fn segment_bytes(&self) -> u32 {
+    pub fn segment_bytes(&self) -> u32 {
         let lengths = self.sent.iter().filter(|sent| !sent.again).map(|sent| sent.len);
         most_common(lengths).map_or(1, |len| len.max(1))
     }

@@ -23,7 +23,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// The next piece, which may be empty; `None` at the end.
-    pub(super) fn next(&mut self, stack: &ShardRef) -> Option<Vec<Listed>> {
+    pub fn next(&mut self, stack: &ShardRef) -> Option<Vec<Listed>> {
         let shard = stack.all().get(self.queue)?;
         let now = shard.now();
         let (queue, from, room) = (self.queue, self.from, LISTED_MAX - self.listed);
@@ -44,7 +44,7 @@ impl Listing {
     }
 
     /// The number of connections beyond the most.
-    pub(super) fn left_out(&self) -> usize {
+    pub fn left_out(&self) -> usize {
         self.left_out
     }
 }

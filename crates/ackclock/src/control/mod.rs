@@ -78,7 +78,7 @@ struct SocketFile {
 impl ControlSocket {
     /// Listens at `path`, and replaces a socket that no program listens on. Must be called within a tokio
     /// runtime.
-    pub(crate) fn bind(path: &Path) -> Result<Self, ControlError> {
+    pub fn bind(path: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::Io { path: path.to_owned(), source };
         // Of two programs that start at once, each could remove the socket that the other has just made.
         let _alone = hold_folder(path);
@@ -96,7 +96,7 @@ impl ControlSocket {
     }
 
     /// Answers clients until the stack is down. Does not keep the stack up.
-    pub(crate) async fn serve(self, stack: ShardRef) {
+    pub async fn serve(self, stack: ShardRef) {
         let Self { file, listener } = self;
         let down = stack.wait(Queue::Down, |state, _| state.poll_down());
         tokio::select! {

@@ -25,28 +25,28 @@ pub(super) enum Request {
 /// Names a connection: its number, and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    pub(super) queue: usize,
-    pub(super) number: u64,
+    pub queue: usize,
+    pub number: u64,
 }
 
 /// Why a request is refused: its kind, for programs, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    pub(super) kind: &'static str,
-    pub(super) message: String,
+    pub kind: &'static str,
+    pub message: String,
 }
 
 /// A connection in a list.
 #[derive(Debug, Serialize)]
 pub(super) struct Listed {
-    pub(super) id: String,
-    pub(super) local: SocketAddr,
-    pub(super) remote: SocketAddr,
-    pub(super) waits_for: &'static str,
-    pub(super) rto_estimator: Option<&'static str>,
-    pub(super) traced: &'static str,
-    pub(super) closing: bool,
-    pub(super) info: ConnectionInfo,
+    pub id: String,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub waits_for: &'static str,
+    pub rto_estimator: Option<&'static str>,
+    pub traced: &'static str,
+    pub closing: bool,
+    pub info: ConnectionInfo,
 }
 
 /// Records of a trace.
@@ -81,7 +81,7 @@ struct Answer<'a, T> {
 
 impl Request {
     /// Parses a line.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Refusal> {
+    pub fn parse(line: &[u8]) -> Result<Self, Refusal> {
         let asked: Asked = serde_json::from_slice(line).map_err(|error| {
             let message = format!(
                 "not a request: {error}; a request is one JSON object in a line, as in \
@@ -129,7 +129,7 @@ impl Name {
     }
 
     /// The name as written: without the queue if it is the first.
-    pub(super) fn word(self) -> String {
+    pub fn word(self) -> String {
         match self {
             Self { queue: 0, number } => number.to_string(),
             Self { queue, number } => format!("{queue}.{number}"),
@@ -138,13 +138,13 @@ impl Name {
 }
 
 impl Refusal {
-    pub(super) fn no_such_connection(word: &str) -> Self {
+    pub fn no_such_connection(word: &str) -> Self {
         let message =
             format!("there is no connection {word:?}: \"connections\" lists the ids of those there are");
         Self { kind: "no-such-connection", message }
     }
 
-    pub(super) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         #[derive(Serialize)]
         struct Error<'a> {
             kind: &'a str,
@@ -161,7 +161,7 @@ impl Refusal {
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(name: Name, batch: &'a Batch) -> Self {
+    pub fn new(name: Name, batch: &'a Batch) -> Self {
         let mut records = String::with_capacity(batch.records.len() * 32);
         for byte in batch.records.iter().flat_map(|record| record.to_bytes()) {
             // Writing to a string does not fail.

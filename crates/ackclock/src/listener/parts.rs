@@ -23,7 +23,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Starts to listen, on the socket's `bound` address if there is one.
-    pub(super) fn new(
+    pub fn new(
         shared: Handle,
         bound: Option<BoundId>,
         options: &ListenOptions,
@@ -35,17 +35,17 @@ impl Parts {
     }
 
     /// The address and port listened on.
-    pub(super) fn addr(&self) -> io::Result<ListenAddr> {
+    pub fn addr(&self) -> io::Result<ListenAddr> {
         self.shared.all()[0].look(|state| state.listener_addr(self.first()))
     }
 
     /// The part on the first shard, which answers for all where they do not differ.
-    pub(super) fn first(&self) -> ListenerId {
+    pub fn first(&self) -> ListenerId {
         self.ids[0]
     }
 
     /// Runs an operation on each part. Returns the first one's result.
-    pub(super) fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant, ListenerId) -> R) -> R {
+    pub fn each<R>(&self, mut f: impl FnMut(&mut StackState, Instant, ListenerId) -> R) -> R {
         self.shared.ordered(|shards| {
             let result = shards.on(0, |state, now| f(state, now, self.ids[0]));
             for index in 1..shards.len() {
@@ -56,7 +56,7 @@ impl Parts {
     }
 
     /// Waits until `attempt` succeeds on one of the parts. Returns its result, the part and its shard.
-    pub(super) async fn wait<T>(
+    pub async fn wait<T>(
         &self,
         mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
     ) -> io::Result<(Handle, ListenerId, T)> {
@@ -66,7 +66,7 @@ impl Parts {
     }
 
     /// Waits until `attempt` succeeds on the part at queue `index`.
-    pub(super) async fn wait_at<T>(
+    pub async fn wait_at<T>(
         &self,
         index: usize,
         mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
@@ -82,7 +82,7 @@ impl Parts {
     }
 
     /// The same for the `poll_*` methods.
-    pub(super) fn poll<T>(
+    pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
         mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,

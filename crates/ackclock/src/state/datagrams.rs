@@ -16,12 +16,12 @@ use crate::waiters::WaitList;
 /// The tasks that wait at a socket.
 #[derive(Debug, Default)]
 pub(crate) struct UdpSlot {
-    pub(crate) read: WaitList,
-    pub(crate) write: WaitList,
+    pub read: WaitList,
+    pub write: WaitList,
 }
 
 impl UdpSlot {
-    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.read.wake(woken);
         self.write.wake(woken);
     }

@@ -49,18 +49,18 @@ enum Outcome {
 
 impl ListenerSlot {
     /// The SYNs that wait for a decision, if its accept is deferred; some may be gone by now.
-    pub(super) fn arrived(&self) -> Option<impl Iterator<Item = IncomingId> + '_> {
+    pub fn arrived(&self) -> Option<impl Iterator<Item = IncomingId> + '_> {
         self.deferred.as_ref().map(|deferred| deferred.arrived.iter().copied())
     }
 
     /// Whether a task waits for a handshake that is over.
-    pub(super) fn forgets_handshake(&self) -> bool {
+    pub fn forgets_handshake(&self) -> bool {
         let mut handshakes = self.deferred.iter().flat_map(|deferred| deferred.handshakes.values());
         handshakes
             .any(|handshake| handshake.waker.is_some() && !matches!(handshake.outcome, Outcome::Pending))
     }
 
-    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.accept.wake(woken);
         for handshake in self.deferred.iter_mut().flat_map(|deferred| deferred.handshakes.values_mut()) {
             woken.extend(handshake.waker.take());

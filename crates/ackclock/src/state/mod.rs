@@ -87,14 +87,14 @@ pub(crate) struct StackState {
 /// The settings that each shard is made with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) tcp: TcpConfig,
-    pub(crate) choices: Choices,
-    pub(crate) network: Network,
-    pub(crate) close_timeout: Duration,
+    pub tcp: TcpConfig,
+    pub choices: Choices,
+    pub network: Network,
+    pub close_timeout: Duration,
     /// Whether the channel of other packets exists.
-    pub(crate) others: bool,
+    pub others: bool,
     #[cfg(feature = "dns")]
-    pub(crate) names: crate::name_servers::Names,
+    pub names: crate::name_servers::Names,
 }
 
 /// The stages of a stack's life.
@@ -112,10 +112,10 @@ pub(crate) enum Phase {
 /// The tasks that wait at the channel of other packets.
 #[derive(Debug, Default)]
 pub(crate) struct OtherSlot {
-    pub(crate) receive: WaitList,
-    pub(crate) send: WaitList,
+    pub receive: WaitList,
+    pub send: WaitList,
     /// Whether the channel exists and neither end has been taken.
-    pub(crate) free: bool,
+    pub free: bool,
 }
 
 /// What drives a stack, and when.

@@ -28,7 +28,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(
+    pub fn new(
         addresses: Vec<Cidr>,
         routes: Option<Vec<Route<Option<IpAddr>>>>,
         device_mtu: usize,
@@ -38,7 +38,7 @@ impl Network {
     }
 
     /// Whether a route leads to `remote`. Without routes every destination goes to the device.
-    pub(crate) fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
+    pub fn check_route(&self, remote: IpAddr) -> Result<(), NoRoute> {
         let Some(routes) = &self.routes else { return Ok(()) };
         let mut known = routes.iter().map(|route| &route.destination).chain(&self.addresses);
         if known.any(|network| network.contains(remote)) { Ok(()) } else { Err(NoRoute(remote)) }

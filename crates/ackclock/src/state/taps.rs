@@ -11,23 +11,23 @@ use ackclock_core::trace::{Batch, TraceConfig};
 #[derive(Debug, Default)]
 pub(crate) struct Taps {
     /// By the connection's number.
-    pub(crate) of: BTreeMap<u64, Tap>,
-    pub(crate) made: u64,
+    pub of: BTreeMap<u64, Tap>,
+    pub made: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tap {
     /// The tap's number within the stack, so that a client undoes only its own.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The connection that has the number: to find it by that is a walk over all.
-    pub(crate) id: ConnectionId,
+    pub id: ConnectionId,
     /// How the connection was traced before.
-    pub(crate) before: Option<TraceConfig>,
+    pub before: Option<TraceConfig>,
 }
 
 impl Taps {
     /// The next records that belong to the program.
-    pub(crate) fn poll_own(&self, endpoint: &mut RecordedEndpoint) -> Option<Batch> {
+    pub fn poll_own(&self, endpoint: &mut RecordedEndpoint) -> Option<Batch> {
         if self.of.is_empty() {
             return endpoint.poll_trace();
         }

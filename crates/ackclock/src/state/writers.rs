@@ -44,7 +44,7 @@ struct Debt {
 
 impl Writers {
     /// Whether a writer of this stream waits until it has been paid for. If so, it is noted.
-    pub(crate) fn hold(&mut self, id: ConnectionId) -> Hold {
+    pub fn hold(&mut self, id: ConnectionId) -> Hold {
         let full = self.written >= QUANTUM;
         let Some(debt) = self.debts.get_mut(&id) else { return Hold::No };
         if debt.bytes < SMALL || !full && debt.bytes < QUANTUM {
@@ -58,12 +58,12 @@ impl Writers {
     }
 
     /// Whether a writer of this stream waits until it has been paid for.
-    pub(crate) fn holds(&self, id: ConnectionId) -> bool {
+    pub fn holds(&self, id: ConnectionId) -> bool {
         self.debts.get(&id).is_some_and(|debt| debt.holds)
     }
 
     /// A stream has written. Returns what it owes.
-    pub(crate) fn note(&mut self, id: ConnectionId, bytes: usize) -> usize {
+    pub fn note(&mut self, id: ConnectionId, bytes: usize) -> usize {
         self.written = self.written.saturating_add(bytes);
         let debt = self.debts.entry(id).or_insert_with(|| {
             self.order.push_back(id);
@@ -75,7 +75,7 @@ impl Writers {
 
     /// The driver has its turn: pays a quantum. `release` is called for each stream whose writers need not
     /// wait any more.
-    pub(crate) fn pay(&mut self, mut release: impl FnMut(ConnectionId)) {
+    pub fn pay(&mut self, mut release: impl FnMut(ConnectionId)) {
         self.written = 0;
         let mut quantum = QUANTUM;
         while quantum > 0 {
@@ -97,7 +97,7 @@ impl Writers {
     }
 
     /// Whether any writer waits for the driver's next turn.
-    pub(crate) fn any_waits(&self) -> bool {
+    pub fn any_waits(&self) -> bool {
         self.held > 0
     }
 }

@@ -15,20 +15,20 @@ use crate::units;
 pub(crate) struct Common {
     /// Say what happens
     #[arg(short = 'v', long, help_heading = "Observation")]
-    pub(crate) verbose: bool,
+    pub verbose: bool,
     #[command(flatten)]
-    pub(crate) device: DeviceArgs,
+    pub device: DeviceArgs,
     /// Use the kernel's TCP instead of the stack's, to compare
     #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "record", "control_socket", "Impairment"])]
-    pub(crate) kernel: bool,
+    pub kernel: bool,
     #[command(flatten)]
-    pub(crate) tcp: TcpArgs,
+    pub tcp: TcpArgs,
     #[command(flatten)]
-    pub(crate) control: ControlArgs,
+    pub control: ControlArgs,
     #[command(flatten)]
-    pub(crate) observe: ObserveArgs,
+    pub observe: ObserveArgs,
     #[command(flatten)]
-    pub(crate) impair: ImpairArgs,
+    pub impair: ImpairArgs,
 }
 
 /// The connection's settings.
@@ -37,19 +37,19 @@ pub(crate) struct Common {
 pub(crate) struct TcpArgs {
     /// Largest payload of a segment in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(48..))]
-    pub(crate) mss: Option<u16>,
+    pub mss: Option<u16>,
     /// Send buffer: most bytes that wait to be sent or acknowledged
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub(crate) sndbuf: Option<u64>,
+    pub sndbuf: Option<u64>,
     /// Receive buffer: most bytes that wait to be read; bounds the window
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub(crate) rcvbuf: Option<u64>,
+    pub rcvbuf: Option<u64>,
     /// Send small segments at once (turns Nagle's algorithm off)
     #[arg(long)]
-    pub(crate) nodelay: bool,
+    pub nodelay: bool,
     /// Give up when the peer acknowledges nothing for this long, for example 30s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    pub(crate) user_timeout: Option<Duration>,
+    pub user_timeout: Option<Duration>,
 }
 
 /// What is shown of a transfer.
@@ -59,30 +59,30 @@ pub(crate) struct ObserveArgs {
     /// Print a line about each connection every TIME (1s), in the words of `ss -ti`
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
           value_parser = interval)]
-    pub(crate) stats: Option<Duration>,
+    pub stats: Option<Duration>,
     /// Print start, intervals and end as JSON (on stdout, or on stderr when stdout carries data)
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Write all packets to a pcapng file, for Wireshark
     #[arg(long, value_name = "FILE", conflicts_with = "queues")]
-    pub(crate) pcap: Option<PathBuf>,
+    pub pcap: Option<PathBuf>,
     /// Write a trace file: what each connection does and why; segments, losses, timers, changes of the
     /// windows
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     /// Keep each connection's newest records (1024); write them when it fails or stalls, or on SIGUSR1
     #[arg(long, value_name = "FILE[,RECORDS]")]
-    pub(crate) flight_recorder: Option<FlightRecorder>,
+    pub flight_recorder: Option<FlightRecorder>,
     /// Record every call of the stack to a new file, which `tcplab replay` repeats: packets without their
     /// payload, times and the stack's secret
     #[arg(long, value_name = "FILE", conflicts_with = "queues")]
-    pub(crate) record: Option<PathBuf>,
+    pub record: Option<PathBuf>,
     /// Greatest size of the recording; beyond it the transfer goes on unrecorded [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "record")]
-    pub(crate) record_limit: Option<u64>,
+    pub record_limit: Option<u64>,
     /// Open a control socket here for ss, top and trace, to this user alone
     #[arg(long = "control", value_name = "PATH")]
-    pub(crate) control_socket: Option<PathBuf>,
+    pub control_socket: Option<PathBuf>,
 }
 
 /// An emulated bad network between the stack and the device, in each direction.
@@ -92,32 +92,32 @@ pub(crate) struct ObserveArgs {
 pub(crate) struct ImpairArgs {
     /// Lose packets with this probability: 1% or 0.01
     #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub(crate) loss: Option<f64>,
+    pub loss: Option<f64>,
     /// Delay packets by this long, for example 1.5ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    pub(crate) delay: Option<Duration>,
+    pub delay: Option<Duration>,
     /// A bottleneck of this rate, and the size of its queue: 10Mbit/s,queue=64KiB or
     /// 10Mbit/s,queue=100packets [default queue: 1000packets]
     #[arg(long, value_name = "RATE[,queue=SIZE]", value_parser = units::bottleneck)]
-    pub(crate) rate_limit: Option<units::Bottleneck>,
+    pub rate_limit: Option<units::Bottleneck>,
     /// Mark ECN-capable packets with Congestion Experienced, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub(crate) mark: Option<f64>,
+    pub mark: Option<f64>,
     /// Mark packets that find this many waiting for the bottleneck of --rate-limit
     #[arg(long, value_name = "PACKETS", requires = "rate_limit")]
-    pub(crate) mark_above: Option<usize>,
+    pub mark_above: Option<usize>,
     /// Hold packets back until others overtake them, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub(crate) reorder: Option<f64>,
+    pub reorder: Option<f64>,
     /// Duplicate packets, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub(crate) dup: Option<f64>,
+    pub dup: Option<f64>,
     /// Flip a bit in packets, with this probability
     #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub(crate) corrupt: Option<f64>,
+    pub corrupt: Option<f64>,
     /// Seed of these probabilities: the same seed gives the same impairment
     #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    pub seed: Option<u64>,
 }
 
 fn interval(word: &str) -> Result<Duration, String> {

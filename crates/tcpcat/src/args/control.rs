@@ -28,7 +28,7 @@ struct ChoiceArgs(Overrides);
 
 impl ControlArgs {
     /// Makes the choices in `config`: the profile's, then the single ones.
-    pub(crate) fn apply(&self, config: &mut TcpConfig) -> Result<(), String> {
+    pub fn apply(&self, config: &mut TcpConfig) -> Result<(), String> {
         config.apply(&self.profile, &Registry::builtin()).map_err(|error| error.to_string())?;
         if let Some(factory) = &self.cc {
             config.congestion = Arc::clone(factory);

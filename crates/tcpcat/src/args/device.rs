@@ -114,17 +114,17 @@ pub(crate) enum DeviceFlag {
 
 impl DeviceArgs {
     /// The name of the TUN device.
-    pub(crate) fn tun(&self) -> &str {
+    pub fn tun(&self) -> &str {
         self.tun.as_deref().unwrap_or("tun0")
     }
 
     /// How many queues the device is to be opened with, if it is to have several.
-    pub(crate) fn queues(&self) -> Option<usize> {
+    pub fn queues(&self) -> Option<usize> {
         self.queues.filter(|&queues| queues > 1).map(usize::from)
     }
 
     /// The flags that were given, as they are written.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (DeviceFlag, &'static str)> {
+    pub fn given(&self) -> impl Iterator<Item = (DeviceFlag, &'static str)> {
         let all = [
             (self.tun.is_some(), DeviceFlag::Tun, "--tun"),
             (self.queues.is_some(), DeviceFlag::Queues, "--queues"),

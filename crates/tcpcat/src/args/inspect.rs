@@ -17,7 +17,7 @@ pub(crate) struct SocketArgs {
 }
 
 impl SocketArgs {
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 }
@@ -26,40 +26,40 @@ impl SocketArgs {
 #[derive(Args, Debug)]
 pub(crate) struct SsArgs {
     #[command(flatten)]
-    pub(crate) control: SocketArgs,
+    pub control: SocketArgs,
     /// Show what is known of each connection, in the words of `ss -ti`
     #[arg(short = 'i', long)]
-    pub(crate) info: bool,
+    pub info: bool,
     /// Print a JSON object with all there is to know of each
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Which connections, as ss(8) has it: state established, dst 10.0.0.0/8, src ADDR:PORT, sport = :443,
     /// dport > 1023; joined by and, or, not and ( )
     #[arg(value_name = "FILTER", allow_hyphen_values = false)]
-    pub(crate) filter: Vec<String>,
+    pub filter: Vec<String>,
 }
 
 /// A live view.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
     #[command(flatten)]
-    pub(crate) control: SocketArgs,
+    pub control: SocketArgs,
     /// How often to look; a bare number counts seconds, as for top
     #[arg(short = 'd', long, value_name = "SECS", default_value = "1s", value_parser = interval_in_seconds)]
-    pub(crate) interval: Duration,
+    pub interval: Duration,
     /// What to sort by at first [default: rate]
     #[arg(long, value_enum)]
-    pub(crate) sort: Option<Sort>,
+    pub sort: Option<Sort>,
     /// Print one frame as text and end
     #[arg(long)]
-    pub(crate) once: bool,
+    pub once: bool,
 }
 
 /// The trace of a connection.
 #[derive(Args, Debug)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
-    pub(crate) command: TraceCommand,
+    pub command: TraceCommand,
 }
 
 /// What becomes of it.

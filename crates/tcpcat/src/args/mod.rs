@@ -101,28 +101,28 @@ struct BareArgs {
 #[derive(Args, Debug)]
 pub(crate) struct PipeArgs {
     #[command(flatten)]
-    pub(crate) peer: PeerArgs,
+    pub peer: PeerArgs,
     /// Listen for the next connection when one ends
     #[arg(short = 'k', long)]
-    pub(crate) keep_open: bool,
+    pub keep_open: bool,
     /// Close the sending side at the end of stdin, as nc does; without it the connection stays open until the
     /// peer closes
     #[arg(short = 'N')]
-    pub(crate) shutdown: bool,
+    pub shutdown: bool,
     /// Quit this long after the end of stdin, whatever the peer does; implies -N; a bare number counts
     /// seconds
     #[arg(short = 'q', value_name = "SECS", value_parser = units::seconds)]
-    pub(crate) quit_after: Option<Duration>,
+    pub quit_after: Option<Duration>,
     /// Do not read stdin
     #[arg(short = 'd')]
-    pub(crate) no_stdin: bool,
+    pub no_stdin: bool,
     /// Check whether the port answers; move no data
     #[arg(short = 'z')]
-    pub(crate) zero_io: bool,
+    pub zero_io: bool,
     #[command(flatten)]
-    pub(crate) move_: MoveArgs,
+    pub move_: MoveArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
 }
 
 /// A file sent or received.
@@ -162,47 +162,47 @@ pub(crate) enum BenchRole {
 pub(crate) struct BenchServerArgs {
     /// Port to serve on
     #[arg(default_value = BENCH_PORT)]
-    pub(crate) port: String,
+    pub port: String,
     /// Exit after the first client
     #[arg(short = '1', long)]
-    pub(crate) one_off: bool,
+    pub one_off: bool,
     /// Send and receive without copying between this program and its stack
     #[arg(long)]
-    pub(crate) zerocopy: bool,
+    pub zerocopy: bool,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
 }
 
 /// Runs a measurement.
 #[derive(Args, Debug)]
 pub(crate) struct BenchClientArgs {
     /// The server's name or address, also as HOST:PORT
-    pub(crate) host: String,
+    pub host: String,
     /// Its port [default: 5201]
-    pub(crate) port: Option<String>,
+    pub port: Option<String>,
     /// Try again every second until the server listens
     #[arg(long)]
-    pub(crate) retry: bool,
+    pub retry: bool,
     /// How long to run; a bare number counts seconds, as for iperf3 [default: 10s, or until --bytes have
     /// moved]
     #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
-    pub(crate) time: Option<Duration>,
+    pub time: Option<Duration>,
     /// The server sends
     #[arg(short = 'R', long)]
-    pub(crate) reverse: bool,
+    pub reverse: bool,
     /// Both ends send at once
     #[arg(long, conflicts_with = "reverse")]
-    pub(crate) bidir: bool,
+    pub bidir: bool,
     /// Number of connections at once
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
-    pub(crate) streams: u16,
+    pub streams: u16,
     /// Send and receive without copying between this program and its stack
     #[arg(long, conflicts_with = "rate")]
-    pub(crate) zerocopy: bool,
+    pub zerocopy: bool,
     #[command(flatten)]
-    pub(crate) move_: MoveArgs,
+    pub move_: MoveArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
 }
 
 /// A demonstration.
@@ -210,25 +210,25 @@ pub(crate) struct BenchClientArgs {
 pub(crate) struct DemoArgs {
     /// What the hosts stand on [default: TUN devices, or a cable of memory where TUN is unavailable]
     #[arg(long, value_enum)]
-    pub(crate) device: Option<DemoDevice>,
+    pub device: Option<DemoDevice>,
     /// How much each transfer moves
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::size)]
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Loss rate of the second round, in each direction
     #[arg(long, value_name = "P", default_value = "1%", value_parser = units::probability)]
-    pub(crate) loss: f64,
+    pub loss: f64,
     /// Write a trace file: what the two hosts' connections do, and why
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     /// Use the cable of memory even where TUN devices are available
     #[arg(long, conflicts_with = "device")]
-    pub(crate) memory: bool,
+    pub memory: bool,
     /// Open a control socket of host A here for ss, top and trace, to this user alone
     #[arg(long = "control", value_name = "PATH")]
-    pub(crate) control_socket: Option<PathBuf>,
+    pub control_socket: Option<PathBuf>,
     /// Print the table as JSON on stdout
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// What the hosts of the demonstration stand on.
@@ -249,13 +249,13 @@ pub(crate) enum DemoDevice {
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    pub(crate) device: DeviceArgs,
+    pub device: DeviceArgs,
     /// The same as --device raw
     #[arg(long, conflicts_with = "device")]
-    pub(crate) raw: bool,
+    pub raw: bool,
     /// Used by doctor itself: tries to make the demo's namespaces in a separate process
     #[arg(long, hide = true)]
-    pub(crate) probe_namespaces: bool,
+    pub probe_namespaces: bool,
 }
 
 /// A list of the choices by name.
@@ -263,7 +263,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct ProfilesArgs {
     /// Print it as JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// The manual.
@@ -271,14 +271,14 @@ pub(crate) struct ProfilesArgs {
 pub(crate) struct ManArgs {
     /// Write the pages of all commands into this directory
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
 }
 
 /// Completions.
 #[derive(Args, Debug)]
 pub(crate) struct CompletionsArgs {
     /// The shell
-    pub(crate) shell: Shell,
+    pub shell: Shell,
 }
 
 /// The peer.
@@ -317,16 +317,16 @@ pub(crate) struct PeerArgs {
 pub(crate) struct MoveArgs {
     /// Show a progress bar with rate and congestion window, on a terminal
     #[arg(long)]
-    pub(crate) progress: bool,
+    pub progress: bool,
     /// Limit the rate: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub(crate) rate: Option<u64>,
+    pub rate: Option<u64>,
     /// Stop after SIZE bytes; when receiving, fewer bytes is an error
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// Compare BLAKE3 hashes of the data sent and received (with nc as the peer: print this end's)
     #[arg(long)]
-    pub(crate) verify: bool,
+    pub verify: bool,
 }
 
 /// A command line that has been understood.
@@ -354,7 +354,7 @@ pub(crate) fn command() -> clap::Command {
 
 impl Invocation {
     /// How many queues the device has, each with a driver.
-    pub(crate) fn queues(&self) -> usize {
+    pub fn queues(&self) -> usize {
         let common = match self {
             Self::Pipe(args, _) => &args.common,
             Self::Send(args, _) | Self::Recv(args, _) => &args.common,

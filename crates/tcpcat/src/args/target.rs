@@ -16,12 +16,12 @@ pub(crate) enum Target {
 
 impl PeerArgs {
     /// Nothing is set but `--retry`.
-    pub(crate) fn with_retry(retry: bool) -> Self {
+    pub fn with_retry(retry: bool) -> Self {
         Self { retry, ..Self::default() }
     }
 
     /// What the words on the command line mean.
-    pub(super) fn target(&self, listen: bool) -> Result<Target, clap::Error> {
+    pub fn target(&self, listen: bool) -> Result<Target, clap::Error> {
         let (host, port) = self.host_and_port(listen)?;
         let local_port = self.local_port.as_deref().map(self::port).transpose()?;
         match (host, port, local_port) {

@@ -43,25 +43,25 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
+    pub fn begin(path: &Path) -> Result<Self, Failure> {
         let wanted = Wanted::whole(path)?;
         Ok(Self { epoch: Instant::now(), file: wanted.begin(ackclock::Instant::ZERO)? })
     }
 }
 
 impl Ground {
-    pub(super) fn enter(device: DemoDevice) -> Self {
+    pub fn enter(device: DemoDevice) -> Self {
         match netns::enter_private() {
             Ok(right) => Self::Namespace { as_root: right == netns::Right::Privileged, device },
             Err(error) => Self::memory(&error.to_string()),
         }
     }
 
-    pub(super) fn memory(why: &str) -> Self {
+    pub fn memory(why: &str) -> Self {
         Self::Memory { why: why.to_owned() }
     }
 
-    pub(super) fn is_memory(&self) -> bool {
+    pub fn is_memory(&self) -> bool {
         matches!(self, Self::Memory { .. })
     }
 }
@@ -90,7 +90,7 @@ impl fmt::Display for Ground {
 impl Hosts {
     /// Creates new devices and hosts; host A's device loses packets in each direction with probability
     /// `loss`.
-    pub(super) async fn build(
+    pub async fn build(
         ground: &Ground,
         loss: f64,
         trace: Option<&Trace>,
@@ -121,7 +121,7 @@ impl Hosts {
     }
 
     /// Closes the hosts and their devices.
-    pub(super) async fn close(self) {
+    pub async fn close(self) {
         self.a.close().await;
         self.b.close().await;
         for recorder in self.recorders {

@@ -37,7 +37,7 @@ pub(super) struct Table {
 }
 
 impl Row {
-    pub(super) fn new(route: Route, loss: f64, bytes: u64, result: Result<Done, Failure>) -> Self {
+    pub fn new(route: Route, loss: f64, bytes: u64, result: Result<Done, Failure>) -> Self {
         let (done, failure) = match result {
             Ok(done) => (Some(done), None),
             Err(failure) => (None, Some(failure)),
@@ -55,7 +55,7 @@ impl Row {
         }
     }
 
-    pub(super) fn moved_less_than(&self, bytes: u64) -> bool {
+    pub fn moved_less_than(&self, bytes: u64) -> bool {
         self.verified && self.bytes < bytes
     }
 
@@ -75,7 +75,7 @@ impl Row {
 }
 
 impl Table {
-    pub(super) fn new(json: bool) -> Self {
+    pub fn new(json: bool) -> Self {
         let spinner = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
             spinner.set_style(style);
@@ -84,13 +84,13 @@ impl Table {
     }
 
     /// Shows the transfer that begins.
-    pub(super) fn begin(&self, route: Route, loss: f64) {
+    pub fn begin(&self, route: Route, loss: f64) {
         self.spinner.set_message(format!("{}, {} loss", route.name(), percent(loss)));
         self.spinner.enable_steady_tick(Duration::from_millis(100));
     }
 
     /// Shows a row.
-    pub(super) fn show(&self, row: &Row) {
+    pub fn show(&self, row: &Row) {
         self.spinner.suspend(|| {
             if !self.json {
                 if !self.head_shown.swap(true, Ordering::Relaxed) {
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// Closes the table.
-    pub(super) fn finish(&self, rows: &[Row]) {
+    pub fn finish(&self, rows: &[Row]) {
         self.spinner.finish_and_clear();
         if !self.json {
             show!("{}", rule('└', '┴', '┘'));

@@ -26,15 +26,15 @@ pub(super) enum Route {
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     /// The sender's congestion controller, as reported by the sender.
-    pub(super) controller: String,
-    pub(super) bytes: u64,
-    pub(super) took: Duration,
-    pub(super) retransmits: u64,
+    pub controller: String,
+    pub bytes: u64,
+    pub took: Duration,
+    pub retransmits: u64,
 }
 
 impl Route {
     /// All routes; only one without the kernel.
-    pub(super) fn all(memory: bool) -> Vec<Self> {
+    pub fn all(memory: bool) -> Vec<Self> {
         if memory {
             vec![Self::UserToUser]
         } else {
@@ -42,7 +42,7 @@ impl Route {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::UserToUser => "user space → user space",
             Self::UserToKernel => "user space → kernel TCP",

@@ -75,20 +75,20 @@ pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// One device, or the queues of one.
-    pub(crate) devices: Vec<Box<dyn Device>>,
+    pub devices: Vec<Box<dyn Device>>,
     /// The stack's addresses.
-    pub(crate) addresses: Vec<Cidr>,
+    pub addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
-    pub(crate) ports: Option<RangeInclusive<u16>>,
+    pub ports: Option<RangeInclusive<u16>>,
     /// What its link reports while it is in use.
-    pub(crate) remarks: Option<Remarks>,
+    pub remarks: Option<Remarks>,
 }
 
 /// A device's name in messages, and the command that diagnoses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
-    pub(crate) name: String,
-    pub(crate) diagnosis: String,
+    pub name: String,
+    pub diagnosis: String,
 }
 
 impl Opened {
@@ -103,22 +103,22 @@ impl Opened {
 
 impl Label {
     /// For the kernel's own TCP.
-    pub(crate) fn kernel() -> Self {
+    pub fn kernel() -> Self {
         Self { name: "kernel".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
     }
 
     /// For a TUN device.
-    pub(crate) fn tun(name: &str) -> Self {
+    pub fn tun(name: &str) -> Self {
         Self { name: name.to_owned(), diagnosis: format!("tcpcat doctor --tun {name}") }
     }
 }
 
 impl DeviceChoice {
     /// Addresses of this host.
-    pub(crate) const RAW: Self = Self::Named(&raw::Raw);
+    pub const RAW: Self = Self::Named(&raw::Raw);
 
     /// Parses the word after `--device`.
-    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+    pub fn parse(word: &str) -> Result<Self, String> {
         if word.ends_with(".pcap") || word.ends_with(".pcapng") {
             return Ok(Self::Recording(replay::Recording(word.into())));
         }
@@ -129,12 +129,12 @@ impl DeviceChoice {
     }
 
     /// What `--device` takes, for the help.
-    pub(crate) fn forms() -> String {
+    pub fn forms() -> String {
         format!("{}|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }
 
     /// The backend that the word names.
-    pub(crate) fn backend(&self) -> &dyn Backend {
+    pub fn backend(&self) -> &dyn Backend {
         match self {
             Self::Named(backend) => *backend,
             Self::Recording(recording) => recording,

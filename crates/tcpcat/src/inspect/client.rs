@@ -27,7 +27,7 @@ struct Refused {
 
 impl Client {
     /// Connects to the socket that `--control` names, or else the environment.
-    pub(crate) fn connect(control: Option<&Path>) -> Result<Self, Failure> {
+    pub fn connect(control: Option<&Path>) -> Result<Self, Failure> {
         let from_environment = || std::env::var_os(VARIABLE).map(PathBuf::from);
         let path = control.map(Path::to_owned).or_else(from_environment).ok_or_else(|| {
             Failure::usage("which stack to look at is missing").remedy(format!(
@@ -47,7 +47,7 @@ impl Client {
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    pub fn ask<T: DeserializeOwned>(
         &mut self,
         request: &str,
         connection: Option<&str>,
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// The same, but returns the answer as it came.
-    pub(crate) fn ask_for_any(&mut self, request: &str, connection: Option<&str>) -> Result<Value, Failure> {
+    pub fn ask_for_any(&mut self, request: &str, connection: Option<&str>) -> Result<Value, Failure> {
         let mut asked = json!({ "schema": SCHEMA, "request": request });
         if let Some(connection) = connection {
             asked["connection"] = json!(connection);
@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// The next answer.
-    pub(crate) fn next(&mut self) -> Result<Value, Failure> {
+    pub fn next(&mut self) -> Result<Value, Failure> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) => {
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// From now on answers may take as long as they like: the stack writes when it has records.
-    pub(crate) fn be_patient(&mut self) -> Result<(), Failure> {
+    pub fn be_patient(&mut self) -> Result<(), Failure> {
         self.stream.get_ref().set_read_timeout(None).map_err(|error| broken(&self.path, &error))
     }
 

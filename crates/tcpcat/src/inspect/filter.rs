@@ -44,7 +44,7 @@ pub(crate) enum Order {
 
 impl Filter {
     /// Parses the words of a command line.
-    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
+    pub fn parse(words: &[String]) -> Result<Self, String> {
         let spaced = words.join(" ").replace('(', " ( ").replace(')', " ) ");
         let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };
         let filter = words.any()?;
@@ -55,7 +55,7 @@ impl Filter {
     }
 
     /// Whether a connection passes.
-    pub(crate) fn takes(&self, seen: &Seen) -> bool {
+    pub fn takes(&self, seen: &Seen) -> bool {
         let end = |end: End| if end == End::Local { seen.local } else { seen.remote };
         match self {
             Self::All(parts) => parts.iter().all(|part| part.takes(seen)),

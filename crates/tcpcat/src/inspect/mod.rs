@@ -46,15 +46,15 @@ impl Seen {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Look {
     /// The stack's clock in microseconds.
-    pub(crate) at_us: u64,
-    pub(crate) connections: Vec<Seen>,
+    pub at_us: u64,
+    pub connections: Vec<Seen>,
     /// Connections beyond those listed.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
 }
 
 impl Look {
     /// Takes a snapshot now.
-    pub(crate) fn take(client: &mut Client) -> Result<Self, ackclock_cli::Failure> {
+    pub fn take(client: &mut Client) -> Result<Self, ackclock_cli::Failure> {
         let mut look: Self = client.ask("connections", None)?;
         look.connections = look.connections.into_iter().map(Seen::whole).collect();
         Ok(look)

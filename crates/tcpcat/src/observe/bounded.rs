@@ -10,7 +10,7 @@ pub(super) struct Bounded<T> {
 }
 
 impl<T> Bounded<T> {
-    pub(super) fn push(&mut self, item: T) {
+    pub fn push(&mut self, item: T) {
         if self.kept.len() < KEPT_MAX {
             self.kept.push(item);
         } else {
@@ -18,12 +18,12 @@ impl<T> Bounded<T> {
         }
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.kept.iter()
     }
 
     /// How many were not kept.
-    pub(super) fn left_out(&self) -> u64 {
+    pub fn left_out(&self) -> u64 {
         self.left_out
     }
 }

@@ -10,56 +10,56 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Facts {
     /// As the variants of [`State`] are written.
-    pub(crate) state: String,
-    pub(crate) profile: String,
-    pub(crate) congestion: String,
-    pub(crate) timestamps: bool,
-    pub(crate) sack: bool,
-    pub(crate) window_scale: Option<(u8, u8)>,
-    pub(crate) snd_mss: u32,
-    pub(crate) rcv_mss: u32,
-    pub(crate) pmtu: u32,
-    pub(crate) srtt: Duration,
-    pub(crate) rttvar: Duration,
-    pub(crate) rtt_min: Duration,
-    pub(crate) rto: Duration,
-    pub(crate) backoff: u32,
-    pub(crate) cwnd: u64,
-    pub(crate) ssthresh: Option<u64>,
-    pub(crate) pacing_rate: Option<u64>,
-    pub(crate) delivery_rate: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) unacked: u64,
-    pub(crate) sacked: u64,
-    pub(crate) lost: u64,
-    pub(crate) snd_wnd: u32,
-    pub(crate) rcv_wnd: u32,
-    pub(crate) send_queue: u64,
-    pub(crate) receive_queue: u64,
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) bytes_retransmitted: u64,
-    pub(crate) segments_sent: u64,
-    pub(crate) segments_received: u64,
-    pub(crate) retransmits: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) out_of_order: u64,
-    pub(crate) last_sent: Option<Duration>,
-    pub(crate) last_received: Option<Duration>,
-    pub(crate) start_up: Option<StartUp>,
+    pub state: String,
+    pub profile: String,
+    pub congestion: String,
+    pub timestamps: bool,
+    pub sack: bool,
+    pub window_scale: Option<(u8, u8)>,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    pub pmtu: u32,
+    pub srtt: Duration,
+    pub rttvar: Duration,
+    pub rtt_min: Duration,
+    pub rto: Duration,
+    pub backoff: u32,
+    pub cwnd: u64,
+    pub ssthresh: Option<u64>,
+    pub pacing_rate: Option<u64>,
+    pub delivery_rate: u64,
+    pub in_flight: u64,
+    pub unacked: u64,
+    pub sacked: u64,
+    pub lost: u64,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub send_queue: u64,
+    pub receive_queue: u64,
+    pub bytes_sent: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub bytes_retransmitted: u64,
+    pub segments_sent: u64,
+    pub segments_received: u64,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    pub out_of_order: u64,
+    pub last_sent: Option<Duration>,
+    pub last_received: Option<Duration>,
+    pub start_up: Option<StartUp>,
     /// The name of the recovery policy; a control socket sends the variant's.
-    pub(crate) recovery: String,
+    pub recovery: String,
     /// The name of the timeout's estimator, if it has one.
     #[serde(skip)]
-    pub(crate) rto_estimator: Option<String>,
+    pub rto_estimator: Option<String>,
 }
 
 /// The result of the bandwidth estimation at the start.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct StartUp {
     /// Bytes a second.
-    pub(crate) bandwidth: u64,
+    pub bandwidth: u64,
 }
 
 impl From<&ConnectionInfo> for Facts {
@@ -111,7 +111,7 @@ impl From<&ConnectionInfo> for Facts {
 
 impl Facts {
     /// The state's name as ss writes it.
-    pub(crate) fn state(&self) -> &'static str {
+    pub fn state(&self) -> &'static str {
         STATES
             .into_iter()
             .find(|(state, _)| format!("{state:?}") == self.state)

@@ -49,7 +49,7 @@ struct Seen {
 }
 
 impl Observer {
-    pub(crate) fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
+    pub fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
         let seen = Seen {
             report: Report::new(kind.name, net.device()),
             last: Look::default(),
@@ -66,7 +66,7 @@ impl Observer {
     }
 
     /// Takes a look at each interval until it is aborted.
-    pub(crate) async fn watch(&'static self, meter: &'static Meter, net: &'static Net) {
+    pub async fn watch(&'static self, meter: &'static Meter, net: &'static Net) {
         let every = self.stats.unwrap_or(REPORT_EVERY);
         let mut ticks = interval(every.min(PROGRESS_EVERY));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -100,7 +100,7 @@ impl Observer {
     }
 
     /// Notes a new connection.
-    pub(crate) fn connected(&self, stream: &Stream) {
+    pub fn connected(&self, stream: &Stream) {
         if !self.json {
             return;
         }
@@ -109,7 +109,7 @@ impl Observer {
     }
 
     /// Notes a connection's last state; to be called before it is dropped.
-    pub(crate) fn ended(&self, stream: &Stream) {
+    pub fn ended(&self, stream: &Stream) {
         let (Ok(local), Ok(remote), Some(info)) = (stream.local_addr(), stream.peer_addr(), stream.info())
         else {
             return;
@@ -126,7 +126,7 @@ impl Observer {
     }
 
     /// Prints a line to stderr, past the bar if there is one.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         match &self.progress {
             Some(progress) => progress.say(&format!("tcpcat: {text}")),
             None => say!("tcpcat: {text}"),
@@ -134,7 +134,7 @@ impl Observer {
     }
 
     /// Reports the result, and returns the exit code.
-    pub(crate) fn finish(&self, meter: &Meter, started: Instant, result: &Result<Outcome, Failure>) -> Exit {
+    pub fn finish(&self, meter: &Meter, started: Instant, result: &Result<Outcome, Failure>) -> Exit {
         if let Some(progress) = &self.progress {
             progress.finish();
         }

@@ -16,13 +16,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(style("{spinner} {bytes} {msg}"));
         Self { bar, last: Mutex::default() }
     }
 
-    pub(super) fn show(&self, look: &Look, total: Option<u64>, connections: &[(FourTuple, ConnectionInfo)]) {
+    pub fn show(&self, look: &Look, total: Option<u64>, connections: &[(FourTuple, ConnectionInfo)]) {
         if self.bar.is_hidden() {
             return;
         }
@@ -38,7 +38,7 @@ impl Progress {
     }
 
     /// Prints a line above the bar.
-    pub(super) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         if self.bar.is_hidden() {
             say!("{text}");
         } else {
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn finish(&self) {
+    pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -128,7 +128,7 @@ struct StartUpReport {
 }
 
 impl Report {
-    pub(super) fn new(mode: &'static str, device: &str) -> Self {
+    pub fn new(mode: &'static str, device: &str) -> Self {
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let version = env!("CARGO_PKG_VERSION");
         let start =
@@ -137,14 +137,14 @@ impl Report {
     }
 
     /// Says how many items are missing, `streams` of them at the end.
-    pub(super) fn note_left_out(&mut self, streams: u64) {
+    pub fn note_left_out(&mut self, streams: u64) {
         let (connected, intervals) = (self.start.connected.left_out(), self.intervals.left_out());
         let any = connected + intervals + streams > 0;
         self.left_out = any.then_some(LeftOut { connected, intervals, streams });
     }
 
     /// Prints the report where it does not mix with data.
-    pub(super) fn print(&self, data_on_stdout: bool) {
+    pub fn print(&self, data_on_stdout: bool) {
         match serde_json::to_string_pretty(self) {
             Ok(text) if data_on_stdout => say!("{text}"),
             Ok(text) => show!("{text}"),
@@ -154,7 +154,7 @@ impl Report {
 }
 
 impl Connected {
-    pub(super) fn new(stream: &Stream) -> Self {
+    pub fn new(stream: &Stream) -> Self {
         let info = stream.info();
         Self {
             local: stream.local_addr().ok().map(|addr| addr.to_string()),
@@ -169,7 +169,7 @@ impl Connected {
 }
 
 impl Interval {
-    pub(super) fn between(last: &Look, look: &Look, streams: Vec<StreamReport>) -> Self {
+    pub fn between(last: &Look, look: &Look, streams: Vec<StreamReport>) -> Self {
         let (sent, received) = (look.sent - last.sent, look.received - last.received);
         Self {
             start: last.at.as_secs_f64(),
@@ -183,7 +183,7 @@ impl Interval {
 }
 
 impl End {
-    pub(super) fn new(
+    pub fn new(
         meter: &Meter,
         took: Duration,
         retransmits: u64,
@@ -207,7 +207,7 @@ impl End {
         }
     }
 
-    pub(super) fn failed_early(meter: &Meter, failure: &Failure) -> Self {
+    pub fn failed_early(meter: &Meter, failure: &Failure) -> Self {
         Self {
             seconds: 0.0,
             bytes_sent: meter.sent(),
@@ -225,7 +225,7 @@ impl End {
 }
 
 impl StreamReport {
-    pub(super) fn new(tuple: &FourTuple, info: &ConnectionInfo) -> Self {
+    pub fn new(tuple: &FourTuple, info: &ConnectionInfo) -> Self {
         Self {
             local: tuple.local().to_string(),
             remote: tuple.remote().to_string(),

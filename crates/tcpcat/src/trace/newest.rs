@@ -24,25 +24,25 @@ struct Kept {
 }
 
 impl Newest {
-    pub(super) fn new(written: Written, most: usize) -> Self {
+    pub fn new(written: Written, most: usize) -> Self {
         Self { written, most, connections: HashMap::new(), ignores_requests: false }
     }
 
-    pub(super) fn written(&self) -> &Written {
+    pub fn written(&self) -> &Written {
         &self.written
     }
 
-    pub(super) fn written_mut(&mut self) -> &mut Written {
+    pub fn written_mut(&mut self) -> &mut Written {
         &mut self.written
     }
 
     /// What is requested from now on completes the trace, and is not for this file.
-    pub(super) fn ignore_requests(&mut self) {
+    pub fn ignore_requests(&mut self) {
         self.ignores_requests = true;
     }
 
     /// Keeps the records of a whole trace, and writes the newest where a flight recorder would.
-    pub(super) fn add(&mut self, host: &str, batch: &Batch) {
+    pub fn add(&mut self, host: &str, batch: &Batch) {
         let kept = self.connections.entry(batch.connection).or_default();
         kept.add(batch, self.most);
         let is_wanted = match batch.cause {

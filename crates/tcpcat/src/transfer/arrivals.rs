@@ -21,8 +21,8 @@ use crate::session::{Session, idle};
 
 /// A connection whose beginning has been read.
 pub(super) struct Opened {
-    pub(super) stream: Stream,
-    pub(super) opening: Opening,
+    pub stream: Stream,
+    pub opening: Opening,
 }
 
 /// The connections that may bring the file.
@@ -56,11 +56,7 @@ enum Knock {
 
 impl Arrivals {
     /// Listens, or connects once.
-    pub(super) async fn open(
-        session: &'static Session,
-        args: &FileArgs,
-        target: &Target,
-    ) -> Result<Self, Failure> {
+    pub async fn open(session: &'static Session, args: &FileArgs, target: &Target) -> Result<Self, Failure> {
         let verify = args.move_.verify || args.streams > 1;
         let listener = match target {
             Target::Listen { .. } => Some(session.listen(target, &args.peer).await?),
@@ -74,7 +70,7 @@ impl Arrivals {
     }
 
     /// Opens that many connections at once, unless this end listens.
-    pub(super) fn connect(&mut self, count: u16) {
+    pub fn connect(&mut self, count: u16) {
         for _ in 0..if self.listener.is_some() { 0 } else { count } {
             let (session, request) = (self.session, Arc::clone(&self.request));
             self.unspoken.spawn(async move {
@@ -87,13 +83,13 @@ impl Arrivals {
     }
 
     /// The first connection that brings something. With `-w` it is not waited for any longer.
-    pub(super) async fn first(&mut self) -> Result<Opened, Failure> {
+    pub async fn first(&mut self) -> Result<Opened, Failure> {
         let patience = self.request.args.peer.wait.filter(|_| self.listener.is_some());
         self.within(patience).await
     }
 
     /// The next connection that brings something.
-    pub(super) async fn next(&mut self) -> Result<Opened, Failure> {
+    pub async fn next(&mut self) -> Result<Opened, Failure> {
         self.within(None).await
     }
 
@@ -139,7 +135,7 @@ impl Arrivals {
     }
 
     /// Says that a connection is not what was waited for. A peer that the user named has failed then.
-    pub(super) fn disregard(&self, who: &str, how: &str) -> Result<(), Failure> {
+    pub fn disregard(&self, who: &str, how: &str) -> Result<(), Failure> {
         if self.listener.is_none() {
             return Err(Failure::new(Exit::Failed, format!("{who} {how}"))
                 .remedy("an empty file needs --verify, or --announce-length, at both ends"));

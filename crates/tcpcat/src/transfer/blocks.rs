@@ -37,7 +37,7 @@ pub(super) struct SliceWriter {
 
 impl BlockReader {
     /// Begins to read at most `left` bytes from `offset` on.
-    pub(super) async fn open(path: PathBuf, offset: u64, left: u64) -> io::Result<Self> {
+    pub async fn open(path: PathBuf, offset: u64, left: u64) -> io::Result<Self> {
         let open = move || {
             let mut file = File::open(path)?;
             file.seek(SeekFrom::Start(offset))?;
@@ -48,7 +48,7 @@ impl BlockReader {
     }
 
     /// The next block; an empty one is the end.
-    pub(super) async fn next(&mut self) -> io::Result<Bytes> {
+    pub async fn next(&mut self) -> io::Result<Bytes> {
         let Some(ahead) = &mut self.ahead else { return Ok(Bytes::new()) };
         let (reading, block) = ahead.await.map_err(io::Error::other)?;
         let goes_on = block.as_ref().is_ok_and(|block| !block.is_empty());
@@ -92,13 +92,13 @@ impl Reading {
 }
 
 impl SliceWriter {
-    pub(super) fn new(file: File) -> Self {
+    pub fn new(file: File) -> Self {
         Self { file: Some(file), gathered: Vec::new(), gathered_bytes: 0, writing: None }
     }
 
     /// Takes a slice, and waits while too many are gathered. Even if the future is dropped, the slice is
     /// taken.
-    pub(super) async fn put(&mut self, slice: Bytes) -> io::Result<()> {
+    pub async fn put(&mut self, slice: Bytes) -> io::Result<()> {
         self.gathered_bytes += slice.len();
         self.gathered.push(slice);
         let is_over = self.writing.as_ref().is_none_or(JoinHandle::is_finished);
@@ -110,7 +110,7 @@ impl SliceWriter {
     }
 
     /// Waits until all is written.
-    pub(super) async fn flush(&mut self) -> io::Result<()> {
+    pub async fn flush(&mut self) -> io::Result<()> {
         self.written().await?;
         self.write();
         self.written().await

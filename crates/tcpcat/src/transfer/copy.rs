@@ -28,9 +28,9 @@ pub(crate) enum Framing {
 /// The result of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied {
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// BLAKE3 of the bytes; of no bytes if no hash was asked for.
-    pub(crate) hash: Hash,
+    pub hash: Hash,
 }
 
 /// Where a copy broke off.

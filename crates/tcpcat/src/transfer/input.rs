@@ -40,7 +40,7 @@ pub(super) struct Lent<'a> {
 
 impl Input {
     /// Nothing is read, and there is no end to wait for, if the user wants no stdin.
-    pub(super) fn new(wanted: bool) -> Self {
+    pub fn new(wanted: bool) -> Self {
         let source = if io::stdin().is_terminal() {
             Source::Terminal
         } else if is_file() {
@@ -53,7 +53,7 @@ impl Input {
 
     /// Whether a peer that has ended gets the rest of it, however long that takes: a file always, a pipe
     /// unless another peer may come for it. A user at a terminal cannot say more to a peer that is gone.
-    pub(super) fn is_for_one(&self, others_come: bool) -> bool {
+    pub fn is_for_one(&self, others_come: bool) -> bool {
         match self.source {
             Source::File => true,
             Source::Pipe => !others_come,
@@ -62,7 +62,7 @@ impl Input {
     }
 
     /// Once `peer_ended` is set, it ends where it would have to wait.
-    pub(super) fn lend<'a>(&'a mut self, peer_ended: &'a AtomicBool) -> Lent<'a> {
+    pub fn lend<'a>(&'a mut self, peer_ended: &'a AtomicBool) -> Lent<'a> {
         Lent { input: self, peer_ended, patience: None }
     }
 }

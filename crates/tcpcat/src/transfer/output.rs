@@ -36,7 +36,7 @@ pub(crate) fn written() -> u64 {
 }
 
 impl Output {
-    pub(super) fn new(file: Arc<File>) -> Self {
+    pub fn new(file: Arc<File>) -> Self {
         Self { file, spare: Vec::new(), writing: None }
     }
 

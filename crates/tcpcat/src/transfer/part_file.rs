@@ -22,7 +22,7 @@ pub(super) enum PartFile {
 
 impl PartFile {
     /// Creates the file, or stands for stdout if `target` is `-`.
-    pub(super) fn create(target: &Path) -> Result<Self, Failure> {
+    pub fn create(target: &Path) -> Result<Self, Failure> {
         if target != Path::new("-") {
             return NewFile::begin(target).map(Self::File);
         }
@@ -30,7 +30,7 @@ impl PartFile {
     }
 
     /// A writer from `offset` on.
-    pub(super) async fn writer(&self, offset: u64) -> io::Result<Output> {
+    pub async fn writer(&self, offset: u64) -> io::Result<Output> {
         let path = match self {
             Self::Stdout(stdout) => return Ok(Output::new(Arc::clone(stdout))),
             Self::File(new) => new.written_to().to_owned(),
@@ -47,7 +47,7 @@ impl PartFile {
     }
 
     /// The regular file, to be written from `offset` on; `None` if it is not one.
-    pub(super) fn regular(&self, offset: u64) -> io::Result<Option<File>> {
+    pub fn regular(&self, offset: u64) -> io::Result<Option<File>> {
         let Some(new) = self.seekable() else { return Ok(None) };
         let mut file = new.open()?;
         file.seek(SeekFrom::Start(offset))?;
@@ -55,17 +55,17 @@ impl PartFile {
     }
 
     /// Whether several writers can write to different places.
-    pub(super) fn is_seekable(&self) -> bool {
+    pub fn is_seekable(&self) -> bool {
         self.seekable().is_some()
     }
 
     /// The number of bytes written, if it is known.
-    pub(super) fn len(&self) -> Option<u64> {
+    pub fn len(&self) -> Option<u64> {
         fs::metadata(self.seekable()?.written_to()).ok().map(|metadata| metadata.len())
     }
 
     /// Leaves the part in place; returns its name, if it has its own.
-    pub(super) fn keep(self) -> Option<PathBuf> {
+    pub fn keep(self) -> Option<PathBuf> {
         match self {
             Self::Stdout(_) => None,
             Self::File(new) => new.keep(),
@@ -73,7 +73,7 @@ impl PartFile {
     }
 
     /// Gives the complete file its name.
-    pub(super) fn commit(self) -> Result<(), Failure> {
+    pub fn commit(self) -> Result<(), Failure> {
         match self {
             Self::Stdout(_) => Ok(()),
             Self::File(new) => new.commit(Ok(())),
@@ -81,7 +81,7 @@ impl PartFile {
     }
 
     /// Why it could not be written.
-    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+    pub fn failure(&self, error: &io::Error) -> Failure {
         match self {
             Self::Stdout(_) => Failure::file("write", Path::new("-"), error),
             Self::File(new) => new.failure(error),

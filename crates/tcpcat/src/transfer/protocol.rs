@@ -33,20 +33,20 @@ pub(crate) struct Nonce([u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The number of the part, from 0, and the number of parts.
-    pub(crate) part: (u16, u16),
+    pub part: (u16, u16),
     /// The offset of the part.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The length of all parts together; `None` if unknown in advance.
-    pub(crate) total: Option<u64>,
+    pub total: Option<u64>,
     /// The same in all parts of a transfer, and in no other transfer.
-    pub(crate) transfer: Nonce,
+    pub transfer: Nonce,
 }
 
 /// The receiver's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    pub(crate) bytes: u64,
-    pub(crate) hash: Hash,
+    pub bytes: u64,
+    pub hash: Hash,
 }
 
 /// How a connection begins for the receiver.
@@ -59,7 +59,7 @@ pub(crate) enum Opening {
 }
 
 impl Nonce {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         // The standard library seeds its hash tables from the system's random source.
         let half = || RandomState::new().build_hasher().finish().to_be_bytes();
         let mut bytes = [0; 16];
@@ -140,18 +140,18 @@ pub(crate) async fn write_end(writer: &mut (impl AsyncWrite + Unpin), hash: &Has
 
 impl Receipt {
     /// Tells a sender that everything arrived, but that the file could not be kept. No file is that long.
-    pub(crate) fn not_kept() -> Self {
+    pub fn not_kept() -> Self {
         Self { bytes: u64::MAX, hash: Hash::from_bytes([0; 32]) }
     }
 
-    pub(crate) async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    pub async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = self.bytes.to_be_bytes().to_vec();
         bytes.extend_from_slice(self.hash.as_bytes());
         writer.write_all(&bytes).await?;
         writer.flush().await
     }
 
-    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+    pub async fn read(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let bytes = reader.read_u64().await?;
         let mut hash = [0; 32];
         reader.read_exact(&mut hash).await?;
@@ -179,17 +179,17 @@ enum End {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    pub(crate) fn new(reader: R) -> Self {
+    pub fn new(reader: R) -> Self {
         Self { reader, left: 0, limit: Limit::new(u64::MAX), partial: Vec::new(), end: End::NotYet }
     }
 
     /// Refuses frames that hold more data than that.
-    pub(crate) fn at_most(self, limit: u64) -> Self {
+    pub fn at_most(self, limit: u64) -> Self {
         Self { limit: Limit::new(limit), ..self }
     }
 
     /// The hash that the sender gave, once the end has been read.
-    pub(crate) fn into_hash(self) -> Option<Hash> {
+    pub fn into_hash(self) -> Option<Hash> {
         match self.end {
             End::Reached(hash) => Some(hash),
             End::NotYet | End::Hash => None,
@@ -254,12 +254,12 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(most: u64) -> Self {
+    pub fn new(most: u64) -> Self {
         Self { most, left: most }
     }
 
     /// A frame begins. One that is too long is refused before its data.
-    pub(crate) fn take(&mut self, frame: u32) -> io::Result<()> {
+    pub fn take(&mut self, frame: u32) -> io::Result<()> {
         let left = self.left.checked_sub(u64::from(frame)).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,

@@ -33,17 +33,17 @@ enum Form {
 
 impl<'a> Slices<'a> {
     /// The data of a plain peer, whose first bytes are `seen`: `limit` bytes at most.
-    pub(crate) fn plain(stream: &'a Stream, seen: Vec<u8>, limit: u64) -> Self {
+    pub fn plain(stream: &'a Stream, seen: Vec<u8>, limit: u64) -> Self {
         Self { stream, form: Form::Plain { seen: seen.into(), left: limit } }
     }
 
     /// The data of frames, `limit` bytes at most.
-    pub(crate) fn frames(stream: &'a Stream, limit: u64) -> Self {
+    pub fn frames(stream: &'a Stream, limit: u64) -> Self {
         Self { stream, form: Form::Frames { left: 0, limit: Limit::new(limit), told: None } }
     }
 
     /// The next slice; an empty one is the end.
-    pub(crate) async fn next(&mut self) -> io::Result<Bytes> {
+    pub async fn next(&mut self) -> io::Result<Bytes> {
         match &mut self.form {
             Form::Plain { seen, left } => {
                 let max = usize::try_from(*left).unwrap_or(usize::MAX);
@@ -77,7 +77,7 @@ impl<'a> Slices<'a> {
     }
 
     /// The hash that the sender gave, once the end of the frames has arrived.
-    pub(crate) fn told(&self) -> Option<Hash> {
+    pub fn told(&self) -> Option<Hash> {
         match self.form {
             Form::Plain { .. } => None,
             Form::Frames { told, .. } => told,

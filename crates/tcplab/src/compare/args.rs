@@ -91,7 +91,7 @@ struct Controllers(Vec<String>);
 
 impl Args {
     /// The grid that they describe; nothing stands in it twice.
-    pub(super) fn grid(&self) -> Result<Grid, Failure> {
+    pub fn grid(&self) -> Result<Grid, Failure> {
         let cc: Vec<String> = self.cc.iter().flat_map(|names| names.0.clone()).collect();
         let grid = Grid {
             cc: once(&cc),

@@ -14,9 +14,9 @@ use super::store::Known;
 /// All runs of a grid with their results, in the grid's order.
 #[derive(Debug)]
 pub(super) struct Merged {
-    pub(super) grid: Grid,
-    pub(super) cells: Vec<Cell>,
-    pub(super) results: Vec<Measures>,
+    pub grid: Grid,
+    pub cells: Vec<Cell>,
+    pub results: Vec<Measures>,
 }
 
 /// A folder with the results of a shard.
@@ -32,7 +32,7 @@ impl Merged {
     /// # Errors
     /// A folder has no shard, or one of another build, grid or division; a shard appears twice; results are
     /// missing; a file cannot be read.
-    pub(super) fn read(folders: &[PathBuf], build: &str) -> anyhow::Result<Self> {
+    pub fn read(folders: &[PathBuf], build: &str) -> anyhow::Result<Self> {
         let parts =
             folders.iter().map(|folder| Part::read(folder, build)).collect::<anyhow::Result<Vec<_>>>()?;
         let Some(first) = parts.first() else { return Err(Failure::usage("--merge names no folder").into()) };

@@ -15,8 +15,8 @@ use crate::picture;
 /// A grid and its results.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison<'a> {
-    pub(super) grid: &'a Grid,
-    pub(super) rows: Vec<Row<'a>>,
+    pub grid: &'a Grid,
+    pub rows: Vec<Row<'a>>,
 }
 
 /// All runs of a controller in one situation.
@@ -24,15 +24,15 @@ pub(super) struct Comparison<'a> {
 pub(super) struct Row<'a> {
     /// Its first run.
     #[serde(flatten)]
-    pub(super) cell: Cell,
-    pub(super) mean: Measures,
+    pub cell: Cell,
+    pub mean: Measures,
     /// One for each seed.
-    pub(super) runs: &'a [Measures],
+    pub runs: &'a [Measures],
 }
 
 impl<'a> Comparison<'a> {
     /// `results` must be in the order of the grid's cells.
-    pub(super) fn new(grid: &'a Grid, results: &'a [Measures]) -> Self {
+    pub fn new(grid: &'a Grid, results: &'a [Measures]) -> Self {
         let seeds = usize::try_from(grid.seeds).unwrap_or(usize::MAX);
         let cells = grid.cells().into_iter().step_by(seeds);
         let rows = cells.zip(results.chunks(seeds)).map(|(cell, runs)| {
@@ -43,12 +43,12 @@ impl<'a> Comparison<'a> {
     }
 
     /// The text for a terminal.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{}\n\n{}", self.same(), columns(&HEAD, &self.table()))
     }
 
     /// Writes the page, as Markdown and as HTML, and its pictures.
-    pub(super) fn write(&self, folder: &Path) -> Result<(), Failure> {
+    pub fn write(&self, folder: &Path) -> Result<(), Failure> {
         let mut page = Page::new(format!("{} compared", self.grid.cc.join(", ")));
         page.text(format!("{}.", self.same()));
         page.table(&HEAD, self.table());

@@ -41,12 +41,12 @@ struct Mark {
 
 impl Shard {
     /// All shards of this one's division.
-    pub(super) fn siblings(self) -> impl Iterator<Item = Self> {
+    pub fn siblings(self) -> impl Iterator<Item = Self> {
         (1..=self.of).map(move |index| Self { index, ..self })
     }
 
     /// Whether both belong to the same division.
-    pub(super) fn is_sibling_of(self, other: Self) -> bool {
+    pub fn is_sibling_of(self, other: Self) -> bool {
         self.of == other.of
     }
 
@@ -54,7 +54,7 @@ impl Shard {
     ///
     /// # Errors
     /// There are more shards than runs.
-    pub(super) fn cells(self, grid: &Grid) -> Result<Vec<Cell>, Failure> {
+    pub fn cells(self, grid: &Grid) -> Result<Vec<Cell>, Failure> {
         let cells = grid.cells();
         if self.of > cells.len() {
             let message = format!("--shard {self}: the grid has {} runs, fewer than shards", cells.len());
@@ -66,7 +66,7 @@ impl Shard {
 
     /// The shard of each cell. The most expensive cells are dealt first, each to the shard with the least
     /// work, so the shards differ by the cost of one cell at most.
-    pub(super) fn owners(self, cells: &[Cell]) -> Vec<Self> {
+    pub fn owners(self, cells: &[Cell]) -> Vec<Self> {
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&cell| Reverse(cost(&cells[cell])));
         let mut loads: BinaryHeap<Reverse<(u128, Self)>> =
@@ -91,7 +91,7 @@ impl Label {
     ///
     /// # Errors
     /// The file cannot be read, or another program wrote it.
-    pub(super) fn read(folder: &Path, build: &str) -> anyhow::Result<Option<Self>> {
+    pub fn read(folder: &Path, build: &str) -> anyhow::Result<Option<Self>> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -114,13 +114,7 @@ impl Label {
     ///
     /// # Errors
     /// Its label names another shard or another grid, and `fresh` is not set; or the file cannot be written.
-    pub(super) fn put(
-        folder: &Path,
-        build: &str,
-        shard: Shard,
-        grid: &Grid,
-        fresh: bool,
-    ) -> anyhow::Result<()> {
+    pub fn put(folder: &Path, build: &str, shard: Shard, grid: &Grid, fresh: bool) -> anyhow::Result<()> {
         // Another build's label is replaced, since its results are not used either.
         let old = if fresh { None } else { Self::read(folder, build).ok().flatten() };
         if let Some(old) = old {

@@ -66,7 +66,7 @@ struct Mark {
 
 impl Store {
     /// Reads what is in `folder`, or with `fresh` starts empty.
-    pub(super) fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
+    pub fn open(folder: &Path, fresh: bool) -> anyhow::Result<Self> {
         let held = hold(folder)?;
         let path = folder.join(NAME);
         let build = build()?;
@@ -80,27 +80,27 @@ impl Store {
     }
 
     /// The path of the file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What was in the file when it was opened.
-    pub(super) fn known(&self) -> &Known {
+    pub fn known(&self) -> &Known {
         &self.known
     }
 
     /// The hash of this program.
-    pub(super) fn build(&self) -> &str {
+    pub fn build(&self) -> &str {
         &self.build
     }
 
     /// The result of a run, if known.
-    pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
+    pub fn find(&self, cell: &Cell) -> Option<&Measures> {
         self.known.find(cell)
     }
 
     /// Stores the result of a run.
-    pub(super) fn add(&self, cell: &Cell, measures: &Measures) -> anyhow::Result<()> {
+    pub fn add(&self, cell: &Cell, measures: &Measures) -> anyhow::Result<()> {
         let (build, cell, measures) = (self.build.clone(), cell.clone(), measures.clone());
         let mut line = serde_json::to_vec(&Line { format: FORMAT, build, cell, measures })?;
         line.push(b'\n');
@@ -111,7 +111,7 @@ impl Store {
 
 impl Known {
     /// Reads the results of `build` in `folder`, which is not changed.
-    pub(super) fn read(folder: &Path, build: &str) -> anyhow::Result<Self> {
+    pub fn read(folder: &Path, build: &str) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -136,7 +136,7 @@ impl Known {
     }
 
     /// The result of a run, if known.
-    pub(super) fn find(&self, cell: &Cell) -> Option<&Measures> {
+    pub fn find(&self, cell: &Cell) -> Option<&Measures> {
         self.results.get(&key(cell).ok()?)
     }
 }

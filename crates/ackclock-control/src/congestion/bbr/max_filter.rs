@@ -18,7 +18,7 @@ struct Sample {
 
 impl MaxFilter {
     /// UpdateWindowedMaxFilter(): takes `value` at time `at` and returns the maximum of the last `window`.
-    pub(super) fn update(&mut self, value: u64, at: u64, window: u64) -> u64 {
+    pub fn update(&mut self, value: u64, at: u64, window: u64) -> u64 {
         let new = Sample { value, at };
         let [first, second, third] = &mut self.best;
         if value >= first.value || at.saturating_sub(third.at) > window {

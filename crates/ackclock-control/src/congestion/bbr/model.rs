@@ -10,27 +10,27 @@ use crate::time::nanos;
 /// What one acknowledgement reports (the draft's RS).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateSample {
-    pub(super) now: Instant,
+    pub now: Instant,
     /// Round-trip time in nanoseconds.
-    pub(super) rtt: Option<u64>,
+    pub rtt: Option<u64>,
     /// Bytes a second; zero if unknown.
-    pub(super) delivery_rate: u64,
+    pub delivery_rate: u64,
     /// Bytes delivered, and bytes lost, since the newest acknowledged segment was sent, and the bytes in
     /// flight at that time.
-    pub(super) delivered: u64,
-    pub(super) lost: u64,
-    pub(super) tx_in_flight: u64,
-    pub(super) prior_delivered: u64,
+    pub delivered: u64,
+    pub lost: u64,
+    pub tx_in_flight: u64,
+    pub prior_delivered: u64,
     /// Bytes delivered since the connection began (C.delivered).
-    pub(super) total_delivered: u64,
-    pub(super) newly_acked: u64,
-    pub(super) in_flight: u64,
-    pub(super) is_app_limited: bool,
-    pub(super) is_cwnd_limited: bool,
+    pub total_delivered: u64,
+    pub newly_acked: u64,
+    pub in_flight: u64,
+    pub is_app_limited: bool,
+    pub is_cwnd_limited: bool,
 }
 
 impl RateSample {
-    pub(super) fn new(ack: &Ack) -> Self {
+    pub fn new(ack: &Ack) -> Self {
         let delivered = ack.delivered.saturating_sub(ack.prior_delivered);
         // GenerateRateSample(): an interval shorter than the smallest round trip comes from a spurious
         // retransmission.
@@ -83,7 +83,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             max_bw_filter: [0; 2],
             max_bw: 0,
@@ -109,12 +109,12 @@ impl Model {
     }
 
     /// `gain` hundredths of the bandwidth-delay product; `None` before the first round trip.
-    pub(super) fn bdp_multiple(&self, bw: u64, gain: u64) -> Option<u64> {
+    pub fn bdp_multiple(&self, bw: u64, gain: u64) -> Option<u64> {
         (self.min_rtt != INFINITY).then(|| scale(times(bw, self.min_rtt_fixed), gain))
     }
 
     /// UpdateLatestDeliverySignals().
-    pub(super) fn update_latest_delivery_signals(&mut self, rs: &RateSample) {
+    pub fn update_latest_delivery_signals(&mut self, rs: &RateSample) {
         self.bw_latest = self.bw_latest.max(rs.delivery_rate);
         self.inflight_latest = self.inflight_latest.max(rs.delivered);
         self.loss_round_start = rs.prior_delivered >= self.loss_round_delivered;
@@ -124,7 +124,7 @@ impl Model {
     }
 
     /// AdvanceLatestDeliverySignals().
-    pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
+    pub fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
         if self.loss_round_start {
             (self.bw_latest, self.inflight_latest) = (rs.delivery_rate, rs.delivered);
             self.loss_events_in_round = 0;
@@ -132,13 +132,13 @@ impl Model {
     }
 
     /// ResetCongestionSignals().
-    pub(super) fn reset_congestion_signals(&mut self) {
+    pub fn reset_congestion_signals(&mut self) {
         (self.is_loss_in_round, self.is_mark_in_round) = (false, false);
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
     /// UpdateMaxBw(), the filter's part.
-    pub(super) fn update_max_bw(&mut self, rs: &RateSample) {
+    pub fn update_max_bw(&mut self, rs: &RateSample) {
         if rs.delivery_rate > 0 && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited) {
             let [current, previous] = &mut self.max_bw_filter;
             *current = (*current).max(rs.delivery_rate);
@@ -147,7 +147,7 @@ impl Model {
     }
 
     /// AdvanceMaxBwFilter(): a ProbeBW cycle is over.
-    pub(super) fn advance_max_bw_filter(&mut self) {
+    pub fn advance_max_bw_filter(&mut self) {
         let [current, _] = self.max_bw_filter;
         if current > 0 {
             self.max_bw_filter = [0, current];
@@ -156,7 +156,7 @@ impl Model {
 
     /// UpdateCongestionSignals(), after the bandwidth: AdaptLowerBoundsFromCongestion() once a round trip.
     /// `adapts`: the flow is not probing, and the losses of the round trip count.
-    pub(super) fn adapt_to_congestion(&mut self, adapts: bool, cwnd: u64) {
+    pub fn adapt_to_congestion(&mut self, adapts: bool, cwnd: u64) {
         if self.is_loss_in_round && adapts {
             // InitLowerBounds(), LossLowerBounds().
             let bw = if self.bw_shortterm == INFINITY { self.max_bw } else { self.bw_shortterm };
@@ -168,17 +168,17 @@ impl Model {
     }
 
     /// ResetShortTermModel().
-    pub(super) fn reset_short_term(&mut self) {
+    pub fn reset_short_term(&mut self) {
         (self.bw_shortterm, self.inflight_shortterm) = (INFINITY, INFINITY);
     }
 
     /// BoundBWForModel().
-    pub(super) fn bound_bw(&mut self) {
+    pub fn bound_bw(&mut self) {
         self.bw = self.max_bw.min(self.bw_shortterm);
     }
 
     /// NoteLoss(), without saving the state. Returns whether this is the first loss of the round trip.
-    pub(super) fn note_loss(&mut self, delivered: u64) -> bool {
+    pub fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.is_loss_in_round;
         if first {
             self.loss_round_delivered = delivered;
@@ -188,18 +188,12 @@ impl Model {
     }
 
     /// CheckStartupHighLoss(): a safe volume, which is max(bdp, inflight_latest).
-    pub(super) fn safe_inflight(&self) -> u64 {
+    pub fn safe_inflight(&self) -> u64 {
         self.bdp_multiple(self.bw, 100).unwrap_or(0).max(self.inflight_latest)
     }
 
     /// UpdateACKAggregation().
-    pub(super) fn update_ack_aggregation(
-        &mut self,
-        rs: &RateSample,
-        cwnd: u64,
-        round: u64,
-        full_bw_reached: bool,
-    ) {
+    pub fn update_ack_aggregation(&mut self, rs: &RateSample, cwnd: u64, round: u64, full_bw_reached: bool) {
         let interval = nanos(rs.now.saturating_since(self.extra_acked_interval_start));
         let mut expected = times(self.bw, fixed_seconds(interval));
         if self.extra_acked_delivered <= expected {
@@ -212,13 +206,13 @@ impl Model {
         self.extra_acked = self.extra_acked_filter.update(extra, round, length);
     }
 
-    pub(super) fn restart_ack_aggregation(&mut self, now: Instant) {
+    pub fn restart_ack_aggregation(&mut self, now: Instant) {
         self.extra_acked_delivered = 0;
         self.extra_acked_interval_start = now;
     }
 
     /// UpdateMinRTT(), the second half: the windowed minimum.
-    pub(super) fn update_min_rtt(&mut self, now: Instant, sample: u64, sampled_at: Instant) {
+    pub fn update_min_rtt(&mut self, now: Instant, sample: u64, sampled_at: Instant) {
         let expired = nanos(now.saturating_since(self.min_rtt_stamp)) > MIN_RTT_FILTER_NS;
         if sample != INFINITY && (sample < self.min_rtt || expired) {
             self.min_rtt = sample;

@@ -84,8 +84,8 @@ pub(super) enum AckPhase {
 /// What an undone recovery restores (§2.16).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UndoState {
-    pub(super) state: Option<State>,
-    pub(super) bw_shortterm: u64,
-    pub(super) inflight_shortterm: u64,
-    pub(super) inflight_longterm: u64,
+    pub state: Option<State>,
+    pub bw_shortterm: u64,
+    pub inflight_shortterm: u64,
+    pub inflight_longterm: u64,
 }

@@ -152,10 +152,10 @@ enum Options {
 /// What an acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    pub packets: u64,
+    pub bytes: u64,
     /// The path, or the peer, mangles ECN.
-    pub(super) mangled: bool,
+    pub mangled: bool,
 }
 
 impl Sender {

@@ -15,7 +15,7 @@ impl Classic {
     /// Data arrived.
     // RFC 3168 §6.1.3: ECE on all acknowledgements from the first mark until CWR arrives; a mark on that very
     // segment is a new one.
-    pub(super) fn on_data(&mut self, flags: Flags, codepoint: Codepoint) {
+    pub fn on_data(&mut self, flags: Flags, codepoint: Codepoint) {
         if flags.contains(Flags::CWR) {
             self.echo = false;
         }
@@ -25,18 +25,18 @@ impl Classic {
     }
 
     /// The window was reduced, for whatever reason.
-    pub(super) fn on_reduction(&mut self) {
+    pub fn on_reduction(&mut self) {
         self.cwr_due = true;
     }
 
     /// Whether the next new data carries CWR.
-    pub(super) fn cwr_due(&self) -> bool {
+    pub fn cwr_due(&self) -> bool {
         self.cwr_due
     }
 
     /// The flags of a segment with an acknowledgement. `new_data`: with payload not sent before.
     // RFC 3168 §6.1.2: CWR on the first new data after a reduction.
-    pub(super) fn stamp(&mut self, new_data: bool) -> Flags {
+    pub fn stamp(&mut self, new_data: bool) -> Flags {
         let echo = if self.echo { Flags::ECE } else { Flags::NONE };
         if new_data && std::mem::take(&mut self.cwr_due) { echo | Flags::CWR } else { echo }
     }

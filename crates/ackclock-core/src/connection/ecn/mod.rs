@@ -168,16 +168,16 @@ impl Accurate {
 
 impl Marking {
     /// ECN was not agreed on.
-    pub(super) const OFF: Self = Self(None);
+    pub const OFF: Self = Self(None);
 
     /// What a passive handshake agreed on.
-    pub(super) fn passive(agreement: Option<Agreement>) -> Self {
+    pub fn passive(agreement: Option<Agreement>) -> Self {
         let state = |Agreement { form, capable }| Box::new(EcnState::new(form, capable, Opening::Hears));
         Self(agreement.map(state))
     }
 
     /// What a SYN,ACK with these flags agrees on. `retries`: how often our SYN was repeated.
-    pub(super) fn active(wanted: Ecn, retries: u32, flags: Flags, codepoint: Codepoint) -> Self {
+    pub fn active(wanted: Ecn, retries: u32, flags: Flags, codepoint: Codepoint) -> Self {
         let Some((form, told)) = answer_of(wanted, flags) else { return Self::OFF };
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has sent a SYN without the flags even once sends
         // nothing ECN-capable.
@@ -196,11 +196,11 @@ impl Marking {
 
     /// Whether ECN was not agreed on.
     #[inline]
-    pub(super) fn is_off(&self) -> bool {
+    pub fn is_off(&self) -> bool {
         self.0.is_none()
     }
 
-    pub(super) fn info(&self) -> Option<EcnInfo> {
+    pub fn info(&self) -> Option<EcnInfo> {
         self.0.as_ref().map(|ecn| ecn.info())
     }
 
@@ -213,7 +213,7 @@ impl Marking {
 
     /// The SYN,ACK came again, before anything else was acknowledged: its acknowledgement is again that of
     /// the handshake (RFC 9768 §3.2.2.1).
-    pub(super) fn on_syn_again(&mut self, codepoint: Codepoint) {
+    pub fn on_syn_again(&mut self, codepoint: Codepoint) {
         if let Some(accurate) = self.accurate()
             && accurate.opening == Opening::Over
         {
@@ -223,7 +223,7 @@ impl Marking {
 
     /// Whether the acknowledgement of the handshake must leave alone, before any data (RFC 9768 §3.2.2.1).
     #[inline]
-    pub(super) fn owes_handshake_ack(&self) -> bool {
+    pub fn owes_handshake_ack(&self) -> bool {
         self.0.as_ref().is_some_and(|ecn| match &ecn.feedback {
             Feedback::Accurate(accurate) => matches!(accurate.opening, Opening::Tells(_)),
             Feedback::Classic(_) => false,
@@ -232,7 +232,7 @@ impl Marking {
 
     /// An acceptable segment arrived. It represents `segments` on the wire, all with this codepoint; `waits`:
     /// others wait to be acknowledged. Returns whether it must be acknowledged at once.
-    pub(super) fn on_segment(
+    pub fn on_segment(
         &mut self,
         segment: &ackclock_wire::Segment<'_>,
         segments: u32,
@@ -265,7 +265,7 @@ impl Marking {
 
     /// Puts ECN on a segment that leaves.
     #[inline]
-    pub(super) fn stamp(
+    pub fn stamp(
         &mut self,
         segment: &Segment,
         flags: Flags,
@@ -282,13 +282,13 @@ impl Marking {
 
     /// Whether the next data must be one segment of the wire.
     #[inline]
-    pub(super) fn needs_lone_segment(&self) -> bool {
+    pub fn needs_lone_segment(&self) -> bool {
         self.0.as_ref().is_some_and(|ecn| ecn.needs_lone_segment())
     }
 
     /// The option of Accurate ECN, if one is due.
     #[inline]
-    pub(super) fn option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
+    pub fn option(&self, pure_ack: bool, with_sack: bool) -> Option<AccEcn> {
         match &self.0.as_ref()?.feedback {
             Feedback::Classic(_) => None,
             // Two counters and two SACK blocks fit beside timestamps. The third counter hardly ever changes.
@@ -301,7 +301,7 @@ impl Marking {
 
     /// An acknowledgement left, on any segment.
     #[inline]
-    pub(super) fn on_ack_sent(&mut self, with_option: bool) {
+    pub fn on_ack_sent(&mut self, with_option: bool) {
         if let Some(accurate) = self.accurate() {
             accurate.receiver.on_ack_sent(with_option);
         }
@@ -309,7 +309,7 @@ impl Marking {
 
     /// Reads the marks in an acknowledgement and responds. Returns the bytes newly marked.
     #[inline]
-    pub(super) fn on_ack(
+    pub fn on_ack(
         &mut self,
         call: &mut Call<'_>,
         flight: &mut Flight,
@@ -351,7 +351,7 @@ impl Marking {
 
     /// Notes that congestion control has reduced the window, for any reason (RFC 3168 §6.1.2).
     #[inline]
-    pub(super) fn note_reduction(&mut self, reduced: impl FnOnce() -> bool) {
+    pub fn note_reduction(&mut self, reduced: impl FnOnce() -> bool) {
         if let Some(ecn) = &mut self.0
             && reduced()
             && let Feedback::Classic(classic) = &mut ecn.feedback

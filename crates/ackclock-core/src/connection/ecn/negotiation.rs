@@ -19,14 +19,14 @@ pub(crate) enum Offer {
 /// The result of a passive handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreement {
-    pub(crate) form: Ecn,
+    pub form: Ecn,
     /// Whether data may be sent as ECN-capable.
-    pub(crate) capable: bool,
+    pub capable: bool,
 }
 
 impl Offer {
     /// What a listener with this setting accepts of a SYN.
-    pub(crate) fn of_syn(wanted: Ecn, flags: Flags, codepoint: Codepoint) -> Self {
+    pub fn of_syn(wanted: Ecn, flags: Flags, codepoint: Codepoint) -> Self {
         const CLASSIC: u8 = 0b011;
         match (wanted, flags.ace()) {
             (Ecn::Off, _) | (_, 0) => Self::None,
@@ -43,7 +43,7 @@ impl Offer {
 
     /// The ECN flags of a SYN,ACK after this many transmissions.
     // RFC 9768 §3.1.4.2: after the first repetition without them, for paths that drop such segments.
-    pub(crate) fn answer(self, repetitions: u8) -> Flags {
+    pub fn answer(self, repetitions: u8) -> Flags {
         match self {
             _ if repetitions > REPETITIONS_WITH_FLAGS => Flags::NONE,
             Self::None => Flags::NONE,
@@ -54,7 +54,7 @@ impl Offer {
     }
 
     /// What is agreed on when a SYN,ACK repeated this many times is acknowledged.
-    pub(crate) fn agreement(self, repetitions: u8) -> Option<Agreement> {
+    pub fn agreement(self, repetitions: u8) -> Option<Agreement> {
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has answered without the flags even once sends
         // nothing ECN-capable.
         let capable = repetitions <= REPETITIONS_WITH_FLAGS;

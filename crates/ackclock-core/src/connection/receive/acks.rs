@@ -41,11 +41,11 @@ struct Reports {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     /// RCV.NXT at that time.
-    pub(super) next: Position,
+    pub next: Position,
     /// The duplicate data that arrived (RFC 2883 §4 (2)).
-    pub(super) duplicate: Option<(Position, Position)>,
+    pub duplicate: Option<(Position, Position)>,
     /// The data beyond the gap at that time, with the block of the arrival first (RFC 2018 §4).
-    pub(super) blocks: SackBlocks,
+    pub blocks: SackBlocks,
 }
 
 impl Acks {
@@ -55,19 +55,19 @@ impl Acks {
 
     /// When a delayed acknowledgement must leave.
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.delayed
     }
 
     /// It must leave.
-    pub(super) fn on_deadline(&mut self) {
+    pub fn on_deadline(&mut self) {
         self.delayed.clear();
         self.now = true;
     }
 
     /// One is owed: at once, or by then.
     #[inline]
-    pub(super) fn owe(&mut self, at_once: bool, latest: impl FnOnce() -> Instant) {
+    pub fn owe(&mut self, at_once: bool, latest: impl FnOnce() -> Instant) {
         if at_once || self.quick {
             self.now = true;
         } else {
@@ -75,54 +75,54 @@ impl Acks {
         }
     }
 
-    pub(super) fn is_quick(&self) -> bool {
+    pub fn is_quick(&self) -> bool {
         self.quick
     }
 
     /// Everything that arrives is acknowledged at once, including what already waits; or by the policy.
-    pub(super) fn set_quick(&mut self, quick: bool) {
+    pub fn set_quick(&mut self, quick: bool) {
         self.quick = quick;
         self.now |= quick && self.delayed.is_set();
     }
 
     /// Whether something needs a separate acknowledgement.
     #[inline]
-    pub(super) fn owes_report(&self) -> bool {
+    pub fn owes_report(&self) -> bool {
         self.reports.is_some()
     }
 
     /// One must leave at once.
     #[inline]
-    pub(super) fn owe_now(&mut self) {
+    pub fn owe_now(&mut self) {
         self.now = true;
     }
 
     /// Whether one must leave at once.
     #[inline]
-    pub(super) fn owes_now(&self) -> bool {
+    pub fn owes_now(&self) -> bool {
         self.now
     }
 
     /// This many segments arrived. A coalesced segment counts as those it stands for.
     #[inline]
-    pub(super) fn count(&mut self, segments: u32) {
+    pub fn count(&mut self, segments: u32) {
         self.segments = self.segments.saturating_add(segments);
     }
 
     /// Segments that have arrived since the last acknowledgement was sent.
     #[inline]
-    pub(super) fn waiting(&self) -> u32 {
+    pub fn waiting(&self) -> u32 {
         self.segments
     }
 
     /// What the next pure acknowledgement reports.
     #[inline]
-    pub(super) fn first_report(&self) -> Option<&Report> {
+    pub fn first_report(&self) -> Option<&Report> {
         self.reports.as_ref()?.queue.front()
     }
 
     /// Adds a report. If `joins` says that it covers the last one, it replaces that.
-    pub(super) fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
+    pub fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
         let reports = &mut self.reports.get_or_insert_default().queue;
         if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
             *last = report;
@@ -139,7 +139,7 @@ impl Acks {
 
     /// Without SACK: `segments` have arrived beyond a gap at `next`. The peer counts duplicates, and counts
     /// none with text (RFC 5681 §2). An acknowledgement that was owed before is none of them.
-    pub(super) fn owe_duplicates(&mut self, next: Position, segments: u32) {
+    pub fn owe_duplicates(&mut self, next: Position, segments: u32) {
         let last = self.reports.as_ref().and_then(|reports| reports.queue.back());
         let is_owed = self.now && last.is_none_or(|last| last.next < next);
         for _ in 0..segments.saturating_add(is_owed.into()).min(Self::REPORTS_MAX) {
@@ -148,7 +148,7 @@ impl Acks {
     }
 
     /// The FIN after all received data has arrived too.
-    pub(super) fn process_fin(&mut self, next: Position) {
+    pub fn process_fin(&mut self, next: Position) {
         if let Some(last) = self.reports.as_mut().and_then(|reports| reports.queue.back_mut())
             && last.next + 1 == next
         {
@@ -157,7 +157,7 @@ impl Acks {
     }
 
     /// No gap is left, so the next acknowledgement covers every report of blocks that waits.
-    pub(super) fn forget_blocks(&mut self) {
+    pub fn forget_blocks(&mut self) {
         if let Some(Reports { queue }) = self.reports.as_deref_mut() {
             queue.retain(|report| report.duplicate.is_some());
             if queue.is_empty() {
@@ -169,7 +169,7 @@ impl Acks {
     /// An acknowledgement of all before `ack` has left, at RCV.NXT `next`. `with_report`: it was the first
     /// report's.
     #[inline]
-    pub(super) fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
+    pub fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
         if !with_report {
             // What a report says has been acknowledged by now, and acknowledgements never go back.
             self.reports = None;

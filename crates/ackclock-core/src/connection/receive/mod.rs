@@ -64,31 +64,31 @@ struct Rare {
 
 /// Text within the window, with at least one new byte.
 pub(super) struct Text<'a> {
-    pub(super) now: Instant,
-    pub(super) bytes: &'a [u8],
+    pub now: Instant,
+    pub bytes: &'a [u8],
     /// Where it begins.
-    pub(super) start: Position,
+    pub start: Position,
     /// The number of segments on the wire that it came in.
-    pub(super) segments: u32,
+    pub segments: u32,
     /// What was trimmed at its front.
-    pub(super) cut: Option<(Position, Position)>,
+    pub cut: Option<(Position, Position)>,
     /// The block that contains the bytes, if they may stay there.
-    pub(super) block: Option<&'a Bytes>,
+    pub block: Option<&'a Bytes>,
 }
 
 /// What became of text.
 pub(super) struct Taken {
     /// By how many bytes RCV.NXT advanced.
-    pub(super) advanced: u64,
+    pub advanced: u64,
     /// There was nothing to read before, and there is now.
-    pub(super) readable: bool,
+    pub readable: bool,
     /// Some was dropped, for lack of memory or of room in the list of ranges.
-    pub(super) dropped: bool,
+    pub dropped: bool,
 }
 
 impl ReceiveHalf {
     /// `limit_initial`: bytes offered before the application has shown how fast it reads.
-    pub(super) fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
+    pub fn new(irs: Position, budget: &Budget, limit_initial: usize, limit_max: usize) -> Self {
         let limit_max = u32::try_from(limit_max).unwrap_or(u32::MAX);
         Self {
             irs,
@@ -110,7 +110,7 @@ impl ReceiveHalf {
     }
 
     /// IRS is known: the sequence space begins there.
-    pub(super) fn restart(&mut self, irs: Position) {
+    pub fn restart(&mut self, irs: Position) {
         self.irs = irs;
         self.nxt = irs + 1;
         self.edge = irs + 1;
@@ -118,25 +118,25 @@ impl ReceiveHalf {
     }
 
     /// IRS.
-    pub(super) fn irs(&self) -> Position {
+    pub fn irs(&self) -> Position {
         self.irs
     }
 
     /// RCV.NXT.
     #[inline]
-    pub(super) fn nxt(&self) -> Position {
+    pub fn nxt(&self) -> Position {
         self.nxt
     }
 
     /// The right edge of what has been offered.
     #[inline]
-    pub(super) fn edge(&self) -> Position {
+    pub fn edge(&self) -> Position {
         self.edge
     }
 
     /// RCV.WND: what the peer may send beyond RCV.NXT.
     #[inline]
-    pub(super) fn wnd(&self) -> u64 {
+    pub fn wnd(&self) -> u64 {
         self.edge.since(self.nxt)
     }
 
@@ -146,24 +146,24 @@ impl ReceiveHalf {
     }
 
     /// What the peer was shown last that it may send beyond RCV.NXT.
-    pub(super) fn shown_wnd(&self) -> u64 {
+    pub fn shown_wnd(&self) -> u64 {
         self.shown().since(self.nxt)
     }
 
     /// Whether the peer's FIN has been taken, so that nothing follows.
     #[inline]
-    pub(super) fn fin_taken(&self) -> bool {
+    pub fn fin_taken(&self) -> bool {
         self.fin.is_some_and(|fin| fin < self.nxt)
     }
 
     /// The position of the peer's FIN, once seen.
     #[inline]
-    pub(super) fn fin(&self) -> Option<Position> {
+    pub fn fin(&self) -> Option<Position> {
         self.fin
     }
 
     /// The peer's FIN is at `fin`, if no other has come before. Bytes beyond it cannot exist.
-    pub(super) fn note_fin(&mut self, fin: Position) {
+    pub fn note_fin(&mut self, fin: Position) {
         if self.fin.is_none() {
             self.fin = Some(fin);
             self.buffer.end_at(fin);
@@ -171,7 +171,7 @@ impl ReceiveHalf {
     }
 
     /// Takes the peer's FIN if all text before it has been received. Returns whether it did.
-    pub(super) fn process_fin(&mut self) -> bool {
+    pub fn process_fin(&mut self) -> bool {
         if self.fin != Some(self.nxt) {
             return false;
         }
@@ -183,12 +183,12 @@ impl ReceiveHalf {
     }
 
     /// As much of `text` as may come before the peer's FIN.
-    pub(super) fn before_fin<'a>(&self, start: Position, text: &'a [u8]) -> &'a [u8] {
+    pub fn before_fin<'a>(&self, start: Position, text: &'a [u8]) -> &'a [u8] {
         self.fin.and_then(|fin| text.get(..fin.index_from(start))).unwrap_or(text)
     }
 
     /// The peer's urgent data ends at `up`. Returns whether that is news.
-    pub(super) fn note_urgent(&mut self, up: Position) -> bool {
+    pub fn note_urgent(&mut self, up: Position) -> bool {
         let advances = up > self.nxt && self.up.is_none_or(|known| up > known);
         if advances {
             self.up = Some(up);
@@ -197,7 +197,7 @@ impl ReceiveHalf {
     }
 
     /// Bytes until the end of the peer's urgent data; 0 if none is known to remain.
-    pub(super) fn urgent_remaining(&self) -> u64 {
+    pub fn urgent_remaining(&self) -> u64 {
         self.up.map_or(0, |up| up.since(self.read_position()))
     }
 
@@ -208,7 +208,7 @@ impl ReceiveHalf {
     }
 
     /// Text of a SYN: takes what fits. Returns how much.
-    pub(super) fn on_text_of_syn(&mut self, text: &[u8]) -> u64 {
+    pub fn on_text_of_syn(&mut self, text: &[u8]) -> u64 {
         let most = (self.mss as usize).min(usize::try_from(self.wnd()).unwrap_or(usize::MAX));
         let received = self.buffer.insert(self.nxt, text.get(..most).unwrap_or(text), None);
         self.nxt += received.advanced;
@@ -219,7 +219,7 @@ impl ReceiveHalf {
     // Always inlined, for the row "data segment received" of the counted instructions: most text is the next,
     // and untrimmed.
     #[inline(always)]
-    pub(super) fn on_text(&mut self, text: &Text<'_>, sack: bool, choices: &Choices) -> Taken {
+    pub fn on_text(&mut self, text: &Text<'_>, sack: bool, choices: &Choices) -> Taken {
         let gap_before = self.buffer.has_gap();
         let was_readable = self.buffer.readable() > 0;
         let received = self.buffer.insert(text.start, text.bytes, text.block);
@@ -254,19 +254,19 @@ impl ReceiveHalf {
 
     /// Counts bytes that arrived twice.
     #[inline]
-    pub(super) fn count_duplicate(&mut self, bytes: u64) {
+    pub fn count_duplicate(&mut self, bytes: u64) {
         if bytes > 0 {
             self.rare().bytes_duplicate.grow(bytes);
         }
     }
 
     /// Bytes that arrived twice, and segments that arrived beyond a gap.
-    pub(super) fn rare_counts(&self) -> (u64, u64) {
+    pub fn rare_counts(&self) -> (u64, u64) {
         self.rare.as_ref().map_or((0, 0), |rare| (rare.bytes_duplicate, rare.out_of_order))
     }
 
     /// Bytes of the stream that arrived in order.
-    pub(super) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.fin.filter(|&fin| fin < self.nxt).unwrap_or(self.nxt).since(self.irs + 1)
     }
 
@@ -293,7 +293,7 @@ impl ReceiveHalf {
     }
 
     /// The path's bandwidth, as the arrivals show it.
-    pub(super) fn bandwidth(&self) -> Option<bandwidth::ReceiverEstimates> {
+    pub fn bandwidth(&self) -> Option<bandwidth::ReceiverEstimates> {
         self.rare.as_ref()?.arrivals.as_ref()?.estimates()
     }
 
@@ -303,12 +303,7 @@ impl ReceiveHalf {
     }
 
     /// Text came that is not taken, of which `repeated` was received before: it is answered at once.
-    pub(super) fn answer_repeated(
-        &mut self,
-        start: Position,
-        repeated: Option<(Position, Position)>,
-        sack: bool,
-    ) {
+    pub fn answer_repeated(&mut self, start: Position, repeated: Option<(Position, Position)>, sack: bool) {
         if repeated.is_some() {
             self.report(start, repeated, sack);
         }
@@ -340,7 +335,7 @@ impl ReceiveHalf {
     }
 
     /// Text arrived at `place`, around a gap or twice: queues a report.
-    pub(super) fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>, sack: bool) {
+    pub fn report(&mut self, place: Position, duplicate: Option<(Position, Position)>, sack: bool) {
         if duplicate.is_none() && !self.buffer.has_gap() {
             return self.acks.forget_blocks();
         }
@@ -366,76 +361,76 @@ impl ReceiveHalf {
 
     /// An acknowledgement must leave at once.
     #[inline]
-    pub(super) fn owe_ack_now(&mut self) {
+    pub fn owe_ack_now(&mut self) {
         self.acks.owe_now();
     }
 
     /// Whether an acknowledgement must leave at once.
     #[inline]
-    pub(super) fn owes_ack_now(&self) -> bool {
+    pub fn owes_ack_now(&self) -> bool {
         self.acks.owes_now()
     }
 
     /// Whether a pure acknowledgement must leave before any data. A first report does not ride on data: a
     /// device that cuts a large segment would repeat it on each piece, and it takes room from the payload.
     #[inline]
-    pub(super) fn owes_pure_ack(&self) -> bool {
+    pub fn owes_pure_ack(&self) -> bool {
         self.acks.owes_now() && self.acks.owes_report()
     }
 
     /// Segments that have arrived since the last acknowledgement was sent.
     #[inline]
-    pub(super) fn unacknowledged_segments(&self) -> u32 {
+    pub fn unacknowledged_segments(&self) -> u32 {
         self.acks.waiting()
     }
 
     /// Whether acknowledgements only have RCV.NXT and the window to say.
     #[inline]
-    pub(super) fn is_in_order(&self) -> bool {
+    pub fn is_in_order(&self) -> bool {
         !self.buffer.has_gap() && !self.acks.owes_report()
     }
 
     /// Whether bytes wait behind a gap.
     #[inline]
-    pub(super) fn has_gap(&self) -> bool {
+    pub fn has_gap(&self) -> bool {
         self.buffer.has_gap()
     }
 
     /// When a delayed acknowledgement must leave.
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.acks.deadline()
     }
 
     /// It must leave.
-    pub(super) fn on_deadline(&mut self) {
+    pub fn on_deadline(&mut self) {
         self.acks.on_deadline();
     }
 
     /// Whether everything that arrives is acknowledged at once.
-    pub(super) fn is_quick(&self) -> bool {
+    pub fn is_quick(&self) -> bool {
         self.acks.is_quick()
     }
 
     /// Acknowledges everything that arrives at once, including what already waits; or follows the policy.
-    pub(super) fn set_quick(&mut self, quick: bool) {
+    pub fn set_quick(&mut self, quick: bool) {
         self.acks.set_quick(quick);
     }
 
     /// What the next segment acknowledges: RCV.NXT, or its value when the next report was made.
     #[inline]
-    pub(super) fn ack_position(&self, pure_ack: bool) -> Position {
+    pub fn ack_position(&self, pure_ack: bool) -> Position {
         self.acks.first_report().filter(|_| pure_ack).map_or(self.nxt, |report| report.next)
     }
 
     /// Whether the next segment has blocks to say.
     #[inline]
-    pub(super) fn has_blocks(&self, pure_ack: bool) -> bool {
+    pub fn has_blocks(&self, pure_ack: bool) -> bool {
         self.buffer.has_gap() || pure_ack && self.acks.owes_report()
     }
 
     /// As many blocks as have room, for the next segment. RFC 2883 §4: the duplicate first.
-    pub(super) fn blocks(&self, pure_ack: bool, room: usize) -> SackBlocks {
+    pub fn blocks(&self, pure_ack: bool, room: usize) -> SackBlocks {
         let report = self.acks.first_report().filter(|_| pure_ack);
         let mut blocks = SackBlocks::default();
         if let Some((start, end)) = report.and_then(|report| report.duplicate) {
@@ -454,7 +449,7 @@ impl ReceiveHalf {
     /// A segment that acknowledged all before `ack` has left. No acknowledgement is owed any more
     /// (RFC 9293 MUST-58), except those with reports that this one did not carry.
     #[inline]
-    pub(super) fn on_ack_sent(&mut self, ack: Position, pure_ack: bool) {
+    pub fn on_ack_sent(&mut self, ack: Position, pure_ack: bool) {
         self.acks.on_sent(ack, self.nxt, pure_ack);
         if let Some(arrivals) = self.rare.as_mut().and_then(|rare| rare.arrivals.as_mut()) {
             arrivals.on_ack_sent();
@@ -463,80 +458,80 @@ impl ReceiveHalf {
 
     /// How many bytes wait to be read.
     #[inline]
-    pub(super) fn readable(&self) -> usize {
+    pub fn readable(&self) -> usize {
         self.buffer.readable()
     }
 
     /// Since when bytes wait for the application, or for those before them.
-    pub(super) fn holds_since(&self) -> Option<Instant> {
+    pub fn holds_since(&self) -> Option<Instant> {
         (self.buffer.readable() > 0 || self.buffer.has_gap()).then_some(self.waits_since)
     }
 
     /// Copies bytes that wait to be read.
-    pub(super) fn peek(&self, into: &mut [u8]) -> usize {
+    pub fn peek(&self, into: &mut [u8]) -> usize {
         self.buffer.peek(into)
     }
 
     /// The bytes that wait to be read, in place.
-    pub(super) fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> + '_ {
         self.buffer.slices()
     }
 
     /// Takes at most `max` bytes in one slice; [`on_read`](Self::on_read) follows.
-    pub(super) fn take(&mut self, max: usize) -> Bytes {
+    pub fn take(&mut self, max: usize) -> Bytes {
         self.buffer.take(max)
     }
 
     /// Takes `len` bytes; [`on_read`](Self::on_read) follows.
-    pub(super) fn consume(&mut self, len: usize) {
+    pub fn consume(&mut self, len: usize) {
         self.buffer.consume(len);
     }
 
     /// Bytes allocated for the buffer.
-    pub(super) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
     /// Frees the memory if nothing waits.
-    pub(super) fn release_if_empty(&mut self) {
+    pub fn release_if_empty(&mut self) {
         self.buffer.release_if_empty();
     }
 
     /// The connection is over: nothing more will come, and what came in order can still be read.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.acks = Acks::default();
         self.buffer.finish();
     }
 
     /// Forgets what waits to be read.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.buffer.clear();
     }
 
     /// Shift count of our windows.
     #[inline]
-    pub(super) fn scale(&self) -> u8 {
+    pub fn scale(&self) -> u8 {
         self.scale
     }
 
-    pub(super) fn set_scale(&mut self, scale: u8) {
+    pub fn set_scale(&mut self, scale: u8) {
         self.scale = scale;
     }
 
     /// The largest payload that the peer may send.
-    pub(super) fn mss(&self) -> u32 {
+    pub fn mss(&self) -> u32 {
         self.mss
     }
 
-    pub(super) fn set_mss(&mut self, mss: u32) {
+    pub fn set_mss(&mut self, mss: u32) {
         self.mss = mss;
     }
 
-    pub(super) fn limit_max(&self) -> usize {
+    pub fn limit_max(&self) -> usize {
         usize::try_from(self.limit_max).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn set_limit_max(&mut self, bytes: usize) {
+    pub fn set_limit_max(&mut self, bytes: usize) {
         let representable = u32::from(u16::MAX) << self.scale;
         self.limit_max = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, representable);
         self.limit = self.limit.min(self.limit_max);
@@ -545,7 +540,7 @@ impl ReceiveHalf {
     /// The unshifted window for a segment that acknowledges all before `ack`. The right edge advances only in
     /// steps worth a segment, and never retreats.
     #[inline]
-    pub(super) fn offer(&mut self, ack: Position) -> u16 {
+    pub fn offer(&mut self, ack: Position) -> u16 {
         let wanted = self.wanted_edge();
         // RFC 9293 SHLD-14: the window does not shrink.
         let edge = if wanted.since(self.edge) >= self.step().max(1) { wanted } else { self.edge };
@@ -571,7 +566,7 @@ impl ReceiveHalf {
     }
 
     /// The window of a SYN, which is never shifted (RFC 7323 §2.2).
-    pub(super) fn offer_unscaled(&mut self) -> u16 {
+    pub fn offer_unscaled(&mut self) -> u16 {
         let window = u16::try_from(self.limit).unwrap_or(u16::MAX);
         self.edge = self.edge.max(self.nxt + u64::from(window));
         window
@@ -606,7 +601,7 @@ impl ReceiveHalf {
     /// Text was dropped. If the budget had no room for what was offered, offers half as much from now on, but
     /// at least two segments. It grows again with what the application takes. Returns whether the budget was
     /// the reason.
-    pub(super) fn narrow_if_refused(&mut self) -> bool {
+    pub fn narrow_if_refused(&mut self) -> bool {
         let refused = !self.buffer.can_grow();
         if refused {
             let least = self.mss.saturating_mul(2).min(self.limit);
@@ -617,13 +612,7 @@ impl ReceiveHalf {
 
     /// The application took `bytes`. `rtt_min_ns`: the sending side's smallest round trip, or 0. `policy`:
     /// when the peer may still send, that of its acknowledgements.
-    pub(super) fn on_read(
-        &mut self,
-        now: Instant,
-        bytes: usize,
-        rtt_min_ns: u64,
-        policy: Option<&AckPolicy>,
-    ) {
+    pub fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64, policy: Option<&AckPolicy>) {
         self.tune(now, bytes, rtt_min_ns);
         if policy.is_some_and(|policy| self.update_is_due() || self.share_is_due(policy)) {
             self.acks.owe_now();

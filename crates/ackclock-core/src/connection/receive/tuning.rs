@@ -59,15 +59,15 @@ struct Trial {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// RCV.NXT.
-    pub(super) next: Position,
+    pub next: Position,
     /// The right edge of all that has been offered, and of what is offered next.
-    pub(super) edge: Position,
+    pub edge: Position,
     /// The sending side's smallest round trip; 0 if it has measured none.
-    pub(super) rtt_min_ns: u64,
+    pub rtt_min_ns: u64,
     /// The bytes that may wait unread.
-    pub(super) limit: u32,
+    pub limit: u32,
     /// Whether packets stand in the device's queue.
-    pub(super) queue_stands: bool,
+    pub queue_stands: bool,
 }
 
 impl Tuning {
@@ -80,7 +80,7 @@ impl Tuning {
     /// A longer time is not a round trip: the sender had nothing to send.
     const RTT_MAX_NS: u64 = 3_000_000_000;
 
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             started: Instant::ZERO,
             taken: 0,
@@ -93,7 +93,7 @@ impl Tuning {
 
     /// The application took `bytes`. Returns how many may wait unread from now on.
     #[inline]
-    pub(super) fn on_read(&mut self, now: Instant, bytes: usize, place: &Place) -> u32 {
+    pub fn on_read(&mut self, now: Instant, bytes: usize, place: &Place) -> u32 {
         self.taken.grow(bytes);
         let mut limit = place.limit;
         if self.mark.is_none_or(|mark| place.next > mark) {

@@ -16,11 +16,11 @@ use crate::trace::{Extension, SendReason};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct SegmentLimits {
     /// The largest packet that the device cuts, in bytes.
-    pub(in crate::connection) gso_max: usize,
+    pub gso_max: usize,
     /// What it says does not bear being cut.
-    pub(in crate::connection) lone: bool,
+    pub lone: bool,
     /// Bytes of its options, without a signature.
-    pub(in crate::connection) options_len: u32,
+    pub options_len: u32,
 }
 
 impl SendHalf {

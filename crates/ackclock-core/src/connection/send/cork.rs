@@ -20,51 +20,51 @@ pub(super) struct Cork {
 
 impl Cork {
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.deadline
     }
 
     /// Puts it in or takes it out. Data that it held gets a new time.
-    pub(super) fn set(&mut self, is_in: bool) {
+    pub fn set(&mut self, is_in: bool) {
         *self = Self { is_in, ..Self::default() };
     }
 
     #[inline]
-    pub(super) fn is_in(&self) -> bool {
+    pub fn is_in(&self) -> bool {
         self.is_in
     }
 
     /// Whether it holds partial segments now.
     #[inline]
-    pub(super) fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         self.is_in && !self.expired
     }
 
     /// Whether it has held a partial segment long enough.
     #[inline]
-    pub(super) fn has_expired(&self) -> bool {
+    pub fn has_expired(&self) -> bool {
         self.expired
     }
 
     /// Data waits: starts its time, unless that is running already.
-    pub(super) fn hold(&mut self, now: Instant) {
+    pub fn hold(&mut self, now: Instant) {
         if self.is_in && !self.deadline.is_set() {
             self.deadline.set(now + HOLDS);
         }
     }
 
-    pub(super) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         self.deadline.clear();
         self.expired = true;
     }
 
     /// Everything written has left. The next partial segment gets its own time.
     #[inline]
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         (self.deadline, self.expired) = (Deadline::UNSET, false);
     }
 
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.deadline.clear();
     }
 }

@@ -26,12 +26,7 @@ pub(super) struct Feedback {
 impl Feedback {
     /// How many bytes are acknowledged, and since when, if they are at least `upto`. Otherwise an
     /// acknowledgement will tell. `heard_at` stands in for a time that was not noted.
-    pub(super) fn await_delivered(
-        &mut self,
-        upto: u64,
-        acked: u64,
-        heard_at: Instant,
-    ) -> Option<(u64, Instant)> {
+    pub fn await_delivered(&mut self, upto: u64, acked: u64, heard_at: Instant) -> Option<(u64, Instant)> {
         if acked >= upto {
             return Some((acked, *self.acked_at.get_or_insert(heard_at)));
         }
@@ -40,18 +35,18 @@ impl Feedback {
     }
 
     /// The number of changes, if it differs from `seen`. Otherwise the next one will tell.
-    pub(super) fn await_change(&mut self, seen: u64) -> Option<u64> {
+    pub fn await_change(&mut self, seen: u64) -> Option<u64> {
         self.tell_next |= self.changes == seen;
         (self.changes != seen).then_some(self.changes)
     }
 
-    pub(super) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes
     }
 
     /// An acknowledgement delivered something, `acked` bytes in all. Returns whether the application wants to
     /// know.
-    pub(super) fn on_ack(&mut self, now: Instant, acked: u64, advanced: bool) -> bool {
+    pub fn on_ack(&mut self, now: Instant, acked: u64, advanced: bool) -> bool {
         self.changes.count();
         if advanced {
             self.acked_at = Some(now);
@@ -61,15 +56,15 @@ impl Feedback {
     }
 
     /// Nothing more will be written. Returns whether the application waits for more to be acknowledged.
-    pub(super) fn end(&mut self) -> bool {
+    pub fn end(&mut self) -> bool {
         self.tell_at.take().is_some()
     }
 
-    pub(super) fn lowat(&self) -> Option<u32> {
+    pub fn lowat(&self) -> Option<u32> {
         self.lowat
     }
 
-    pub(super) fn set_lowat(&mut self, lowat: Option<u32>) {
+    pub fn set_lowat(&mut self, lowat: Option<u32>) {
         self.lowat = lowat;
     }
 }

@@ -100,22 +100,22 @@ struct Rare {
 
 /// What a connection lends its sending half for one call.
 pub(super) struct Lent<'a> {
-    pub(super) state: State,
+    pub state: State,
     /// What the flight gets of it.
-    pub(super) call: Call<'a>,
-    pub(super) readiness: &'a mut Readiness,
+    pub call: Call<'a>,
+    pub readiness: &'a mut Readiness,
 }
 
 /// Where a new sending half begins.
 pub(super) struct Start {
-    pub(super) now: Instant,
-    pub(super) iss: Position,
-    pub(super) mtu: u32,
-    pub(super) is_ipv4: bool,
-    pub(super) signature: u8,
+    pub now: Instant,
+    pub iss: Position,
+    pub mtu: u32,
+    pub is_ipv4: bool,
+    pub signature: u8,
     /// The peer's MSS until it is known.
-    pub(super) default_mss: u16,
-    pub(super) granularity: Duration,
+    pub default_mss: u16,
+    pub granularity: Duration,
 }
 
 /// The ACK field of a segment, and what goes with it. Passed by value, so that the common case, which is
@@ -123,17 +123,17 @@ pub(super) struct Start {
 #[derive(Clone, Copy)]
 pub(super) struct AckField<'a> {
     /// SEG.SEQ.
-    pub(super) start: Position,
+    pub start: Position,
     /// SEG.ACK.
-    pub(super) ack: Position,
+    pub ack: Position,
     /// SEG.WND in bytes, scaled.
-    pub(super) window: u32,
+    pub window: u32,
     /// TSval and TSecr.
-    pub(super) timestamps: Option<(u32, u32)>,
+    pub timestamps: Option<(u32, u32)>,
     /// The segment has neither text nor FIN.
-    pub(super) bare: bool,
+    pub bare: bool,
     /// The source of the other options; `None` for a predicted segment, which has none.
-    pub(super) segment: Option<&'a ackclock_wire::Segment<'a>>,
+    pub segment: Option<&'a ackclock_wire::Segment<'a>>,
 }
 
 /// SND.UNA and SND.WND before an acknowledgement.

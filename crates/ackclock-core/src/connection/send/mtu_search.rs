@@ -59,7 +59,7 @@ pub(super) enum Finding {
 
 impl MtuSearch {
     /// Nothing is known above `known`.
-    pub(super) fn new(known: u32, most: u32) -> Self {
+    pub fn new(known: u32, most: u32) -> Self {
         let mut search = Self {
             most,
             too_large: most.saturating_add(1),
@@ -75,65 +75,65 @@ impl MtuSearch {
     }
 
     /// The same, beginning with a rest.
-    pub(super) fn resting(known: u32, most: u32) -> Self {
+    pub fn resting(known: u32, most: u32) -> Self {
         Self { resting: true, ..Self::new(known, most) }
     }
 
     /// Begins again, with nothing above `mtu` to be tried. Its deadline stays.
-    pub(super) fn restart(&mut self, mtu: u32) {
+    pub fn restart(&mut self, mtu: u32) {
         *self = Self { due: self.due, ..Self::new(mtu, mtu) };
     }
 
     /// The largest size that may be tried.
-    pub(super) fn most(&self) -> u32 {
+    pub fn most(&self) -> u32 {
         self.most
     }
 
     /// The size of the probe in flight, or of the next one.
-    pub(super) fn size(&self) -> u32 {
+    pub fn size(&self) -> u32 {
         self.size
     }
 
     /// When the search goes on.
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.due
     }
 
     /// Whether a probe is wanted.
-    pub(super) fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.size > 0 && !self.out && !self.resting
     }
 
     /// Whether a probe is in flight.
-    pub(super) fn is_out(&self) -> bool {
+    pub fn is_out(&self) -> bool {
         self.out
     }
 
     /// Whether no size is left to try.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.size == 0
     }
 
     /// It goes on at `at`.
-    pub(super) fn go_on(&mut self, at: Instant) {
+    pub fn go_on(&mut self, at: Instant) {
         self.due.set(at);
     }
 
     /// It does not go on.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.due.clear();
     }
 
     /// A rest is over: begins again above `known`.
-    pub(super) fn wake(&mut self, known: u32) {
+    pub fn wake(&mut self, known: u32) {
         if self.resting {
             *self = Self::new(known, self.most);
         }
     }
 
     /// Rests until `at`. A path that carries the largest size is not probed again.
-    pub(super) fn rest(&mut self, at: Instant, known: u32) {
+    pub fn rest(&mut self, at: Instant, known: u32) {
         self.resting = true;
         if self.most > known {
             self.due.set(at);
@@ -142,20 +142,20 @@ impl MtuSearch {
 
     /// How long to wait for a probe to leave: ever longer, because an idle connection has nothing to probe
     /// with.
-    pub(super) fn wait(&mut self) -> Duration {
+    pub fn wait(&mut self) -> Duration {
         let wait = PAUSE.saturating_mul(1 << self.waits.min(9));
         self.waits = self.waits.saturating_add(1);
         wait
     }
 
     /// The probe leaves.
-    pub(super) fn on_sent(&mut self) {
+    pub fn on_sent(&mut self) {
         self.out = true;
         self.waits = 0;
     }
 
     /// The probe in flight has arrived, or was lost alone.
-    pub(super) fn judge(&mut self, arrived: bool) -> Finding {
+    pub fn judge(&mut self, arrived: bool) -> Finding {
         self.out = false;
         if arrived {
             self.losses = 0;
@@ -171,7 +171,7 @@ impl MtuSearch {
     }
 
     /// The largest first, then the middle; 0 at the end of the search.
-    pub(super) fn choose_next(&mut self, known: u32) {
+    pub fn choose_next(&mut self, known: u32) {
         self.size = if self.most <= known || self.too_large <= known.saturating_add(STEP) {
             0
         } else if self.too_large > self.most {

@@ -24,49 +24,49 @@ pub(super) struct Persist {
 
 impl Persist {
     #[inline]
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         self.deadline
     }
 
-    pub(super) fn start(&mut self, at: Instant) {
+    pub fn start(&mut self, at: Instant) {
         self.deadline.set(at);
     }
 
     #[inline]
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.deadline.clear();
     }
 
     /// A probe is due.
-    pub(super) fn count_probe(&mut self) {
+    pub fn count_probe(&mut self) {
         self.probes = self.probes.saturating_add(1);
     }
 
     /// The window has opened. Returns whether it had been probed.
-    pub(super) fn end_probing(&mut self) -> bool {
+    pub fn end_probing(&mut self) -> bool {
         std::mem::take(&mut self.probes) > 0
     }
 
     /// How long the next probe waits.
     // RFC 9293 SHLD-29: the first after one retransmission timeout. RFC 9293 SHLD-30: then at exponentially
     // growing intervals.
-    pub(super) fn interval(&self, rto: Duration) -> Duration {
+    pub fn interval(&self, rto: Duration) -> Duration {
         let factor = 1u32.checked_shl(self.probes.min(16)).unwrap_or(u32::MAX);
         rto.saturating_mul(factor).min(INTERVAL_MAX)
     }
 
     /// Less than a segment may go into a small window.
-    pub(super) fn allow_override(&mut self) {
+    pub fn allow_override(&mut self) {
         self.overrides = true;
     }
 
-    pub(super) fn allows_override(&self) -> bool {
+    pub fn allows_override(&self) -> bool {
         self.overrides
     }
 
     /// New data has left.
     #[inline]
-    pub(super) fn end_override(&mut self) {
+    pub fn end_override(&mut self) {
         self.overrides = false;
     }
 }

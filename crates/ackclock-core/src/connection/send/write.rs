@@ -36,14 +36,14 @@ pub(super) struct Awaited(u8);
 
 impl Awaited {
     /// Room to write, of which it found none.
-    pub(super) const ROOM: Self = Self(1);
+    pub const ROOM: Self = Self(1);
     /// Less that was not sent: it found as much as its low-water mark allows.
-    pub(super) const SENT: Self = Self(2);
+    pub const SENT: Self = Self(2);
     /// Acknowledgements: it has asked for feedback.
-    pub(super) const DELIVERY: Self = Self(4);
+    pub const DELIVERY: Self = Self(4);
     /// To write the rest of what did not fit: it is known to have more. Nothing wakes it for this; it learns
     /// of the room.
-    pub(super) const MORE: Self = Self(8);
+    pub const MORE: Self = Self(8);
 
     /// Whether it waits for nothing that an acknowledgement can bring.
     #[inline]

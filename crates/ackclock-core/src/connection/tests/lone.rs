@@ -10,9 +10,9 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// A connection that a peer has opened, and what is given to it.
 pub(super) struct Lone {
-    pub(super) end: Connection,
-    pub(super) now: Instant,
-    pub(super) limits: Limits,
+    pub end: Connection,
+    pub now: Instant,
+    pub limits: Limits,
 }
 
 pub(super) fn tuple() -> FourTuple {

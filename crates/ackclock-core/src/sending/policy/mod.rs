@@ -49,11 +49,11 @@ use crate::trace::LossRule;
 /// Bytes found to be lost, and what follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossFound {
-    pub(super) rule: LossRule,
-    pub(super) marked: Marked,
-    pub(super) answer: LossAnswer,
+    pub rule: LossRule,
+    pub marked: Marked,
+    pub answer: LossAnswer,
     /// Without SACK: bytes that the duplicates so far show to have left the network.
-    pub(super) left_network: Option<u64>,
+    pub left_network: Option<u64>,
 }
 
 /// The answer to a loss.
@@ -84,18 +84,18 @@ pub(super) struct Seen<'a> {
 
 /// What a policy judges by, and may mark.
 pub(super) struct Evidence<'a> {
-    pub(super) now: Instant,
-    pub(super) una: Position,
-    pub(super) nxt: Position,
-    pub(super) smss: u64,
-    pub(super) cwnd: u64,
-    pub(super) seen: &'a Seen<'a>,
-    pub(super) scoreboard: &'a mut Scoreboard,
-    pub(super) episode: &'a mut Episode,
-    pub(super) rtt: &'a RttEstimator,
+    pub now: Instant,
+    pub una: Position,
+    pub nxt: Position,
+    pub smss: u64,
+    pub cwnd: u64,
+    pub seen: &'a Seen<'a>,
+    pub scoreboard: &'a mut Scoreboard,
+    pub episode: &'a mut Episode,
+    pub rtt: &'a RttEstimator,
     /// The first hole is a lost probe of the path's MTU, whose data is sent again; it does not indicate
     /// congestion.
-    pub(super) excused: bool,
+    pub excused: bool,
 }
 
 impl Evidence<'_> {
@@ -121,15 +121,15 @@ impl Evidence<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// The episode, by its recovery point.
-    pub(super) episode: Position,
+    pub episode: Position,
     /// DeliveredData of RFC 9937: bytes newly acknowledged, cumulatively or selectively. `None`: no
     /// acknowledgement but a timer found the loss.
-    pub(super) delivered: Option<u64>,
+    pub delivered: Option<u64>,
     /// SafeACK: SND.UNA advanced and no more data was found to be lost.
-    pub(super) safe: bool,
+    pub safe: bool,
     /// The controller's threshold; `u64::MAX` if it has none.
-    pub(super) ssthresh: u64,
-    pub(super) smss: u64,
+    pub ssthresh: u64,
+    pub smss: u64,
 }
 
 /// A policy of loss recovery.
@@ -232,7 +232,7 @@ pub(super) enum Policies {
 
 impl Policies {
     /// The chosen policy. If the peer sends no SACKs, those that need them fall back to RFC 6582.
-    pub(super) fn new(chosen: Recovery, sack: bool) -> Self {
+    pub fn new(chosen: Recovery, sack: bool) -> Self {
         match chosen {
             Recovery::GoBackN => Self::GoBackN(GoBackN),
             Recovery::Tahoe => Self::Tahoe(Tahoe),
@@ -244,7 +244,7 @@ impl Policies {
         }
     }
 
-    pub(super) fn name(&self) -> Recovery {
+    pub fn name(&self) -> Recovery {
         match self {
             Self::GoBackN(_) => Recovery::GoBackN,
             Self::Tahoe(_) => Recovery::Tahoe,

@@ -35,12 +35,12 @@ pub(super) struct Prr {
 }
 
 impl Prr {
-    pub(super) fn new(episode: Position, recover_fs: u64) -> Self {
+    pub fn new(episode: Position, recover_fs: u64) -> Self {
         Self { episode, recover_fs: recover_fs.max(1), delivered: 0, out: 0, allowance: 0 }
     }
 
     /// RFC 9937: on every acknowledgement starting or during fast recovery.
-    pub(super) fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
+    pub fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
         let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
         let Some(delivered) = delivered else {
             // There may be no acknowledgement left to come, so one segment follows for what has left the
@@ -70,17 +70,17 @@ impl Prr {
         }
     }
 
-    pub(super) fn on_sent(&mut self, bytes: u64) {
+    pub fn on_sent(&mut self, bytes: u64) {
         self.out.grow(bytes);
         self.allowance = self.allowance.saturating_sub(bytes);
     }
 
-    pub(super) fn allowance(&self, episode: Position) -> Option<u64> {
+    pub fn allowance(&self, episode: Position) -> Option<u64> {
         (self.episode == episode).then_some(self.allowance)
     }
 
     /// Whether this state belongs to the episode that ends at this recovery point.
-    pub(super) fn is_of(&self, episode: Position) -> bool {
+    pub fn is_of(&self, episode: Position) -> bool {
         self.episode == episode
     }
 }

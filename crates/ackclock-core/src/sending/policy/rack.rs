@@ -37,7 +37,7 @@ const PERSIST: u8 = 16;
 
 impl Rack {
     /// RFC 8985 §6.2 steps 1 to 3: records what an acknowledgement delivered.
-    pub(super) fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, estimator: &RttEstimator) {
+    pub fn on_ack(&mut self, now: Instant, outcome: &AckOutcome, estimator: &RttEstimator) {
         self.reordering_seen |= outcome.reordered;
         let Some((moment, end)) = &outcome.newest_any else { return };
         let rtt_ns = now.nanos_since(moment.at);
@@ -52,13 +52,13 @@ impl Rack {
     /// A transmission that left at `sent_at` and ends at `end` was delivered; of those acknowledged, it left
     /// last.
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: Instant, sent_at: Instant, end: Position) {
+    pub fn on_delivered(&mut self, now: Instant, sent_at: Instant, end: Position) {
         self.rtt_ns = now.nanos_since(sent_at);
         self.newest = self.newest.max(Some((sent_at, end)));
     }
 
     /// Step 4: the peer reported (RFC 2883) that a retransmission was unnecessary: the window was too small.
-    pub(super) fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
+    pub fn on_duplicate_report(&mut self, una: Position, nxt: Position) {
         if una >= self.round {
             self.round = nxt;
             self.widened = self.widened.saturating_add(1);
@@ -68,12 +68,12 @@ impl Rack {
     }
 
     /// What seemed delivered may have been another transmission of it.
-    pub(super) fn forget_delivery(&mut self) {
+    pub fn forget_delivery(&mut self) {
         self.newest = None;
     }
 
     /// A recovery ended: after enough of them the window narrows again.
-    pub(super) fn on_recovery_end(&mut self) {
+    pub fn on_recovery_end(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.widened = 0;
@@ -81,14 +81,14 @@ impl Rack {
     }
 
     /// Anything sent before this transmission and still in flight is late.
-    pub(super) fn newest(&self) -> Option<(Instant, Position)> {
+    pub fn newest(&self) -> Option<(Instant, Position)> {
         self.newest
     }
 
     /// How long after its sending a segment counts as lost: RACK.rtt plus the reordering window. `certain`:
     /// recovery is under way or three segments were SACKed, so that without a sign of reordering there is no
     /// wait.
-    pub(super) fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
+    pub fn patience(&self, rtt_min: Duration, srtt: Duration, certain: bool) -> Duration {
         let rtt = Duration::from_nanos(self.rtt_ns);
         if certain && !self.reordering_seen {
             return rtt;

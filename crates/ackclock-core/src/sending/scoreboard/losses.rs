@@ -14,11 +14,11 @@ use crate::position::Position;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sending) struct Marked {
     /// Bytes that count as lost from now on.
-    pub(in crate::sending) bytes: u64,
+    pub bytes: u64,
     /// The newest transmission among them.
-    pub(in crate::sending) newest: Option<SendMoment>,
+    pub newest: Option<SendMoment>,
     /// From the start of the first to the end of the last.
-    pub(in crate::sending) span: Option<(Position, Position)>,
+    pub span: Option<(Position, Position)>,
 }
 
 impl Marked {

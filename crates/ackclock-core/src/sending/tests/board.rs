@@ -32,9 +32,9 @@ pub(super) struct Board {
 
 impl Board {
     /// The largest flight that is worth its time.
-    pub(super) const BYTES_MAX: u64 = 150_000;
+    pub const BYTES_MAX: u64 = 150_000;
 
-    pub(super) fn new(flight: &Flight) -> Self {
+    pub fn new(flight: &Flight) -> Self {
         Self {
             una: flight.una(),
             bytes: Vec::new(),
@@ -54,7 +54,7 @@ impl Board {
         place.since(self.una) as usize
     }
 
-    pub(super) fn depart(&mut self, now: Instant, departure: &Departure) {
+    pub fn depart(&mut self, now: Instant, departure: &Departure) {
         let (start, end) = (departure.start, departure.end);
         if start >= self.nxt() {
             return;
@@ -70,7 +70,7 @@ impl Board {
     }
 
     /// How many bytes this acknowledgement delivers for the first time.
-    pub(super) fn hear(&mut self, flight: &Flight, seen: &Acknowledgement<'_>) -> u64 {
+    pub fn hear(&mut self, flight: &Flight, seen: &Acknowledgement<'_>) -> u64 {
         if seen.ack == self.una && self.bytes.is_empty() {
             return 0;
         }
@@ -107,7 +107,7 @@ impl Board {
     }
 
     /// The flight was called: it agrees, byte by byte, and what it holds to be lost may be held to be so.
-    pub(super) fn follow(&mut self, flight: &Flight, tcp: &TcpConfig, now: Instant) {
+    pub fn follow(&mut self, flight: &Flight, tcp: &TcpConfig, now: Instant) {
         let info = flight.info(tcp);
         let nxt = self.nxt();
         if flight.nxt() > nxt {
@@ -198,13 +198,7 @@ impl Board {
     }
 
     /// RFC 6298 §5.2 and §5.3: an acknowledgement of new data starts the timer again, or stops it.
-    pub(super) fn check_restart(
-        &self,
-        flight: &Flight,
-        seen: &Acknowledgement<'_>,
-        advanced: u64,
-        now: Instant,
-    ) {
+    pub fn check_restart(&self, flight: &Flight, seen: &Acknowledgement<'_>, advanced: u64, now: Instant) {
         if advanced > 0 {
             let due = flight.expiries().retransmission;
             let runs = flight.is_outstanding() && seen.window > 0;

@@ -34,11 +34,11 @@ impl Reports {
     const RANGES_MAX: usize = 64;
 
     /// The most bytes that the ranges take.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         RangeSet::bytes_of(self.sent_again.len()).saturating_add(RangeSet::bytes_of(self.unreported.len()))
     }
 
-    pub(super) fn on_retransmitted(&mut self, start: Position, end: Position) {
+    pub fn on_retransmitted(&mut self, start: Position, end: Position) {
         let mut fresh = 0_u64;
         self.sent_again.for_each_gap(start, end, |from, until| fresh.grow(until.since(from)));
         let probed = self.probe.is_some_and(|probe| overlap(probe, (start, end)));
@@ -53,14 +53,14 @@ impl Reports {
         }
     }
 
-    pub(super) fn on_probe(&mut self, start: Position, end: Position) {
+    pub fn on_probe(&mut self, start: Position, end: Position) {
         self.void |= self.sent_again.first().is_some_and(|(lowest, _)| end > lowest)
             && self.sent_again.descending().any(|range| overlap(range, (start, end)));
         self.probe = Some((start, end));
     }
 
     /// The peer reports `start..end` as received twice. Returns whether that completes the proof.
-    pub(super) fn on_report(&mut self, start: Position, end: Position) -> bool {
+    pub fn on_report(&mut self, start: Position, end: Position) -> bool {
         if self.void || self.probe.is_some_and(|probe| overlap(probe, (start, end))) {
             return false;
         }

@@ -15,13 +15,13 @@
 /// retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Eifel {
-    pub(super) oldest: u32,
-    pub(super) retransmission: u32,
+    pub oldest: u32,
+    pub retransmission: u32,
 }
 
 impl Eifel {
     /// Whether an acknowledgement with this TSecr answers a segment from before the retransmission.
-    pub(super) fn answers_original(self, echoed: u32) -> bool {
+    pub fn answers_original(self, echoed: u32) -> bool {
         let age = self.retransmission.wrapping_sub(echoed);
         let age_max = self.retransmission.wrapping_sub(self.oldest);
         // RFC 3522 §3.2 (4): smaller than RetransmitTS.

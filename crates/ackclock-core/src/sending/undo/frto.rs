@@ -50,7 +50,7 @@ pub(super) enum FrtoOutcome {
 }
 
 impl Frto {
-    pub(super) fn on_ack(self, seen: &Seen) -> FrtoOutcome {
+    pub fn on_ack(self, seen: &Seen) -> FrtoOutcome {
         let advanced = seen.una > seen.prior_una;
         match self {
             // RFC 5682 §2.1 (2a): everything is acknowledged, or the retransmission only in part.

@@ -62,36 +62,36 @@ pub(super) struct Undo {
 /// The estimator as a timeout found it: SRTT_prev and RTTVAR_prev of RFC 4015.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BeforeTimeout {
-    pub(super) at: Instant,
-    pub(super) srtt: Duration,
-    pub(super) rttvar: Duration,
+    pub at: Instant,
+    pub srtt: Duration,
+    pub rttvar: Duration,
 }
 
 /// A reduction of the window that is about to be made.
 pub(super) struct Reduced {
     /// The retransmission timer expired again before anything new was acknowledged.
-    pub(super) again: bool,
+    pub again: bool,
     /// The estimator, if the timer caused the reduction.
-    pub(super) timeout: Option<BeforeTimeout>,
-    pub(super) una: Position,
-    pub(super) nxt: Position,
+    pub timeout: Option<BeforeTimeout>,
+    pub una: Position,
+    pub nxt: Position,
     /// When the oldest segment outstanding left.
-    pub(super) oldest: Option<Instant>,
+    pub oldest: Option<Instant>,
     /// Which detectors may judge it besides the first answer.
-    pub(super) frto: bool,
-    pub(super) dsack: bool,
+    pub frto: bool,
+    pub dsack: bool,
 }
 
 /// What an acknowledgement says to F-RTO.
 pub(super) struct NewData {
-    pub(super) una: Position,
-    pub(super) prior_una: Position,
-    pub(super) duplicate: bool,
+    pub una: Position,
+    pub prior_una: Position,
+    pub duplicate: bool,
     /// The end of the newest data sent once that it delivered.
-    pub(super) held_up_to: Option<Position>,
-    pub(super) sack: bool,
+    pub held_up_to: Option<Position>,
+    pub sack: bool,
     /// New data may be sent.
-    pub(super) sendable: bool,
+    pub sendable: bool,
 }
 
 /// The last reduction, as long as it may be undone.
@@ -132,12 +132,12 @@ pub(super) fn reported_duplicate(ack: Position, blocks: &[(SeqNum, SeqNum)]) -> 
 }
 
 impl Undo {
-    pub(super) fn counts(&self) -> UndoCounts {
+    pub fn counts(&self) -> UndoCounts {
         self.counts
     }
 
     /// Whether no acknowledgement that only advances SND.UNA can say more about the last reduction.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let is_judged = |reduction: &Reduction| {
             reduction.answered && reduction.frto.is_none() && reduction.reports.is_none()
         };
@@ -145,7 +145,7 @@ impl Undo {
     }
 
     /// The most bytes that the reports of duplicates take.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let reports = self.reduction.as_ref().and_then(|reduction| reduction.reports.as_ref());
         reports.map_or(0, Reports::bytes)
     }
@@ -163,20 +163,14 @@ impl Undo {
 
     /// A mark was answered: congestion was real, so neither this nor any earlier reduction is ever taken
     /// back.
-    pub(super) fn let_reduction_stand(&mut self) {
+    pub fn let_reduction_stand(&mut self) {
         if self.reduction.take().is_some() {
             self.in_a_row = 0;
         }
     }
 
     /// `start..end` was retransmitted.
-    pub(super) fn on_retransmitted(
-        &mut self,
-        now: Instant,
-        start: Position,
-        end: Position,
-        reason: SendReason,
-    ) {
+    pub fn on_retransmitted(&mut self, now: Instant, start: Position, end: Position, reason: SendReason) {
         let Some(reduction) = &mut self.reduction else { return };
         let probe = matches!(reason, SendReason::TailProbe | SendReason::WindowProbe);
         match &mut reduction.reports {
@@ -191,12 +185,12 @@ impl Undo {
 
     /// The values to compare a round trip of data first sent at `sent_at` with, if the last timeout was wrong
     /// and this is the first data sent after it.
-    pub(super) fn take_adaptation(&mut self, sent_at: Instant) -> Option<BeforeTimeout> {
+    pub fn take_adaptation(&mut self, sent_at: Instant) -> Option<BeforeTimeout> {
         self.adaptation.take_if(|before| before.at < sent_at)
     }
 
     /// The episode is over. Only reports of duplicates may still undo it.
-    pub(super) fn on_episode_end(&mut self, nxt: Position) {
+    pub fn on_episode_end(&mut self, nxt: Position) {
         if let Some(reduction) = &mut self.reduction {
             reduction.frto = None;
             reduction.answered = true;
@@ -205,17 +199,17 @@ impl Undo {
     }
 
     /// RFC 5682 §2.1 (1): the timer retransmits the first segment, and not as many as a device cuts.
-    pub(super) fn retransmits_alone(&self) -> bool {
+    pub fn retransmits_alone(&self) -> bool {
         self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_none())
     }
 
     /// RFC 5682: until the timeout is judged, only its first segment is retransmitted.
-    pub(super) fn holds_retransmissions(&self) -> bool {
+    pub fn holds_retransmissions(&self) -> bool {
         self.reduction.as_ref().is_some_and(|reduction| reduction.frto.is_some() && reduction.first.is_some())
     }
 
     /// The window is about to be reduced, before any retransmission.
-    pub(super) fn watch(&mut self, reduced: Reduced) {
+    pub fn watch(&mut self, reduced: Reduced) {
         if reduced.again {
             // Still the same reduction. RFC 5682 §2.1 (1): a second expiry ends F-RTO.
             if let Some(reduction) = &mut self.reduction {
@@ -241,7 +235,7 @@ impl Undo {
 
     /// The peer reports a duplicate. Returns whether it has now reported every retransmission. `none_lost`:
     /// nothing waits to be retransmitted.
-    pub(super) fn on_report(&mut self, (start, end): (Position, Position), none_lost: bool) -> bool {
+    pub fn on_report(&mut self, (start, end): (Position, Position), none_lost: bool) -> bool {
         let Some(reduction) = &mut self.reduction else { return false };
         // A timeout held everything to be lost at once: if all retransmissions so far are reported, the rest
         // arrived as well.
@@ -251,7 +245,7 @@ impl Undo {
     }
 
     /// RFC 3522 §3.2 (3): only the first acknowledgement that covers the first retransmission decides.
-    pub(super) fn judge_first_answer(
+    pub fn judge_first_answer(
         &mut self,
         call: &Call<'_>,
         una: Position,
@@ -275,7 +269,7 @@ impl Undo {
     }
 
     /// RFC 5682: judges a timeout by what its first new data brings.
-    pub(super) fn judge_by_new_data(&mut self, seen: &NewData) -> Option<UndoRule> {
+    pub fn judge_by_new_data(&mut self, seen: &NewData) -> Option<UndoRule> {
         let reduction = self.reduction.as_mut()?;
         let (frto, first) = (reduction.frto?, reduction.first?);
         let judged = frto.on_ack(&Seen {
@@ -296,7 +290,7 @@ impl Undo {
     }
 
     /// The reduction is taken back. Returns whether the timer caused it; `None` if there is none.
-    pub(super) fn revert(&mut self, rule: UndoRule) -> Option<bool> {
+    pub fn revert(&mut self, rule: UndoRule) -> Option<bool> {
         let reduction = self.reduction.take()?;
         self.counts.add(rule);
         self.adaptation = reduction.timeout.or(self.adaptation);

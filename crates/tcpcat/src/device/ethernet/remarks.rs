@@ -18,12 +18,12 @@ pub(crate) struct Remarks {
 }
 
 impl Remarks {
-    pub(super) fn new(link: LinkHandle, interface: String) -> Self {
+    pub fn new(link: LinkHandle, interface: String) -> Self {
         Self { link, interface, silent: BTreeSet::new(), told: BTreeSet::new() }
     }
 
     /// Reports each problem once, for as long as it is polled.
-    pub(crate) async fn tell(mut self) {
+    pub async fn tell(mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             for remark in self.look() {

@@ -36,12 +36,12 @@ pub(super) struct History {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// The stack's clock in seconds.
-    pub(super) at: f64,
-    pub(super) rate_bps: u64,
-    pub(super) cwnd: u64,
-    pub(super) in_flight: u64,
-    pub(super) snd_wnd: u64,
-    pub(super) ssthresh: Option<u64>,
+    pub at: f64,
+    pub rate_bps: u64,
+    pub cwnd: u64,
+    pub in_flight: u64,
+    pub snd_wnd: u64,
+    pub ssthresh: Option<u64>,
 }
 
 /// The connections of the last look.
@@ -56,7 +56,7 @@ pub(super) struct Histories {
 }
 
 impl Sort {
-    pub(super) const ALL: [(char, Self, &str); 5] = [
+    pub const ALL: [(char, Self, &str); 5] = [
         ('r', Self::Rate, "rate"),
         ('c', Self::Cwnd, "cwnd"),
         ('s', Self::Srtt, "srtt"),
@@ -64,27 +64,27 @@ impl Sort {
         ('n', Self::Number, "number"),
     ];
 
-    pub(super) fn of_key(letter: char) -> Option<Self> {
+    pub fn of_key(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|(key, ..)| *key == letter).map(|(_, sort, _)| sort)
     }
 }
 
 impl Histories {
-    pub(super) fn new(sort: Sort) -> Self {
+    pub fn new(sort: Sort) -> Self {
         Self { of: BTreeMap::new(), order: Vec::new(), sort, at_us: 0, left_out: 0 }
     }
 
-    pub(super) fn sort_by(&mut self, sort: Sort) {
+    pub fn sort_by(&mut self, sort: Sort) {
         self.sort = sort;
         self.put_in_order();
     }
 
-    pub(super) fn sort(&self) -> Sort {
+    pub fn sort(&self) -> Sort {
         self.sort
     }
 
     /// Adds a look. Connections that are missing from it are forgotten.
-    pub(super) fn add(&mut self, look: Look) {
+    pub fn add(&mut self, look: Look) {
         let elapsed_us = look.at_us.saturating_sub(self.at_us);
         let mut before = std::mem::take(&mut self.of);
         for seen in look.connections {
@@ -116,25 +116,25 @@ impl Histories {
     }
 
     /// In the order of the table.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &History> {
+    pub fn iter(&self) -> impl Iterator<Item = &History> {
         self.order.iter().filter_map(|id| self.of.get(id))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.order.len()
     }
 
     /// The row of a connection in the table.
-    pub(super) fn place(&self, id: &str) -> Option<usize> {
+    pub fn place(&self, id: &str) -> Option<usize> {
         self.order.iter().position(|other| other == id)
     }
 
-    pub(super) fn at(&self, place: usize) -> Option<&History> {
+    pub fn at(&self, place: usize) -> Option<&History> {
         self.of.get(self.order.get(place)?)
     }
 
     /// Their total rate in bits a second.
-    pub(super) fn rate_bps(&self) -> u64 {
+    pub fn rate_bps(&self) -> u64 {
         self.of.values().filter_map(|history| history.rate_bps).sum()
     }
 

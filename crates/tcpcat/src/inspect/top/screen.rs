@@ -8,7 +8,7 @@ use ratatui::DefaultTerminal;
 pub(crate) struct Screen(pub(crate) DefaultTerminal);
 
 impl Screen {
-    pub(crate) fn take() -> io::Result<Self> {
+    pub fn take() -> io::Result<Self> {
         ratatui::try_init().map(Self)
     }
 }

@@ -36,12 +36,12 @@ const COLUMNS: [Column; 9] = [
 ];
 
 impl View {
-    pub(super) fn new(sort: Sort) -> Self {
+    pub fn new(sort: Sort) -> Self {
         Self { histories: Histories::new(sort), selected: None }
     }
 
     /// Moves the selection by that many rows.
-    pub(super) fn select(&mut self, rows: isize) {
+    pub fn select(&mut self, rows: isize) {
         let last = self.histories.len().saturating_sub(1);
         let place = self.place().saturating_add_signed(rows).min(last);
         self.selected = self.histories.at(place).map(|history| history.seen.id.clone());
@@ -52,7 +52,7 @@ impl View {
         self.selected.as_deref().and_then(|id| self.histories.place(id)).unwrap_or(0)
     }
 
-    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+    pub fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let graph = if area.height >= GRAPH_FROM { area.height * 2 / 5 } else { 0 };
         let [title, table, windows, keys] = Layout::vertical([

@@ -16,48 +16,48 @@ pub(super) const PORT: u16 = 9;
 /// What the sender's application does. It has `bytes` to send in all.
 #[derive(Clone, Debug)]
 pub(super) struct Writes {
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Writes this much at a time, and then works for this long. With no time, the application always has
     /// more.
-    pub(super) piece: u64,
-    pub(super) work: Duration,
+    pub piece: u64,
+    pub work: Duration,
     /// Writes a request in two pieces of this size, and waits for its answer.
-    pub(super) in_halves: Option<u64>,
+    pub in_halves: Option<u64>,
     /// Takes this long to run after it hears of room.
-    pub(super) asleep: Duration,
-    pub(super) cork: bool,
-    pub(super) rate_max: Option<u64>,
+    pub asleep: Duration,
+    pub cork: bool,
+    pub rate_max: Option<u64>,
 }
 
 /// What the receiver's application does.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     /// Reads this much, and then works for this long; all at once if `None`.
-    pub(super) pace: Option<(usize, Duration)>,
+    pub pace: Option<(usize, Duration)>,
     /// Reads nothing for this long once this much has arrived.
-    pub(super) pause: Option<(u64, Duration)>,
+    pub pause: Option<(u64, Duration)>,
     /// Answers each request of this size with a byte.
-    pub(super) answers: Option<u64>,
-    pub(super) quickack: bool,
+    pub answers: Option<u64>,
+    pub quickack: bool,
 }
 
 /// A run.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    pub(super) tcp: TcpSettings,
-    pub(super) peer: TcpSettings,
-    pub(super) there: Direction,
-    pub(super) writes: Writes,
-    pub(super) reads: Reads,
+    pub tcp: TcpSettings,
+    pub peer: TcpSettings,
+    pub there: Direction,
+    pub writes: Writes,
+    pub reads: Reads,
 }
 
 /// What became of it.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// From the first SYN until the last byte was read.
-    pub(super) took: Duration,
+    pub took: Duration,
     /// The causes' shares of that time.
-    pub(super) shares: BTreeMap<Waiting, f64>,
+    pub shares: BTreeMap<Waiting, f64>,
 }
 
 impl Default for Writes {
@@ -91,7 +91,7 @@ impl Default for Stage {
 }
 
 impl Stage {
-    pub(super) fn run(&self) -> Outcome {
+    pub fn run(&self) -> Outcome {
         let back = Direction::new(Rate::mbit(1000), Span::millis(20)).buffers(100_000);
         let mut scenario = Scenario::new(Span::seconds(600)).host("a").host("b");
         scenario.full_packets = true;
