@@ -25,6 +25,7 @@ FLOORS = {
         "others": {"bytes", "siphasher", "slab", "thiserror"},
         "asked for": {"aes", "cmac", "hmac", "prefetch-index", "serde", "sha1"},
     },
+    "ackclock-journal": {"uses": {"control", "core", "wire"}, "others": {"bytes", "siphasher", "thiserror"}},
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
     "ackclock-device": {"uses": {"link", "wire"}},
     "ackclock-sim": {
@@ -36,10 +37,10 @@ FLOORS = {
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": set()},
-    "ackclock": {"uses": {"control", "core", "device", "wire"}},
+    "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "papers", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
+    "tcplab": {"uses": {"assess", "chart", "cli", "control", "core", "journal", "papers", "sim", "trace", "wire"}, "tests": {"ackclock", "device", "tests"}},
 }
 # Packages above the floors: they may use everything.
 ROOF = {

@@ -1,6 +1,6 @@
 //! The events that an endpoint reports to its driver.
 
-use crate::{IncomingId, ListenerId, UdpId, UdpReadiness};
+use crate::{BoundId, IncomingId, ListenerId, UdpId, UdpReadiness};
 
 /// A connection of an endpoint. The index may be reused; the generation distinguishes the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +14,48 @@ impl ConnectionId {
     #[must_use]
     pub fn index(self) -> usize {
         self.index as usize
+    }
+}
+
+/// Ids as numbers.
+macro_rules! numbered {
+    ($($id:ident { $low:ident: $bits:literal bits, $high:ident })*) => {
+        $(impl $id {
+            /// A number that stands for this id of its endpoint alone, to be written down.
+            #[must_use]
+            pub fn to_number(self) -> u64 {
+                u64::from(self.$high) << $bits | u64::from(self.$low)
+            }
+
+            /// The id that the number stands for. It need not exist.
+            #[must_use]
+            pub fn from_number(number: u64) -> Self {
+                // Each part fits.
+                let (low, high) = (number & ((1 << $bits) - 1), number >> $bits);
+                Self { $low: low.try_into().unwrap_or_default(), $high: high.try_into().unwrap_or_default() }
+            }
+        })*
+    };
+}
+
+numbered! {
+    ConnectionId { index: 32 bits, generation }
+    ListenerId { index: 32 bits, generation }
+    IncomingId { index: 32 bits, generation }
+    BoundId { port: 16 bits, number }
+}
+
+impl UdpId {
+    /// A number that stands for this id of its endpoint alone, to be written down.
+    #[must_use]
+    pub fn to_number(self) -> u64 {
+        self.number
+    }
+
+    /// The id that the number stands for. It need not exist.
+    #[must_use]
+    pub fn from_number(number: u64) -> Self {
+        Self { number }
     }
 }
 
@@ -86,7 +128,15 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use super::Readiness;
+    use super::{BoundId, ConnectionId, Readiness};
+
+    #[test]
+    fn an_id_comes_back_from_its_number() {
+        let id = ConnectionId { index: 7, generation: u32::MAX };
+        assert_eq!((id.to_number(), ConnectionId::from_number(id.to_number())), (0xffff_ffff_0000_0007, id));
+        let id = BoundId { port: u16::MAX, number: 3 };
+        assert_eq!((id.to_number(), BoundId::from_number(id.to_number())), (0x3_ffff, id));
+    }
 
     #[test]
     fn merged_has_what_either_has() {

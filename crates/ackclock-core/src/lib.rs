@@ -64,7 +64,6 @@ mod endpoint;
 mod error;
 mod event;
 mod info;
-pub mod journal;
 pub mod later;
 mod position;
 mod reassembly;

@@ -175,12 +175,13 @@ pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
     IcmpError, Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
     ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
-    UserTimeoutOption, bandwidth, congestion, journal, profile, rtt, trace,
+    UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
 /// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no
 /// other crate.
 pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
+pub use ackclock_journal as journal;
 pub use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
 pub use self::build_error::BuildError;

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ackclock_core::journal::{Journal, JournalEnd, JournalHeader, RecordedEndpoint};
 use ackclock_core::{Endpoint, EndpointConfig, Instant};
 use ackclock_device::outlet::{Backlog, Outlet};
+use ackclock_journal::{Journal, JournalEnd, JournalHeader, RecordedEndpoint};
 
 use crate::state::StackState;
 

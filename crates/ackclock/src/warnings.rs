@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ackclock_core::journal::JournalEnd;
 use ackclock_device::configure::{Cidr, kernel_has};
+use ackclock_journal::JournalEnd;
 use tokio::time::Instant;
 
 use crate::recording;

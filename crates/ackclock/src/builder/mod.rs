@@ -436,7 +436,7 @@ impl StackBuilder {
     }
 
     /// Records every call of the stack's endpoint (packets, calls, times and the secret of its random
-    /// choices) to a new file, from which [`ackclock_core::journal::Replay`] and `tcplab replay` make the
+    /// choices) to a new file, from which [`ackclock_journal::Replay`] and `tcplab replay` make the
     /// same packets and traces again. Its mode is 0600: it shows who spoke with whom, when and how much, and
     /// datagrams whole, but not what TCP carried. Any process that reads it while the stack runs can forge
     /// its segments.

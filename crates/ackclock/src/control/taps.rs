@@ -2,9 +2,9 @@
 
 use std::task::Poll;
 
-use ackclock_core::journal::RecordedConnection;
 use ackclock_core::trace::{Batch, TraceConfig, TraceKeep};
 use ackclock_core::{Connection, ConnectionId, Instant};
+use ackclock_journal::RecordedConnection;
 
 use super::protocol::{Name, Refusal};
 use crate::state::{StackState, Tap};

@@ -4,8 +4,8 @@ use std::io;
 use std::task::Poll;
 use std::time::Duration;
 
-use ackclock_core::journal::JournalEnd;
 use ackclock_core::{ConnectionId, Instant, ListenerId};
+use ackclock_journal::JournalEnd;
 
 use super::{Phase, StackState, has_rest, is_over};
 use crate::StackError;

@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use ackclock_core::journal::{RecordedConnection, RecordedEndpoint};
 use ackclock_core::trace::Batch;
 use ackclock_core::{
     Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
     TcpConfig, UdpId, WriteError,
 };
 use ackclock_device::outlet::Backlog;
+use ackclock_journal::{RecordedConnection, RecordedEndpoint};
 
 use self::datagrams::UdpSlot;
 use self::listeners::ListenerSlot;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use ackclock_core::ConnectionId;
-use ackclock_core::journal::RecordedEndpoint;
 use ackclock_core::trace::{Batch, TraceConfig};
+use ackclock_journal::RecordedEndpoint;
 
 /// The tapped connections.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use ackclock_core::journal::RecordedConnection;
 use ackclock_core::{Connection, ConnectionId, Experiment, FourTuple, Instant};
+use ackclock_journal::RecordedConnection;
 use bytes::{BufMut, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 

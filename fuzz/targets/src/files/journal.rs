@@ -5,8 +5,8 @@
 use std::hash::Hasher;
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::journal::{Changes, Replay};
 use ackclock_core::trace::TraceConfig;
+use ackclock_journal::{Changes, Replay};
 use siphasher::sip::SipHasher13;
 
 /// Replays a recording, and counts its calls.
@@ -20,7 +20,8 @@ pub(crate) fn journal(bytes: &[u8]) -> u64 {
     1 + replay.calls()
 }
 
-/// The file with the lengths, numbers and checksums that its blocks should have (`journal/format.md`).
+/// The file with the lengths, numbers and checksums that its blocks should have
+/// (`ackclock-journal/src/format.md`).
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let (magic, mut rest) = bytes.split_at(bytes.len().min(MAGIC));
     let mut file = magic.to_vec();

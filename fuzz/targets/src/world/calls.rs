@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{AckPolicy, Recovery, UndoChoice};
-use ackclock_core::journal::RecordedConnection;
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     Decision, Instant, Keepalive, ListenAddr, ListenOptions, OtherPacket, UdpOptions, UdpTransmit,
     Unreachable,
 };
+use ackclock_journal::RecordedConnection;
 use ackclock_tests::icmp::icmp_error;
 use ackclock_wire::{Cidr, Codepoint, Egress, Route};
 

@@ -21,10 +21,10 @@ use std::fmt::Debug;
 use std::mem;
 use std::net::IpAddr;
 
-use ackclock_core::journal::{Journal, RecordedEndpoint};
 use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, IncomingId, Instant, ListenAddr, ListenOptions, ListenerId, UdpId,
 };
+use ackclock_journal::{Journal, RecordedEndpoint};
 use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
 use arbitrary::{Arbitrary, Unstructured};

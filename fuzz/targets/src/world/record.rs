@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::journal::{Changes, Journal, JournalEnd, JournalHeader, Replay};
 use ackclock_core::{EndpointConfig, Instant};
+use ackclock_journal::{Changes, Journal, JournalEnd, JournalHeader, Replay};
 
 /// The recordings of both ends.
 #[derive(Debug, Default)]

@@ -8,14 +8,14 @@ use ackclock_wire::{Cidr, Codepoint, Egress, Experiment, Route};
 use bytes::Bytes;
 
 use super::*;
-use crate::bandwidth::SenderEstimatorKind;
-use crate::congestion::IdlePolicy;
-use crate::journal::block::seal;
-use crate::journal::outcome::Outcome;
-use crate::profile::{AckPolicy, Choices, Ecn, Recovery, UndoChoice};
-use crate::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
-use crate::trace::TraceKeep;
-use crate::{
+use crate::block::seal;
+use crate::outcome::Outcome;
+use ackclock_core::bandwidth::SenderEstimatorKind;
+use ackclock_core::congestion::IdlePolicy;
+use ackclock_core::profile::{AckPolicy, Choices, Ecn, Recovery, UndoChoice};
+use ackclock_core::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use ackclock_core::trace::TraceKeep;
+use ackclock_core::{
     BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, ListenerId,
     LocalAddress, MtuProbing, OtherPacket, ReassemblyConfig, Sharing, UdpId, Unreachable, UserTimeoutOption,
 };
@@ -251,11 +251,11 @@ fn settings(page: &mut Page) {
     });
     page.value(Limits { gso_max_v4: 1, gso_max_v6: 2, tx_checksum: true });
     page.value(RxMeta { checksum: ChecksumState::Verified, segment_size: NonZeroU16::new(1400) });
-    page.value(ConnectionId { index: 1, generation: 2 });
-    page.value(ListenerId { index: 3, generation: 4 });
-    page.value(IncomingId { index: 5, generation: 6 });
-    page.value(BoundId { port: 7, number: 8 });
-    page.value(UdpId { number: 9 });
+    page.value(ConnectionId::from_number(2 << 32 | 1));
+    page.value(ListenerId::from_number(4 << 32 | 3));
+    page.value(IncomingId::from_number(6 << 32 | 5));
+    page.value(BoundId::from_number(8 << 16 | 7));
+    page.value(UdpId::from_number(9));
     page.value(JournalHeader {
         program: "p".to_owned(),
         epoch_unix_nanos: Some(10),
@@ -291,7 +291,7 @@ fn values_are_written_as_version_1_says() {
     for part in [plain, enums, settings] {
         part(&mut page);
     }
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/journal/tests/values.txt");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/values.txt");
     ackclock_test_support::snapshot::compare(path, &page.0);
 }
 
@@ -308,7 +308,7 @@ fn settings_are_shown_without_their_secret() {
 
 #[test]
 fn outcomes_are_told_apart() {
-    let id = ConnectionId { index: 5, generation: 3 };
+    let id = ConnectionId::from_number(3 << 32 | 5);
     let of_id = Some(3 << 32 | 5);
     assert_eq!(().code(), None);
     assert_eq!((true.code(), false.code()), (Some(1), Some(0)));
@@ -320,21 +320,20 @@ fn outcomes_are_told_apart() {
         (id.code(), <&ConnectionId as Outcome>::code(&&id), (id, 4_usize).code()),
         (of_id, of_id, of_id)
     );
-    assert_eq!((id, Some(IncomingId { index: 9, generation: 9 })).code(), of_id);
-    assert_eq!(ListenerId { index: 5, generation: 3 }.code(), of_id);
-    assert_eq!(IncomingId { index: 5, generation: 3 }.code(), of_id);
-    assert_eq!(BoundId { port: 80, number: 2 }.code(), Some(2 << 16 | 80));
-    assert_eq!(UdpId { number: 6 }.code(), Some(6));
+    assert_eq!((id, Some(IncomingId::from_number(9 << 32 | 9))).code(), of_id);
+    assert_eq!(ListenerId::from_number(3 << 32 | 5).code(), of_id);
+    assert_eq!(IncomingId::from_number(3 << 32 | 5).code(), of_id);
+    assert_eq!(BoundId::from_number(2 << 16 | 80).code(), Some(2 << 16 | 80));
+    assert_eq!(UdpId::from_number(6).code(), Some(6));
     assert_eq!(OtherPacket::new(vec![1, 2]).code(), Some(2));
     assert_eq!((9_u64, Instant::ZERO).code(), Some(9));
     assert_eq!((ConnectionError::Reset.code(), IcmpError::Host.code()), (Some(1), Some(1)));
     assert_eq!((Some(7_u64).code(), None::<u64>.code(), Some(()).code()), (Some(8), Some(0), Some(1)));
     let (good, bad): (Result<u64, ()>, Result<u64, ()>) = (Ok(7), Err(()));
     assert_eq!((good.code(), bad.code()), (Some(8), Some(0)));
-    let (listener, incoming) =
-        (ListenerId { index: 8, generation: 8 }, IncomingId { index: 5, generation: 3 });
+    let (listener, incoming) = (ListenerId::from_number(8 << 32 | 8), IncomingId::from_number(3 << 32 | 5));
     for event in [
-        Event::Acceptable(ListenerId { index: 5, generation: 3 }),
+        Event::Acceptable(ListenerId::from_number(3 << 32 | 5)),
         Event::Incoming(listener, incoming),
         Event::IncomingGone(listener, incoming),
     ] {
@@ -378,7 +377,7 @@ fn a_reader_may_be_slow_and_interrupted_but_not_fail() {
     for fails_after in [0, 15, 16, 20, 31, 32, 100, blocks[1] - 1, blocks[1], file.len() - 1, file.len()] {
         let reader = Choppy { rest: &file, interrupted: false, fails_after };
         let damage = match Replay::open(reader, &Registry::builtin(), Changes::default()) {
-            Err(crate::journal::ReplayError::Damage(damage)) => Some(damage),
+            Err(crate::ReplayError::Damage(damage)) => Some(damage),
             Err(other) => panic!("{other}"),
             Ok(mut replay) => loop {
                 match replay.step(|_, _| ()) {

@@ -9,11 +9,11 @@ use ackclock_wire::TxPacket;
 use super::calls::{Call, ConnectionCall};
 use super::record::{Record, Records};
 use super::sent::SentPacket;
-use super::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
-use crate::congestion::{Registry, UnknownController};
-use crate::profile::Profile;
-use crate::trace::TraceConfig;
-use crate::{ConnectionId, Endpoint, FourTuple, Instant, Limits, TcpConfig};
+use crate::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
+use ackclock_core::congestion::{Registry, UnknownController};
+use ackclock_core::profile::Profile;
+use ackclock_core::trace::TraceConfig;
+use ackclock_core::{ConnectionId, Endpoint, FourTuple, Instant, Limits, TcpConfig};
 
 /// What a replay does otherwise than the recording.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 
-use super::Journal;
-use crate::{BoundId, UdpId, UdpMeta};
-use crate::{ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket};
+use crate::Journal;
+use ackclock_core::{BoundId, UdpId, UdpMeta};
+use ackclock_core::{
+    ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket,
+};
 
 /// The result of a call.
 pub(super) trait Outcome {
@@ -59,11 +61,11 @@ numbers! {
     usize: |count| *count as u64;
     u64: |count| *count;
     Bytes: |bytes| bytes.len() as u64;
-    ConnectionId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
-    ListenerId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
-    IncomingId: |id| u64::from(id.generation) << 32 | u64::from(id.index);
-    BoundId: |id| id.number << 16 | u64::from(id.port);
-    UdpId: |id| id.number;
+    ConnectionId: |id| id.to_number();
+    ListenerId: |id| id.to_number();
+    IncomingId: |id| id.to_number();
+    BoundId: |id| id.to_number();
+    UdpId: |id| id.to_number();
     UdpMeta: |meta| meta.len as u64;
     OtherPacket: |packet| packet.bytes.len() as u64;
     (u64, Instant): |delivered| delivered.0;
@@ -78,7 +80,8 @@ impl Outcome for Event {
             Self::Acceptable(id) => id.code(),
             Self::Incoming(_, id) | Self::IncomingGone(_, id) => id.code(),
             Self::Udp(id, _) => id.code(),
-            Self::OtherPackets | Self::OtherRoom => Some(0),
+            // It is about no id.
+            _ => Some(0),
         }
     }
 }

@@ -3,7 +3,7 @@
 use ackclock_wire::{ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, SeqNum, write_control};
 
 use super::*;
-use crate::{BindOptions, Sharing};
+use ackclock_core::{BindOptions, Sharing};
 
 /// The settings of a connection come with it, with its listener, or later; each of them is changed.
 #[test]

@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use super::Journal;
 use super::calls::ConnectionCall;
 use super::outcome::{Outcome, noted};
-use crate::{Connection, Instant};
+use crate::Journal;
+use ackclock_core::{Connection, Instant};
 
-/// A connection of a [`RecordedEndpoint`](super::RecordedEndpoint). What only looks at the connection is
+/// A connection of a [`RecordedEndpoint`](crate::RecordedEndpoint). What only looks at the connection is
 /// called on it directly.
 #[derive(Debug)]
 pub struct RecordedConnection<'a> {

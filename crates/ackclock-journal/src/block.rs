@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use siphasher::sip::SipHasher13;
 
-use super::{Damage, DamageKind};
+use crate::{Damage, DamageKind};
 
 /// The first bytes of a file; the last but one is the version.
 pub(super) const MAGIC: &[u8; 16] = b"ackclock calls\x01\n";

@@ -10,14 +10,14 @@ use std::ops::Deref;
 use ackclock_wire::{RxMeta, TxPacket};
 use bytes::Bytes;
 
-#[cfg(feature = "tcp-ao")]
-use super::JournalEnd;
 use super::calls::{Call, Received};
 use super::outcome::{Outcome, noted};
 use super::sent::SentPacket;
-use super::{Journal, RecordedConnection};
-use crate::trace::Batch;
-use crate::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Stray, TcpConfig};
+#[cfg(feature = "tcp-ao")]
+use crate::JournalEnd;
+use crate::{Journal, RecordedConnection};
+use ackclock_core::trace::Batch;
+use ackclock_core::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Stray, TcpConfig};
 
 /// An endpoint, and where its calls are written. Without a journal each call costs one branch more than the
 /// endpoint's own.
@@ -203,7 +203,7 @@ impl RecordedEndpoint {
 
     /// See [`Endpoint::set_keys`]. The journal ends there: it holds no keys.
     #[cfg(feature = "tcp-ao")]
-    pub fn set_keys(&mut self, peer: IpAddr, chain: Option<crate::KeyChain>) {
+    pub fn set_keys(&mut self, peer: IpAddr, chain: Option<ackclock_core::KeyChain>) {
         if let Some(journal) = self.journal_mut() {
             journal.end(JournalEnd::Keys);
         }

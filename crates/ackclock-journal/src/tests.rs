@@ -18,14 +18,14 @@ use proptest::prelude::*;
 use super::block::{CONTENT_MAX, HEAD, MAGIC};
 use super::calls::{Call, ConnectionCall, Received};
 use super::value::{Input, Value};
-use super::{
+use crate::{
     Changes, DamageKind, Departure, Difference, Journal, JournalEnd, JournalHeader, Malformed,
     RecordedEndpoint, Replay,
 };
-use crate::congestion::Registry;
-use crate::profile::Profile;
-use crate::trace::TraceConfig;
-use crate::{
+use ackclock_core::congestion::Registry;
+use ackclock_core::profile::Profile;
+use ackclock_core::trace::TraceConfig;
+use ackclock_core::{
     ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, TcpConfig,
     UdpOptions,
 };
@@ -386,7 +386,7 @@ fn full_disk_ends_the_recording_and_never_the_endpoint() {
 #[cfg(feature = "tcp-ao")]
 #[test]
 fn keys_end_the_recording_and_work_all_the_same() {
-    use crate::{Algorithm, KeyChain, MasterKey};
+    use ackclock_core::{Algorithm, KeyChain, MasterKey};
     let (file, header) = (File::new(), header("10.0.0.1"));
     let mut client = recorded(&header, &file, u64::MAX);
     let to: SocketAddr = "10.0.0.22:7".parse().unwrap();
@@ -445,7 +445,7 @@ fn datagrams_are_replayed() {
     let addr = ListenAddr { addr: None, port: Some(0) };
     let id = endpoint.udp_bind(now, UdpOptions::new(addr)).unwrap();
     endpoint.udp_connect(id, Some(peer)).unwrap();
-    endpoint.udp_send(now, id, &crate::UdpTransmit::new(b"hello", None)).unwrap();
+    endpoint.udp_send(now, id, &ackclock_core::UdpTransmit::new(b"hello", None)).unwrap();
     assert!(endpoint.udp_is_writable(id).unwrap());
     assert!(endpoint.poll_transmit(now, LIMITS).is_some());
     assert!(endpoint.udp_receive(id, &mut [0; 100], false).is_err());
@@ -473,7 +473,7 @@ fn settings_of_every_profile_and_controller_are_read_back() {
     for profile in Profile::all() {
         let mut tcp = TcpConfig::default();
         tcp.apply(&profile, &registry).unwrap();
-        tcp.keepalive = Some(crate::Keepalive::default());
+        tcp.keepalive = Some(ackclock_core::Keepalive::default());
         tcp.mtu_probing = Some(Box::default());
         tcp.user_timeout_option = Some(Box::default());
         let read: TcpConfig = read_back(&tcp, &registry).unwrap();

@@ -7,10 +7,10 @@ use ackclock_wire::{Cidr, Codepoint, Egress, Route};
 use bytes::Bytes;
 
 use super::*;
-use crate::journal::record::{Record, Records};
-use crate::profile::{AckPolicy, Recovery, UndoChoice};
-use crate::rtt::RtoConfig;
-use crate::{
+use crate::record::{Record, Records};
+use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_core::rtt::RtoConfig;
+use ackclock_core::{
     BindOptions, Decision, Event, IncomingId, Keepalive, ListenerId, LocalAddress, OtherPacket, Sharing,
     UdpTransmit,
 };
@@ -66,7 +66,7 @@ impl Life {
         &mut self,
         at: usize,
         id: ConnectionId,
-        calls: impl FnOnce(&mut crate::journal::RecordedConnection<'_>, Instant),
+        calls: impl FnOnce(&mut crate::RecordedConnection<'_>, Instant),
     ) {
         self.call(at, |end, now| end.update(now, id, calls));
         self.settle();

@@ -7,8 +7,8 @@ use std::num::NonZeroU16;
 
 use ackclock_wire::{ChecksumState, Flags, IpPacket, IpPayload, Segment, TxPacket};
 
-use super::Malformed;
 use super::value::{Input, Value};
+use crate::Malformed;
 
 /// A packet that left.
 #[derive(Clone, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use ackclock_wire::{ChecksumAt, ChecksumState, Cidr, Codepoint, Egress, Experiment, Route, RxMeta};
 
-use super::Malformed;
 use super::value::{Input, Value, put_text, take_text};
-use crate::bandwidth::SenderEstimatorKind;
-use crate::congestion::{ControllerFactory, IdlePolicy};
-use crate::profile::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
-use crate::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
-use crate::trace::{TraceConfig, TraceKeep};
-use crate::{
+use crate::Malformed;
+use ackclock_core::bandwidth::SenderEstimatorKind;
+use ackclock_core::congestion::{ControllerFactory, IdlePolicy};
+use ackclock_core::profile::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
+use ackclock_core::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use ackclock_core::trace::{TraceConfig, TraceKeep};
+use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
     ListenOptions, ListenerId, LocalAddress, MtuProbing, ReassemblyConfig, Sharing, TcpConfig, UdpId,
     UdpOptions, Unreachable, UserTimeoutOption,
@@ -100,11 +100,42 @@ structs! {
         srtt_gain, rttvar_gain, formula, arithmetic, initial, rto_min, rto_max, granularity, deviation_floor,
         heartbeat, sampling, backoff
     }
-    ConnectionId { index, generation }
-    ListenerId { index, generation }
-    IncomingId { index, generation }
-    BoundId { port, number }
-    UdpId { number }
+}
+
+/// Ids, as the two parts of their numbers, since both are small.
+macro_rules! ids {
+    ($($type:ident: $bits:literal bits;)*) => {
+        $(impl Value for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let number = self.to_number();
+                (number & ((1 << $bits) - 1)).put(out);
+                (number >> $bits).put(out);
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+                let (low, high) = (u64::take(input)?, u64::take(input)?);
+                let fits = low >> $bits == 0 && high << $bits >> $bits == high;
+                fits.then(|| Self::from_number(high << $bits | low)).ok_or(Malformed::Number)
+            }
+        })*
+    };
+}
+
+ids! {
+    ConnectionId: 32 bits;
+    ListenerId: 32 bits;
+    IncomingId: 32 bits;
+    BoundId: 16 bits;
+}
+
+impl Value for UdpId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.to_number().put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::from_number(u64::take(input)?))
+    }
 }
 
 choices! {

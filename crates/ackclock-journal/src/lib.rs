@@ -10,6 +10,13 @@
 //! Datagrams and packets that are not the endpoint's are kept whole, because an ICMP error may quote them.
 //!
 #![doc = include_str!("format.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+// Tests index and cast freely: there a panic fails the test.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::indexing_slicing))]
+// Each operation says whether it is checked, saturates or wraps (docs/security.md, "Arithmetic").
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod block;
 mod calls;
@@ -32,8 +39,8 @@ pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen
 pub use self::sent::SentPacket;
 use self::value::{Input, Value};
 pub use self::writer::Journal;
-use crate::congestion::UnknownController;
-use crate::{EndpointConfig, Instant};
+use ackclock_core::congestion::UnknownController;
+use ackclock_core::{EndpointConfig, Instant};
 
 /// What a journal begins with: all that an endpoint is made from.
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use super::outcome::Outcome;
 use super::value::{Input, Value};
-use super::{Malformed, RecordedConnection, RecordedEndpoint};
-use crate::congestion::ControllerFactory;
-use crate::profile::{AckPolicy, Recovery, UndoChoice};
-use crate::rtt::RtoConfig;
-use crate::trace::TraceConfig;
-use crate::{
+use crate::{Malformed, RecordedConnection, RecordedEndpoint};
+use ackclock_core::congestion::ControllerFactory;
+use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
+use ackclock_core::rtt::RtoConfig;
+use ackclock_core::trace::TraceConfig;
+use ackclock_core::{
     BindOptions, BoundId, ConnectError, Connection, ConnectionError, ConnectionId, Decision, Endpoint,
     IcmpError, IncomingId, Instant, Keepalive, Limits, ListenError, ListenOptions, ListenerId, LocalAddress,
     OptionError, OtherError, OtherPacket, ReadError, TcpConfig, UdpId, UdpMeta, UdpOptions, UdpSocketError,

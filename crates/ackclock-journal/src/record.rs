@@ -8,9 +8,9 @@ use super::block::Blocks;
 use super::calls::{Call, ConnectionCall};
 use super::sent::SentPacket;
 use super::value::{Input, Value};
-use super::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
-use crate::Instant;
-use crate::congestion::Registry;
+use crate::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
+use ackclock_core::Instant;
+use ackclock_core::congestion::Registry;
 
 /// The codes of records other than calls.
 pub(super) const HEADER: u8 = 0;

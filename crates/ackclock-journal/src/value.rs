@@ -6,9 +6,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Malformed;
-use crate::Instant;
-use crate::congestion::Registry;
+use crate::Malformed;
+use ackclock_core::Instant;
+use ackclock_core::congestion::Registry;
 
 /// Something that a recording holds.
 pub(super) trait Value: Sized {

@@ -10,8 +10,8 @@ use super::calls::{Call, ConnectionCall};
 use super::record::{self, END, HEADER, OUTCOME, SENT, TIME, UPDATE_ENDS};
 use super::sent::SentPacket;
 use super::value::Value;
-use super::{JournalEnd, JournalHeader};
-use crate::Instant;
+use crate::{JournalEnd, JournalHeader};
+use ackclock_core::Instant;
 
 /// Where the calls of an endpoint are written. It holds back at most [`BLOCK`](Self::BLOCK) bytes, or what
 /// came since [`flush`](Self::flush); a process that is killed loses that.

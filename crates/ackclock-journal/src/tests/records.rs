@@ -1,9 +1,9 @@
 //! Recordings that are taken apart and put together again, and what a replay makes of them.
 
-use super::super::ReplayError;
-use super::super::block::seal;
-use super::super::record::SENT;
 use super::*;
+use crate::ReplayError;
+use crate::block::seal;
+use crate::record::SENT;
 
 /// The records of a recording, without their lengths.
 pub(super) fn records(file: &[u8]) -> Vec<Vec<u8>> {
