@@ -126,6 +126,7 @@ impl Rto {
     }
 
     /// RFC 6298 §5: the retransmission timeout from now, or the user timeout if that comes first.
+    #[inline]
     fn expires_at(&self, now: Instant, tcp: &TcpConfig) -> Instant {
         let at = self.estimator.expires_at(now);
         match (tcp.user_timeout, self.waiting_since) {

@@ -311,7 +311,8 @@ impl ReceiveHalf {
     }
 
     /// When received data is acknowledged, as [`AckPolicy`] says.
-    #[inline]
+    // Always inlined, for the row "data segment received" of the counted instructions.
+    #[inline(always)]
     fn owe_ack(&mut self, text: &Text<'_>, at_gap: bool, advanced: bool, sack: bool, policy: &AckPolicy) {
         // RFC 9293 SHLD-19: at least one for every 2*RMSS bytes.
         self.acks.count(text.segments);
@@ -550,7 +551,7 @@ impl ReceiveHalf {
         // before, or small segments would push it ahead of themselves while the application reads nothing.
         // Where the window is rounded down its edge seems to retreat by less than a unit. What lay before it
         // is still taken (RFC 7323 §2.4).
-        let up = width.div_ceil(unit);
+        let up = width.saturating_add(unit.saturating_sub(1)) >> self.scale;
         let rounds_up = ack + (up << self.scale) < wanted + unit;
         let units = if rounds_up { up } else { width >> self.scale }.min(u64::from(u16::MAX));
         let shown = ack + (units << self.scale);
