@@ -613,6 +613,8 @@ impl Connection {
 // | 8, FIN | the flags; one that waits behind a gap | not set; none waits |
 //
 // A test gives the same segments to two endpoints, one without prediction, and compares all that they send.
+// It pays in the rows of what is received of `scripts/instructions.py`: 1,438 and 2,156 without it, 874 and
+// 1,251 with it (ffb68938).
 impl Connection {
     /// Takes the packet if it is this connection's, has the predicted form, and says what was expected.
     /// Returns whether it did; if not, nothing has changed.

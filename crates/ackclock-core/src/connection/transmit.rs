@@ -241,7 +241,8 @@ impl Connection {
     /// | urgent pointer, ECN | none |
     /// | options | the timestamps; no gap, no report, and the others are given by the flags |
     ///
-    /// For the row "data sent" of the counted instructions.
+    /// For the rows "data segment sent" and "acknowledgement sent" of `scripts/instructions.py`: 1,661 and
+    /// 1,028 without it, 1,372 and 796 with it (ffb68938).
     #[inline]
     fn write_plain(
         &mut self,

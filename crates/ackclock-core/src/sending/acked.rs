@@ -461,7 +461,8 @@ impl Flight {
 // Review 20(2), 1990; not read, cited by its title), plus a delivery rate: the front of the scoreboard is
 // removed, one round trip is measured, congestion control is called once, and the timers restart.
 //
-// For the row "acknowledgement received" of the counted instructions.
+// For the row "acknowledgement received" of `scripts/instructions.py`: 1,600 without it, 1,251 with it
+// (ffb68938).
 impl Flight {
     /// Processes an acknowledgement of everything before `ack`, which is beyond SND.UNA. Returns whether it
     /// did; if not, nothing has changed, and [`Self::on_ack`] must process it.
