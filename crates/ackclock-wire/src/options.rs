@@ -134,6 +134,16 @@ impl TcpOptions {
             && (self.experiment.is_none() & self.user_timeout.is_none() & self.fast_open.is_none())
     }
 
+    /// Drops what only a SYN may have.
+    #[inline]
+    pub(crate) fn drop_those_of_syns(&mut self) {
+        // RFC 9293 MUST-65: only SYN segments have an MSS; the same holds for the other two
+        // (RFC 7323 §2.2, RFC 2018 §2).
+        self.mss = None;
+        self.window_scale = None;
+        self.sack_permitted = false;
+    }
+
     /// Writes the options over zeros. Returns their length.
     pub(crate) fn write(&self, out: &mut [u8; OPTIONS_MAX]) -> usize {
         // RFC 9293 MUST-69: padding is zero; none is needed, because NOPs in front align each group.

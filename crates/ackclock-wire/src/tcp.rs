@@ -80,11 +80,7 @@ impl<'a> Segment<'a> {
         // Without a branch: hardly any segment has one.
         let flags = Flags(flags.0 | u16::from(options.user_timeout.is_some()) << Flags::RARE.0.ilog2());
         if !flags.contains(Flags::SYN) {
-            // RFC 9293 MUST-65: only SYN segments have an MSS; the same holds for the other two
-            // (RFC 7323 §2.2, RFC 2018 §2).
-            options.mss = None;
-            options.window_scale = None;
-            options.sack_permitted = false;
+            options.drop_those_of_syns();
         }
         Ok(Self {
             src_port: tcp.source_port(),
