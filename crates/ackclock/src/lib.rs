@@ -125,8 +125,6 @@
 #[doc = include_str!("../README.md")]
 struct FrontPage;
 
-#[cfg(feature = "tcp-ao")]
-mod authentication;
 mod build_error;
 mod builder;
 mod choices;
@@ -138,6 +136,7 @@ mod dns;
 mod driver;
 mod error;
 mod frameworks;
+mod handle;
 #[cfg(feature = "dns")]
 mod hickory;
 mod inbox;
@@ -197,6 +196,7 @@ pub use self::frameworks::Addresses;
 pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
+pub use self::handle::Stack;
 pub use self::info::StackInfo;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::metrics::{Metric, MetricKind, Metrics};
@@ -208,7 +208,6 @@ pub use self::readiness::{Interest, Ready};
 pub use self::recording::{Recording, RecordingError, RecordingInfo};
 pub use self::resolve::ToSocketAddrs;
 pub use self::socket::TcpSocket;
-pub use self::stack::Stack;
 pub use self::stream::{
     Delivered, DeliveryWatch, Notice, OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, TcpStream,
     WriteHalf,

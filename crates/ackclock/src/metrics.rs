@@ -4,7 +4,7 @@ use std::fmt;
 
 use ackclock_core::{Connection, Counters, State as Tcp};
 
-use crate::Stack;
+use crate::shards::Handle;
 use crate::shared::Shared;
 use crate::state::{Phase, StackState};
 
@@ -130,21 +130,16 @@ const GAUGES: [Gauge; 10] = [
     ),
 ];
 
-impl Stack {
-    /// The stack's counters and gauges by name; displayed, in the format of Prometheus. Looks at every
-    /// connection.
-    #[must_use]
-    pub fn metrics(&self) -> Metrics {
-        let queues = self.shared.all().iter();
-        let of_queue = |shard: &Shared| shard.look(|state| GAUGES.map(|Gauge(.., of)| of.value(state)));
-        let gauges = queues.map(of_queue).reduce(|mut all, one| {
-            for ((all, one), Gauge(.., of)) in all.iter_mut().zip(one).zip(&GAUGES) {
-                *all = of.join(*all, one);
-            }
-            all
-        });
-        Metrics { gauges: gauges.unwrap_or_default(), counters: self.shared.counters() }
-    }
+/// The counters and gauges of a stack.
+pub(crate) fn of(stack: &Handle) -> Metrics {
+    let of_queue = |shard: &Shared| shard.look(|state| GAUGES.map(|Gauge(.., of)| of.value(state)));
+    let gauges = stack.all().iter().map(of_queue).reduce(|mut all, one| {
+        for ((all, one), Gauge(.., of)) in all.iter_mut().zip(one).zip(&GAUGES) {
+            *all = of.join(*all, one);
+        }
+        all
+    });
+    Metrics { gauges: gauges.unwrap_or_default(), counters: stack.counters() }
 }
 
 impl Of {

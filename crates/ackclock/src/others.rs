@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use ackclock_core::{Instant, OtherPacket};
 
+use crate::error;
 use crate::shards::Handle;
 use crate::shared::{WaitSlot, now_or_would_block};
 use crate::state::{Queue, StackState};
-use crate::{Stack, error};
 
 /// Receives arriving packets that are not the stack's own: protocols other than the TCP, ICMP and UDP that
 /// the stack handles; TCP to addresses that are neither the stack's nor listened on; errors about connections
@@ -54,16 +54,6 @@ pub struct OtherReceiver {
 #[derive(Clone)]
 pub struct OtherSender {
     shared: Handle,
-}
-
-impl Stack {
-    /// The two ends of the channel of other packets, if
-    /// [`StackBuilder::other_packets`](crate::StackBuilder::other_packets) asked for it and they have not
-    /// been taken. Both count as handles of the stack.
-    #[must_use]
-    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
-        self.shared.call(|state, _| state.take_others()).then(|| channel(&self.shared))
-    }
 }
 
 impl OtherReceiver {

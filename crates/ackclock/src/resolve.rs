@@ -69,28 +69,8 @@ pub(crate) async fn all(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<V
     }
 }
 
-impl Stack {
-    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
-    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    ///
-    /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
-    /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
-    /// names.
-    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        if let Ok(literal) = host.parse() {
-            return Ok(vec![literal]);
-        }
-        let found = addresses(self, host, 0).await?;
-        Ok(found.into_iter().map(|addr| addr.ip()).collect())
-    }
-}
-
 /// All addresses of a name.
-async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     #[cfg(feature = "dns")]
     if let Some((names, lookup)) = stack.shared.name_lookup()? {
         let found = dns::addresses(&names, lookup, host).await?;

@@ -71,14 +71,6 @@ struct Reservation {
     shared: Handle,
 }
 
-impl Stack {
-    /// Makes a socket, whose options are set before it connects or listens.
-    #[must_use]
-    pub fn socket(&self) -> TcpSocket {
-        TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
-    }
-}
-
 impl TcpSocket {
     pub(crate) fn new(shared: Handle, tcp: TcpConfig) -> Self {
         let settings = Settings {

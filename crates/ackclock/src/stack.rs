@@ -1,40 +1,155 @@
-//! [`Stack`]: the handle of a TCP host.
+//! The methods of [`Stack`].
 
-use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 use std::time::Duration;
 
+#[cfg(feature = "tcp-ao")]
+use ackclock_core::KeyChain;
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, TcpConfig};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
 
 use crate::build_error::check_address;
 use crate::info::{StackInfo, info};
-use crate::shards::Handle;
+use crate::others::channel;
 use crate::shared::Shared;
 use crate::state::{Queue, StackState, check_families};
-use crate::{Cidr, RecordingInfo, Warnings, recording};
-
-/// A TCP in user space: a device, addresses, and the connections between them and their peers. Cloning gives
-/// another handle of the same stack.
-///
-/// # End
-///
-/// The stack lives as long as one of its handles: stacks, listeners, and streams, even those being closed.
-/// When the last one is dropped, connections that are still closing have the builder's
-/// [`close_timeout`](crate::StackBuilder::close_timeout) to finish; then the device is dropped. TIME-WAIT
-/// does not keep the device open: if the answer to a peer's last FIN was lost, the peer retransmits the FIN
-/// unanswered until it gives up. Use [`shutdown`](Self::shutdown) to wait for the end. A program should do so
-/// before its runtime ends, because the stack's driver ends with the runtime.
-#[derive(Clone)]
-pub struct Stack {
-    pub(crate) shared: Handle,
-}
+use crate::stream::open;
+use crate::{
+    Cidr, ListenerBuilder, Metrics, OtherReceiver, OtherSender, RecordingInfo, Stack, StackBuilder,
+    TcpListener, TcpSocket, TcpStream, UdpSocket, Warnings, metrics, recording, resolve,
+};
 
 impl Stack {
-    pub(crate) fn new(shared: Handle) -> Self {
-        Self { shared }
+    /// Starts building a stack.
+    pub fn builder() -> StackBuilder {
+        StackBuilder::new()
+    }
+
+    /// Opens a connection to `addr`. The stack chooses its own address and port. Use [`socket`](Self::socket)
+    /// to choose more, and `tokio::time::timeout` to wait for less than the three minutes that RFC 9293 asks
+    /// for. [`TcpStream::connect`] takes names.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the attempt; nothing is left behind.
+    ///
+    /// # Errors
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
+    /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
+    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all
+    /// ports are taken; `NetworkUnreachable` for an address that no peer can have and `ConnectionRefused` for
+    /// port 0, both without sending a packet (an unspecified address is this host's);
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
+    pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
+        open(&self.shared, addr, (None, 0), None)?.connected().await
+    }
+
+    /// Listens on an address and port. An unspecified address stands for any, even one that the stack was not
+    /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
+    /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
+    /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
+    pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
+        self.listener().addr(addr).bind()
+    }
+
+    /// Listens on every address and port without another listener, even on addresses that the stack was not
+    /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
+    /// that the client dialled.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_any(&self) -> io::Result<TcpListener> {
+        self.listener().bind()
+    }
+
+    /// Builds a listener with more options; on any address and port by default.
+    pub fn listener(&self) -> ListenerBuilder {
+        ListenerBuilder::new(self.shared.clone())
+    }
+
+    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
+    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
+    /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
+    /// names.
+    pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        if let Ok(literal) = host.parse() {
+            return Ok(vec![literal]);
+        }
+        let found = resolve::addresses(self, host, 0).await?;
+        Ok(found.into_iter().map(|addr| addr.ip()).collect())
+    }
+
+    /// Makes a socket, whose options are set before it connects or listens.
+    #[must_use]
+    pub fn socket(&self) -> TcpSocket {
+        TcpSocket::new(self.shared.clone(), self.shared.look(|state| state.tcp.clone()))
+    }
+
+    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any
+    /// of either family, even one that the stack was not given. Port 0 stands for a free one.
+    ///
+    /// # Errors
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
+    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, addr.into())
+    }
+
+    /// Binds a UDP socket to every address and port that no other socket has, even to addresses that the
+    /// stack was not given, as a proxy or a VPN needs. [`UdpSocket::recv_meta`] returns the destination that
+    /// the client dialled, and [`UdpSocket::send_transmit`] answers from there.
+    ///
+    /// ```
+    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let proxy = Stack::builder().device(right).spawn()?;
+    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
+    ///     let mut buf = vec![0; 65_535];
+    ///     loop {
+    ///         let meta = any.recv_meta(&mut buf).await?;
+    ///         let answer = format!("you called {}", meta.to);
+    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
+    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
+    ///     }
+    /// }
+    /// tokio::spawn(answer(proxy.udp_any()?));
+    ///
+    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
+    /// socket.connect("203.0.113.7:53".parse()?).await?;
+    /// socket.send(b"hello").await?;
+    /// let mut buf = [0; 100];
+    /// let len = socket.recv(&mut buf).await?;
+    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp).
+    pub fn udp_any(&self) -> io::Result<UdpSocket> {
+        UdpSocket::new(&self.shared, ListenAddr::default())
+    }
+
+    /// The two ends of the channel of other packets, if
+    /// [`StackBuilder::other_packets`](crate::StackBuilder::other_packets) asked for it and they have not
+    /// been taken. Both count as handles of the stack.
+    #[must_use]
+    pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
+        self.shared.call(|state, _| state.take_others()).then(|| channel(&self.shared))
     }
 
     /// The settings of connections and listeners that name none of their own, including the profile: a
@@ -69,6 +184,13 @@ impl Stack {
     #[must_use]
     pub fn queue_counters(&self) -> Vec<Counters> {
         self.shared.all().iter().map(Shared::counters).collect()
+    }
+
+    /// The stack's counters and gauges by name; displayed, in the format of Prometheus. Looks at every
+    /// connection.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        metrics::of(&self.shared)
     }
 
     /// All connections, including those that close in the background: what `ss -ti` lists.
@@ -147,6 +269,15 @@ impl Stack {
     #[must_use]
     pub fn warnings(&self) -> Warnings {
         Warnings::new(self.shared.uncounted())
+    }
+
+    #[cfg(feature = "tcp-ao")]
+    /// Sets the keys that this stack shares with a peer. From now on all its connections with that address
+    /// are signed and verified; `None`: none are. A connection that was opened without keys does not survive
+    /// being given some. [`Counters::dropped_unauthenticated`](crate::Counters) counts segments dropped for
+    /// their signature.
+    pub fn set_keys(&self, peer: IpAddr, chain: Option<KeyChain>) {
+        self.shared.each(|state, _| state.endpoint.set_keys(peer, chain.clone()));
     }
 
     /// Adds a local address, or changes the prefix of an existing one.
@@ -290,12 +421,5 @@ impl Stack {
         for shard in self.shared.all() {
             shard.wait(Queue::Down, |state, _| state.poll_down()).await;
         }
-    }
-}
-
-impl fmt::Debug for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.look(|state| state.network.addresses.clone());
-        f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
     }
 }

@@ -80,15 +80,8 @@ struct Limited {
     port_unreachable: Option<bool>,
     reassembly: Option<ReassemblyConfig>,
 }
-impl Stack {
-    /// Starts building a stack.
-    pub fn builder() -> StackBuilder {
-        StackBuilder::new()
-    }
-}
-
 impl StackBuilder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             queues: Vec::new(),
             addresses: Vec::new(),

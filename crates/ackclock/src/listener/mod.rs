@@ -57,34 +57,6 @@ pub struct ListenerBuilder {
     only_v6: bool,
 }
 
-impl Stack {
-    /// Listens on an address and port. An unspecified address stands for any, even one that the stack was not
-    /// given: `0.0.0.0` for any IPv4 address, `::` for any of either family. Port 0 stands for a free one.
-    ///
-    /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
-    /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
-    /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
-    pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
-        self.listener().addr(addr).bind()
-    }
-
-    /// Listens on every address and port without another listener, even on addresses that the stack was not
-    /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
-    /// that the client dialled.
-    ///
-    /// # Errors
-    /// As [`listen`](Self::listen).
-    pub fn listen_any(&self) -> io::Result<TcpListener> {
-        self.listener().bind()
-    }
-
-    /// Builds a listener with more options; on any address and port by default.
-    pub fn listener(&self) -> ListenerBuilder {
-        ListenerBuilder::new(self.shared.clone())
-    }
-}
-
 impl TcpListener {
     /// Listens on an address and port of `stack`, like [`Stack::listen`]; of several addresses, on the first
     /// available one.

@@ -9,28 +9,7 @@ use ackclock_core::{ConnectError, ConnectionId, Instant, TcpConfig};
 use super::TcpStream;
 use crate::shards::{Handle, Owner};
 use crate::state::StackState;
-use crate::{Stack, error, names};
-
-impl Stack {
-    /// Opens a connection to `addr`. The stack chooses its own address and port. Use [`socket`](Self::socket)
-    /// to choose more, and `tokio::time::timeout` to wait for less than the three minutes that RFC 9293 asks
-    /// for. [`TcpStream::connect`] takes names.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives up the attempt; nothing is left behind.
-    ///
-    /// # Errors
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut),
-    /// [`HostUnreachable`](io::ErrorKind::HostUnreachable) from the network;
-    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable) also if no route leads there,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family or all
-    /// ports are taken; `NetworkUnreachable` for an address that no peer can have and `ConnectionRefused` for
-    /// port 0, both without sending a packet (an unspecified address is this host's);
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
-    pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
-        open(&self.shared, addr, (None, 0), None)?.connected().await
-    }
-}
+use crate::{error, names};
 
 /// Begins to open a connection; the stream may not be used before it is connected.
 pub(crate) fn open(

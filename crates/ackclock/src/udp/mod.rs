@@ -80,56 +80,6 @@ pub struct UdpSocket {
     shared: Handle,
 }
 
-impl Stack {
-    /// Binds a UDP socket to an address and port. An unspecified address (`0.0.0.0` or `::`) stands for any
-    /// of either family, even one that the stack was not given. Port 0 stands for a free one.
-    ///
-    /// # Errors
-    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
-    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
-    pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
-        UdpSocket::new(&self.shared, addr.into())
-    }
-
-    /// Binds a UDP socket to every address and port that no other socket has, even to addresses that the
-    /// stack was not given, as a proxy or a VPN needs. [`UdpSocket::recv_meta`] returns the destination that
-    /// the client dialled, and [`UdpSocket::send_transmit`] answers from there.
-    ///
-    /// ```
-    /// use ackclock::{Stack, UdpSocket, UdpTransmit};
-    /// # use ackclock_device::memory;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let (left, right) = memory::pair(memory::Config::default());
-    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
-    /// # let proxy = Stack::builder().device(right).spawn()?;
-    /// async fn answer(any: UdpSocket) -> std::io::Result<()> {
-    ///     let mut buf = vec![0; 65_535];
-    ///     loop {
-    ///         let meta = any.recv_meta(&mut buf).await?;
-    ///         let answer = format!("you called {}", meta.to);
-    ///         let transmit = UdpTransmit::new(answer.as_bytes(), Some(meta.from));
-    ///         any.send_transmit(&UdpTransmit { from: Some(meta.to), ..transmit }).await?;
-    ///     }
-    /// }
-    /// tokio::spawn(answer(proxy.udp_any()?));
-    ///
-    /// let socket = client.udp("0.0.0.0:0".parse()?)?;
-    /// socket.connect("203.0.113.7:53".parse()?).await?;
-    /// socket.send(b"hello").await?;
-    /// let mut buf = [0; 100];
-    /// let len = socket.recv(&mut buf).await?;
-    /// assert_eq!(&buf[..len], b"you called 203.0.113.7:53");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`udp`](Self::udp).
-    pub fn udp_any(&self) -> io::Result<UdpSocket> {
-        UdpSocket::new(&self.shared, ListenAddr::default())
-    }
-}
-
 impl UdpSocket {
     /// Binds a socket of `stack`; the same as [`Stack::udp`].
     ///
