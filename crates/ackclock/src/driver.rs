@@ -28,6 +28,7 @@ use crate::StackError;
 use crate::clock::ShardClock;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
+use crate::sleepers;
 use crate::spin::Spin;
 use crate::state::{Phase, StackState, Turns};
 use crate::transmit::{limits, transmit};
@@ -184,7 +185,7 @@ impl Driver {
             true
         });
         if cfg!(debug_assertions) {
-            locked.stack.check_sleepers();
+            sleepers::check(&locked.stack);
         }
         std::mem::swap(&mut self.woken, &mut locked.stack.woken);
         let turn = if matches!(locked.stack.phase, Phase::Down(_)) {
@@ -417,8 +418,8 @@ fn refresh_capabilities(shared: &Shared, stack: &mut StackState, now: Instant) {
     let asked = shared.device().as_ref().map(|device| (device.capabilities(), device.routes()));
     let Some((capabilities, routes)) = asked else { return };
     stack.limits = limits(&capabilities);
-    stack.set_device_mtu(now, capabilities.mtu);
-    stack.set_device_routes(now, routes);
+    stack.network.set_device_mtu(&mut stack.endpoint, now, capabilities.mtu);
+    stack.network.set_device_routes(&mut stack.endpoint, now, routes);
 }
 
 /// Packets in one batch, processed under one lock.

@@ -29,7 +29,7 @@ impl Stack {
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.shared.look(|state| state.network.addresses.clone());
+        let addresses = self.shared.look(|state| state.network.addresses().to_vec());
         f.debug_struct("Stack").field("addresses", &addresses).finish_non_exhaustive()
     }
 }

@@ -49,13 +49,13 @@ pub(crate) fn info(stack: &ShardRef) -> StackInfo {
     shards[0].look(|state| {
         let (memory_used, memory_max) = state.endpoint.memory();
         StackInfo {
-            addresses: state.network.addresses.clone(),
-            routes: state.routes(),
-            mtu: state.mtu(),
+            addresses: state.network.addresses().to_vec(),
+            routes: state.network.routes(),
+            mtu: state.network.mtu(),
             queues: shards.len(),
             connections,
             listeners: state.listeners.len(),
-            udp_sockets: state.udp.len(),
+            udp_sockets: state.datagrams.len(),
             memory_used,
             memory_max,
             lock_waits,

@@ -155,6 +155,7 @@ mod recording;
 mod resolve;
 mod shards;
 mod shared;
+mod sleepers;
 mod socket;
 #[cfg(feature = "tracing")]
 mod spans;

@@ -101,7 +101,7 @@ const GAUGES: [Gauge; 10] = [
         Of::Sum(|state| connections(state, |tcp| matches!(tcp, Tcp::Established | Tcp::CloseWait))),
     ),
     Gauge("listeners", "", "Listeners.", Of::Least(|state| state.listeners.len() as u64)),
-    Gauge("udp_sockets", "", "UDP sockets.", Of::Sum(|state| state.udp.len() as u64)),
+    Gauge("udp_sockets", "", "UDP sockets.", Of::Sum(|state| state.datagrams.len() as u64)),
     Gauge(
         "receive_queue_bytes",
         "bytes",
@@ -126,7 +126,7 @@ const GAUGES: [Gauge; 10] = [
         "mtu_bytes",
         "bytes",
         "The largest IP packet that every device carries.",
-        Of::Least(|state| state.mtu() as u64),
+        Of::Least(|state| state.network.mtu() as u64),
     ),
 ];
 

@@ -44,7 +44,7 @@ pub(crate) fn local(ip: IpAddr, only_v6: bool) -> Option<IpAddr> {
 pub(crate) fn remote(state: &StackState, addr: SocketAddr) -> SocketAddr {
     let addr = canonical(addr);
     let same = |own: &IpAddr| own.is_ipv4() == addr.is_ipv4();
-    let own = state.network.addresses.iter().map(|own| own.addr()).find(same);
+    let own = state.network.addresses().iter().map(|own| own.addr()).find(same);
     match own.filter(|_| addr.ip().is_unspecified()) {
         Some(own) => SocketAddr::new(own, addr.port()),
         None => addr,

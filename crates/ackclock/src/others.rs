@@ -62,7 +62,7 @@ impl OtherReceiver {
     /// # Cancel safety
     /// Cancel-safe: nothing is taken by a future that is dropped before it is ready.
     pub async fn recv(&mut self) -> Option<OtherPacket> {
-        self.shared.wait(Queue::OtherReceive, |state, _| state.poll_other()).await
+        self.shared.wait(Queue::OtherReceive, |state, _| poll_other(state)).await
     }
 
     /// The next packet, if there is one.
@@ -71,7 +71,7 @@ impl OtherReceiver {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none,
     /// [`NetworkDown`](io::ErrorKind::NetworkDown) if the stack is down.
     pub fn try_recv(&mut self) -> io::Result<OtherPacket> {
-        self.shared.call(|state, _| match state.poll_other() {
+        self.shared.call(|state, _| match poll_other(state) {
             Poll::Ready(Some(packet)) => Ok(packet),
             Poll::Ready(None) => state.check_alive().and(Err(io::ErrorKind::NetworkDown.into())),
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
@@ -80,7 +80,7 @@ impl OtherReceiver {
 
     /// Polls for a packet. Only the waker of the last call is kept.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<OtherPacket>> {
-        self.shared.poll(cx, Queue::OtherReceive, WaitSlot::Poller, |state, _| state.poll_other())
+        self.shared.poll(cx, Queue::OtherReceive, WaitSlot::Poller, |state, _| poll_other(state))
     }
 }
 
@@ -106,7 +106,7 @@ impl OtherSender {
     /// [`NetworkDown`](io::ErrorKind::NetworkDown) if the stack is down. Inside is an
     /// [`OtherError`](crate::OtherError).
     pub async fn send(&self, packet: &OtherPacket) -> io::Result<()> {
-        self.shared.wait(Queue::OtherSend, |state, now| state.poll_send_other(now, packet)).await
+        self.shared.wait(Queue::OtherSend, |state, now| poll_send(state, now, packet)).await
     }
 
     /// Sends a packet if there is room.
@@ -114,7 +114,7 @@ impl OtherSender {
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as [`send`](Self::send).
     pub fn try_send(&self, packet: &OtherPacket) -> io::Result<()> {
-        now_or_would_block(self.shared.call(|state, now| state.poll_send_other(now, packet)))
+        now_or_would_block(self.shared.call(|state, now| poll_send(state, now, packet)))
     }
 
     /// Polls to send a packet. Only the waker of the last call is kept.
@@ -122,33 +122,26 @@ impl OtherSender {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, packet: &OtherPacket) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut StackState, now| state.poll_send_other(now, packet);
+        let attempt = |state: &mut StackState, now| poll_send(state, now, packet);
         self.shared.poll(cx, Queue::OtherSend, WaitSlot::Poller, attempt)
     }
 }
 
-impl StackState {
-    fn poll_other(&mut self) -> Poll<Option<OtherPacket>> {
-        match self.endpoint.poll_other() {
-            None if self.poll_down().is_pending() => Poll::Pending,
-            packet => Poll::Ready(packet),
-        }
+fn poll_other(state: &mut StackState) -> Poll<Option<OtherPacket>> {
+    match state.endpoint.poll_other() {
+        None if state.poll_down().is_pending() => Poll::Pending,
+        packet => Poll::Ready(packet),
     }
+}
 
-    fn poll_send_other(&mut self, now: Instant, packet: &OtherPacket) -> Poll<io::Result<()>> {
-        if let Err(error) = self.check_alive() {
-            return Poll::Ready(Err(error));
-        }
-        if !self.endpoint.has_other_room() {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.endpoint.send_other(now, packet).map_err(error::other))
+fn poll_send(state: &mut StackState, now: Instant, packet: &OtherPacket) -> Poll<io::Result<()>> {
+    if let Err(error) = state.check_alive() {
+        return Poll::Ready(Err(error));
     }
-
-    /// The two ends of the channel, if it exists and they have not been taken.
-    pub(crate) fn take_others(&mut self) -> bool {
-        std::mem::take(&mut self.others.free)
+    if !state.endpoint.has_other_room() {
+        return Poll::Pending;
     }
+    Poll::Ready(state.endpoint.send_other(now, packet).map_err(error::other))
 }
 
 pub(crate) fn channel(shared: &Handle) -> (OtherSender, OtherReceiver) {

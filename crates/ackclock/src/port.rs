@@ -8,6 +8,7 @@ use ackclock_wire::{RxMeta, TxPacket};
 use crate::StackError;
 use crate::shards::ShardRef;
 use crate::shared::Locked;
+use crate::sleepers;
 use crate::state::Phase;
 
 /// The other side of a [`StackBuilder::detached`](crate::StackBuilder::detached) stack: packets and time go
@@ -104,7 +105,7 @@ impl Port {
         let result = f(&mut locked);
         locked.stack.dispatch(now);
         if cfg!(debug_assertions) {
-            locked.stack.check_sleepers();
+            sleepers::check(&locked.stack);
         }
         let woken = std::mem::take(&mut locked.stack.woken);
         let has_news = locked.stack.has_news();

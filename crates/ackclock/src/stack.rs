@@ -149,7 +149,7 @@ impl Stack {
     /// been taken. Both count as handles of the stack.
     #[must_use]
     pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
-        self.shared.call(|state, _| state.take_others()).then(|| channel(&self.shared))
+        self.shared.call(|state, _| std::mem::take(&mut state.others.free)).then(|| channel(&self.shared))
     }
 
     /// The settings of connections and listeners that name none of their own, including the profile: a
@@ -286,26 +286,26 @@ impl Stack {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
     pub fn add_address(&self, address: Cidr) -> io::Result<()> {
         check_address(&address)?;
-        self.shared.each(|state, _| state.add_address(address));
+        self.shared.each(|state, _| state.network.add_address(&mut state.endpoint, address));
         Ok(())
     }
 
     /// Removes a local address. Returns whether it existed. Its connections continue; listeners and UDP
     /// sockets on it receive nothing more.
     pub fn remove_address(&self, address: IpAddr) -> bool {
-        self.shared.each(|state, _| state.remove_address(address))
+        self.shared.each(|state, _| state.network.remove_address(&mut state.endpoint, address))
     }
 
     /// Sets whether new connections use a local address only if no other has its scope (RFC 6724 §5 rule 3),
     /// as for one that will soon be removed. Returns whether the address exists.
     pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
-        self.shared.each(|state, _| state.set_deprecated(address, deprecated))
+        self.shared.each(|state, _| state.network.set_deprecated(&mut state.endpoint, address, deprecated))
     }
 
     /// Adds a route: see [`StackBuilder::route`](crate::StackBuilder::route). From the first route on, the
     /// device no longer serves every destination.
     pub fn add_route(&self, destination: Cidr) {
-        self.shared.each(|state, _| state.add_route(destination, None));
+        self.shared.each(|state, _| state.network.add_route(&mut state.endpoint, destination, None));
     }
 
     /// Adds a route whose destinations are reached from this local address: see
@@ -315,7 +315,7 @@ impl Stack {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
     pub fn add_route_from(&self, destination: Cidr, source: IpAddr) -> io::Result<()> {
         check_families(destination, source)?;
-        self.shared.each(|state, _| state.add_route(destination, Some(source)));
+        self.shared.each(|state, _| state.network.add_route(&mut state.endpoint, destination, Some(source)));
         Ok(())
     }
 
@@ -323,12 +323,12 @@ impl Stack {
     /// networks of local addresses can be reached; [`clear_routes`](Self::clear_routes) sends every
     /// destination to the device again.
     pub fn remove_route(&self, destination: Cidr) -> bool {
-        self.shared.each(|state, _| state.remove_route(destination))
+        self.shared.each(|state, _| state.network.remove_route(&mut state.endpoint, destination))
     }
 
     /// Removes all routes: every destination goes to the device.
     pub fn clear_routes(&self) {
-        self.shared.each(|state, _| state.clear_routes());
+        self.shared.each(|state, _| state.network.clear_routes(&mut state.endpoint));
     }
 
     /// Bounds the size of IP packets sent, below what the device carries; `None`: what the device carries.
@@ -338,7 +338,7 @@ impl Stack {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where
     /// the stack has an IPv6 address (RFC 8200 §5).
     pub fn set_mtu(&self, mtu: Option<usize>) -> io::Result<()> {
-        self.shared.each(|state, now| state.set_mtu_max(now, mtu))
+        self.shared.each(|state, now| state.network.set_mtu_max(&mut state.endpoint, now, mtu))
     }
 
     /// Resets every connection, as [`TcpStream::abort`](crate::TcpStream::abort) does: each peer learns that

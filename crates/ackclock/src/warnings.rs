@@ -116,7 +116,7 @@ impl Warnings {
             return None;
         }
         let own: Vec<IpAddr> =
-            self.shared.look(|state| state.network.addresses.iter().map(Cidr::addr).collect());
+            self.shared.look(|state| state.network.addresses().iter().map(Cidr::addr).collect());
         let shared = own.into_iter().find(|addr| !self.told_addresses.contains(addr) && kernel_has(*addr))?;
         self.told_addresses.push(shared);
         // There may be another.

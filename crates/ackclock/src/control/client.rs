@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use ackclock_core::Instant;
 use ackclock_core::trace::Batch;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,10 +13,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::list::Listing;
 use super::protocol::{Name, Records, Refusal, Request, answer, opening};
+use super::taps::recorded;
 use crate::info::{StackInfo, info};
 use crate::shards::ShardRef;
 use crate::shared::Shared;
-use crate::state::Queue;
+use crate::state::{Queue, StackState};
 
 /// The longest request in bytes, its end of line included.
 pub(super) const REQUEST_MAX: usize = 4096;
@@ -148,7 +150,7 @@ impl Client {
                 answer("trace-on", Named { connection: name.word() })
             }
             Request::TraceOff(name) => {
-                if !self.shard(name)?.call(|state, now| state.untap(now, name, None)) {
+                if !self.shard(name)?.call(|state, now| untap(state, now, name, None)) {
                     let message =
                         format!("connection {} is not traced by a client of this socket", name.word());
                     return Err(Refusal { kind: "not-traced", message });
@@ -156,7 +158,7 @@ impl Client {
                 answer("trace-off", Named { connection: name.word() })
             }
             Request::Dump(name) => {
-                let batch = self.shard(name)?.look(|state| state.recorded(name))?;
+                let batch = self.shard(name)?.look(|state| recorded(&state.endpoint, name))?;
                 answer("dump", Records::new(name, &batch))
             }
         }))
@@ -191,7 +193,7 @@ impl Client {
             );
             return Err(Refusal { kind: "busy", message });
         }
-        let tap = self.shard(name)?.call(|state, now| state.tap(now, name))?;
+        let tap = self.shard(name)?.call(|state, now| state.taps.tap(&mut state.endpoint, now, name))?;
         self.trace = Some(Traced { stack: self.stack.clone(), name, tap });
         Ok(())
     }
@@ -204,14 +206,18 @@ impl Client {
     async fn next_records(&self) -> Option<Batch> {
         let traced = self.trace.as_ref()?;
         let shard = self.stack.all().get(traced.name.queue)?;
-        shard.wait(Queue::Traces, |state, _| state.poll_tapped(traced.name, traced.tap)).await
+        let attempt = |state: &mut StackState, _| {
+            let is_down = state.poll_down().is_ready();
+            state.taps.poll(&mut state.endpoint, traced.name, traced.tap, is_down)
+        };
+        shard.wait(Queue::Traces, attempt).await
     }
 
     fn ask_for_records(&self) -> io::Result<()> {
         if let Some(Traced { stack, name, .. }) = &self.trace
             && let Some(shard) = stack.all().get(name.queue)
         {
-            shard.call(|state, now| state.ask_tapped(now, *name));
+            shard.call(|state, now| state.taps.ask(&mut state.endpoint, now, *name));
         }
         Ok(())
     }
@@ -237,7 +243,16 @@ impl Client {
 impl Drop for Traced {
     fn drop(&mut self) {
         if let Some(shard) = self.stack.all().get(self.name.queue) {
-            shard.call(|state, now| state.untap(now, self.name, Some(self.tap)));
+            shard.call(|state, now| untap(state, now, self.name, Some(self.tap)));
         }
     }
+}
+
+/// Undoes a tap, and lets the program's task look for its own records. Returns whether there was one.
+fn untap(state: &mut StackState, now: Instant, name: Name, only: Option<u64>) -> bool {
+    let untapped = state.taps.untap(&mut state.endpoint, now, name, only);
+    if untapped {
+        state.traces.wake(&mut state.woken);
+    }
+    untapped
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use ackclock_core::{Decision, IncomingId, Instant, ListenerId, Unreachable};
 
 use super::Parts;
+use super::calls::{accept_incoming, forget_handshake, next_incoming, poll_handshake};
 use crate::shards::Handle;
 use crate::{TcpStream, names};
 
@@ -61,7 +62,7 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub async fn incoming(&self) -> io::Result<Incoming> {
-        let next = self.parts.wait(|state, _, id| state.next_incoming(id)).await;
+        let next = self.parts.wait(|state, _, id| next_incoming(state, id)).await;
         next.map(Incoming::undecided)
     }
 
@@ -70,7 +71,7 @@ impl DeferredListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-        self.parts.poll(cx, |state, _, id| state.next_incoming(id)).map_ok(Incoming::undecided)
+        self.parts.poll(cx, |state, _, id| next_incoming(state, id)).map_ok(Incoming::undecided)
     }
 
     /// The address and port listened on; an unspecified address or port 0 stands for any.
@@ -130,7 +131,7 @@ impl Incoming {
     /// stopped answering, or when the listener is dropped; the stack is gone.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
-        self.shared.call(|state, now| state.accept_incoming(now, self.listener, self.id))?;
+        self.shared.call(|state, now| accept_incoming(state, now, self.listener, self.id))?;
         let handshake = Handshake { shared: &self.shared, listener: self.listener, id: self.id };
         let id = poll_fn(|cx| handshake.poll(cx)).await?;
         Ok(TcpStream::new(id, self.shared.clone()))
@@ -178,12 +179,12 @@ struct Handshake<'a> {
 impl Handshake<'_> {
     fn poll(&self, cx: &Context<'_>) -> Poll<io::Result<ackclock_core::ConnectionId>> {
         let mut replaced = None;
-        self.shared.call(|state, _| state.poll_handshake(cx, self.listener, self.id, &mut replaced))
+        self.shared.call(|state, _| poll_handshake(state, cx, self.listener, self.id, &mut replaced))
     }
 }
 
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
-        let _waker = self.shared.call(|state, now| state.forget_handshake(now, self.listener, self.id));
+        let _waker = self.shared.call(|state, now| forget_handshake(state, now, self.listener, self.id));
     }
 }

@@ -1,5 +1,6 @@
 //! [`TcpListener`], and [`ListenerBuilder`] for the options that `bind` does not take.
 
+mod calls;
 mod incoming;
 mod options;
 mod parts;
@@ -13,11 +14,11 @@ use std::time::Duration;
 
 use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, TcpConfig};
 
+use self::calls::accept;
 pub use self::incoming::{DeferredListener, Incoming};
 use self::parts::Parts;
 pub(crate) use self::parts::{bind, release};
 use crate::shards::Handle;
-use crate::state::StackState;
 use crate::{Stack, TcpStream, ToSocketAddrs, error, names, resolve};
 
 /// Accepts connections, with the methods of `tokio::net::TcpListener`.
@@ -76,7 +77,7 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone. A connection that dies before it is accepted does not cause an error here.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (shard, _, accepted) = self.parts.wait(StackState::accept).await?;
+        let (shard, _, accepted) = self.parts.wait(accept).await?;
         Ok(self.stream(shard, accepted))
     }
 
@@ -91,7 +92,7 @@ impl TcpListener {
     /// # Errors
     /// As [`accept`](Self::accept). `InvalidInput`: the stack has no such queue.
     pub async fn accept_at(&self, queue: usize) -> io::Result<(TcpStream, SocketAddr)> {
-        let (shard, accepted) = self.parts.wait_at(queue, StackState::accept).await?;
+        let (shard, accepted) = self.parts.wait_at(queue, accept).await?;
         Ok(self.stream(shard, accepted))
     }
 
@@ -100,7 +101,7 @@ impl TcpListener {
     /// # Errors
     /// The stack is gone.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted = self.parts.poll(cx, StackState::accept);
+        let accepted = self.parts.poll(cx, accept);
         accepted.map_ok(|(shard, _, accepted)| self.stream(shard, accepted))
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ackclock_core::{BindOptions, BoundId, Instant, ListenAddr, ListenOptions, ListenerId, Sharing};
 
+use super::calls::{self, addr};
 use crate::error;
 use crate::shards::{Handle, Ordered};
 use crate::state::{Queue, StackState};
@@ -36,7 +37,7 @@ impl Parts {
 
     /// The address and port listened on.
     pub fn addr(&self) -> io::Result<ListenAddr> {
-        self.shared.all()[0].look(|state| state.listener_addr(self.first()))
+        self.shared.all()[0].look(|state| addr(state, self.first()))
     }
 
     /// The part on the first shard, which answers for all where they do not differ.
@@ -135,7 +136,7 @@ fn listen(
     };
     let mut ids = Vec::with_capacity(shards.len());
     for index in 0..shards.len() {
-        match shards.on(index, |state, now| state.listen(now, bound, options.clone(), linger)) {
+        match shards.on(index, |state, now| calls::listen(state, now, bound, options.clone(), linger)) {
             Ok(id) => ids.push(id),
             Err(error) => {
                 for (index, id) in ids.into_iter().enumerate() {

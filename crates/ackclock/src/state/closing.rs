@@ -4,7 +4,7 @@ use std::io;
 use std::task::Poll;
 use std::time::Duration;
 
-use ackclock_core::{ConnectionId, Instant, ListenerId};
+use ackclock_core::{ConnectionId, Instant};
 use ackclock_journal::JournalEnd;
 
 use super::{Phase, StackState, has_rest, is_over};
@@ -38,8 +38,7 @@ impl StackState {
             Phase::Up | Phase::Down(_) => now + time,
         };
         self.phase = Phase::Closing { until, drains };
-        let listeners: Vec<ListenerId> = self.listeners.keys().copied().collect();
-        for id in listeners {
+        for id in self.listeners.ids() {
             self.close_listener(now, id);
         }
         for id in std::mem::take(&mut self.own) {
@@ -88,16 +87,12 @@ impl StackState {
         }
         self.phase = Phase::Down(why);
         self.streams.wake_all(&mut self.woken);
-        for slot in self.listeners.values_mut() {
-            slot.wake_all(&mut self.woken);
-        }
+        self.listeners.wake_all(&mut self.woken);
         self.shutdown.wake(&mut self.woken);
         self.traces.wake(&mut self.woken);
         self.others.receive.wake(&mut self.woken);
         self.others.send.wake(&mut self.woken);
-        for slot in self.udp.values_mut() {
-            slot.wake_all(&mut self.woken);
-        }
+        self.datagrams.wake_all(&mut self.woken);
         self.lingering.clear();
     }
 

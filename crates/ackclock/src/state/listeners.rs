@@ -1,23 +1,26 @@
-//! The listeners' side of a stack's state: accepted connections, and SYNs that wait for a decision.
+//! The listeners of a stack beside the endpoint's: the tasks that wait at each, SYNs that wait for a
+//! decision, and handshakes that followed one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock_core::{
-    BoundId, ConnectionId, Decision, FourTuple, Incoming, IncomingId, Instant, ListenAddr, ListenOptions,
-    ListenerId,
-};
+use ackclock_core::{ConnectionId, Incoming, IncomingId, ListenAddr, ListenerId};
+use ackclock_journal::RecordedEndpoint;
 
-use super::StackState;
-use crate::error;
-use crate::waiters::WaitList;
+use crate::waiters::{Queue, WaitList};
+
+/// The listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    slots: BTreeMap<ListenerId, ListenerSlot>,
+}
 
 /// The state of a listener beside the endpoint's.
 #[derive(Debug)]
-pub(crate) struct ListenerSlot {
-    pub(crate) accept: WaitList,
+struct ListenerSlot {
+    accept: WaitList,
     addr: ListenAddr,
     /// SO_LINGER of the streams that it accepts.
     linger: Option<Duration>,
@@ -37,219 +40,217 @@ struct Deferred {
 #[derive(Debug)]
 struct Handshake {
     waker: Option<Waker>,
-    outcome: Outcome,
+    result: Accepted,
 }
 
+/// What became of a SYN that was accepted.
 #[derive(Debug)]
-enum Outcome {
+pub(crate) enum Accepted {
     Pending,
     Established(ConnectionId),
     Gone,
 }
 
-impl ListenerSlot {
-    /// The SYNs that wait for a decision, if its accept is deferred; some may be gone by now.
-    pub fn arrived(&self) -> Option<impl Iterator<Item = IncomingId> + '_> {
-        self.deferred.as_ref().map(|deferred| deferred.arrived.iter().copied())
+impl Listeners {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
     }
 
-    /// Whether a task waits for a handshake that is over.
-    pub fn forgets_handshake(&self) -> bool {
-        let mut handshakes = self.deferred.iter().flat_map(|deferred| deferred.handshakes.values());
-        handshakes
-            .any(|handshake| handshake.waker.is_some() && !matches!(handshake.outcome, Outcome::Pending))
+    /// Their ids.
+    pub fn ids(&self) -> Vec<ListenerId> {
+        self.slots.keys().copied().collect()
     }
 
-    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
-        self.accept.wake(woken);
-        for handshake in self.deferred.iter_mut().flat_map(|deferred| deferred.handshakes.values_mut()) {
-            woken.extend(handshake.waker.take());
-        }
-    }
-}
-
-impl StackState {
-    /// Starts to listen, on the socket's `bound` address if there is one.
-    pub(crate) fn listen(
+    /// A listener was made. `decisions_max`: how many SYNs may wait for a decision, if its accept is
+    /// deferred.
+    pub fn add(
         &mut self,
-        now: Instant,
-        bound: Option<BoundId>,
-        options: ListenOptions,
+        id: ListenerId,
+        addr: ListenAddr,
         linger: Option<Duration>,
-    ) -> io::Result<ListenerId> {
-        self.check_up()?;
-        self.check_tcp(options.tcp.as_ref())?;
-        let deferred =
-            options.deferred.then(|| Box::new(Deferred::new(options.decisions_max.saturating_mul(2))));
-        let asked = options.addr;
-        let id = match bound {
-            Some(bound) => self.endpoint.listen_bound(now, bound, options),
-            None => self.endpoint.listen(now, options),
-        };
-        let id = id.map_err(error::listen)?;
-        let addr = self.endpoint.listener_addr(id).unwrap_or(asked);
-        self.listeners.insert(id, ListenerSlot { accept: WaitList::default(), addr, linger, deferred });
-        Ok(id)
+        decisions_max: Option<usize>,
+    ) {
+        let deferred = decisions_max.map(|max| Box::new(Deferred::new(max.saturating_mul(2))));
+        self.slots.insert(id, ListenerSlot { accept: WaitList::default(), addr, linger, deferred });
     }
 
-    /// Stops listening, and fails the calls that wait for it.
-    pub(crate) fn close_listener(&mut self, now: Instant, id: ListenerId) {
-        if let Some(mut slot) = self.listeners.remove(&id) {
-            slot.wake_all(&mut self.woken);
-            self.endpoint.close_listener(now, id);
-            self.discard_if_down(now);
-        }
+    /// A listener is closed: all its tasks go on. Returns whether it was there.
+    pub fn remove(&mut self, id: ListenerId, woken: &mut Vec<Waker>) -> bool {
+        let Some(mut slot) = self.slots.remove(&id) else { return false };
+        slot.wake_all(woken);
+        true
     }
 
     /// The address and port listened on.
-    pub(crate) fn listener_addr(&self, id: ListenerId) -> io::Result<ListenAddr> {
-        self.check_alive()?;
-        self.listeners.get(&id).map(|slot| slot.addr).ok_or_else(|| self.closed().into())
+    pub fn addr(&self, id: ListenerId) -> Option<ListenAddr> {
+        self.slots.get(&id).map(|slot| slot.addr)
     }
 
-    /// The next connection of a listener, and both its addresses.
-    pub(crate) fn accept(
-        &mut self,
-        now: Instant,
-        id: ListenerId,
-    ) -> Poll<io::Result<(ConnectionId, FourTuple)>> {
-        let (accepted, _) = ready!(self.accept_decided(now, id))?;
-        let tuple = self.connection(accepted)?.tuple();
-        Poll::Ready(Ok((accepted, tuple)))
+    /// Whether there is this listener, and SO_LINGER of the streams that it accepts.
+    pub fn linger(&self, id: ListenerId) -> Option<Option<Duration>> {
+        self.slots.get(&id).map(|slot| slot.linger)
     }
 
-    /// The same with the SYN that opened it, for a listener with deferred accept.
-    fn accept_decided(
-        &mut self,
-        now: Instant,
-        id: ListenerId,
-    ) -> Poll<io::Result<(ConnectionId, Option<IncomingId>)>> {
-        self.check_alive()?;
-        let linger = self.listeners.get(&id).ok_or_else(|| self.closed())?.linger;
-        let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
-        if linger.is_some() {
-            self.streams.get_or_insert(accepted.0, &mut self.woken).rare_mut().linger = linger;
+    /// The tasks that wait to accept.
+    pub fn list(&mut self, id: ListenerId) -> Option<&mut WaitList> {
+        self.slots.get_mut(&id).map(|slot| &mut slot.accept)
+    }
+
+    /// All lists, with what their tasks wait for.
+    pub fn lists(&self) -> impl Iterator<Item = (Queue, &WaitList)> {
+        self.slots.iter().map(|(id, slot)| (Queue::Accept(*id), &slot.accept))
+    }
+
+    /// Every task goes on.
+    pub fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+        self.slots.values_mut().for_each(|slot| slot.wake_all(woken));
+    }
+
+    /// A connection may be accepted. Returns whether that is decided already, because accept is deferred;
+    /// otherwise a task goes on.
+    pub fn on_acceptable(&mut self, id: ListenerId, woken: &mut Vec<Waker>) -> bool {
+        let Some(slot) = self.slots.get_mut(&id) else { return false };
+        if slot.deferred.is_none() {
+            slot.accept.wake(woken);
         }
-        Poll::Ready(Ok(accepted))
+        slot.deferred.is_some()
     }
 
-    /// The next SYN that waits for a decision.
-    pub(crate) fn next_incoming(&mut self, id: ListenerId) -> Poll<io::Result<(IncomingId, Incoming)>> {
-        self.check_alive()?;
-        let closed = self.closed();
-        let slot = self.listeners.get_mut(&id).ok_or(closed)?;
-        let arrived = slot.deferred.as_mut().map(|deferred| &mut deferred.arrived);
-        for waiting in arrived.into_iter().flat_map(|arrived| std::iter::from_fn(|| arrived.pop_front())) {
-            // It may be gone by now: reset by the client, or held for too long.
-            if let Some(incoming) = self.endpoint.incoming(waiting) {
-                return Poll::Ready(Ok((waiting, incoming)));
-            }
-        }
-        Poll::Pending
-    }
-
-    /// Answers a SYN, and notes that a future waits for the connection to be established.
-    pub(crate) fn accept_incoming(
+    /// A SYN waits for a decision.
+    pub fn on_incoming(
         &mut self,
-        now: Instant,
+        endpoint: &RecordedEndpoint,
+        id: ListenerId,
+        incoming: IncomingId,
+        woken: &mut Vec<Waker>,
+    ) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(deferred) = &mut slot.deferred else { return };
+        if deferred.arrived.len() >= deferred.arrived_max {
+            // The endpoint bounds the waiting SYNs to half of this; the rest of the queue is stale.
+            deferred.arrived.retain(|&waiting| endpoint.incoming(waiting).is_some());
+        }
+        deferred.arrived.push_back(incoming);
+        slot.accept.wake(woken);
+    }
+
+    /// Reports to the future that accepted a SYN what became of it; if it is still in `arrived`, it is
+    /// skipped there. Returns whether the future still waits.
+    pub fn conclude(
+        &mut self,
         listener: ListenerId,
         id: IncomingId,
+        result: Accepted,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&id));
+        let Some(handshake) = handshake else { return false };
+        handshake.result = result;
+        woken.extend(handshake.waker.take());
+        true
+    }
+
+    /// The next SYN that waits for a decision. It may be gone by now: reset by the client, or held for too
+    /// long; then it is skipped.
+    pub fn next_incoming(
+        &mut self,
+        endpoint: &RecordedEndpoint,
+        id: ListenerId,
+    ) -> Option<(IncomingId, Incoming)> {
+        let arrived = &mut self.slots.get_mut(&id)?.deferred.as_mut()?.arrived;
+        let waiting = std::iter::from_fn(|| arrived.pop_front());
+        waiting.into_iter().find_map(|waiting| endpoint.incoming(waiting).map(|incoming| (waiting, incoming)))
+    }
+
+    /// Notes that a future waits for the connection of a SYN, if `accept` says that it was accepted.
+    ///
+    /// # Errors
+    /// The listener has been dropped; the client is gone.
+    pub fn await_handshake(
+        &mut self,
+        listener: ListenerId,
+        id: IncomingId,
+        accept: impl FnOnce() -> bool,
     ) -> io::Result<()> {
-        self.check_up()?;
-        let slot = self.listeners.get_mut(&listener).ok_or_else(listener_dropped)?;
-        let deferred = slot.deferred.as_mut().ok_or_else(listener_dropped)?;
-        if !self.endpoint.decide(now, id, Decision::Accept) {
+        let handshakes = self.handshakes(listener).ok_or_else(listener_dropped)?;
+        if !accept() {
             return Err(client_gone());
         }
-        deferred.handshakes.insert(id, Handshake { waker: None, outcome: Outcome::Pending });
+        handshakes.insert(id, Handshake { waker: None, result: Accepted::Pending });
         Ok(())
     }
 
     /// The connection that an accepted SYN led to. If the waker replaces another, that one goes to
     /// `replaced`, to be dropped outside the lock.
-    pub(crate) fn poll_handshake(
+    pub fn poll_handshake(
         &mut self,
         cx: &Context<'_>,
         listener: ListenerId,
         id: IncomingId,
         replaced: &mut Option<Waker>,
     ) -> Poll<io::Result<ConnectionId>> {
-        self.check_alive()?;
         let handshakes = self.handshakes(listener).ok_or_else(listener_dropped)?;
         let handshake = handshakes.get_mut(&id).ok_or_else(client_gone)?;
-        match handshake.outcome {
-            Outcome::Pending => {
+        match handshake.result {
+            Accepted::Pending => {
                 *replaced = handshake.waker.replace(cx.waker().clone());
                 Poll::Pending
             }
-            Outcome::Established(connection) => {
+            Accepted::Established(connection) => {
                 handshakes.remove(&id);
                 Poll::Ready(Ok(connection))
             }
-            Outcome::Gone => {
+            Accepted::Gone => {
                 handshakes.remove(&id);
                 Poll::Ready(Err(client_gone()))
             }
         }
     }
 
-    /// The future that waited for this handshake is gone; a connection that came of it is given up. Returns
-    /// the waker, to be dropped outside the lock.
-    pub(crate) fn forget_handshake(
+    /// The future that waited for this handshake is gone. Returns its waker, to be dropped outside the lock,
+    /// and the connection that came of it, to be given up.
+    pub fn forget_handshake(
         &mut self,
-        now: Instant,
         listener: ListenerId,
         id: IncomingId,
-    ) -> Option<Waker> {
-        let Handshake { waker, outcome } = self.handshakes(listener)?.remove(&id)?;
-        if let Outcome::Established(connection) = outcome {
-            self.release(now, connection);
-        }
-        waker
-    }
-
-    pub(crate) fn on_acceptable(&mut self, now: Instant, id: ListenerId) {
-        let Some(slot) = self.listeners.get_mut(&id) else { return };
-        if slot.deferred.is_none() {
-            return slot.accept.wake(&mut self.woken);
-        }
-        while let Poll::Ready(Ok((connection, incoming))) = self.accept_decided(now, id) {
-            let outcome = Outcome::Established(connection);
-            if !incoming.is_some_and(|incoming| self.conclude(id, incoming, outcome)) {
-                self.release(now, connection);
-            }
+    ) -> (Option<Waker>, Option<ConnectionId>) {
+        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.remove(&id));
+        match handshake {
+            Some(Handshake { waker, result: Accepted::Established(connection) }) => (waker, Some(connection)),
+            Some(Handshake { waker, .. }) => (waker, None),
+            None => (None, None),
         }
     }
 
-    /// A SYN led to no connection. If it is still in `arrived`, it is skipped there.
-    pub(crate) fn on_incoming_gone(&mut self, listener: ListenerId, id: IncomingId) {
-        self.conclude(listener, id, Outcome::Gone);
-    }
-
-    /// Reports the outcome to the future that accepted a SYN. Returns whether it still waits.
-    fn conclude(&mut self, listener: ListenerId, id: IncomingId, outcome: Outcome) -> bool {
-        let handshake = self.handshakes(listener).and_then(|handshakes| handshakes.get_mut(&id));
-        let Some(handshake) = handshake else { return false };
-        handshake.outcome = outcome;
-        let waker = handshake.waker.take();
-        self.woken.extend(waker);
-        true
-    }
-
-    pub(crate) fn on_incoming(&mut self, id: ListenerId, incoming: IncomingId) {
-        let Some(slot) = self.listeners.get_mut(&id) else { return };
-        let Some(deferred) = &mut slot.deferred else { return };
-        if deferred.arrived.len() >= deferred.arrived_max {
-            // The endpoint bounds the waiting SYNs to half of this; the rest of the queue is stale.
-            deferred.arrived.retain(|&waiting| self.endpoint.incoming(waiting).is_some());
+    /// Whether a task that waits to accept would go on if it tried.
+    pub fn would_accept(&self, endpoint: &RecordedEndpoint, id: ListenerId) -> bool {
+        let Some(slot) = self.slots.get(&id) else { return true };
+        match &slot.deferred {
+            Some(deferred) => deferred.arrived.iter().any(|&waiting| endpoint.incoming(waiting).is_some()),
+            None => endpoint.has_acceptable(id),
         }
-        deferred.arrived.push_back(incoming);
-        slot.accept.wake(&mut self.woken);
+    }
+
+    /// Whether a task waits for a handshake that is over.
+    pub fn forgets_handshake(&self) -> bool {
+        let deferred = self.slots.values().filter_map(|slot| slot.deferred.as_ref());
+        let mut handshakes = deferred.flat_map(|deferred| deferred.handshakes.values());
+        handshakes
+            .any(|handshake| handshake.waker.is_some() && !matches!(handshake.result, Accepted::Pending))
     }
 
     fn handshakes(&mut self, id: ListenerId) -> Option<&mut BTreeMap<IncomingId, Handshake>> {
-        let slot = self.listeners.get_mut(&id)?;
-        slot.deferred.as_mut().map(|deferred| &mut deferred.handshakes)
+        Some(&mut self.slots.get_mut(&id)?.deferred.as_mut()?.handshakes)
+    }
+}
+
+impl ListenerSlot {
+    fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+        self.accept.wake(woken);
+        for handshake in self.deferred.iter_mut().flat_map(|deferred| deferred.handshakes.values_mut()) {
+            woken.extend(handshake.waker.take());
+        }
     }
 }
 

@@ -7,7 +7,6 @@ mod closing;
 mod datagrams;
 mod listeners;
 mod network;
-mod sleepers;
 #[cfg(all(feature = "control", unix))]
 mod taps;
 mod writers;
@@ -21,14 +20,14 @@ use std::time::Duration;
 
 use ackclock_core::trace::Batch;
 use ackclock_core::{
-    Connection, ConnectionId, ConnectionInfo, Event, Instant, Limits, ListenerId, Readiness, State as Tcp,
-    TcpConfig, UdpId, WriteError,
+    Connection, ConnectionId, ConnectionInfo, Event, IncomingId, Instant, Limits, ListenerId, Readiness,
+    State as Tcp, TcpConfig, WriteError,
 };
 use ackclock_device::outlet::Backlog;
 use ackclock_journal::{RecordedConnection, RecordedEndpoint};
 
-use self::datagrams::UdpSlot;
-use self::listeners::ListenerSlot;
+use self::datagrams::Datagrams;
+use self::listeners::{Accepted, Listeners};
 pub(crate) use self::network::{Network, check_families};
 #[cfg(all(feature = "control", unix))]
 pub(crate) use self::taps::{Tap, Taps};
@@ -43,7 +42,7 @@ use crate::{NoRoute, StackError, error};
 pub(crate) struct StackState {
     pub(crate) endpoint: RecordedEndpoint,
     pub(crate) streams: StreamTable,
-    pub(crate) listeners: BTreeMap<ListenerId, ListenerSlot>,
+    pub(crate) listeners: Listeners,
     pub(crate) limits: Limits,
     /// Settings of connections that name none of their own.
     pub(crate) tcp: TcpConfig,
@@ -54,7 +53,7 @@ pub(crate) struct StackState {
     /// Tasks that wait for trace records.
     pub(crate) traces: WaitList,
     pub(crate) others: OtherSlot,
-    pub(crate) udp: BTreeMap<UdpId, UdpSlot>,
+    pub(crate) datagrams: Datagrams,
     pub(crate) phase: Phase,
     /// What waits for the reader of the stack's recording.
     pub(crate) recording: Option<Backlog>,
@@ -136,7 +135,7 @@ impl StackState {
         let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
-            listeners: BTreeMap::new(),
+            listeners: Listeners::default(),
             limits,
             tcp,
             choices: Arc::new(choices),
@@ -145,7 +144,7 @@ impl StackState {
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
-            udp: BTreeMap::new(),
+            datagrams: Datagrams::default(),
             phase: Phase::Up,
             recording: None,
             writers: Writers::default(),
@@ -163,7 +162,7 @@ impl StackState {
             #[cfg(feature = "tracing")]
             spans: Some(crate::spans::Spans::default()),
         };
-        state.tell_network();
+        state.network.tell(&mut state.endpoint);
         state
     }
 
@@ -254,16 +253,13 @@ impl StackState {
             Queue::Delivered(id, _) | Queue::Changed(id, _) => {
                 Some(&mut streams.get_or_insert(id, woken).rare_mut().delivered)
             }
-            Queue::Accept(id) => self.listeners.get_mut(&id).map(|slot| &mut slot.accept),
+            Queue::Accept(id) => self.listeners.list(id),
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
             Queue::OtherSend => Some(&mut self.others.send),
-            Queue::UdpRead(id) | Queue::UdpReady(id, Side::Read, _) => {
-                self.udp.get_mut(&id).map(|slot| &mut slot.read)
-            }
-            Queue::UdpWrite(id) | Queue::UdpReady(id, ..) => {
-                self.udp.get_mut(&id).map(|slot| &mut slot.write)
-            }
+            Queue::UdpRead(id) => self.datagrams.list(id, Side::Read),
+            Queue::UdpWrite(id) => self.datagrams.list(id, Side::Write),
+            Queue::UdpReady(id, side, _) => self.datagrams.list(id, side),
             Queue::Closing | Queue::Down => Some(&mut self.shutdown),
         }
     }
@@ -311,11 +307,15 @@ impl StackState {
             match event {
                 Event::Connection(id, readiness) => self.on_connection(now, id, readiness),
                 Event::Acceptable(id) => self.on_acceptable(now, id),
-                Event::Incoming(id, incoming) => self.on_incoming(id, incoming),
-                Event::IncomingGone(id, incoming) => self.on_incoming_gone(id, incoming),
+                Event::Incoming(id, incoming) => {
+                    self.listeners.on_incoming(&self.endpoint, id, incoming, &mut self.woken);
+                }
+                Event::IncomingGone(id, incoming) => {
+                    self.listeners.conclude(id, incoming, Accepted::Gone, &mut self.woken);
+                }
                 Event::OtherPackets => self.others.receive.wake(&mut self.woken),
                 Event::OtherRoom => self.others.send.wake(&mut self.woken),
-                Event::Udp(id, readiness) => self.on_udp(id, readiness),
+                Event::Udp(id, readiness) => self.datagrams.wake(id, readiness, &mut self.woken),
                 _ => {}
             }
         }
@@ -395,6 +395,43 @@ impl StackState {
                 slot.write.wake(woken);
             }
         });
+    }
+
+    /// The next connection of a listener, and the SYN that opened it if accept is deferred.
+    pub(crate) fn accept_decided(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+    ) -> Poll<io::Result<(ConnectionId, Option<IncomingId>)>> {
+        self.check_alive()?;
+        let linger = self.listeners.linger(id).ok_or_else(|| self.closed())?;
+        let Some(accepted) = self.endpoint.accept_decided(now, id) else { return Poll::Pending };
+        if linger.is_some() {
+            self.streams.get_or_insert(accepted.0, &mut self.woken).rare_mut().linger = linger;
+        }
+        Poll::Ready(Ok(accepted))
+    }
+
+    fn on_acceptable(&mut self, now: Instant, id: ListenerId) {
+        if !self.listeners.on_acceptable(id, &mut self.woken) {
+            return;
+        }
+        while let Poll::Ready(Ok((connection, incoming))) = self.accept_decided(now, id) {
+            let result = Accepted::Established(connection);
+            let waits = incoming
+                .is_some_and(|incoming| self.listeners.conclude(id, incoming, result, &mut self.woken));
+            if !waits {
+                self.release(now, connection);
+            }
+        }
+    }
+
+    /// Stops listening, and fails the calls that wait for it.
+    pub(crate) fn close_listener(&mut self, now: Instant, id: ListenerId) {
+        if self.listeners.remove(id, &mut self.woken) {
+            self.endpoint.close_listener(now, id);
+            self.discard_if_down(now);
+        }
     }
 
     fn on_connection(&mut self, now: Instant, id: ConnectionId, readiness: Readiness) {

@@ -87,7 +87,7 @@ impl TcpStream {
     pub async fn delivered_to(&self, offset: u64) -> io::Result<Delivered> {
         let id = self.id;
         let queue = Queue::Delivered(id, offset);
-        self.shared.wait(queue, |state, now| state.poll_delivered(now, id, offset)).await
+        self.shared.wait(queue, |state, now| poll_delivered(state, now, id, offset)).await
     }
 
     /// Bytes that were written but never sent. Bytes in flight do not count.
@@ -148,7 +148,7 @@ impl DeliveryWatch {
     pub async fn changed(&mut self) -> io::Result<DeliveryInfo> {
         let (id, seen) = (self.id, self.seen);
         let queue = Queue::Changed(id, seen);
-        let wait = self.shared.wait(queue, |state, now| state.poll_feedback(now, id, seen));
+        let wait = self.shared.wait(queue, |state, now| poll_feedback(state, now, id, seen));
         let (seen, figures) = wait.await?;
         self.seen = seen;
         Ok(figures)
@@ -163,43 +163,47 @@ impl DeliveryWatch {
     }
 }
 
-impl StackState {
-    fn poll_delivered(&mut self, now: Instant, id: ConnectionId, offset: u64) -> Poll<io::Result<Delivered>> {
-        let awaited = self.update(now, id, |connection, _| connection.await_delivered(offset))?;
-        match awaited {
-            Some((bytes, at)) => Poll::Ready(Ok(Delivered { bytes, at })),
-            None => undeliverable(self.connection(id)?, offset)
-                .map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
-        }
+fn poll_delivered(
+    state: &mut StackState,
+    now: Instant,
+    id: ConnectionId,
+    offset: u64,
+) -> Poll<io::Result<Delivered>> {
+    let awaited = state.update(now, id, |connection, _| connection.await_delivered(offset))?;
+    match awaited {
+        Some((bytes, at)) => Poll::Ready(Ok(Delivered { bytes, at })),
+        None => undeliverable(state.connection(id)?, offset)
+            .map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
     }
+}
 
-    fn poll_feedback(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seen: u64,
-    ) -> Poll<io::Result<(u64, DeliveryInfo)>> {
-        if let Some(changes) = self.update(now, id, |connection, _| connection.await_feedback(seen))? {
-            return Poll::Ready(Ok((changes, self.connection(id)?.delivery())));
-        }
-        match over(self.connection(id)?) {
-            Some(error) => Poll::Ready(Err(error)),
-            None => Poll::Pending,
-        }
+fn poll_feedback(
+    state: &mut StackState,
+    now: Instant,
+    id: ConnectionId,
+    seen: u64,
+) -> Poll<io::Result<(u64, DeliveryInfo)>> {
+    if let Some(changes) = state.update(now, id, |connection, _| connection.await_feedback(seen))? {
+        return Poll::Ready(Ok((changes, state.connection(id)?.delivery())));
     }
+    match over(state.connection(id)?) {
+        Some(error) => Poll::Ready(Err(error)),
+        None => Poll::Pending,
+    }
+}
 
-    /// Whether a call that waits for this many bytes to be delivered has an answer.
-    pub(crate) fn is_delivery_decided(&self, id: ConnectionId, offset: u64) -> bool {
-        self.connection(id).map_or(true, |connection| {
-            connection.acked() >= offset || undeliverable(connection, offset).is_some()
-        })
-    }
+/// Whether a call that waits for this many bytes to be delivered has an answer.
+pub(crate) fn is_delivery_decided(state: &StackState, id: ConnectionId, offset: u64) -> bool {
+    state.connection(id).map_or(true, |connection| {
+        connection.acked() >= offset || undeliverable(connection, offset).is_some()
+    })
+}
 
-    /// Whether a call that has seen this many changes has an answer.
-    pub(crate) fn has_changed(&self, id: ConnectionId, seen: u64) -> bool {
-        self.connection(id)
-            .map_or(true, |connection| connection.feedback_changes() != seen || over(connection).is_some())
-    }
+/// Whether a call that has seen this many changes has an answer.
+pub(crate) fn has_changed(state: &StackState, id: ConnectionId, seen: u64) -> bool {
+    state
+        .connection(id)
+        .map_or(true, |connection| connection.feedback_changes() != seen || over(connection).is_some())
 }
 
 /// Why this many bytes will not be delivered, if that is so.

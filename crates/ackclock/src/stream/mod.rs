@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::calls::Notice;
 pub use self::feedback::{Delivered, DeliveryWatch};
+pub(crate) use self::feedback::{has_changed, is_delivery_decided};
 pub(crate) use self::open::{open, open_with_data};
 pub use self::split::{ReadHalf, WriteHalf};
 pub use self::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};

@@ -1,5 +1,7 @@
 //! [`UdpSocket`].
 
+mod calls;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -92,7 +94,7 @@ impl UdpSocket {
     }
 
     pub(crate) fn new(shared: &Handle, addr: ListenAddr) -> io::Result<Self> {
-        let id = shared.call(|state, now| state.udp_bind(now, UdpOptions::new(addr)))?;
+        let id = shared.call(|state, now| calls::bind(state, now, UdpOptions::new(addr)))?;
         Ok(Self { id, shared: shared.clone() })
     }
 
@@ -104,7 +106,7 @@ impl UdpSocket {
     /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the stack has no address of the family,
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an address that no peer can have.
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<()> {
-        self.shared.call(|state, _| state.udp_connect(self.id, addr))
+        self.shared.call(|state, _| calls::connect(state, self.id, addr))
     }
 
     /// The address and port that the socket is bound to; an unspecified address or port 0 stands for any. A
@@ -113,7 +115,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let names = self.shared.look(|state| state.udp_names(self.id))?;
+        let names = self.shared.look(|state| calls::names(state, self.id))?;
         let connected = names.peer.map(|(_, source)| source);
         let ip = names.bound.addr.or(connected).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         Ok(SocketAddr::new(ip, names.bound.port.unwrap_or(0)))
@@ -124,7 +126,7 @@ impl UdpSocket {
     /// # Errors
     /// [`NotConnected`](io::ErrorKind::NotConnected) if there is none; or the stack is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let names = self.shared.look(|state| state.udp_names(self.id))?;
+        let names = self.shared.look(|state| calls::names(state, self.id))?;
         names.peer.map(|(peer, _)| peer).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
@@ -204,7 +206,7 @@ impl UdpSocket {
     /// [`UdpTransmit::SEGMENTS_MAX`] datagrams or a source that is not this socket's.
     pub async fn send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
         let id = self.id;
-        self.shared.wait(Queue::UdpWrite(id), |state, now| state.udp_send(now, id, transmit)).await
+        self.shared.wait(Queue::UdpWrite(id), |state, now| calls::send(state, now, id, transmit)).await
     }
 
     /// The same if there is room.
@@ -213,7 +215,7 @@ impl UdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as
     /// [`send_transmit`](Self::send_transmit).
     pub fn try_send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
-        now_or_would_block(self.shared.call(|state, now| state.udp_send(now, self.id, transmit)))
+        now_or_would_block(self.shared.call(|state, now| calls::send(state, now, self.id, transmit)))
     }
 
     /// The same, polled. Only the waker of the last call of a sending `poll_*` method is kept.
@@ -225,7 +227,7 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         transmit: &UdpTransmit<'_>,
     ) -> Poll<io::Result<usize>> {
-        let attempt = |state: &mut StackState, now| state.udp_send(now, self.id, transmit);
+        let attempt = |state: &mut StackState, now| calls::send(state, now, self.id, transmit);
         self.shared.poll(cx, Queue::UdpWrite(self.id), WaitSlot::Poller, attempt)
     }
 
@@ -370,7 +372,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.shared.call(|state, _| state.udp_take_error(self.id))
+        self.shared.call(|state, _| calls::take_error(state, self.id))
     }
 
     /// The longest datagram, in bytes, that fits the device leading to `peer` and the limits that routers
@@ -382,15 +384,15 @@ impl UdpSocket {
 
     async fn receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {
         let id = self.id;
-        self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_receive(id, buf, many)).await
+        self.shared.wait(Queue::UdpRead(id), |state, _| calls::receive(state, id, buf, many)).await
     }
 
     fn try_receive(&self, buf: &mut [u8], many: bool) -> io::Result<UdpMeta> {
-        now_or_would_block(self.shared.call(|state, _| state.udp_receive(self.id, buf, many)))
+        now_or_would_block(self.shared.call(|state, _| calls::receive(state, self.id, buf, many)))
     }
 
     fn poll_receive(&self, cx: &mut Context<'_>, buf: &mut [u8], many: bool) -> Poll<io::Result<UdpMeta>> {
-        let attempt = |state: &mut StackState, _| state.udp_receive(self.id, buf, many);
+        let attempt = |state: &mut StackState, _| calls::receive(state, self.id, buf, many);
         self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
     }
 }
@@ -408,7 +410,7 @@ impl UdpSocket {
     /// The stack is gone.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        let attempt = |state: &mut StackState, _| state.poll_udp_ready(id, interest);
+        let attempt = |state: &mut StackState, _| calls::poll_ready(state, id, interest);
         // A task that asks for both waits in both lists.
         let seat = |side| Seat::new(&self.shared, Queue::UdpReady(id, side, interest));
         let (mut read, mut write) = (seat(Side::Read), interest.is_writable().then(|| seat(Side::Write)));
@@ -425,7 +427,7 @@ impl UdpSocket {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready; else what `io` returns; or the stack is
     /// gone.
     pub fn try_io<R>(&self, interest: Interest, io: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        match self.shared.call(|state, _| state.poll_udp_ready(self.id, interest)) {
+        match self.shared.call(|state, _| calls::poll_ready(state, self.id, interest)) {
             Poll::Ready(ready) => ready.and_then(|_| io()),
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -462,7 +464,7 @@ impl UdpSocket {
     /// The stack is gone.
     pub async fn readable(&self) -> io::Result<()> {
         let id = self.id;
-        self.shared.wait(Queue::UdpRead(id), |state, _| state.poll_udp_readable(id)).await
+        self.shared.wait(Queue::UdpRead(id), |state, _| calls::poll_readable(state, id)).await
     }
 
     /// Waits until there is room to send, or an error.
@@ -474,7 +476,7 @@ impl UdpSocket {
     /// The stack is gone.
     pub async fn writable(&self) -> io::Result<()> {
         let id = self.id;
-        self.shared.wait(Queue::UdpWrite(id), |state, _| state.poll_udp_writable(id)).await
+        self.shared.wait(Queue::UdpWrite(id), |state, _| calls::poll_writable(state, id)).await
     }
 
     /// Polls for readability. Only the waker of the last call of a receiving `poll_*` method is kept.
@@ -482,7 +484,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn poll_recv_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut StackState, _| state.poll_udp_readable(self.id);
+        let attempt = |state: &mut StackState, _| calls::poll_readable(state, self.id);
         self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
     }
 
@@ -491,7 +493,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let attempt = |state: &mut StackState, _| state.poll_udp_writable(self.id);
+        let attempt = |state: &mut StackState, _| calls::poll_writable(state, self.id);
         self.shared.poll(cx, Queue::UdpWrite(self.id), WaitSlot::Poller, attempt)
     }
 }
@@ -534,7 +536,7 @@ impl UdpSocket {
     /// As [`recv`](Self::recv).
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let id = self.id;
-        let meta = self.shared.wait(Queue::UdpRead(id), |state, _| state.udp_peek(id, buf)).await?;
+        let meta = self.shared.wait(Queue::UdpRead(id), |state, _| calls::peek(state, id, buf)).await?;
         Ok((meta.len, meta.from))
     }
 
@@ -543,7 +545,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let meta = now_or_would_block(self.shared.call(|state, _| state.udp_peek(self.id, buf)))?;
+        let meta = now_or_would_block(self.shared.call(|state, _| calls::peek(state, self.id, buf)))?;
         Ok((meta.len, meta.from))
     }
 
@@ -557,7 +559,7 @@ impl UdpSocket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         let room = buf.initialize_unfilled();
-        let attempt = |state: &mut StackState, _| state.udp_peek(self.id, room);
+        let attempt = |state: &mut StackState, _| calls::peek(state, self.id, room);
         self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt).map_ok(|meta| {
             buf.advance(meta.len);
             meta.from
@@ -599,7 +601,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.ttl.into())
+        self.shared.look(|state| calls::names(state, self.id)).map(|names| names.ttl.into())
     }
 
     /// Sets the time to live, 1 to 255.
@@ -607,7 +609,7 @@ impl UdpSocket {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.call(|state, _| state.udp_set_ttl(self.id, ttl))
+        self.shared.call(|state, _| calls::set_ttl(state, self.id, ttl))
     }
 
     /// The type of service of outgoing packets: the traffic class.
@@ -615,7 +617,7 @@ impl UdpSocket {
     /// # Errors
     /// The stack is gone.
     pub fn tos_v4(&self) -> io::Result<u32> {
-        self.shared.look(|state| state.udp_names(self.id)).map(|names| names.traffic_class.into())
+        self.shared.look(|state| calls::names(state, self.id)).map(|names| names.traffic_class.into())
     }
 
     /// Sets the type of service, 0 to 255: six bits of DSCP (RFC 2474) and two of ECN. A nonzero
@@ -624,7 +626,7 @@ impl UdpSocket {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) outside that range; or the stack is gone.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
-        self.shared.call(|state, _| state.udp_set_traffic_class(self.id, tos))
+        self.shared.call(|state, _| calls::set_traffic_class(state, self.id, tos))
     }
 
     /// The traffic class of outgoing packets: the type of service.
@@ -651,7 +653,7 @@ fn room(buf: &impl BufMut) -> usize {
 
 impl Drop for UdpSocket {
     fn drop(&mut self) {
-        self.shared.call(|state, _| state.udp_close(self.id));
+        self.shared.call(|state, _| calls::close(state, self.id));
     }
 }
 

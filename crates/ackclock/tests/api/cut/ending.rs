@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 async fn lookup_leaves_nothing() {
     at_every_poll(async |cut| {
         let hosts = hosts();
-        let found = cut.at("resolve::lookup", hosts.client.lookup("10.0.0.2")).await;
+        let found = cut.at("stack::lookup", hosts.client.lookup("10.0.0.2")).await;
         assert!(found.is_none_or(|found| found.unwrap() == [addr("10.0.0.2:0").ip()]));
         leaves_nothing(hosts).await;
     })

@@ -16,7 +16,7 @@ async fn connect_gives_up_its_attempt() {
     at_every_poll(async |cut| {
         let hosts = hosts();
         let listener = hosts.server.listen(addr(SERVER)).unwrap();
-        drop(cut.at("stream/open::connect", hosts.client.connect(addr(SERVER))).await);
+        drop(cut.at("stack::connect", hosts.client.connect(addr(SERVER))).await);
         still_connects(&hosts.client, &listener).await;
         drop(listener);
         leaves_nothing(hosts).await;
