@@ -159,8 +159,7 @@ impl Driver {
 
     /// Whether the woken tasks have acted since the driver last looked, and may have woken others in turn.
     fn waits_on(&mut self) -> bool {
-        let has_calls = std::mem::take(&mut self.shared.lock().driver.has_calls);
-        self.waits_left = if has_calls { self.waits_left.saturating_sub(1) } else { 0 };
+        self.waits_left = if self.shared.take_acted() { self.waits_left.saturating_sub(1) } else { 0 };
         self.waits_left > 0
     }
 
@@ -199,6 +198,7 @@ impl Driver {
             }
             if self.lets_others_first && !self.woken.is_empty() {
                 locked.driver.let_others(cx.waker(), now);
+                shared.take_acted();
                 self.waits_left = WAITS;
                 Turn::Others
             } else {

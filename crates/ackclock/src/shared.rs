@@ -31,7 +31,7 @@ use crate::StackError;
 use crate::clock::ShardClock;
 use crate::inbox::Inbox;
 use crate::state::{Phase, Queue, StackState};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transmit::transmit;
 use crate::waiters::WaitKey;
 
@@ -42,6 +42,9 @@ pub(crate) struct Shared {
     state: Mutex<Locked>,
     device: Mutex<Option<Box<dyn Device>>>,
     pub(crate) inbox: Inbox,
+    /// Whether a call has changed something since the driver asked last. Beside the lock, because the driver
+    /// asks while the tasks that it woke run.
+    acted: AtomicBool,
     lock_waits: LockWaits,
 }
 
@@ -73,8 +76,6 @@ pub(crate) struct Parking {
     until: Option<Instant>,
     /// It is awake, but lets the tasks that it woke run first.
     lets_others: bool,
-    /// Whether a call has changed something since then.
-    pub(crate) has_calls: bool,
 }
 
 /// How often a caller found the state's lock taken, and for how long.
@@ -109,6 +110,7 @@ impl Shared {
             state: Mutex::new(Locked { stack: state, driver: Parking::default() }),
             device: Mutex::new(device),
             inbox: Inbox::default(),
+            acted: AtomicBool::new(false),
             lock_waits: LockWaits::default(),
         }
     }
@@ -160,6 +162,11 @@ impl Shared {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a call has changed something since this was asked last.
+    pub fn take_acted(&self) -> bool {
+        self.acted.swap(false, Ordering::Relaxed)
+    }
+
     /// Reads the state.
     pub fn look<R>(&self, f: impl FnOnce(&StackState) -> R) -> R {
         f(&self.lock().stack)
@@ -179,7 +186,7 @@ impl Shared {
     pub fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
-        locked.driver.has_calls = true;
+        self.acted.store(true, Ordering::Relaxed);
         let result = f(&mut locked.stack, now);
         (result, self.settle(&mut locked, now, true))
     }
@@ -271,7 +278,7 @@ impl Shared {
             WaitSlot::Queued(key) => key.take().and_then(|key| locked.stack.leave(queue, key)),
             WaitSlot::Poller => None,
         };
-        locked.driver.has_calls = true;
+        self.acted.store(true, Ordering::Relaxed);
         let woken = self.settle(&mut locked, now, leaves);
         drop(locked);
         drop(left);
@@ -380,7 +387,6 @@ impl Parking {
     pub fn let_others(&mut self, waker: &Waker, now: Instant) {
         self.park(waker, Some(now));
         self.lets_others = true;
-        self.has_calls = false;
     }
 
     /// The driver is awake, or about to be; `Some` if it slept.

@@ -2,11 +2,11 @@
 //! models.
 
 #[cfg(not(all(test, ackclock_shuttle)))]
-pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(all(test, ackclock_shuttle)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(all(test, ackclock_shuttle))]
-pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 #[cfg(all(test, ackclock_shuttle))]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
