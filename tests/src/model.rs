@@ -19,7 +19,7 @@ use ackclock_control::rtt::{DeviationFloor, Formula};
 
 /// A path and its loss.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct ModelPath {
     /// Round trip when nothing waits.
     pub rtt: Duration,
     /// Bits a second; `None`: no limit.
@@ -32,7 +32,7 @@ pub struct Path {
 
 /// How long `bytes` take from a sender of one profile to a receiver of another.
 #[must_use]
-pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Path) -> Duration {
+pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: ModelPath) -> Duration {
     let segments = bytes as f64 / path.segment_bytes as f64;
     // A receiver that waits for a share of its window makes a small flight wait for its clock instead.
     let held = match receiver.choices.acks {

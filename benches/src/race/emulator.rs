@@ -52,7 +52,7 @@ impl Emulator {
         let epoch = Instant::now();
         let stops = Arc::new([AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)]);
         let rtt = lanes.iter().map(|lane| lane.delay).sum();
-        let mut path = Path {
+        let mut path = Emulation {
             ends,
             rtt,
             lanes: lanes.map(Lane::new),
@@ -89,7 +89,7 @@ impl Emulator {
 
 /// The state of the thread.
 #[derive(Debug)]
-struct Path {
+struct Emulation {
     ends: [Tun; 2],
     lanes: [Lane; 2],
     /// Of both directions, without queueing at bottlenecks.
@@ -106,7 +106,7 @@ struct Path {
     epoch: Instant,
 }
 
-impl Path {
+impl Emulation {
     fn run(&mut self, ends: &[AtomicU64; 2]) -> io::Result<PathReport> {
         sys::precise_timers()?;
         let mut report = None;

@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use ackclock_control::Instant;
-use ackclock_control::assess::ssthresh::{LossRow, LosslessRow, Path, rate};
+use ackclock_control::assess::ssthresh::{KnownPath, LossRow, LosslessRow, rate};
 use ackclock_control::bandwidth::{
     CsaConfig, Passage, Receiver, ReceiverEstimates, SenderEstimatorKind, pbm_between,
 };
@@ -27,7 +27,7 @@ use crate::view::{Entry, View};
 #[derive(Clone, Debug)]
 pub struct StartUp {
     /// The path, as the beginning shows it.
-    pub path: Path,
+    pub path: KnownPath,
     /// L, if anything was lost.
     pub loss_point: Option<u64>,
     /// L′.
@@ -104,7 +104,7 @@ impl StartUp {
             Some((view, delivery)) => passages(&transfer.sent, view, delivery, lost),
             None => (answered(&transfer.sent, None), answered(&transfer.sent, lost)),
         };
-        let path = Path {
+        let path = KnownPath {
             bottleneck: pbm_between(whole).ok_or(Unfit::NoBottleneck)?,
             rtt,
             segment: transfer.sent.mss,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::axis::Mapping;
 use crate::layout::{Placed, Row, STRIP, SWATCH, TEXT_SIZE};
-use crate::path::{Path, pixels};
+use crate::path::{PathData, pixels};
 use crate::{Panel, Series, Style, palette, text, thin};
 
 /// Half the size of crosses, diamonds and circles.
@@ -50,7 +50,7 @@ impl Canvas<'_> {
             }
             _ => scattered().into_iter().map(Some).collect(),
         };
-        let mut path = Path::default();
+        let mut path = PathData::default();
         match series.style {
             Style::Line | Style::Dashed | Style::Strip => line(&mut path, &drawn, &places, false),
             Style::Steps => line(&mut path, &drawn, &places, true),
@@ -82,7 +82,7 @@ impl Canvas<'_> {
         self.placed.y.position(y).map(|up| self.placed.frame() + self.placed.y.length() - up)
     }
 
-    fn bars(&self, path: &mut Path, series: &Series, drawn: &[Option<usize>]) {
+    fn bars(&self, path: &mut PathData, series: &Series, drawn: &[Option<usize>]) {
         let slot = self.slot(series);
         let bottom = self.placed.frame() + self.placed.y.length();
         let foot = self.height(0.0).unwrap_or(bottom);
@@ -114,7 +114,7 @@ impl Canvas<'_> {
         Slot { width: (gap * 0.8 / all.len() as f64).clamp(0.5, 70.0), index, count: all.len() }
     }
 
-    fn verticals(&self, path: &mut Path, series: &Series, drawn: &[Option<usize>]) {
+    fn verticals(&self, path: &mut PathData, series: &Series, drawn: &[Option<usize>]) {
         for point in drawn.iter().flatten().map(|&index| &series.points[index]) {
             let Some(x) = self.x.position(point.x) else { continue };
             let span = point.range.and_then(|(low, high)| Some((self.height(low)?, self.height(high)?)));
@@ -129,7 +129,7 @@ impl Canvas<'_> {
         if series.style == Style::Verticals {
             return;
         }
-        let mut path = Path::default();
+        let mut path = PathData::default();
         let offset = self.slot(series).offset();
         for point in drawn.iter().flatten().map(|&index| &series.points[index]) {
             let span = point.range.and_then(|(low, high)| Some((self.height(low)?, self.height(high)?)));
@@ -153,7 +153,7 @@ impl Slot {
 
 /// The legend's sample of a style, `SWATCH` wide, around a height.
 pub(crate) fn swatch(series: &Series, x: f64, y: f64, out: &mut String) {
-    let mut path = Path::default();
+    let mut path = PathData::default();
     let middle = x + SWATCH / 2.0;
     match series.style {
         Style::Line | Style::Dashed | Style::Steps | Style::Strip => {
@@ -182,7 +182,7 @@ pub(crate) fn bar_series(panel: &Panel) -> impl Iterator<Item = &Series> {
     panel.series.iter().filter(|series| series.style == Style::Bars && !series.points.is_empty())
 }
 
-fn line(path: &mut Path, drawn: &[Option<usize>], places: &[Option<(f64, f64)>], steps: bool) {
+fn line(path: &mut PathData, drawn: &[Option<usize>], places: &[Option<(f64, f64)>], steps: bool) {
     let mut before: Option<(f64, f64)> = None;
     for (nth, entry) in drawn.iter().enumerate() {
         let place = entry.and_then(|index| places[index]);
@@ -206,7 +206,7 @@ fn line(path: &mut Path, drawn: &[Option<usize>], places: &[Option<(f64, f64)>],
     }
 }
 
-fn mark(path: &mut Path, style: Style, (x, y): (f64, f64)) {
+fn mark(path: &mut PathData, style: Style, (x, y): (f64, f64)) {
     match style {
         Style::Hashes => {
             path.move_to(x, y + HASH / 2.0);
@@ -257,7 +257,7 @@ fn write_text(out: &mut String, x: f64, y: f64, note: &str, colour: &str) {
     );
 }
 
-fn element(out: &mut String, style: Style, colour: &str, path: &Path) {
+fn element(out: &mut String, style: Style, colour: &str, path: &PathData) {
     if path.is_empty() {
         return;
     }

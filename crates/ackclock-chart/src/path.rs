@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// A path under construction.
 #[derive(Debug, Default)]
-pub(crate) struct Path {
+pub(crate) struct PathData {
     data: String,
     /// The pen's position in tenths, as a reader of the data computes it, so that rounding does not
     /// accumulate.
@@ -12,7 +12,7 @@ pub(crate) struct Path {
     command: char,
 }
 
-impl Path {
+impl PathData {
     /// Moves the pen without drawing.
     pub fn move_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn data_is_relative_and_without_needless_signs() {
-        let mut path = Path::default();
+        let mut path = PathData::default();
         path.move_to(10.0, 20.5);
         path.line_to(12.0, 20.5);
         path.line_to(12.0, 18.25);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn rounding_does_not_add_up() {
-        let mut path = Path::default();
+        let mut path = PathData::default();
         path.move_to(0.0, 0.0);
         for index in 1..=1000 {
             path.line_to(f64::from(index) * 0.04, 0.0);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_circle_ends_where_it_began() {
-        let mut path = Path::default();
+        let mut path = PathData::default();
         path.circle(10.0, 10.0, 4.0);
         path.move_to(6.0, 11.0);
         assert_eq!(path.data(), "M6 10a4 4 0 1 0 8 0a4 4 0 1 0 -8 0m0 1");

@@ -53,7 +53,7 @@ impl World {
             return;
         }
         let under_way = match host {
-            0 => self.paths.iter().map(super::path::Path::under_way).sum(),
+            0 => self.paths.iter().map(super::path::ClientPath::under_way).sum(),
             _ => self.paths[host - 1].under_way(),
         };
         if under_way > 0 && self.machines[host].established() > 0 {

@@ -17,7 +17,7 @@ use crate::segment::Frame;
 
 /// A path.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct ClientPath {
     number: usize,
     v6: bool,
     pub(super) links: [Link; 2],
@@ -46,7 +46,7 @@ impl Struck {
     }
 }
 
-impl Path {
+impl ClientPath {
     pub(super) fn new(number: usize, v6: bool, plan: &PathPlan, rng: &mut Rng) -> Self {
         let links = plan.links.each_ref().map(|faults| Link::new(faults.clone(), rng.next_u64()));
         let boxes = Boxes::new(plan.fixed.clone(), addr(v6, number + 1, NAT), rng.next_u64());

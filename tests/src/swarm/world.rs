@@ -13,7 +13,7 @@ use super::faults::Counts;
 use super::forgery::Forgery;
 use super::judge::{Bounds, Excuses};
 use super::machine::Machine;
-use super::path::{Path, Struck, addr, path_of};
+use super::path::{ClientPath, Struck, addr, path_of};
 use super::plan::{Cut, Plan};
 use super::program::{self, Shared, Transfer};
 use super::tasks::Tasks;
@@ -29,7 +29,7 @@ pub(super) struct World {
     pub(super) shared: Rc<Shared>,
     /// The server, then each path's client.
     pub(super) machines: Vec<Machine>,
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<ClientPath>,
     /// The times at which events begin (`true`) or end.
     pub(super) schedule: BTreeMap<(Instant, usize, bool), ()>,
     pub(super) excuses: Excuses,
@@ -53,7 +53,7 @@ impl World {
         let tasks = Tasks::default();
         let mut paths = Vec::new();
         for (number, path) in plan.paths.iter().enumerate() {
-            paths.push(Path::new(number, plan.v6, path, &mut rng));
+            paths.push(ClientPath::new(number, plan.v6, path, &mut rng));
         }
         let machines = plan.hosts.iter().map(|host| Machine::new(host.clone(), rng.next_u64())).collect();
         let mut schedule = BTreeMap::new();
@@ -195,7 +195,7 @@ impl World {
     }
 
     fn next_time(&self) -> Option<Instant> {
-        let arrivals = self.paths.iter().filter_map(Path::next_arrival);
+        let arrivals = self.paths.iter().filter_map(ClientPath::next_arrival);
         let timers = self.machines.iter().filter_map(Machine::wakes_at);
         let event = self.schedule.keys().next().map(|(at, _, _)| *at);
         arrivals.chain(timers).chain(self.shared.time.next()).chain(event).min()

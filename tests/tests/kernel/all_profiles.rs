@@ -14,7 +14,7 @@ use ackclock_device::OffloadMode;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
 use ackclock_tests::kernel::transfer;
-use ackclock_tests::model::{Path, transfer_time};
+use ackclock_tests::model::{ModelPath, transfer_time};
 use ackclock_tests::netns::{in_namespace, ip};
 use tokio::task::JoinSet;
 
@@ -91,7 +91,7 @@ struct Limit {
 
 impl Limit {
     fn new(sender: &Profile, receiver: &Profile, loss: u32) -> Self {
-        let path = Path { rtt: 2 * DELAY, rate_bps: None, segment_bytes: MTU - 52, loss };
+        let path = ModelPath { rtt: 2 * DELAY, rate_bps: None, segment_bytes: MTU - 52, loss };
         let modelled = transfer_time(BYTES, sender, receiver, path);
         Self { modelled, loss, began: Instant::now() }
     }

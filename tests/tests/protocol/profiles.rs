@@ -49,14 +49,14 @@ fn a_modern_sender_moves_16_mb_to_each_profile_over_an_infinitely_fast_path() {
 #[test]
 fn both_ends_of_each_profile_move_16_mb_in_packets_that_devices_cut_and_merge() {
     for profile in Profile::all() {
-        let path = Path { moderation: Duration::from_millis(1), ..NO_BOTTLENECK };
+        let path = SymmetricPath { moderation: Duration::from_millis(1), ..NO_BOTTLENECK };
         let report = transfer([profile, profile], 10_000, path, true);
         assert!(report.merged > 100, "{}: {} packets were merged", profile.name, report.merged);
     }
 }
 
 /// Runs each profile at each loss; `ends` chooses the sender and the receiver.
-fn every_profile(path: Path, ends: impl Fn(Profile) -> [Profile; 2]) {
+fn every_profile(path: SymmetricPath, ends: impl Fn(Profile) -> [Profile; 2]) {
     let mut failed = Vec::new();
     for profile in Profile::all() {
         for loss in LOSSES {
@@ -69,13 +69,13 @@ fn every_profile(path: Path, ends: impl Fn(Profile) -> [Profile; 2]) {
     assert!(failed.is_empty(), "sender, receiver, loss in a million: {failed:?}");
 }
 
-fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report {
+fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -> Report {
     let tcp = ends.map(|end| {
         let mut tcp = TcpConfig::default();
         tcp.apply(&end, &Registry::with_experiments()).expect("its controller is registered");
         tcp
     });
-    let modelled = model::Path {
+    let modelled = model::ModelPath {
         rtt: 2 * (path.delay + path.moderation),
         rate_bps: path.rate_bps,
         segment_bytes: 1_448,
@@ -120,7 +120,7 @@ fn transfer(ends: [Profile; 2], loss: u32, path: Path, offload: bool) -> Report 
 
 /// A path, the same both ways.
 #[derive(Clone, Copy)]
-struct Path {
+struct SymmetricPath {
     delay: Duration,
     moderation: Duration,
     rate_bps: Option<u64>,
@@ -128,13 +128,13 @@ struct Path {
 }
 
 /// 20 ms and a queue as long as what is in flight.
-const BOTTLENECK: Path = Path {
+const BOTTLENECK: SymmetricPath = SymmetricPath {
     delay: Duration::from_millis(10),
     moderation: Duration::ZERO,
     rate_bps: Some(100_000_000),
     queue_packets: 170,
 };
-const NO_BOTTLENECK: Path = Path { rate_bps: None, ..BOTTLENECK };
+const NO_BOTTLENECK: SymmetricPath = SymmetricPath { rate_bps: None, ..BOTTLENECK };
 
 const BYTES: u64 = 16 << 20;
 const SEED: u64 = 1988;

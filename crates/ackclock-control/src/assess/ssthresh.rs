@@ -7,9 +7,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ackclock_control::assess::ssthresh::{LossRegion, Path, rate};
+//! use ackclock_control::assess::ssthresh::{KnownPath, LossRegion, rate};
 //!
-//! let path = Path { bottleneck: 100_000, rtt: Duration::from_millis(100), segment: 1000, segments_per_ack: 2 };
+//! let rtt = Duration::from_millis(100);
+//! let path = KnownPath { bottleneck: 100_000, rtt, segment: 1000, segments_per_ack: 2 };
 //! let loss_point = rate(30_000, path.rtt);
 //! assert_eq!(path.with_loss(loss_point, Some(110_000)), LossRegion::Optimal);
 //! assert_eq!(path.with_loss(loss_point, Some(200_000)), LossRegion::SteadyState);
@@ -24,7 +25,7 @@ use crate::time::nanos;
 
 /// What is known about a connection's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct KnownPath {
     /// B: the bandwidth of the bottleneck, in bytes a second.
     pub bottleneck: u64,
     /// The round-trip time.
@@ -73,7 +74,7 @@ pub fn rate(window: u64, rtt: Duration) -> u64 {
     rate.and_then(|rate| u64::try_from(rate).ok()).unwrap_or(u64::MAX)
 }
 
-impl Path {
+impl KnownPath {
     /// The region of `estimate` on a connection whose first lost segment was sent at `loss_point` (L).
     #[must_use]
     pub fn with_loss(&self, loss_point: u64, estimate: Option<u64>) -> LossRegion {
@@ -149,7 +150,7 @@ pub struct LossRow {
 impl LossRow {
     /// Makes the row from each connection's path, loss point and estimate.
     #[must_use]
-    pub fn of(connections: impl IntoIterator<Item = (Path, u64, Option<u64>)>) -> Self {
+    pub fn of(connections: impl IntoIterator<Item = (KnownPath, u64, Option<u64>)>) -> Self {
         let mut row = Self::default();
         for (path, loss_point, estimate) in connections {
             let region = path.with_loss(loss_point, estimate);
@@ -196,7 +197,7 @@ pub struct LosslessRow {
 impl LosslessRow {
     /// Makes the row from each connection's path, largest rate and estimate.
     #[must_use]
-    pub fn of(connections: impl IntoIterator<Item = (Path, u64, Option<u64>)>) -> Self {
+    pub fn of(connections: impl IntoIterator<Item = (KnownPath, u64, Option<u64>)>) -> Self {
         let mut row = Self::default();
         for (path, largest, estimate) in connections {
             let region = path.without_loss(largest, estimate);
@@ -228,11 +229,15 @@ const NANOS: u128 = 1_000_000_000;
 mod tests {
     use std::time::Duration;
 
-    use super::{LossRegion, LossRow, LosslessRegion, LosslessRow, Path, rate};
+    use super::{KnownPath, LossRegion, LossRow, LosslessRegion, LosslessRow, rate};
 
     /// B is ten segments of 1000 bytes in 100 ms.
-    const PATH: Path =
-        Path { bottleneck: 100_000, rtt: Duration::from_millis(100), segment: 1000, segments_per_ack: 2 };
+    const PATH: KnownPath = KnownPath {
+        bottleneck: 100_000,
+        rtt: Duration::from_millis(100),
+        segment: 1000,
+        segments_per_ack: 2,
+    };
 
     #[test]
     fn six_regions_of_connections_with_loss_in_their_order() {
@@ -262,7 +267,7 @@ mod tests {
     #[test]
     fn growth_follows_what_is_acknowledged_at_once() {
         // Tests: A5
-        let every_segment = Path { segments_per_ack: 1, ..PATH };
+        let every_segment = KnownPath { segments_per_ack: 1, ..PATH };
         assert_eq!(every_segment.with_loss(300_000, Some(450_000)), LossRegion::SomeLossPrevention);
         assert_eq!(every_segment.with_loss(300_000, Some(600_000)), LossRegion::NoImpact);
     }
@@ -307,7 +312,7 @@ mod tests {
         let mut all = Vec::new();
         for number in [0, 1, u64::MAX / 2, u64::MAX] {
             for rtt in [Duration::ZERO, Duration::MAX] {
-                let path = Path { bottleneck: number, rtt, segment: u32::MAX, segments_per_ack: 0 };
+                let path = KnownPath { bottleneck: number, rtt, segment: u32::MAX, segments_per_ack: 0 };
                 for estimate in [None, Some(0), Some(u64::MAX)] {
                     let rows = (
                         LossRow::of([(path, number, estimate)]),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use ackclock_control::Instant;
-use ackclock_control::assess::ssthresh::{LossRegion, LosslessRegion, Path};
+use ackclock_control::assess::ssthresh::{KnownPath, LossRegion, LosslessRegion};
 use ackclock_control::bandwidth::{
     Combine, Csa, CsaConfig, PacketPair, Receiver, Tcsa, TcsaPrime, Tssf, pbm, pbm_prime, run,
 };
@@ -86,7 +86,7 @@ fn regions_of_estimates() {
     let (mut with_loss, mut without) = ([0; 6], [0; 4]);
     for row in rows(include_str!("start_up_regions.csv")) {
         let [estimate, loss_point, bottleneck] = [0, 1, 2].map(|column| row[column].unsigned_abs());
-        let path = Path { bottleneck, rtt: RTT, segment: 1000, segments_per_ack: 2 };
+        let path = KnownPath { bottleneck, rtt: RTT, segment: 1000, segments_per_ack: 2 };
         let region = match path.with_loss(loss_point, Some(estimate)) {
             LossRegion::NoEstimate => 0,
             LossRegion::NoImpact => 1,

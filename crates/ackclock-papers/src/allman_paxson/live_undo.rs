@@ -3,7 +3,7 @@
 use ackclock_control::assess::timeouts::{Event, Why, assess_each};
 use ackclock_control::rtt::presets;
 
-use super::path::{Path, with_timeout};
+use super::path::{DrawnPath, with_timeout};
 use super::shared::value;
 use super::trace_set::{Recorded, TraceSet, on_all_cores, record};
 use super::undo::PRESET;
@@ -42,7 +42,7 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
     let all = on_all_cores((SENDERS.len() * number) as u64, |at| {
         let (undo, timestamps) = SENDERS[at as usize / number];
         let (path, seed) = runs[at as usize % number];
-        let scenario = Path::draw(path).scenario().seed(seed);
+        let scenario = DrawnPath::draw(path).scenario().seed(seed);
         record(&with_timeout(scenario, PRESET, undo, timestamps))
     })?;
     let by_sender: Vec<&[Recorded]> = all.chunks(number.max(1)).collect();

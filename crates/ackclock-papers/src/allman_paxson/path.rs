@@ -9,7 +9,7 @@ use super::sites::{SITES, delay_ms};
 
 /// The randomly drawn properties of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Path {
+pub(super) struct DrawnPath {
     pub(super) seed: u64,
     /// One way, without queues.
     pub(super) delay_ms: u64,
@@ -69,7 +69,7 @@ const OTHER_LEAST_BYTES: u64 = 2000;
 const OTHER_SHAPE_THOUSANDTHS: u32 = 1200;
 const OTHER_MEAN_BYTES: u64 = 6 * OTHER_LEAST_BYTES;
 
-impl Path {
+impl DrawnPath {
     /// The path with this number.
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::derive(seed, "path");
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn paths_spread_over_all_choices_and_can_be_run() {
-        let paths: Vec<Path> = (0..200).map(Path::draw).collect();
+        let paths: Vec<DrawnPath> = (0..200).map(DrawnPath::draw).collect();
         for (rate, weight) in RATES {
             let lines = paths.iter().flat_map(|path| path.lines);
             let count = lines.filter(|line| line.rate_bps == rate).count() as u64;
@@ -231,7 +231,7 @@ mod tests {
             assert!((count as f64 - mean as f64).abs() < deviation, "{rate}: {count} of 400");
         }
         assert!(paths.iter().all(|path| path.scenario().check().is_ok()));
-        assert_eq!(Path::draw(7), Path::draw(7));
+        assert_eq!(DrawnPath::draw(7), DrawnPath::draw(7));
         let line = Line { rate_bps: 1_000_000, ..paths[0].lines[0] };
         // 96,000 bits at 1 Mbit/s and half of it: every 192 ms.
         assert_eq!((line.every(0), line.every(50)), (None, Some(Span::millis(192))));

@@ -14,7 +14,7 @@ use ackclock_sim::observe::Traces;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Scenario, Simulation};
 
-use super::path::{GIVE_UP, Path};
+use super::path::{DrawnPath, GIVE_UP};
 use ackclock_assess::simulated::Recorder;
 use ackclock_assess::{LeftOut, Side, Transfer, transfers};
 
@@ -65,7 +65,7 @@ pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one i
 pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
     static SET: OnceLock<Result<TraceSet, String>> = OnceLock::new();
     let set = SET.get_or_init(|| {
-        let recorded = on_all_cores(PATHS, |seed| record(&Path::draw(seed).scenario()));
+        let recorded = on_all_cores(PATHS, |seed| record(&DrawnPath::draw(seed).scenario()));
         recorded.map(TraceSet::new).map_err(|error| format!("{error:#}"))
     });
     set.as_ref().map_err(|error| anyhow::anyhow!("{error}"))

@@ -6,7 +6,7 @@ use ackclock_control::assess::timeouts::{Expiry, Summary, assess_each};
 use ackclock_control::rtt::presets;
 
 use super::live_undo;
-use super::path::Path;
+use super::path::DrawnPath;
 use super::shared::{OTHER_SET, about, percent, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
 use crate::{Band, Findings, Table};
@@ -98,7 +98,7 @@ struct Drained {
 
 impl Drained {
     fn count(&mut self, transfer: &Transfer, seed: u64, expiry: &Expiry) {
-        let empty = Duration::from_millis(2 * Path::draw(seed).delay_ms);
+        let empty = Duration::from_millis(2 * DrawnPath::draw(seed).delay_ms);
         self.all += 1;
         self.answered_in_time += usize::from(expiry.until_ack >= empty);
         let later = transfer.replay.rtt_min.zip(expiry.rtt_smallest);

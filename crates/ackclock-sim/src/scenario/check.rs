@@ -11,7 +11,7 @@ use crate::units::{Bytes, Limit, Span};
 
 /// What is wrong with a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}", Path(path))]
+#[error("{}: {what}", KeyPath(path))]
 pub struct Problem {
     /// Where: keys and list indices, as in `link[0].there.rate`.
     pub path: Vec<PathStep>,
@@ -29,9 +29,9 @@ pub enum PathStep {
 }
 
 /// A path, for display.
-pub(super) struct Path<'a>(pub(super) &'a [PathStep]);
+pub(super) struct KeyPath<'a>(pub(super) &'a [PathStep]);
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for KeyPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, place) in self.0.iter().enumerate() {
             match place {

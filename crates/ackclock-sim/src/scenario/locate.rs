@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::check::{Path, PathStep, unknown};
+use super::check::{KeyPath, PathStep, unknown};
 use super::{Problem, Scenario};
 
 /// An error in a scenario file.
@@ -40,11 +40,11 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         if !span.is_empty() {
             find(tree, &span, error.message(), &mut path);
         }
-        at(span.start, Path(&path).to_string(), in_our_words(error.message()))
+        at(span.start, KeyPath(&path).to_string(), in_our_words(error.message()))
     })?;
     scenario.check().map_err(|problem| {
         let Problem { path, what } = &problem;
-        at(position(tree, path), Path(path).to_string(), what.clone())
+        at(position(tree, path), KeyPath(path).to_string(), what.clone())
     })?;
     Ok(scenario)
 }

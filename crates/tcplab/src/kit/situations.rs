@@ -20,7 +20,7 @@ pub struct Situation {
     /// The round trip of the empty path.
     base_rtt: Span,
     /// How the path differs from the usual one.
-    change: fn(&mut Path),
+    change: fn(&mut SharedPath),
 }
 
 /// All situations, in the order of the pages.
@@ -105,7 +105,7 @@ impl Situation {
     }
 
     fn scenario(&self, name: &str, seed: u64) -> Scenario {
-        let mut path = Path::usual();
+        let mut path = SharedPath::usual();
         (self.change)(&mut path);
         path.scenario(name, seed)
     }
@@ -121,7 +121,7 @@ enum Beside {
 }
 
 /// A path and its flows.
-struct Path {
+struct SharedPath {
     bottleneck: Direction,
     /// The first flow's extra delay, each way, on its access link.
     extra_delay: Span,
@@ -130,7 +130,7 @@ struct Path {
     beside: Option<Beside>,
 }
 
-impl Path {
+impl SharedPath {
     fn usual() -> Self {
         let bottleneck = Direction::new(RATE, Span::millis(20)).buffers(BDP_PACKETS);
         Self { bottleneck, extra_delay: Span(0), timer_lateness: None, ecn: false, beside: None }
@@ -173,7 +173,7 @@ impl Path {
     }
 }
 
-const fn usual(name: &'static str, change: fn(&mut Path)) -> Situation {
+const fn usual(name: &'static str, change: fn(&mut SharedPath)) -> Situation {
     Situation { name, what: "", rate: RATE, base_rtt: Span::millis(40), change }
 }
 

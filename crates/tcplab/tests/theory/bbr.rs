@@ -1,12 +1,12 @@
 //! BBR where packets are lost by chance.
 
-use crate::paths::{Path, Pattern};
+use crate::paths::{LossyPath, Pattern};
 
 /// 500 packets in flight fill it.
-const FIVE_HUNDRED: Path = Path { mbit: 150, rtt_ms: 40, loss: 0, pattern: Pattern::Chance };
+const FIVE_HUNDRED: LossyPath = LossyPath { mbit: 150, rtt_ms: 40, loss: 0, pattern: Pattern::Chance };
 
 /// Smallest and largest share of `seeds` runs of `cc`, from the first second to the sixth.
-fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64, f64) {
+fn extremes(path: LossyPath, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64, f64) {
     seeds
         .map(|seed| path.share(cc, seed, 1, 6))
         .fold((f64::MAX, 0.0), |(least, most), share| (least.min(share), most.max(share)))
@@ -17,7 +17,7 @@ fn extremes(path: Path, cc: &str, seeds: std::ops::RangeInclusive<u64>) -> (f64,
 #[test]
 fn nine_tenths_of_the_link_are_used_at_any_seed_up_to_one_and_a_half_percent_of_loss() {
     for (loss, seeds) in [(0, 1..=1), (50, 1..=4), (100, 1..=20), (150, 1..=20)] {
-        let path = Path { loss, ..FIVE_HUNDRED };
+        let path = LossyPath { loss, ..FIVE_HUNDRED };
         let (least, most) = extremes(path, "bbr", seeds);
         println!("{path:?}: {least:.3} to {most:.3}");
         assert!(least >= 0.9 && most <= 1.0, "{path:?}: {least:.3} to {most:.3}");
@@ -28,7 +28,7 @@ fn nine_tenths_of_the_link_are_used_at_any_seed_up_to_one_and_a_half_percent_of_
 /// 50 round trips here.
 #[test]
 fn to_the_letter_of_the_draft_one_percent_of_loss_costs_a_tenth_and_more() {
-    let path = Path { loss: 100, ..FIVE_HUNDRED };
+    let path = LossyPath { loss: 100, ..FIVE_HUNDRED };
     let (least, most) = extremes(path, "bbr:loss=draft", 1..=3);
     println!("{path:?}: {least:.3} to {most:.3}");
     assert!(least >= 0.5 && most <= 0.9, "{path:?}: {least:.3} to {most:.3}");
@@ -36,7 +36,7 @@ fn to_the_letter_of_the_draft_one_percent_of_loss_costs_a_tenth_and_more() {
 
 #[test]
 fn loss_beyond_the_threshold_is_answered() {
-    let path = Path { loss: 500, ..FIVE_HUNDRED };
+    let path = LossyPath { loss: 500, ..FIVE_HUNDRED };
     let (least, most) = extremes(path, "bbr", 1..=3);
     println!("{path:?}: {least:.3} to {most:.3}");
     assert!(least >= 0.02 && most <= 0.6, "{path:?}: {least:.3} to {most:.3}");

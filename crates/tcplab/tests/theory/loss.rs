@@ -20,7 +20,7 @@ use ackclock_sim::rng::{Rng, Variates as _};
 use ackclock_sim::units::Share;
 use ackclock_trace::theory::{CUBIC_BETA as BETA, CUBIC_C as C, cubic_window, reno_window};
 
-use crate::paths::{Path, Pattern, SMSS};
+use crate::paths::{LossyPath, Pattern, SMSS};
 
 /// Far more than either window fills.
 const MBIT: u64 = 100;
@@ -29,7 +29,7 @@ const CASES: [(u64, u32, u64, u64); 4] =
     [(40, 100, 8, 100), (100, 100, 8, 200), (100, 10, 16, 150), (200, 10, 16, 300)];
 
 /// The mean window in segments, from the twentieth second on, and its standard error.
-fn mean_window(path: Path, cc: &str, seeds: u64, seconds: u64) -> (f64, f64) {
+fn mean_window(path: LossyPath, cc: &str, seeds: u64, seconds: u64) -> (f64, f64) {
     let windows: Vec<f64> = (1..=seeds)
         .map(|seed| {
             let delivered = path.delivered(cc, seed, &[20, 20 + seconds]);
@@ -152,7 +152,7 @@ fn hold_against(cc: &str, pattern: Pattern, loss_max: u32, theory: impl Fn(f64, 
             Pattern::Chance => seeds,
             Pattern::Even => 2,
         };
-        let path = Path { mbit: MBIT, rtt_ms, loss, pattern };
+        let path = LossyPath { mbit: MBIT, rtt_ms, loss, pattern };
         let expected = theory(f64::from(loss) / 1e4, rtt_ms as f64 / 1e3);
         let (mean, error) = mean_window(path, cc, seeds, seconds);
         let found = format!("{cc}, {path:?}: {mean:.2} ± {error:.2} segments, theory {expected:.2}");

@@ -11,7 +11,7 @@ use tcplab::grid::{Buffer, Cell, QueueKind};
 
 /// A bottleneck with a queue of one bandwidth-delay product and independent loss behind it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
+pub(crate) struct LossyPath {
     pub(crate) mbit: u64,
     pub(crate) rtt_ms: u64,
     /// In hundredths of a percent.
@@ -28,7 +28,7 @@ pub(crate) enum Pattern {
     Even,
 }
 
-impl Path {
+impl LossyPath {
     /// The share of the link's payload capacity that `cc` delivers between `from` and `to` seconds.
     pub(crate) fn share(self, cc: &str, seed: u64, from: u64, to: u64) -> f64 {
         let delivered = self.delivered(cc, seed, &[from, to]);

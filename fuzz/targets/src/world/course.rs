@@ -52,7 +52,7 @@ fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
 
 /// What the path and the applications are like.
 #[derive(Debug, Arbitrary)]
-struct Path {
+struct Conditions {
     listener: u8,
     opening: u8,
     round: u8,
@@ -62,7 +62,7 @@ struct Path {
     seed: u16,
 }
 
-impl Path {
+impl Conditions {
     fn reconnects(&self) -> u32 {
         [ROUNDS, 15, 31, 50][usize::from(self.rhythm / 64)]
     }
@@ -90,7 +90,7 @@ struct Course {
 }
 
 impl Course {
-    fn new(path: &Path) -> Self {
+    fn new(path: &Conditions) -> Self {
         let write = |bits: u8| [65_532, 4000, 7, 0][usize::from(bits % 4)];
         Self {
             rng: Rng::new(path.seed.into()),

@@ -8,7 +8,7 @@ use ackclock_core::{ConnectionError, State, TcpConfig};
 use ackclock_tests::script::{Script, Setup, pattern};
 use ackclock_tests::segment::{ACK, Opt, seg};
 
-use super::path::{MSS, Path, tcp};
+use super::path::{MSS, ScriptedPath, tcp};
 
 const SMSS: usize = MSS as usize;
 
@@ -68,7 +68,7 @@ fn policies_of_sack_are_newreno_where_the_peer_sends_none() {
 fn every_policy_may_take_over_in_the_middle_of_an_episode() {
     for (_, from) in Recovery::ALL {
         for (_, to) in Recovery::ALL {
-            let mut path = Path::new(tcp(from, "reno", 16), &[(5, 1), (8, 1), (11, 1), (30, 1)]);
+            let mut path = ScriptedPath::new(tcp(from, "reno", 16), &[(5, 1), (8, 1), (11, 1), (30, 1)]);
             path.script.stream(1, 48 * MSS);
             path.run_until(|path| path.millis() >= 107);
             path.script.update(|connection, now| connection.set_recovery(now, to));
@@ -119,7 +119,7 @@ fn lost_fin_is_sent_again_by_every_policy() {
 #[test]
 fn rack_learns_from_a_needless_retransmission_how_far_the_path_reorders() {
     let late = Duration::from_millis(30);
-    let path = Path::new(tcp(Recovery::RackTlp, "reno", 16), &[]);
+    let path = ScriptedPath::new(tcp(Recovery::RackTlp, "reno", 16), &[]);
     let mut path = path.delay(5, 1, late).delay(30, 1, late).delay(70, 1, late);
     path.transfer(100);
     let again: Vec<u32> = path.again().iter().map(|&(_, segment)| segment).collect();
@@ -133,7 +133,7 @@ fn recovery_by_the_timer_goes_on_when_new_data_proved_nothing() {
         let undo = UndoChoice { frto: true, ..UndoChoice::default() };
         let lost: &[(u32, u32)] =
             if policy == Recovery::GoBackN { &[(5, 1), (8, 1)] } else { &[(5, 1), (5, 2), (8, 1)] };
-        let mut path = Path::new(
+        let mut path = ScriptedPath::new(
             TcpConfig {
                 choices: Choices { undo, ..tcp(policy, "reno", 16).choices },
                 ..tcp(policy, "reno", 16)

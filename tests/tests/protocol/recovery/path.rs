@@ -17,7 +17,7 @@ pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// One transmission: milliseconds since the transfer began, and the segment's number, the first being 1.
 pub(crate) type Transmission = (u64, u32);
 
-pub(crate) struct Path {
+pub(crate) struct ScriptedPath {
     pub(crate) script: Script,
     /// Everything that was sent, in order.
     pub(crate) sent: Vec<Transmission>,
@@ -63,7 +63,7 @@ pub(crate) fn connected(tcp: TcpConfig, rtt: Duration) -> Script {
     script
 }
 
-impl Path {
+impl ScriptedPath {
     /// A connection on which nothing was sent yet; `lost` names transmissions as (segment, nth).
     pub(crate) fn new(tcp: TcpConfig, lost: &[(u32, u32)]) -> Self {
         let script = connected(tcp, RTT);

@@ -5,16 +5,16 @@ use ackclock_core::ConnectionInfo;
 use ackclock_core::profile::Recovery;
 use ackclock_core::trace::LossRule;
 
-use super::path::{MSS, Path, Transmission, tcp};
+use super::path::{MSS, ScriptedPath, Transmission, tcp};
 
 /// The losses of the three patterns, each the first transmission.
 const ONE: &[(u32, u32)] = &[(5, 1)];
 const TWO: &[(u32, u32)] = &[(5, 1), (8, 1)];
 const THREE: &[(u32, u32)] = &[(5, 1), (8, 1), (11, 1)];
 
-fn run(policy: Recovery, lost: &[(u32, u32)]) -> (Path, ConnectionInfo) {
+fn run(policy: Recovery, lost: &[(u32, u32)]) -> (ScriptedPath, ConnectionInfo) {
     let controller = if policy == Recovery::Tahoe { "tahoe" } else { "reno" };
-    let mut path = Path::new(tcp(policy, controller, 16), lost);
+    let mut path = ScriptedPath::new(tcp(policy, controller, 16), lost);
     let info = path.transfer(48);
     assert_eq!(info.recovery, policy);
     (path, info)
@@ -46,7 +46,7 @@ fn tahoe_retransmits_at_the_third_duplicate_and_goes_on_from_there_in_slow_start
         answer(Recovery::Tahoe, THREE),
         (vec![(106, 5), (208, 8), (208, 9), (308, 11), (308, 12), (308, 13)], 0, 1)
     );
-    let mut path = Path::new(tcp(Recovery::Tahoe, "tahoe", 16), ONE);
+    let mut path = ScriptedPath::new(tcp(Recovery::Tahoe, "tahoe", 16), ONE);
     path.script.stream(1, 48 * MSS);
     path.run_until(|path| path.millis() >= 106);
     assert_eq!(path.script.info().cwnd, u64::from(MSS));

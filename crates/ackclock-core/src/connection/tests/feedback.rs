@@ -14,7 +14,7 @@ fn sender() -> TcpConfig {
     }
 }
 
-fn pair(path: Path) -> Pair {
+fn pair(path: PathRule) -> Pair {
     let mut pair = Pair::established([sender(), TcpConfig::default()], path);
     pair.ends[0].take_readiness();
     pair

@@ -41,7 +41,7 @@ use crate::trace::{Entry, TraceClock, TraceConfig, TraceKeep};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
 /// What the path between the two does with packet `n` from side `side`.
-pub(super) type Path = Box<dyn FnMut(usize, u64) -> Fate>;
+pub(super) type PathRule = Box<dyn FnMut(usize, u64) -> Fate>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -58,12 +58,12 @@ pub(super) struct Pair {
     pub(super) late: Duration,
     wire: Pipe<Instant, (usize, Bytes, RxMeta)>,
     packets: [u64; 2],
-    path: Path,
+    path: PathRule,
 }
 
 pub(super) const DELAY: Duration = Duration::from_millis(10);
 
-pub(super) fn perfect() -> Path {
+pub(super) fn perfect() -> PathRule {
     Box::new(|_, _| Fate::Deliver(DELAY))
 }
 
@@ -100,7 +100,7 @@ impl Pair {
     }
 
     /// A simultaneous open: the shortest way to two established connections without an endpoint.
-    pub(super) fn crossing(configs: [TcpConfig; 2], limits: Limits, path: Path) -> Self {
+    pub(super) fn crossing(configs: [TcpConfig; 2], limits: Limits, path: PathRule) -> Self {
         let now = Instant::from_millis(1000);
         let addr = |last| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), 1000 + u16::from(last));
         let [one, two] = configs;
@@ -112,7 +112,7 @@ impl Pair {
         Self { now, ends, limits, late: Duration::ZERO, wire: Pipe::new(), packets: [0; 2], path }
     }
 
-    pub(super) fn established(configs: [TcpConfig; 2], path: Path) -> Self {
+    pub(super) fn established(configs: [TcpConfig; 2], path: PathRule) -> Self {
         let mut pair = Self::crossing(configs, software(1500), perfect());
         pair.run_for(Duration::from_millis(100));
         assert_eq!(pair.states(), [State::Established; 2]);

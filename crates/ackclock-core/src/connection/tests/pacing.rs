@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DELAY, Fate, Pair, Path, perfect, software};
+use super::{DELAY, Fate, Pair, PathRule, perfect, software};
 use crate::profile::Choices;
 use crate::trace::{Entry, Limit, SendReason};
 use crate::{Instant, Limits, TcpConfig};
@@ -78,7 +78,7 @@ fn pacing_costs_a_start_three_round_trips_and_no_throughput() {
 #[test]
 fn retransmissions_are_paced_and_a_transfer_with_losses_ends() {
     let path =
-        || -> Path {
+        || -> PathRule {
             Box::new(|side, number| {
                 if side == 0 && (100..130).contains(&number) { Fate::Drop } else { Fate::Deliver(DELAY) }
             })
@@ -127,7 +127,7 @@ fn bound_of_the_rate_holds_and_can_be_taken_back() {
 #[test]
 fn bound_below_a_segment_a_timeout_gives_nobody_up() {
     // 8 kbit/s: two segments take three seconds, longer than any retransmission timeout here.
-    let path: Path =
+    let path: PathRule =
         Box::new(|side, number| if side == 0 && number == 2 { Fate::Drop } else { Fate::Deliver(DELAY) });
     let tcp = TcpConfig { pacing_rate_max: Some(1_000), ..TcpConfig::default() };
     let mut pair = Pair::established([tcp.clone(), tcp], path);
@@ -229,7 +229,7 @@ fn late_timers_do_not_slow_a_transfer_down() {
 #[test]
 fn round_trip_below_the_timer_needs_no_pacer() {
     let tcp = TcpConfig::default();
-    let path: Path = Box::new(|_, _| Fate::Deliver(Duration::from_micros(50)));
+    let path: PathRule = Box::new(|_, _| Fate::Deliver(Duration::from_micros(50)));
     let mut pair = Pair::crossing([tcp.clone(), tcp], software(1500), path);
     pair.run_for(Duration::from_millis(10));
     pair.transfer(1 << 20);

@@ -13,7 +13,7 @@ use crate::{ConnectionError, ReadError, WriteError};
 const OFFLOAD: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
 
 /// Every `n`th data packet from side 0 is lost.
-fn losing(n: u64) -> Path {
+fn losing(n: u64) -> PathRule {
     Box::new(move |side, number| match side == 0 && number % n == n - 1 {
         true => Fate::Drop,
         false => Fate::Deliver(DELAY),

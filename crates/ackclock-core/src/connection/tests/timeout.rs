@@ -20,7 +20,7 @@ fn timed(words: &str) -> TcpConfig {
     }
 }
 
-fn lost() -> Path {
+fn lost() -> PathRule {
     Box::new(|side, _| if side == 0 { Fate::Drop } else { Fate::Deliver(DELAY) })
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::profile::{Choices, Recovery};
 use crate::trace::Limit;
 
-pub(super) fn losing(numbers: &'static [u64]) -> Path {
+pub(super) fn losing(numbers: &'static [u64]) -> PathRule {
     Box::new(
         move |side, number| {
             if side == 0 && numbers.contains(&number) { Fate::Drop } else { Fate::Deliver(DELAY) }
@@ -112,7 +112,7 @@ fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
 #[test]
 fn every_tenth_packet_lost_both_ways_still_completes() {
     for tcp in [TcpConfig::default(), without_sack()] {
-        let path: Path =
+        let path: PathRule =
             Box::new(
                 |side, number| {
                     if number % 10 == 3 + side as u64 { Fate::Drop } else { Fate::Deliver(DELAY) }
@@ -220,7 +220,7 @@ fn an_idle_connection_keeps_no_buffers() {
 #[test]
 fn one_percent_loss_is_repaired_without_timeouts() {
     let mut rng = Rng::new(1);
-    let path: Path =
+    let path: PathRule =
         Box::new(
             move |_, _| {
                 if rng.one_in(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
@@ -256,7 +256,7 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
 
 #[test]
 fn a_little_reordering_is_no_loss() {
-    let path: Path = Box::new(|side, number| {
+    let path: PathRule = Box::new(|side, number| {
         let late = side == 0 && number % 16 == 7;
         Fate::Deliver(if late { DELAY + Duration::from_millis(2) } else { DELAY })
     });

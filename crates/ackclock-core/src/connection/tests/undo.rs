@@ -47,7 +47,7 @@ struct Bulk {
 }
 
 impl Bulk {
-    fn new(tcp: TcpConfig, bytes: usize, path: Path) -> Self {
+    fn new(tcp: TcpConfig, bytes: usize, path: PathRule) -> Self {
         let mut pair = Pair::established([tcp, TcpConfig::default()], path);
         pair.trace(0);
         Self { pair, bytes, written: 0, read: 0 }
@@ -239,7 +239,7 @@ fn every_recovery_policy_ends_with_an_undo() {
 }
 
 /// One packet is overtaken by many.
-fn overtaken(number: u64) -> Path {
+fn overtaken(number: u64) -> PathRule {
     Box::new(move |side, n| {
         let late = if (side, n) == (0, number) { Duration::from_millis(12) } else { Duration::ZERO };
         Fate::Deliver(DELAY + late)
@@ -278,7 +278,7 @@ fn second_expiry_leaves_it_to_the_other_detectors() {
 }
 
 /// A path with random loss and nothing else; of the return direction as well, if `both`.
-fn lossy(seed: u64, per_mille: u64, both: bool) -> Path {
+fn lossy(seed: u64, per_mille: u64, both: bool) -> PathRule {
     let mut rng = Rng::new(seed);
     Box::new(move |side, _| {
         let lost = rng.below(1000) < per_mille && (side == 0 || both);

@@ -127,7 +127,7 @@ impl Streams {
 }
 
 /// Which packets are lost, and how long the others take.
-fn path(walk: &mut Walk) -> Path {
+fn path(walk: &mut Walk) -> PathRule {
     let (seed, loss) = (walk.below(u64::MAX), walk.pick(&[0, 0, 8, 40]));
     let delays = walk.pick(&[[10, 10, 10], [10, 10, 45], [5, 5, 6], [100, 100, 700]]);
     Box::new(move |side, number| {

@@ -19,7 +19,7 @@ const EVERY_POLICY: [Recovery; 7] = [
 
 /// A client that writes and a server that reads all the time, 5 ms apart, and the largest client packet that
 /// the path takes.
-struct Path {
+struct NarrowPath {
     pair: Pair,
     client: ConnectionId,
     server: ConnectionId,
@@ -34,7 +34,7 @@ struct Path {
     dropped: Vec<usize>,
 }
 
-impl Path {
+impl NarrowPath {
     fn new(tcp: TcpConfig) -> Self {
         // 32 KB a round trip of 10 ms.
         let mut receiving = tcp_config();
@@ -123,8 +123,8 @@ fn probing() -> TcpConfig {
 }
 
 /// A transfer whose path takes 1,400 bytes only from its first second on, once the black hole was found.
-fn shrunken(tcp: TcpConfig) -> Path {
-    let mut path = Path::new(tcp);
+fn shrunken(tcp: TcpConfig) -> NarrowPath {
+    let mut path = NarrowPath::new(tcp);
     path.run(SECOND);
     assert_eq!((path.info().pmtu, path.info().timeouts), (1500, 0));
     path.mtu = 1400;
@@ -135,7 +135,7 @@ fn shrunken(tcp: TcpConfig) -> Path {
 
 #[test]
 fn unless_it_is_asked_for_a_black_hole_stays_one() {
-    let mut path = Path::new(tcp_config());
+    let mut path = NarrowPath::new(tcp_config());
     path.run(SECOND);
     path.mtu = 1400;
     path.run(SECOND);
@@ -196,7 +196,7 @@ fn a_path_that_grows_is_used_in_full_after_the_rest_and_not_before() {
 
 #[test]
 fn a_path_that_icmp_made_smaller_is_tried_again_after_the_rest_and_not_before() {
-    let mut path = Path::new(probing());
+    let mut path = NarrowPath::new(probing());
     path.run(SECOND);
     (path.mtu, path.tells) = (1400, true);
     path.run(SECOND);
@@ -226,7 +226,7 @@ fn a_path_that_shrinks_once_more_is_found_again() {
 
 #[test]
 fn an_outage_that_looks_like_a_black_hole_costs_large_segments_for_seconds_only() {
-    let mut path = Path::new(probing());
+    let mut path = NarrowPath::new(probing());
     path.run(SECOND);
     path.mtu = 0;
     path.run(2 * SECOND);

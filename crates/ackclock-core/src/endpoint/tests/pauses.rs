@@ -9,23 +9,23 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// An established connection of a [`Pair`], with a few round trips behind it.
-struct Path {
+struct OpenPair {
     pair: Pair,
     id: ConnectionId,
 }
 
-impl Path {
+impl OpenPair {
     fn new(tcp: &TcpConfig) -> Self {
         let mut pair = Pair::new();
         pair.server.listen(pair.now, on_port(PORT)).unwrap();
         let id = pair.client.connect(pair.now, server(), (None, 0), Some(tcp.clone())).unwrap();
-        let mut path = Self { pair, id };
-        path.pair.run(SECOND);
+        let mut open = Self { pair, id };
+        open.pair.run(SECOND);
         for _ in 0..20 {
-            path.write(100);
-            path.pair.run(Duration::from_millis(100));
+            open.write(100);
+            open.pair.run(Duration::from_millis(100));
         }
-        path
+        open
     }
 
     fn write(&mut self, len: usize) {
@@ -70,52 +70,52 @@ impl Path {
 
 #[test]
 fn round_trip_across_a_pause_is_no_sample() {
-    let mut path = Path::new(&tcp_config());
-    let before = path.info();
-    path.write(3000);
-    let held = path.answered();
-    path.pair.now += HOUR;
-    path.resume(&held);
-    let after = path.info();
+    let mut open = OpenPair::new(&tcp_config());
+    let before = open.info();
+    open.write(3000);
+    let held = open.answered();
+    open.pair.now += HOUR;
+    open.resume(&held);
+    let after = open.info();
     assert_eq!(after.unacked, 0, "the acknowledgement counts");
     assert_eq!((after.srtt, after.rttvar, after.rto), (before.srtt, before.rttvar, before.rto));
     assert_eq!((after.rtt_min, after.timeouts, after.lost), (before.rtt_min, 0, 0));
     // And what leaves later gives samples again: the mean moves by an eighth of what they differ.
-    path.write(3000);
-    let held = path.answered();
-    path.resume(&held);
-    let moved = path.info().srtt.abs_diff(before.srtt);
-    assert!(moved > Duration::ZERO && moved < Duration::from_millis(45), "{:?} {before:?}", path.info().srtt);
+    open.write(3000);
+    let held = open.answered();
+    open.resume(&held);
+    let moved = open.info().srtt.abs_diff(before.srtt);
+    assert!(moved > Duration::ZERO && moved < Duration::from_millis(45), "{:?} {before:?}", open.info().srtt);
 }
 
 #[test]
 fn later_acknowledgement_of_what_left_before_a_pause_is_no_sample() {
     for timestamps in [true, false] {
-        let mut path = Path::new(&TcpConfig {
+        let mut open = OpenPair::new(&TcpConfig {
             choices: Choices { timestamps, pacing: false, ..tcp_config().choices },
             ..tcp_config()
         });
-        let before = path.info();
-        path.write(3 * if timestamps { 1448 } else { 1460 });
-        let packets = path.pair.carry(0);
+        let before = open.info();
+        open.write(3 * if timestamps { 1448 } else { 1460 });
+        let packets = open.pair.carry(0);
         assert_eq!(packets.len(), 3);
-        path.pair.now += Pair::DELAY;
+        open.pair.now += Pair::DELAY;
         // Two full segments are acknowledged at once; the third only after the pause.
         for packet in &packets[..2] {
-            path.pair.server.handle_packet(path.pair.now, packet, RxMeta::default());
+            open.pair.server.handle_packet(open.pair.now, packet, RxMeta::default());
         }
-        let held = path.pair.carry(1);
+        let held = open.pair.carry(1);
         assert_eq!(held.len(), 1);
-        path.pair.now += HOUR;
+        open.pair.now += HOUR;
         held.iter()
-            .for_each(|packet| path.pair.client.handle_packet(path.pair.now, packet, RxMeta::default()));
-        assert!(path.info().unacked > 0 && path.info().unacked < 1500);
-        path.pair.server.handle_packet(path.pair.now, &packets[2], RxMeta::default());
-        path.pair.server.handle_timeout(path.pair.now + Duration::from_millis(40));
-        let rest = path.pair.carry(1);
+            .for_each(|packet| open.pair.client.handle_packet(open.pair.now, packet, RxMeta::default()));
+        assert!(open.info().unacked > 0 && open.info().unacked < 1500);
+        open.pair.server.handle_packet(open.pair.now, &packets[2], RxMeta::default());
+        open.pair.server.handle_timeout(open.pair.now + Duration::from_millis(40));
+        let rest = open.pair.carry(1);
         assert_eq!(rest.len(), 1);
-        path.resume(&rest);
-        let after = path.info();
+        open.resume(&rest);
+        let after = open.info();
         assert_eq!((after.unacked, after.retransmits), (0, 0));
         assert_eq!((after.srtt, after.rttvar, after.rtt_min), (before.srtt, before.rttvar, before.rtt_min));
     }
@@ -124,15 +124,15 @@ fn later_acknowledgement_of_what_left_before_a_pause_is_no_sample() {
 /// RFC 7323 §4.1 takes samples of data sent again, by the stamp; this stamp left before the pause.
 #[test]
 fn answer_to_what_left_before_a_pause_is_no_sample_once_it_was_sent_again() {
-    let mut path = Path::new(&tcp_config());
-    let before = path.info();
-    path.write(1000);
-    let held = path.answered();
-    path.pair.now += HOUR;
-    path.pair.client.handle_timeout(path.pair.now);
-    assert_eq!(path.pair.carry(0).len(), 1, "it goes out again");
-    path.resume(&held);
-    let after = path.info();
+    let mut open = OpenPair::new(&tcp_config());
+    let before = open.info();
+    open.write(1000);
+    let held = open.answered();
+    open.pair.now += HOUR;
+    open.pair.client.handle_timeout(open.pair.now);
+    assert_eq!(open.pair.carry(0).len(), 1, "it goes out again");
+    open.resume(&held);
+    let after = open.info();
     assert_eq!((after.unacked, after.retransmits), (0, 1));
     assert_eq!((after.srtt, after.rttvar, after.rtt_min), (before.srtt, before.rttvar, before.rtt_min));
 }
@@ -140,78 +140,78 @@ fn answer_to_what_left_before_a_pause_is_no_sample_once_it_was_sent_again() {
 #[test]
 fn own_time_goes_on_from_the_deadline_and_every_pause_counts() {
     let keepalive = Keepalive { idle: HOUR, interval: 5 * SECOND, probes: 2 };
-    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    let mut open = OpenPair::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
     let nanosecond = Duration::from_nanos(1);
     // The first deadline, an hour after the handshake, has been moved by what was heard since.
-    path.pair.run(HOUR - SECOND);
+    open.pair.run(HOUR - SECOND);
     // A second after the deadline is late, and less is time.
-    let due = path.pair.client.poll_timeout().unwrap();
-    assert_eq!(path.pair.client.own_time(due), due, "nothing is left out yet");
-    assert_eq!(path.called(due + SECOND), due + SECOND);
+    let due = open.pair.client.poll_timeout().unwrap();
+    assert_eq!(open.pair.client.own_time(due), due, "nothing is left out yet");
+    assert_eq!(open.called(due + SECOND), due + SECOND);
     // The deadline has passed, and the clock was past it: time goes on from there.
     let resumed = due + SECOND + nanosecond;
     let driver = due + HOUR;
-    assert_eq!(path.called(driver), resumed);
-    assert_eq!((path.called(driver), path.pair.client.own_time(driver)), (resumed, resumed));
-    assert_eq!(path.called(driver + nanosecond), resumed + nanosecond, "a nanosecond is time, too");
+    assert_eq!(open.called(driver), resumed);
+    assert_eq!((open.called(driver), open.pair.client.own_time(driver)), (resumed, resumed));
+    assert_eq!(open.called(driver + nanosecond), resumed + nanosecond, "a nanosecond is time, too");
     // The second pause adds to the first.
-    path.pair.now = driver + nanosecond;
-    path.pair.client.handle_timeout(path.pair.now);
-    assert_eq!(path.pair.carry(0).len(), 1, "a keep-alive");
-    let next = path.pair.client.poll_timeout().unwrap();
-    assert_eq!(next.saturating_since(path.pair.now), 5 * SECOND, "in the driver's time");
+    open.pair.now = driver + nanosecond;
+    open.pair.client.handle_timeout(open.pair.now);
+    assert_eq!(open.pair.carry(0).len(), 1, "a keep-alive");
+    let next = open.pair.client.poll_timeout().unwrap();
+    assert_eq!(next.saturating_since(open.pair.now), 5 * SECOND, "in the driver's time");
     let second = next + SECOND + nanosecond;
-    assert_eq!(path.called(second), resumed + 5 * SECOND + 2 * nanosecond);
+    assert_eq!(open.called(second), resumed + 5 * SECOND + 2 * nanosecond);
     // A clock that runs backwards stands still, until it has caught up.
     for driver in [second - 2 * SECOND, second - SECOND, second] {
-        assert_eq!(path.called(driver), resumed + 5 * SECOND + 2 * nanosecond);
+        assert_eq!(open.called(driver), resumed + 5 * SECOND + 2 * nanosecond);
     }
-    assert_eq!(path.called(second + SECOND / 2), resumed + 5 * SECOND + SECOND / 2 + 2 * nanosecond);
+    assert_eq!(open.called(second + SECOND / 2), resumed + 5 * SECOND + SECOND / 2 + 2 * nanosecond);
 }
 
 #[test]
 fn endpoint_without_a_deadline_rests_and_does_not_pause() {
-    let mut path = Path::new(&tcp_config());
-    path.pair.run(HOUR);
-    assert_eq!(path.pair.client.poll_timeout(), None);
-    let later = path.pair.now + HOUR;
-    assert_eq!(path.called(later), later);
+    let mut open = OpenPair::new(&tcp_config());
+    open.pair.run(HOUR);
+    assert_eq!(open.pair.client.poll_timeout(), None);
+    let later = open.pair.now + HOUR;
+    assert_eq!(open.called(later), later);
 }
 
 #[test]
 fn timer_that_was_due_in_a_pause_expires_once() {
     let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
-    let mut path = Path::new(&tcp);
-    path.write(1000);
-    assert_eq!(path.pair.carry(0).len(), 1, "and it is lost");
-    path.pair.now += HOUR;
-    path.resume(&[]);
-    assert_eq!(path.pair.carry(0).len(), 1, "it goes out again");
-    assert!(path.info().retransmits <= 1 && path.info().timeouts <= 1, "{:?}", path.info());
+    let mut open = OpenPair::new(&tcp);
+    open.write(1000);
+    assert_eq!(open.pair.carry(0).len(), 1, "and it is lost");
+    open.pair.now += HOUR;
+    open.resume(&[]);
+    assert_eq!(open.pair.carry(0).len(), 1, "it goes out again");
+    assert!(open.info().retransmits <= 1 && open.info().timeouts <= 1, "{:?}", open.info());
     // The user timeout has hardly begun. The next deadline is in the driver's time.
-    let due = path.pair.client.poll_timeout().unwrap();
-    assert!(due > path.pair.now && due < path.pair.now + SECOND, "{due:?} after {:?}", path.pair.now);
-    path.pair.run(10 * SECOND);
-    let info = path.info();
+    let due = open.pair.client.poll_timeout().unwrap();
+    assert!(due > open.pair.now && due < open.pair.now + SECOND, "{due:?} after {:?}", open.pair.now);
+    open.pair.run(10 * SECOND);
+    let info = open.info();
     assert_eq!((info.state, info.unacked), (State::Established, 0), "{info:?}");
 }
 
 #[test]
 fn peer_is_asked_once_more_before_it_is_given_up_for_silence() {
     let keepalive = Keepalive { idle: 10 * SECOND, interval: 5 * SECOND, probes: 1 };
-    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
-    path.pair.lose = |_, _| true;
-    let before = path.pair.counts[0];
-    path.pair.run(12 * SECOND);
-    assert_eq!(path.pair.counts[0], before + 1, "the only probe, which is lost");
-    path.pair.now += HOUR;
-    path.resume(&[]);
-    assert_eq!(path.info().state, State::Established);
+    let mut open = OpenPair::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    open.pair.lose = |_, _| true;
+    let before = open.pair.counts[0];
+    open.pair.run(12 * SECOND);
+    assert_eq!(open.pair.counts[0], before + 1, "the only probe, which is lost");
+    open.pair.now += HOUR;
+    open.resume(&[]);
+    assert_eq!(open.info().state, State::Established);
     // The next one is lost, too: five seconds later that is the end.
-    path.pair.run(4 * SECOND);
-    assert_eq!((path.pair.counts[0], path.info().state), (before + 2, State::Established));
-    path.pair.run(2 * SECOND);
-    assert_eq!(path.info().state, State::Closed);
+    open.pair.run(4 * SECOND);
+    assert_eq!((open.pair.counts[0], open.info().state), (before + 2, State::Established));
+    open.pair.run(2 * SECOND);
+    assert_eq!(open.info().state, State::Closed);
 }
 
 #[test]
@@ -219,54 +219,54 @@ fn pause_grants_one_keepalive_and_no_more() {
     // Of three probes, as many as `lost` go unanswered before the pause.
     for (lost, left) in [(1, 2), (3, 1)] {
         let keepalive = Keepalive { idle: 10 * SECOND, interval: 5 * SECOND, probes: 3 };
-        let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
-        path.pair.lose = |_, _| true;
-        let before = path.pair.counts[0];
-        path.pair.run(7 * SECOND + lost * 5 * SECOND);
-        assert_eq!(path.pair.counts[0], before + u64::from(lost));
-        path.pair.now += HOUR;
-        path.resume(&[]);
-        path.pair.run(left * 5 * SECOND - SECOND);
+        let mut open = OpenPair::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+        open.pair.lose = |_, _| true;
+        let before = open.pair.counts[0];
+        open.pair.run(7 * SECOND + lost * 5 * SECOND);
+        assert_eq!(open.pair.counts[0], before + u64::from(lost));
+        open.pair.now += HOUR;
+        open.resume(&[]);
+        open.pair.run(left * 5 * SECOND - SECOND);
         assert_eq!(
-            (path.pair.counts[0], path.info().state),
+            (open.pair.counts[0], open.info().state),
             (before + u64::from(lost + left), State::Established)
         );
-        path.pair.run(2 * SECOND);
-        assert_eq!(path.info().state, State::Closed);
+        open.pair.run(2 * SECOND);
+        assert_eq!(open.info().state, State::Closed);
     }
 }
 
 #[test]
 fn user_timeout_that_ends_in_a_pause_leaves_one_timeout_to_answer() {
     let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
-    let mut path = Path::new(&tcp);
-    path.pair.lose = |_, _| true;
-    path.write(1000);
-    path.pair.run(99 * SECOND);
-    let before = path.pair.counts[0];
-    path.pair.now += HOUR;
-    path.pair.lose = |_, _| false;
-    path.resume(&[]);
-    path.pair.run(Duration::from_millis(100));
-    let info = path.info();
+    let mut open = OpenPair::new(&tcp);
+    open.pair.lose = |_, _| true;
+    open.write(1000);
+    open.pair.run(99 * SECOND);
+    let before = open.pair.counts[0];
+    open.pair.now += HOUR;
+    open.pair.lose = |_, _| false;
+    open.resume(&[]);
+    open.pair.run(Duration::from_millis(100));
+    let info = open.info();
     assert_eq!((info.state, info.unacked), (State::Established, 0), "{info:?}");
-    assert!((1..=2).contains(&(path.pair.counts[0] - before)), "one segment goes out again");
+    assert!((1..=2).contains(&(open.pair.counts[0] - before)), "one segment goes out again");
 }
 
 #[test]
 fn pause_grants_one_timeout_and_no_more() {
     let tcp = TcpConfig { user_timeout: Some(100 * SECOND), ..tcp_config() };
     for (waited, least, most) in [(10, 85, 95), (99, 0, 2)] {
-        let mut path = Path::new(&tcp);
-        path.pair.lose = |_, _| true;
-        path.write(1000);
-        path.pair.run(waited * SECOND);
-        path.pair.now += HOUR;
-        path.resume(&[]);
-        path.pair.run(least * SECOND);
-        assert_eq!(path.info().state, State::Established, "{waited}");
-        path.pair.run((most - least) * SECOND);
-        assert_eq!(path.info().state, State::Closed, "{waited}");
+        let mut open = OpenPair::new(&tcp);
+        open.pair.lose = |_, _| true;
+        open.write(1000);
+        open.pair.run(waited * SECOND);
+        open.pair.now += HOUR;
+        open.resume(&[]);
+        open.pair.run(least * SECOND);
+        assert_eq!(open.info().state, State::Established, "{waited}");
+        open.pair.run((most - least) * SECOND);
+        assert_eq!(open.info().state, State::Closed, "{waited}");
     }
     // A SYN waits for 180 seconds, which the pause ends: it goes out once more, and has a minute.
     let mut pair = Pair::new();
@@ -285,25 +285,25 @@ fn pause_grants_one_timeout_and_no_more() {
 #[test]
 fn call_that_is_a_little_late_is_a_call_and_rest_is_time() {
     let keepalive = Keepalive { idle: HOUR, interval: 5 * SECOND, probes: 2 };
-    let mut path = Path::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
-    let before = path.info();
-    path.write(1000);
-    let held = path.answered();
+    let mut open = OpenPair::new(&TcpConfig { keepalive: Some(keepalive), ..tcp_config() });
+    let before = open.info();
+    open.write(1000);
+    let held = open.answered();
     // The retransmission timer was due at 200 ms, or the tail loss probe sooner: less than a second ago.
-    path.pair.now += Duration::from_millis(900);
-    path.resume(&held);
-    let took = path.info().srtt.saturating_sub(before.srtt);
+    open.pair.now += Duration::from_millis(900);
+    open.resume(&held);
+    let took = open.info().srtt.saturating_sub(before.srtt);
     assert!(took > Duration::from_millis(80) && took < Duration::from_millis(130), "{took:?}");
     // Nothing is due for nearly an hour, so this is not a pause: the probe goes out an hour after the last
     // arrival.
-    path.pair.run(SECOND);
-    path.pair.now += HOUR - 20 * SECOND;
-    path.resume(&[]);
-    let before = path.pair.counts[0];
-    path.pair.run(10 * SECOND);
-    assert_eq!(path.pair.counts[0], before);
-    path.pair.run(10 * SECOND);
-    assert_eq!(path.pair.counts[0], before + 1);
+    open.pair.run(SECOND);
+    open.pair.now += HOUR - 20 * SECOND;
+    open.resume(&[]);
+    let before = open.pair.counts[0];
+    open.pair.run(10 * SECOND);
+    assert_eq!(open.pair.counts[0], before);
+    open.pair.run(10 * SECOND);
+    assert_eq!(open.pair.counts[0], before + 1);
 }
 
 #[test]
