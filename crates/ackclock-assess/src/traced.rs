@@ -36,7 +36,7 @@ pub fn traced(vantages: &[Vantage], program: &str) -> Trace {
             let view = View::new(seen, from_client);
             if view.bytes() > 0 {
                 let number = trace.sources.len();
-                trace.sources.push(Walk::new(seen, &view, from_client, begin).source(number));
+                trace.sources.push(TracedDirection::new(seen, &view, from_client, begin).source(number));
             }
         }
     }
@@ -44,7 +44,7 @@ pub fn traced(vantages: &[Vantage], program: &str) -> Trace {
 }
 
 /// One direction of a connection, under construction.
-struct Walk<'a> {
+struct TracedDirection<'a> {
     seen: &'a Vantage,
     view: &'a View,
     from_client: bool,
@@ -71,7 +71,7 @@ struct Walk<'a> {
     entries: Vec<(Instant, Entry)>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TracedDirection<'a> {
     fn new(seen: &'a Vantage, view: &'a View, from_client: bool, begin: u64) -> Self {
         let replay = Replay::new(view, None, response(seen, from_client));
         let why = replay.events.iter().filter_map(|event| match *event {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use ackclock_core::Instant;
 use ackclock_core::trace::{Entry, Failure, SendReason};
 
-use super::acks::{self, Acks};
-use super::allowed::{self, Allowed};
-use super::samples::{self, RoundTrips};
-use super::verdicts::{self, Verdicts};
-use super::waits::{self, Waits};
+use super::acks::{AckTally, Acks};
+use super::allowed::{Allowed, ReductionTally};
+use super::samples::{RoundTripLog, RoundTrips};
+use super::verdicts::{LossLog, Verdicts};
+use super::waits::{WaitLog, Waits};
 use crate::file::{Source, TracedSource};
 
 /// Where the time of a connection went, and why.
@@ -56,35 +56,35 @@ pub struct Retransmissions {
 /// Accounts for a connection.
 #[must_use]
 pub fn account(source: &TracedSource) -> Account {
-    let mut walk = Walk {
+    let mut accounting = Accounting {
         account: Account::default(),
-        waits: waits::Walk::new(source.source.is_captured()),
-        verdicts: verdicts::Walk::default(),
-        samples: samples::Walk::new(&source.source),
-        acks: acks::Walk::new(source.entries.iter().map(|(_, entry)| entry)),
-        allowed: allowed::Walk::default(),
+        waits: WaitLog::new(source.source.is_captured()),
+        verdicts: LossLog::default(),
+        samples: RoundTripLog::new(&source.source),
+        acks: AckTally::new(source.entries.iter().map(|(_, entry)| entry)),
+        allowed: ReductionTally::default(),
     };
     for &(at, entry) in &source.entries {
-        walk.entry(at, entry);
+        accounting.entry(at, entry);
     }
     let congestion = match &source.source {
         Source::Connection { congestion, .. } => congestion,
         Source::Queue { .. } => "",
     };
-    walk.finish(congestion)
+    accounting.finish(congestion)
 }
 
 /// An account under construction.
-struct Walk {
+struct Accounting {
     account: Account,
-    waits: waits::Walk,
-    verdicts: verdicts::Walk,
-    samples: samples::Walk,
-    acks: acks::Walk,
-    allowed: allowed::Walk,
+    waits: WaitLog,
+    verdicts: LossLog,
+    samples: RoundTripLog,
+    acks: AckTally,
+    allowed: ReductionTally,
 }
 
-impl Walk {
+impl Accounting {
     fn entry(&mut self, at: Instant, entry: Entry) {
         let (first, last) = self.account.span.unwrap_or((at, at));
         self.account.span = Some((first, last.max(at)));

@@ -47,7 +47,7 @@ pub const STRETCHED: u64 = 2;
 pub(super) const ACKS_MIN: u64 = 20;
 
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct AckTally {
     acks: Acks,
     una: Una,
     /// First transmissions not acknowledged yet.
@@ -58,7 +58,7 @@ pub(super) struct Walk {
     told: Option<u32>,
 }
 
-impl Walk {
+impl AckTally {
     pub(super) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         // Old traces lack the entry SegmentSize; then the most common length is used. Where the entry exists,
         // it comes first.

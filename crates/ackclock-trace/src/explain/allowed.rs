@@ -59,7 +59,7 @@ pub const GOVERNED_MIN_PERCENT: u32 = 80;
 const DELAYED_MIN: f64 = 1.1;
 
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct ReductionTally {
     established: Option<Instant>,
     /// The first acknowledgement in the trace.
     first: u64,
@@ -70,7 +70,7 @@ pub(super) struct Walk {
     timeouts: u64,
 }
 
-impl Walk {
+impl ReductionTally {
     pub(super) fn entry(&mut self, at: Instant, entry: Entry) {
         match entry {
             Entry::State(_, State::Established) => self.established = Some(at),

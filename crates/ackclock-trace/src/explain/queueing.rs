@@ -29,7 +29,7 @@ use crate::stream::extend;
 const DELAYED_MIN: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct QueueEvidence {
     samples: Vec<Sample>,
     /// When the SYN was last sent, and how often.
     opening: Option<(Instant, u32)>,
@@ -66,7 +66,7 @@ struct Sample {
     before: Option<Instant>,
 }
 
-impl Walk {
+impl QueueEvidence {
     pub(super) fn entry(&mut self, at: Instant, entry: Entry) {
         match entry {
             Entry::SegmentSize { bytes } => self.smss = bytes.into(),

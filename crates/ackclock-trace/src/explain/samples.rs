@@ -74,7 +74,7 @@ struct Sample {
 }
 
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct RoundTripLog {
     samples: Vec<Sample>,
     /// Whether the last sample's consequences are still being recorded.
     fresh: bool,
@@ -87,7 +87,7 @@ pub(super) struct Walk {
     paced: bool,
 }
 
-impl Walk {
+impl RoundTripLog {
     pub(super) fn new(source: &Source) -> Self {
         let name = match source {
             Source::Connection { names, .. } => names.iter().position(|name| name == BANDWIDTH),

@@ -104,7 +104,7 @@ enum Blocks {
 }
 
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct LossLog {
     verdicts: Verdicts,
     una: Una,
     numbers: u64,
@@ -119,7 +119,7 @@ pub(super) struct Walk {
     limit: Option<Limit>,
 }
 
-impl Walk {
+impl LossLog {
     pub(super) fn entry(&mut self, at: Instant, entry: Entry) {
         if !matches!(entry, Entry::Sacked { .. }) {
             self.blocks = Blocks::None;

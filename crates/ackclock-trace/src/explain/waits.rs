@@ -23,7 +23,7 @@ use std::time::Duration;
 use ackclock_core::trace::{Entry, Limit, SendReason, Timer, WindowCause};
 use ackclock_core::{Instant, State};
 
-use super::queueing;
+use super::queueing::QueueEvidence;
 use super::spans::{Span, append, claim};
 use super::waiting::Waiting;
 
@@ -57,7 +57,7 @@ pub struct Waits {
 
 /// A connection's waits, under construction.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct WaitLog {
     waits: Waits,
     /// When the present wait began, and its cause.
     present: Option<(Instant, Waiting)>,
@@ -77,7 +77,7 @@ pub(super) struct Walk {
     silences: Vec<Span>,
     /// When the host kept the connection waiting.
     held: Vec<Span>,
-    queueing: queueing::Walk,
+    queueing: QueueEvidence,
     /// A loss episode is going on.
     recovering: bool,
     open: bool,
@@ -97,7 +97,7 @@ struct Windows {
     peer_max: u32,
 }
 
-impl Walk {
+impl WaitLog {
     pub(super) fn new(captured: bool) -> Self {
         Self { captured, ..Self::default() }
     }

@@ -90,12 +90,12 @@ pub(super) fn seconds(zero: Instant, at: Instant) -> f64 {
 
 impl Timeline {
     pub fn new(source: &TracedSource, zero: Instant) -> Self {
-        let mut walk = Walk::default();
+        let mut builder = TimelineBuilder::default();
         for &(at, entry) in &source.entries {
-            walk.entry(seconds(zero, at), entry);
+            builder.entry(seconds(zero, at), entry);
         }
         // The RTT's entry may precede that of the acknowledgement that ended it.
-        let Walk { mut line, .. } = walk;
+        let TimelineBuilder { mut line, .. } = builder;
         for sample in &mut line.samples {
             let until = line.acked.partition_point(|acked| acked.at <= sample.at);
             sample.acked = line.acked[..until].last().map_or(0, |acked| acked.bytes);
@@ -111,7 +111,7 @@ impl Timeline {
 }
 
 #[derive(Default)]
-struct Walk {
+struct TimelineBuilder {
     line: Timeline,
     begun: bool,
     /// The end of sent data, and of acknowledged data.
@@ -122,7 +122,7 @@ struct Walk {
     latest: BTreeMap<u64, (u64, usize)>,
 }
 
-impl Walk {
+impl TimelineBuilder {
     fn entry(&mut self, at: f64, entry: Entry) {
         self.line.end = at;
         match entry {
