@@ -93,7 +93,7 @@ pub enum Reply {
 
 /// One way in which processing may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Ending {
     /// The answer.
     pub reply: Reply,
     /// The state afterwards.
@@ -106,7 +106,7 @@ pub struct Outcome {
 
 /// All outcomes that the RFCs allow; never empty.
 #[must_use]
-pub fn outcomes(view: &View, seg: &Seg) -> Vec<Outcome> {
+pub fn outcomes(view: &View, seg: &Seg) -> Vec<Ending> {
     match view.phase {
         Phase::Closed => vec![view.stays(closed(seg))],
         Phase::Listen => vec![listen(view, seg)],
@@ -127,7 +127,7 @@ fn closed(seg: &Seg) -> Reply {
 }
 
 /// RFC 9293 §3.10.7.2.
-fn listen(view: &View, seg: &Seg) -> Outcome {
+fn listen(view: &View, seg: &Seg) -> Ending {
     if seg.has(RST) {
         return view.stays(Reply::Nothing);
     }
@@ -136,7 +136,7 @@ fn listen(view: &View, seg: &Seg) -> Outcome {
     }
     // docs/security.md C15: RFC 9293 would take a SYN that carries FIN; no honest sender makes one.
     if seg.has(SYN) && !seg.has(FIN) {
-        return Outcome {
+        return Ending {
             phase: Phase::SynReceivedPassive,
             ..view.stays(Reply::SynAck(seg.seq.wrapping_add(1)))
         };
@@ -145,13 +145,13 @@ fn listen(view: &View, seg: &Seg) -> Outcome {
 }
 
 /// RFC 9293 §3.10.7.3.
-fn syn_sent(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn syn_sent(view: &View, seg: &Seg) -> Vec<Ending> {
     let ack_acceptable = seg.has(ACK) && follows(view.iss, seg.ack, view.nxt);
     if seg.has(ACK) && !ack_acceptable {
         return vec![view.stays(if seg.has(RST) { Reply::Nothing } else { Reply::Rst(seg.ack) })];
     }
     if seg.has(RST) {
-        let reset = Outcome { phase: Phase::Closed, ..view.stays(Reply::Nothing) };
+        let reset = Ending { phase: Phase::Closed, ..view.stays(Reply::Nothing) };
         return vec![if ack_acceptable { reset } else { view.stays(Reply::Nothing) }];
     }
     if !seg.has(SYN) {
@@ -163,7 +163,7 @@ fn syn_sent(view: &View, seg: &Seg) -> Vec<Outcome> {
     } else {
         (Phase::SynReceivedActive, Reply::SynAck(irs_next), 0)
     };
-    let opened = Outcome { reply, phase, acked, delivered: 0 };
+    let opened = Ending { reply, phase, acked, delivered: 0 };
     let mut allowed = vec![opened];
     if seg.has(FIN) {
         // docs/security.md C15, and §3.10.7.4: no FIN is processed in SYN-SENT.
@@ -178,18 +178,18 @@ fn syn_sent(view: &View, seg: &Seg) -> Vec<Outcome> {
             (Reply::Ack(ack) | Reply::AckSoon(ack), false) => Reply::SynAck(ack),
             _ => continue,
         };
-        allowed.push(Outcome { reply, ..outcome });
+        allowed.push(Ending { reply, ..outcome });
         // In SYN-RECEIVED the text waits, whether acknowledged or not, until the handshake is complete.
         if !ack_acceptable {
-            allowed.push(Outcome { reply, phase, delivered: 0, ..outcome });
-            allowed.push(Outcome { reply: Reply::SynAck(irs_next), phase, ..outcome });
+            allowed.push(Ending { reply, phase, delivered: 0, ..outcome });
+            allowed.push(Ending { reply: Reply::SynAck(irs_next), phase, ..outcome });
         }
     }
     allowed
 }
 
 /// RFC 9293 §3.10.7.4.
-fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn synchronized(view: &View, seg: &Seg) -> Vec<Ending> {
     // MAY-2, RFC 6191 §2: TIME-WAIT looks for a new connection first. Without timestamps a SYN qualifies
     // when its sequence number is beyond the last one received.
     if view.phase == Phase::TimeWait && seg.flags & (SYN | ACK | RST | FIN) == SYN {
@@ -197,7 +197,7 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
         // Half the circle away is neither before nor after.
         let distance = seg.seq.wrapping_sub(view.rcv_nxt);
         if distance <= 1 << 31 {
-            allowed.push(Outcome {
+            allowed.push(Ending {
                 phase: Phase::SynReceivedPassive,
                 ..view.stays(Reply::SynAck(seg.seq.wrapping_add(1)))
             });
@@ -216,7 +216,7 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
     if seg.has(SYN) {
         let mut allowed = [acknowledged(view, seg), crossing_syn_ack(view, seg)].concat();
         if view.phase == Phase::SynReceivedPassive {
-            allowed.push(Outcome { phase: Phase::Listen, ..view.stays(Reply::Nothing) });
+            allowed.push(Ending { phase: Phase::Listen, ..view.stays(Reply::Nothing) });
         }
         return allowed;
     }
@@ -228,7 +228,7 @@ fn synchronized(view: &View, seg: &Seg) -> Vec<Outcome> {
 }
 
 /// The segment test failed: `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>` unless RST.
-fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn unacceptable(view: &View, seg: &Seg) -> Vec<Ending> {
     let zero_window = view.rcv_wnd == 0 && seg.seq == view.rcv_nxt;
     if seg.has(RST) {
         // MUST-66: resets are processed at a zero window. One that carries text may be treated either way.
@@ -258,7 +258,7 @@ fn unacceptable(view: &View, seg: &Seg) -> Vec<Outcome> {
 /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`. While our SYN is not acknowledged, repeating it with the ACK says
 /// the same and lets the peer complete the handshake: a listener may do so when the peer's SYN arrives again,
 /// a simultaneous open always may.
-fn acknowledged(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn acknowledged(view: &View, seg: &Seg) -> Vec<Ending> {
     let syn_again = seg.has(SYN) && seg.seq == view.rcv_nxt.wrapping_sub(1);
     let mut allowed = vec![view.stays(Reply::Ack(view.rcv_nxt))];
     match view.phase {
@@ -271,7 +271,7 @@ fn acknowledged(view: &View, seg: &Seg) -> Vec<Outcome> {
 
 /// RFC 9293 Figure 7: in a simultaneous open the SYN-ACK that crosses ours is old by its sequence number, and
 /// completes the handshake by its ACK field. Its other contents may be accepted or arrive again.
-fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Ending> {
     let again = seg.has(SYN | ACK) && seg.seq == view.rcv_nxt.wrapping_sub(1);
     if !again || view.phase != Phase::SynReceivedActive {
         return Vec::new();
@@ -282,24 +282,24 @@ fn crossing_syn_ack(view: &View, seg: &Seg) -> Vec<Outcome> {
 }
 
 /// The ACK check, and the steps after it, of a segment that passed the checks before; an ACK may be added.
-fn goes_on(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn goes_on(view: &View, seg: &Seg) -> Vec<Ending> {
     let outcomes = check_ack(view, seg).into_iter().flat_map(|checked| after_ack(view, seg, checked));
-    let with_ack = |outcome: Outcome| match outcome.reply {
-        Reply::Nothing => vec![outcome, Outcome { reply: Reply::Ack(view.rcv_nxt), ..outcome }],
+    let with_ack = |outcome: Ending| match outcome.reply {
+        Reply::Nothing => vec![outcome, Ending { reply: Reply::Ack(view.rcv_nxt), ..outcome }],
         _ => vec![outcome],
     };
     outcomes.flat_map(with_ack).collect()
 }
 
 /// RFC 9293 §3.10.7.4, "Second, check the RST bit".
-fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
+fn reset(view: &View, seg: &Seg) -> Vec<Ending> {
     let ignored = view.stays(Reply::Nothing);
     if seg.seq == view.rcv_nxt {
         return vec![match view.phase {
-            Phase::SynReceivedPassive => Outcome { phase: Phase::Listen, ..ignored },
+            Phase::SynReceivedPassive => Ending { phase: Phase::Listen, ..ignored },
             // RFC 1337 §3 (F1): a reset must not cut TIME-WAIT short.
             Phase::TimeWait => ignored,
-            _ => Outcome { phase: Phase::Closed, ..ignored },
+            _ => Ending { phase: Phase::Closed, ..ignored },
         }];
     }
     if !in_window(view, seg.seq) && !is_behind_probe(view, seg) {
@@ -315,7 +315,7 @@ fn reset(view: &View, seg: &Seg) -> Vec<Outcome> {
 /// The result of the ACK check.
 enum Checked {
     /// The segment goes no further.
-    Done(Outcome),
+    Done(Ending),
     /// SND.UNA advances by this much, and the segment goes on.
     Advance(u32),
 }
@@ -344,7 +344,7 @@ fn check_ack(view: &View, seg: &Seg) -> Vec<Checked> {
 }
 
 /// The states' own reactions to an acceptable ACK, then URG, text and FIN.
-fn after_ack(view: &View, seg: &Seg, checked: Checked) -> Vec<Outcome> {
+fn after_ack(view: &View, seg: &Seg, checked: Checked) -> Vec<Ending> {
     let acked = match checked {
         Checked::Done(outcome) => return vec![outcome],
         Checked::Advance(acked) => acked,
@@ -355,7 +355,7 @@ fn after_ack(view: &View, seg: &Seg, checked: Checked) -> Vec<Outcome> {
         Phase::FinWait1 if all_acked => Phase::FinWait2,
         Phase::Closing if all_acked => Phase::TimeWait,
         Phase::LastAck if all_acked => {
-            return vec![Outcome { reply: Reply::Nothing, phase: Phase::Closed, acked, delivered: 0 }];
+            return vec![Ending { reply: Reply::Nothing, phase: Phase::Closed, acked, delivered: 0 }];
         }
         other => other,
     };
@@ -363,8 +363,8 @@ fn after_ack(view: &View, seg: &Seg, checked: Checked) -> Vec<Outcome> {
 }
 
 /// RFC 9293 §3.10.7.4, "Seventh, process the segment text" and "Eighth, check the FIN bit".
-fn text_and_fin(view: &View, seg: &Seg, acked: u32) -> Vec<Outcome> {
-    let outcome = |reply, phase, delivered| Outcome { reply, phase, acked, delivered };
+fn text_and_fin(view: &View, seg: &Seg, acked: u32) -> Vec<Ending> {
+    let outcome = |reply, phase, delivered| Ending { reply, phase, acked, delivered };
     let rcv_nxt = view.rcv_nxt;
     let len = seg.payload.len() as u32;
     if !matches!(
@@ -403,8 +403,8 @@ fn text_and_fin(view: &View, seg: &Seg, acked: u32) -> Vec<Outcome> {
 }
 
 impl View {
-    fn stays(&self, reply: Reply) -> Outcome {
-        Outcome { reply, phase: self.phase, acked: 0, delivered: 0 }
+    fn stays(&self, reply: Reply) -> Ending {
+        Ending { reply, phase: self.phase, acked: 0, delivered: 0 }
     }
 }
 
@@ -464,7 +464,7 @@ mod tests {
         let all = outcomes(&view(Phase::FinWait1), &seg(FIN).seq(501).ack(101));
         assert_eq!(
             all,
-            [Outcome { reply: Reply::Ack(502), phase: Phase::TimeWait, acked: 100, delivered: 0 }]
+            [Ending { reply: Reply::Ack(502), phase: Phase::TimeWait, acked: 100, delivered: 0 }]
         );
         let unacked = outcomes(&view(Phase::FinWait1), &seg(FIN).seq(501).ack(1));
         assert_eq!(unacked[0].phase, Phase::Closing);

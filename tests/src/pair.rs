@@ -52,7 +52,7 @@ pub struct Scenario {
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
+pub struct HostPairReport {
     /// Payload bytes that arrived.
     pub bytes: u64,
     /// What both links did.
@@ -169,7 +169,7 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run(self) -> Report {
+    pub fn run(self) -> HostPairReport {
         self.run_and_look().0
     }
 
@@ -177,7 +177,7 @@ impl Pair {
     ///
     /// # Panics
     /// If an oracle is broken.
-    pub fn run_and_look(mut self) -> (Report, [Option<ConnectionInfo>; 2]) {
+    pub fn run_and_look(mut self) -> (HostPairReport, [Option<ConnectionInfo>; 2]) {
         let heal_at = Instant::ZERO + self.scenario.heal_after;
         // Twice the largest RTO, a zero-window probe interval, and the time for the data itself.
         let after_healing = self.scenario.heal_after + Duration::from_secs(300);
@@ -196,7 +196,7 @@ impl Pair {
         let finished = self.now.saturating_since(Instant::ZERO);
         let infos = [0, 1].map(|i| self.sides[i].connection().map(|c| c.info(self.sides[i].host.now)));
         self.close();
-        let report = Report {
+        let report = HostPairReport {
             bytes: self.sides.iter().map(|side| side.app.read).sum(),
             links: [self.links[0].stats, self.links[1].stats],
             wraps: self.sides.iter().map(|side| side.flow.wraps).sum(),

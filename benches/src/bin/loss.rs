@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ackclock_benches::race::{Cell, Flow, Outcome, Party, Run};
+use ackclock_benches::race::{Cell, Flow, Party, RaceResult, Run};
 use ackclock_sim::units::{Rate, Share, Span};
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
@@ -79,7 +79,7 @@ struct Line<'a> {
     seed: u64,
     round: u64,
     #[serde(flatten)]
-    outcome: &'a Outcome,
+    outcome: &'a RaceResult,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -130,7 +130,7 @@ fn cells(args: &Args) -> Vec<Cell> {
     cells
 }
 
-fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<Outcome> {
+fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<RaceResult> {
     let (senders, name) = match sending {
         Sending::Linux => (vec![Party::Linux], "linux"),
         Sending::Ackclock => (vec![Party::Ackclock], "ackclock"),
@@ -143,7 +143,7 @@ fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<
     Ok(Run { cell: cell.clone(), senders, time, seed, trace, pcap }.run()?)
 }
 
-fn tell(cell: &Cell, flow: &Flow, outcome: &Outcome) {
+fn tell(cell: &Cell, flow: &Flow, outcome: &RaceResult) {
     let Flow { party, goodput_bps, says, seen, probes, .. } = flow;
     let again = 100.0 * seen.bytes_again as f64 / seen.data_bytes.max(1) as f64;
     let rate = cell.rate_bps.map_or_else(String::new, |bps| format!(" {} Mbit/s", bps / 1_000_000));

@@ -23,5 +23,5 @@ pub use lane::{Fate, Lane, LaneCounts, LaneSpec};
 pub use meter::{PAUSE, Seen};
 pub use party::SenderReport;
 pub use record::Recording;
-pub use run::{Flow, Outcome, Run};
+pub use run::{Flow, RaceResult, Run};
 pub use tun::Tun;

@@ -30,7 +30,7 @@ pub struct Run {
 
 /// The result of a run.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Outcome {
+pub struct RaceResult {
     /// Each sender in turn.
     pub flows: Vec<Flow>,
     /// What the path did.
@@ -63,7 +63,7 @@ impl Run {
     ///
     /// # Errors
     /// Namespaces, devices or connections are not available.
-    pub fn run(&self) -> io::Result<Outcome> {
+    pub fn run(&self) -> io::Result<RaceResult> {
         let Self { cell, .. } = self;
         let ground = Ground::build(cell, self.seed, self.pcap.as_deref())?;
         let mut flows = Vec::new();
@@ -100,7 +100,7 @@ impl Run {
                 probes: (*party == Party::Linux).then_some(probes[0]),
             }
         });
-        Ok(Outcome { flows: flows.collect(), path, dropped_besides, seconds })
+        Ok(RaceResult { flows: flows.collect(), path, dropped_besides, seconds })
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Soak {
 
 /// The result of a soak.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SoakReport {
     /// What was done, and how often.
     pub done: BTreeMap<&'static str, u64>,
     /// At rest, before the long stretch and after it.
@@ -99,7 +99,7 @@ impl Soak {
     ///
     /// # Errors
     /// The kernel refuses a namespace, a device or a raw socket.
-    pub fn run(&self) -> io::Result<Report> {
+    pub fn run(&self) -> io::Result<SoakReport> {
         raise_descriptor_limit()?;
         let outside = Namespace::new()?;
         outside.sysctl("net/ipv6/conf/default/disable_ipv6", "1");
@@ -114,7 +114,7 @@ impl Soak {
         failures.extend(before.leaked(&after));
         failures
             .extend(NEEDED.iter().filter(|what| !done.contains_key(*what)).map(|what| format!("no {what}")));
-        Ok(Report { done, before, after, failures })
+        Ok(SoakReport { done, before, after, failures })
     }
 
     /// Works for this long, and waits until the last worker has ended.

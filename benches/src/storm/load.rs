@@ -53,7 +53,7 @@ pub struct Load {
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct LoadResult {
     victim: Victim,
     flood: Flood,
     /// Packets a second, as asked for.
@@ -125,7 +125,7 @@ impl Load {
     ///
     /// # Errors
     /// The kernel refuses a namespace, a device or a raw socket.
-    pub fn run(&self) -> io::Result<Outcome> {
+    pub fn run(&self) -> io::Result<LoadResult> {
         let outside = Namespace::new()?;
         outside.sysctl("net/ipv4/conf/all/rp_filter", "0");
         let victim = match self.victim {
@@ -154,7 +154,7 @@ impl Load {
             let longest = took.len().checked_sub(1)?;
             took.get((longest as f64 * share) as usize).map(|took| took.as_secs_f64() * 1e3)
         };
-        Ok(Outcome {
+        Ok(LoadResult {
             victim: self.victim,
             flood: self.flood,
             rate: self.rate,

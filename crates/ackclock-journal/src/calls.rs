@@ -8,7 +8,7 @@ use std::time::Duration;
 use ackclock_wire::{ChecksumState, Codepoint, Egress, IpPacket, IpPayload, Route, RxMeta, Segment};
 use bytes::Bytes;
 
-use super::outcome::Outcome;
+use super::outcome::ResultCode;
 use super::value::{Input, Value};
 use crate::{Malformed, RecordedConnection, RecordedEndpoint};
 use ackclock_core::congestion::ControllerFactory;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use super::calls::ConnectionCall;
-use super::outcome::{Outcome, noted};
+use super::outcome::{ResultCode, noted};
 use crate::Journal;
 use ackclock_core::{Connection, Instant};
 
@@ -37,7 +37,7 @@ impl<'a> RecordedConnection<'a> {
 
     /// Makes a call, with a note of it and of its result. The update has said when.
     #[inline]
-    pub(super) fn make<R: Outcome>(
+    pub(super) fn make<R: ResultCode>(
         &mut self,
         _: Option<Instant>,
         call: Option<ConnectionCall>,

@@ -9,14 +9,14 @@ use ackclock_core::{
 };
 
 /// The result of a call.
-pub(super) trait Outcome {
+pub(super) trait ResultCode {
     /// The number; `None`: the caller learnt nothing.
     fn code(&self) -> Option<u64>;
 }
 
 /// Makes a call: first `note` writes it into the journal, if there is one, and its result follows.
 #[inline]
-pub(super) fn noted<R: Outcome>(
+pub(super) fn noted<R: ResultCode>(
     mut journal: Option<&mut Journal>,
     note: impl FnOnce(&mut Journal),
     make: impl FnOnce() -> R,
@@ -34,7 +34,7 @@ pub(super) fn noted<R: Outcome>(
 /// Results from which the caller learns nothing that matters here.
 macro_rules! nothing {
     ($($type:ty)*) => {
-        $(impl Outcome for $type {
+        $(impl ResultCode for $type {
             fn code(&self) -> Option<u64> {
                 None
             }
@@ -45,7 +45,7 @@ macro_rules! nothing {
 /// Results that are a number already.
 macro_rules! numbers {
     ($($type:ty: |$value:ident| $number:expr;)*) => {
-        $(impl Outcome for $type {
+        $(impl ResultCode for $type {
             fn code(&self) -> Option<u64> {
                 let $value = self;
                 Some($number)
@@ -73,7 +73,7 @@ numbers! {
     IcmpError: |_error| 1;
 }
 
-impl Outcome for Event {
+impl ResultCode for Event {
     fn code(&self) -> Option<u64> {
         match self {
             Self::Connection(id, _) => id.code(),
@@ -86,31 +86,31 @@ impl Outcome for Event {
     }
 }
 
-impl<A: Outcome, B: Outcome> Outcome for (A, Option<B>) {
+impl<A: ResultCode, B: ResultCode> ResultCode for (A, Option<B>) {
     fn code(&self) -> Option<u64> {
         self.0.code()
     }
 }
 
-impl Outcome for (ConnectionId, usize) {
+impl ResultCode for (ConnectionId, usize) {
     fn code(&self) -> Option<u64> {
         self.0.code()
     }
 }
 
-impl<T: Outcome> Outcome for Option<T> {
+impl<T: ResultCode> ResultCode for Option<T> {
     fn code(&self) -> Option<u64> {
         Some(self.as_ref().map_or(0, |value| value.code().unwrap_or(0).saturating_add(1)))
     }
 }
 
-impl<T: Outcome, E> Outcome for Result<T, E> {
+impl<T: ResultCode, E> ResultCode for Result<T, E> {
     fn code(&self) -> Option<u64> {
         self.as_ref().ok().code()
     }
 }
 
-impl<T: Outcome> Outcome for &T {
+impl<T: ResultCode> ResultCode for &T {
     fn code(&self) -> Option<u64> {
         (*self).code()
     }

@@ -11,7 +11,7 @@ use ackclock_wire::{RxMeta, TxPacket};
 use bytes::Bytes;
 
 use super::calls::{Call, Received};
-use super::outcome::{Outcome, noted};
+use super::outcome::{ResultCode, noted};
 use super::sent::SentPacket;
 #[cfg(feature = "tcp-ao")]
 use crate::JournalEnd;
@@ -66,7 +66,7 @@ impl RecordedEndpoint {
 
     /// Makes a call, with a note of it and of its result.
     #[inline]
-    fn run<R: Outcome>(
+    fn run<R: ResultCode>(
         &mut self,
         now: Instant,
         call: impl FnOnce() -> Call,
@@ -82,7 +82,7 @@ impl RecordedEndpoint {
 
     /// The same for a call that takes its arguments with it, or has no time: then the last call's counts.
     #[inline]
-    pub(super) fn make<R: Outcome>(
+    pub(super) fn make<R: ResultCode>(
         &mut self,
         now: Option<Instant>,
         call: Option<Call>,

@@ -44,7 +44,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 pub use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
-pub use self::results::{Counts, Outcome, PICTURES, files, json, table};
+pub use self::results::{Counts, ExperimentResult, PICTURES, files, json, table};
 pub use self::select::{UnknownExperiment, select};
 
 /// All experiments, in the order of the papers.
@@ -56,7 +56,7 @@ pub fn experiments() -> Vec<&'static Experiment> {
 
 /// Runs these experiments on all cores, and calls `done` after each. The outcomes are in the experiments'
 /// order.
-pub fn run<'a>(chosen: &[&'a Experiment], done: impl Fn() + Sync) -> Vec<Outcome<'a>> {
+pub fn run<'a>(chosen: &[&'a Experiment], done: impl Fn() + Sync) -> Vec<ExperimentResult<'a>> {
     chosen
         .par_iter()
         .map(|&experiment| {
@@ -64,7 +64,7 @@ pub fn run<'a>(chosen: &[&'a Experiment], done: impl Fn() + Sync) -> Vec<Outcome
                 .unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked; the message is on stderr")))
                 .map_err(|error| format!("{error:#}"));
             done();
-            Outcome { experiment, findings }
+            ExperimentResult { experiment, findings }
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use crate::{BandVerdict, Experiment, Findings, Value, experiments};
 
 /// An experiment and its outcome.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct ExperimentResult<'a> {
     /// What was run.
     pub experiment: &'a Experiment,
     /// Its findings, or why it could not be run.
@@ -57,7 +57,7 @@ pub struct Counts {
 impl Counts {
     /// Counts the values of these outcomes.
     #[must_use]
-    pub fn of(outcomes: &[Outcome<'_>]) -> Self {
+    pub fn of(outcomes: &[ExperimentResult<'_>]) -> Self {
         let mut counts = Self::default();
         for outcome in outcomes {
             let Ok(findings) = &outcome.findings else {
@@ -101,9 +101,9 @@ impl Counts {
 
 /// The values as a table of text.
 #[must_use]
-pub fn table(outcomes: &[Outcome<'_>]) -> String {
+pub fn table(outcomes: &[ExperimentResult<'_>]) -> String {
     let mut rows = Vec::new();
-    for Outcome { experiment, findings } in outcomes {
+    for ExperimentResult { experiment, findings } in outcomes {
         match findings {
             Ok(findings) => {
                 for value in &findings.values {
@@ -122,14 +122,14 @@ pub fn table(outcomes: &[Outcome<'_>]) -> String {
 ///
 /// # Errors
 /// A value has no form in JSON.
-pub fn json(outcomes: &[Outcome<'_>]) -> serde_json::Result<serde_json::Value> {
+pub fn json(outcomes: &[ExperimentResult<'_>]) -> serde_json::Result<serde_json::Value> {
     let rows: Vec<Row<'_>> = outcomes.iter().map(Row::new).collect();
     let counts = Counts::of(outcomes);
     Ok(serde_json::json!({ "counts": counts, "experiments": serde_json::to_value(rows)? }))
 }
 
 /// `RESULTS.md` and, before it, its pictures: their paths within one folder, and their contents.
-pub fn files<'a>(outcomes: &'a [Outcome<'a>]) -> impl Iterator<Item = (String, String)> + use<'a> {
+pub fn files<'a>(outcomes: &'a [ExperimentResult<'a>]) -> impl Iterator<Item = (String, String)> + use<'a> {
     let figures =
         outcomes.iter().flat_map(|outcome| &outcome.findings).flat_map(|findings| &findings.figures);
     let pictures = figures.map(|(stem, figure)| (picture(stem), svg(figure)));
@@ -138,7 +138,7 @@ pub fn files<'a>(outcomes: &'a [Outcome<'a>]) -> impl Iterator<Item = (String, S
 }
 
 /// `RESULTS.md`: the same bytes for the same code, so it contains no dates and no durations.
-fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
+fn page(outcomes: &[ExperimentResult<'_>], all: usize) -> String {
     let command = match outcomes.len() {
         some if some < all => {
             let ids: Vec<&str> = outcomes.iter().map(|outcome| outcome.experiment.id).collect();
@@ -159,7 +159,7 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
          value outside its limit, or outside its band without a written reason, fails the command.\n\n",
         Counts::of(outcomes).words()
     );
-    let summary = outcomes.iter().map(|Outcome { experiment, findings }| {
+    let summary = outcomes.iter().map(|ExperimentResult { experiment, findings }| {
         let verdict = match findings {
             Ok(findings) => worst(findings).to_string(),
             Err(_) => "FAILED".to_owned(),
@@ -171,7 +171,7 @@ fn page(outcomes: &[Outcome<'_>], all: usize) -> String {
     page
 }
 
-fn section(Outcome { experiment, findings }: &Outcome<'_>) -> String {
+fn section(ExperimentResult { experiment, findings }: &ExperimentResult<'_>) -> String {
     let Experiment { id, source, title, set_up, .. } = experiment;
     let mut text = format!("\n## {id}: {title}\n\n*{source}.* {set_up}\n");
     let findings = match findings {
@@ -234,7 +234,7 @@ fn anchor(experiment: &Experiment) -> String {
 }
 
 impl<'a> Row<'a> {
-    fn new(outcome: &'a Outcome<'a>) -> Self {
+    fn new(outcome: &'a ExperimentResult<'a>) -> Self {
         let Experiment { id, source, title, set_up, .. } = outcome.experiment;
         let (findings, error) = match &outcome.findings {
             Ok(findings) => (Some(findings), None),
@@ -298,8 +298,8 @@ mod tests {
             vec![value(1.3, None), unknown, value(1.1, Some("the link is slower")), value(1.1, None)];
         let findings = Findings { values, notes: vec!["A note.".to_owned()], ..Findings::default() };
         let outcomes = [
-            Outcome { experiment: &EXPERIMENT, findings: Ok(findings) },
-            Outcome { experiment: &EXPERIMENT, findings: Err("no host".to_owned()) },
+            ExperimentResult { experiment: &EXPERIMENT, findings: Ok(findings) },
+            ExperimentResult { experiment: &EXPERIMENT, findings: Err("no host".to_owned()) },
         ];
         let page = page(&outcomes, 2);
         for wanted in [

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::args::{BenchClientArgs, BenchServerArgs, PeerArgs, Target};
 use crate::exit;
 use crate::net::Stream;
-use crate::session::{Kind, Outcome, Session};
+use crate::session::{Kind, Session, TransferResult};
 use crate::transfer::protocol::{self, FrameReader, Receipt};
 use crate::transfer::{Broken, Copied, Copier, Framing};
 
@@ -84,7 +84,11 @@ pub(crate) async fn run_server(args: BenchServerArgs, target: Target) -> Exit {
     Session::run(kind, &common, &target.clone(), None, None, |session| serve(session, args, target)).await
 }
 
-async fn serve(session: &'static Session, args: BenchServerArgs, target: Target) -> Result<Outcome, Failure> {
+async fn serve(
+    session: &'static Session,
+    args: BenchServerArgs,
+    target: Target,
+) -> Result<TransferResult, Failure> {
     let listener = session.listen(&target, &PeerArgs::default()).await?;
     let calls = Calls::new(args.zerocopy);
     session.observer.say(&format!("serving measurements on port {}; Ctrl-C ends", args.port));
@@ -98,12 +102,12 @@ async fn serve(session: &'static Session, args: BenchServerArgs, target: Target)
                     session.observer.say(&failure.to_string());
                 }
                 if args.one_off && serving.is_empty() {
-                    return Ok(Outcome::default());
+                    return Ok(TransferResult::default());
                 }
                 continue;
             }
         };
-        let Some(stream) = stream else { return Ok(Outcome::default()) };
+        let Some(stream) = stream else { return Ok(TransferResult::default()) };
         serving.spawn(serve_one(session, stream, calls));
     }
 }
@@ -136,7 +140,7 @@ async fn measure(
     session: &'static Session,
     args: BenchClientArgs,
     target: Target,
-) -> Result<Outcome, Failure> {
+) -> Result<TransferResult, Failure> {
     let streams = u64::from(args.streams);
     let request = Request {
         up: !args.reverse,
@@ -169,7 +173,7 @@ async fn measure(
         ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
     }
     let verified = request.verify.then_some(true);
-    Ok(Outcome { verified, took: Some(started.elapsed()), ..Outcome::default() })
+    Ok(TransferResult { verified, took: Some(started.elapsed()), ..TransferResult::default() })
 }
 
 async fn measure_one(

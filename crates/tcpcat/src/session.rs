@@ -56,7 +56,7 @@ pub(crate) struct Meter {
 
 /// The result of a transfer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct TransferResult {
     /// Whether both ends agree on the hash; `None` if it was not compared.
     pub verified: Option<bool>,
     /// BLAKE3 of the data, if it was computed.
@@ -79,7 +79,7 @@ impl Session {
         body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
     where
-        F: Future<Output = Result<Outcome, Failure>>,
+        F: Future<Output = Result<TransferResult, Failure>>,
     {
         let (host, interrupt) = match Self::prepare(kind, common, target, file).await {
             Ok(ready) => ready,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ackclock_cli::{Exit, Failure, output, table};
-use ackclock_papers::{Counts, Outcome, PICTURES, files, json, select};
+use ackclock_papers::{Counts, ExperimentResult, PICTURES, files, json, select};
 
 /// Options of `tcplab papers`.
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(if counts.passed() { Exit::Done } else { Exit::Failed })
 }
 
-fn write(folder: &Path, outcomes: &[Outcome<'_>]) -> Result<(), Failure> {
+fn write(folder: &Path, outcomes: &[ExperimentResult<'_>]) -> Result<(), Failure> {
     output::make_folder(&folder.join(PICTURES))?;
     files(outcomes).try_for_each(|(path, text)| output::write_file(&folder.join(path), text.as_bytes()))
 }

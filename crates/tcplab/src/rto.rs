@@ -62,7 +62,7 @@ struct Timed {
 
 /// All results, for programs.
 #[derive(Debug, Serialize)]
-struct Report {
+struct RtoReport {
     #[serde(flatten)]
     remarks: Remarks,
     undo_quarters: Option<u8>,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             .collect(),
     });
     let report =
-        Report { remarks, undo_quarters: args.undo, presets: rows, connections: connections.collect() };
+        RtoReport { remarks, undo_quarters: args.undo, presets: rows, connections: connections.collect() };
 
     report.remarks.say();
     if args.inputs.verbose {
@@ -169,7 +169,7 @@ fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
     recorded::table_of(&head, &rows, csv)
 }
 
-impl Report {
+impl RtoReport {
     /// Each connection, with its sender's timeouts and the estimators that had one there.
     fn detail(&self) -> String {
         let mut text = String::new();

@@ -68,7 +68,7 @@ struct Connection {
 
 /// All results, for programs.
 #[derive(Debug, Serialize)]
-struct Report {
+struct SsthreshReport {
     #[serde(flatten)]
     remarks: Remarks,
     estimators: Vec<Row>,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     let rows = estimators.iter().map(|estimator| Row::new(*estimator, &estimator.regions(&start_ups)));
-    let report = Report {
+    let report = SsthreshReport {
         remarks: Remarks::new(&captures, &assessed, &left_out, &unfit),
         estimators: rows.collect(),
         connections,
@@ -213,7 +213,7 @@ impl Connection {
     }
 }
 
-impl Report {
+impl SsthreshReport {
     /// Each connection, with all estimates.
     fn detail(&self) -> String {
         let mut text = String::new();

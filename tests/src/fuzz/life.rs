@@ -7,7 +7,7 @@ use std::time::Duration;
 use ackclock_core::{Connection, ConnectionId, Instant, ListenAddr, ListenOptions, ListenerId, State};
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
 
-use super::{Answers, Input, Outcome, Scene};
+use super::{Answers, Input, LifeTotals, Scene};
 use crate::host::{Host, check_frame, host_addr};
 use crate::icmp::icmp_error;
 use crate::segment::{ACK, FIN, Frame, Opt, PSH, SYN, Seg, seg};
@@ -23,7 +23,7 @@ pub(super) struct Life<'a> {
     peer: Peer,
     /// The last packet that the endpoint sent.
     last: Vec<u8>,
-    outcome: Outcome,
+    outcome: LifeTotals,
 }
 
 /// The peer's side of the current connection.
@@ -82,7 +82,7 @@ impl<'a> Life<'a> {
             local,
             peer,
             last: Vec::new(),
-            outcome: Outcome::default(),
+            outcome: LifeTotals::default(),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Life<'a> {
     }
 
     /// Everything is released; time passes until nothing is left.
-    pub(super) fn end(mut self) -> Outcome {
+    pub(super) fn end(mut self) -> LifeTotals {
         if let Some(id) = self.conn.take() {
             self.note_end(id);
             self.host.endpoint.release(self.host.now, id);

@@ -22,7 +22,7 @@ use self::life::Life;
 ///
 /// # Panics
 /// If an oracle is broken.
-pub fn run(bytes: &[u8], choices: Option<Choices>) -> Outcome {
+pub fn run(bytes: &[u8], choices: Option<Choices>) -> LifeTotals {
     live(bytes, choices, &mut Answers::default())
 }
 
@@ -34,7 +34,7 @@ pub fn answers(bytes: &[u8], answers: &mut Answers) {
     live(bytes, None, answers);
 }
 
-fn live(bytes: &[u8], choices: Option<Choices>, answers: &mut Answers) -> Outcome {
+fn live(bytes: &[u8], choices: Option<Choices>, answers: &mut Answers) -> LifeTotals {
     let mut input = Input::new(bytes);
     let scene = settings::scene(&mut input, choices);
     let mut life = Life::new(scene, answers);
@@ -46,7 +46,7 @@ fn live(bytes: &[u8], choices: Option<Choices>, answers: &mut Answers) -> Outcom
 
 /// What happened in a life, so that a test can check that its lives cover anything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct LifeTotals {
     /// Connections that were established.
     pub established: u64,
     /// Payload bytes that the endpoint sent, and those that its applications read.

@@ -81,7 +81,7 @@ pub struct Difference {
 
 /// The results of many sequences.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SequenceResults {
     /// How many answered alike.
     pub same: u64,
     /// How many differed as each row says.
@@ -128,9 +128,9 @@ pub fn judge(kernel: &mut Kernel, sequence: &Sequence) -> Comparison {
 ///
 /// # Panics
 /// The namespace can have no TUN device, or the kernel lacks a setting.
-pub fn judge_seeds(home: &Namespace, seeds: RangeInclusive<u64>) -> Report {
+pub fn judge_seeds(home: &Namespace, seeds: RangeInclusive<u64>) -> SequenceResults {
     let mut kernel = home.run(async { Kernel::open().expect("a TUN device, and the kernel's settings") });
-    let mut report = Report::default();
+    let mut report = SequenceResults::default();
     for from in seeds.clone().step_by(CHUNK) {
         let part = from..=(*seeds.end()).min(from + CHUNK as u64 - 1);
         let judged;
@@ -143,8 +143,8 @@ pub fn judge_seeds(home: &Namespace, seeds: RangeInclusive<u64>) -> Report {
     report
 }
 
-fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> Report {
-    let mut report = Report::default();
+fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> SequenceResults {
+    let mut report = SequenceResults::default();
     for seed in seeds {
         let sequence = Sequence::new(seed);
         report.steps += sequence.steps.len() as u64;
@@ -158,7 +158,7 @@ fn judge_all(kernel: &mut Kernel, seeds: impl Iterator<Item = u64>) -> Report {
     report
 }
 
-impl Report {
+impl SequenceResults {
     /// Records a sequence that differed once: if it does so again, the shortest that still does.
     fn different(&mut self, kernel: &mut Kernel, sequence: Sequence) {
         let Comparison::Different(first) = judge(kernel, &sequence) else {
@@ -231,7 +231,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SequenceResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -82,7 +82,7 @@ pub struct Done {
 
 /// The result of a seed.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SeedResult {
     /// What was done.
     pub done: Done,
     /// What each direction of each path did.
@@ -95,7 +95,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// The violation, in the words of the check that found it.
-pub fn run(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Result<Outcome, String> {
+pub fn run(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Result<SeedResult, String> {
     let run = AssertUnwindSafe(|| World::new(seed, cut, trace).run());
     catch_unwind(run).map_err(|panic| match panic.downcast::<String>() {
         Ok(message) => *message,
@@ -133,7 +133,7 @@ impl Done {
 
 impl Total {
     /// Adds one seed.
-    pub fn add(&mut self, outcome: &Outcome) {
+    pub fn add(&mut self, outcome: &SeedResult) {
         self.seeds += 1;
         self.done.add(&outcome.done);
         for link in &outcome.links {

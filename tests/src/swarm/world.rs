@@ -17,7 +17,7 @@ use super::path::{ClientPath, Struck, addr, path_of};
 use super::plan::{Cut, Plan};
 use super::program::{self, Shared, Transfer};
 use super::tasks::Tasks;
-use super::{Done, Outcome};
+use super::{Done, SeedResult};
 use crate::host::check_frame;
 use crate::rng::Rng;
 use crate::segment::{Frame, SYN};
@@ -107,7 +107,7 @@ impl World {
     ///
     /// # Panics
     /// If a check fails.
-    pub(super) fn run(mut self) -> Outcome {
+    pub(super) fn run(mut self) -> SeedResult {
         let bounds: Vec<Bounds> =
             self.plan.transfers.iter().map(|(_, transfer)| Bounds::of(&self.plan, transfer)).collect();
         let last = Instant::ZERO + bounds.iter().map(|bounds| bounds.until).max().unwrap_or_default();
@@ -132,7 +132,7 @@ impl World {
             of_bound,
             counts: self.counts,
         };
-        Outcome {
+        SeedResult {
             done,
             links: self.paths.iter().flat_map(|path| path.links.each_ref().map(|link| link.stats)).collect(),
             hash: u64::from_be_bytes(hash),

@@ -7,13 +7,13 @@ use std::time::Duration;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Report, Scenario};
+use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 const BYTES: u64 = 1_000_000;
 
 /// A transfer from client to server over 20 Mbit/s, 20 ms and a queue of 50 packets, with this loss both
 /// ways.
-fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Report {
+fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> HostPairReport {
     let tcp = TcpConfig { congestion, ..TcpConfig::default() };
     let path = Faults {
         rate_bps: Some(20_000_000),

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use ackclock_core::{EndpointConfig, Instant};
-use ackclock_tests::fuzz::{Choices, Outcome, every_choice, run};
+use ackclock_tests::fuzz::{Choices, LifeTotals, every_choice, run};
 use ackclock_tests::host::{Host, host_addr};
 use ackclock_tests::rng::Rng;
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
@@ -41,7 +41,7 @@ fn every_packet_of_the_corpus_is_survived() {
 /// All combinations of recovery, undo proofs, form of ECN and acknowledgement policy.
 #[test]
 fn every_combination_of_choices_is_survived() {
-    let mut sum = Outcome::default();
+    let mut sum = LifeTotals::default();
     for (number, choices) in (0..).zip(every_choice()) {
         for life in 0..LIVES {
             add(&mut sum, live(number * LIVES + life, Some(choices)));
@@ -80,7 +80,7 @@ proptest! {
 }
 
 /// The life of a seed; its bytes are written to a file if it fails.
-fn live(seed: u64, choices: Option<Choices>) -> Outcome {
+fn live(seed: u64, choices: Option<Choices>) -> LifeTotals {
     let mut rng = Rng::new(seed);
     let bytes: Vec<u8> = (0..rng.between(50, 1_500)).map(|_| rng.next_u64() as u8).collect();
     match catch_unwind(AssertUnwindSafe(|| run(&bytes, choices))) {
@@ -93,7 +93,7 @@ fn live(seed: u64, choices: Option<Choices>) -> Outcome {
     }
 }
 
-fn add(sum: &mut Outcome, one: Outcome) {
+fn add(sum: &mut LifeTotals, one: LifeTotals) {
     sum.established += one.established;
     sum.sent += one.sent;
     sum.read += one.read;

@@ -5,7 +5,7 @@ use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Choices;
 use ackclock_tests::app::Plan;
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Report, Scenario};
+use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 use std::time::Duration;
 
 /// 10 Mbit/s and 50 ms: 43 segments are in flight when the path is full.
@@ -13,7 +13,7 @@ const PATH_SEGMENTS: usize = 43;
 const SEGMENT: usize = 1448;
 
 /// The result of `plan` on the path when the receiver's window is at most `window` segments.
-fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> Report {
+fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> HostPairReport {
     let path = Faults {
         rate_bps: Some(10_000_000),
         queue_packets: 1_000,

@@ -13,7 +13,7 @@ use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_tests::link::Faults;
 use ackclock_tests::model::{self, transfer_time};
-use ackclock_tests::pair::{Pair, Report, Scenario};
+use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 #[test]
 fn both_ends_of_each_profile_move_16_mb_through_a_bottleneck() {
@@ -69,7 +69,7 @@ fn every_profile(path: SymmetricPath, ends: impl Fn(Profile) -> [Profile; 2]) {
     assert!(failed.is_empty(), "sender, receiver, loss in a million: {failed:?}");
 }
 
-fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -> Report {
+fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -> HostPairReport {
     let tcp = ends.map(|end| {
         let mut tcp = TcpConfig::default();
         tcp.apply(&end, &Registry::with_experiments()).expect("its controller is registered");

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use ackclock_core::{Instant, State};
-use ackclock_tests::oracle::{Outcome, Phase, Reply, View, outcomes};
+use ackclock_tests::oracle::{Ending, Phase, Reply, View, outcomes};
 use ackclock_tests::script::Script;
 use ackclock_tests::segment::{ACK, FIN, Frame, PSH, RST, SYN, Seg, URG, seg};
 use ackclock_tests::states::{IN_FLIGHT, PEER_WINDOW, Scene, WindowLeft, bring, start_for_iss};
@@ -224,7 +224,7 @@ fn half_open_or_gone(script: &mut Script, view: &View) -> Phase {
     if alive { Phase::SynReceivedPassive } else { Phase::Listen }
 }
 
-fn agrees(view: &View, outcome: &Outcome, seen: &Seen) -> bool {
+fn agrees(view: &View, outcome: &Ending, seen: &Seen) -> bool {
     let syn_phase =
         matches!(view.phase, Phase::SynSent | Phase::SynReceivedActive | Phase::SynReceivedPassive);
     let payload_acked = if syn_phase { 0 } else { outcome.acked.min(IN_FLIGHT as u32) };

@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use ackclock_tests::pair::{Pair, Report, Scenario};
+use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 const SEEDS: u64 = 240;
 
@@ -35,9 +35,9 @@ fn every_byte_arrives_once_and_in_order_in_packets_that_devices_cut_and_merge() 
 }
 
 /// Runs all seeds and returns their sums.
-fn run_seeds(offload: bool) -> Report {
+fn run_seeds(offload: bool) -> HostPairReport {
     let seeds = std::env::var("SIM_SEEDS").map_or(SEEDS, |n| n.parse().expect("SIM_SEEDS is a number"));
-    let mut total = Report::default();
+    let mut total = HostPairReport::default();
     let (mut faults, mut wrapped, mut failed) = ([0; 7], 0, Vec::new());
     for seed in (1..=seeds).chain(REGRESSIONS) {
         let Ok(report) = catch_unwind(AssertUnwindSafe(|| run(seed, offload))) else {
@@ -85,7 +85,7 @@ fn equal_seeds_send_equal_packets_at_equal_times() {
     }
 }
 
-fn run(seed: u64, offload: bool) -> Report {
+fn run(seed: u64, offload: bool) -> HostPairReport {
     let mut scenario = Scenario::draw(seed);
     scenario.offload = offload;
     if offload {

@@ -40,7 +40,7 @@ pub struct Many {
 
 /// The result of a run. Processor time is in fractions of one processor unless stated otherwise.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct ManyResult {
     /// Connections asked for, and open at the end.
     connections: usize,
     open: usize,
@@ -76,7 +76,7 @@ impl Many {
     ///
     /// # Errors
     /// The right to make a network is missing, or connections cannot be opened.
-    pub fn run(&self, programs: impl Into<PathBuf>) -> anyhow::Result<Outcome> {
+    pub fn run(&self, programs: impl Into<PathBuf>) -> anyhow::Result<ManyResult> {
         ensure!(
             self.connections > 0 && self.busy > 0 && self.busy <= self.connections,
             "no connection has traffic"
@@ -123,7 +123,7 @@ impl Many {
         Ok((0..processes).map(share).collect())
     }
 
-    fn measure(&self, running: &Running, clients: &mut Processes) -> anyhow::Result<Outcome> {
+    fn measure(&self, running: &Running, clients: &mut Processes) -> anyhow::Result<ManyResult> {
         clients.ask::<()>(Step::Await)?;
         let before = running.resident()?;
         let opening = Usage::begin(running, clients)?;
@@ -146,7 +146,7 @@ impl Many {
             took.map_or(f64::INFINITY, |took| took.as_secs_f64() * 1e3)
         };
         let each = 1e6 / self.connections as f64;
-        Ok(Outcome {
+        Ok(ManyResult {
             connections: self.connections,
             open: clients.ask::<usize>(Step::Count)?.iter().sum(),
             failed,

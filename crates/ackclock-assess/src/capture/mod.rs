@@ -18,7 +18,7 @@ mod tests;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ackclock_device::recording::{self, NoIp, NotCapture, Outcome};
+use ackclock_device::recording::{self, NoIp, NotCapture, ReadExtent};
 use serde::Serialize;
 
 pub use self::connections::Vantage;
@@ -137,16 +137,16 @@ impl FileReport {
 }
 
 /// Why a file was not read to its end.
-fn in_words(outcome: &Outcome) -> Option<String> {
+fn in_words(outcome: &ReadExtent) -> Option<String> {
     match outcome {
-        Outcome::Whole => None,
-        Outcome::CutOff { at } => {
+        ReadExtent::Whole => None,
+        ReadExtent::CutOff { at } => {
             Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
         }
-        Outcome::Broken { at } => {
+        ReadExtent::Broken { at } => {
             Some(format!("holds no block at byte {at}; what is before it is assessed, what follows is not"))
         }
-        Outcome::Unreadable { at } => {
+        ReadExtent::Unreadable { at } => {
             Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
         }
     }

@@ -22,11 +22,11 @@ pub struct Tssf {
     looked_at: u32,
     first: Instant,
     bytes: u64,
-    outcome: Outcome,
+    outcome: EstimateSearch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum EstimateSearch {
     Looking,
     Found(u64),
     GivenUp,
@@ -47,7 +47,7 @@ impl Tssf {
             looked_at: 0,
             first: Instant::ZERO,
             bytes: 0,
-            outcome: Outcome::Looking,
+            outcome: EstimateSearch::Looking,
         }
     }
 
@@ -66,7 +66,7 @@ impl SenderEstimator for Tssf {
         }
         if bytes == 0 {
             // If any acknowledgement is reordered or a duplicate, the algorithm terminates.
-            self.outcome = Outcome::GivenUp;
+            self.outcome = EstimateSearch::GivenUp;
             return;
         }
         self.acked = self.acked.saturating_add(bytes);
@@ -85,20 +85,20 @@ impl SenderEstimator for Tssf {
             self.looked_at = self.looked_at.saturating_add(1);
             self.bytes = self.bytes.saturating_add(bytes);
             if self.looked_at == self.n {
-                self.outcome =
-                    bytes_per_second(self.bytes, self.first, at).map_or(Outcome::Looking, Outcome::Found);
+                self.outcome = bytes_per_second(self.bytes, self.first, at)
+                    .map_or(EstimateSearch::Looking, EstimateSearch::Found);
             }
         }
     }
 
     fn estimate(&self) -> Option<u64> {
         match self.outcome {
-            Outcome::Found(estimate) => Some(estimate),
-            Outcome::Looking | Outcome::GivenUp => None,
+            EstimateSearch::Found(estimate) => Some(estimate),
+            EstimateSearch::Looking | EstimateSearch::GivenUp => None,
         }
     }
 
     fn is_done(&self) -> bool {
-        self.outcome != Outcome::Looking
+        self.outcome != EstimateSearch::Looking
     }
 }

@@ -1,6 +1,6 @@
 //! A conformance kit: checks that a congestion controller behaves as a connection expects.
 //!
-//! [`examine`] runs every check on a factory's controllers and returns a [`Report`]. A controller that
+//! [`examine`] runs every check on a factory's controllers and returns a [`KitReport`]. A controller that
 //! departs from a check by design says so in its [`About::exceptions`](crate::congestion::About), and the
 //! report shows why.
 //!
@@ -27,7 +27,7 @@ use crate::congestion::ControllerFactory;
 
 /// Runs all checks on the controllers that `factory` makes. A panic in a controller fails the check.
 #[must_use]
-pub fn examine(factory: &dyn ControllerFactory) -> Report {
+pub fn examine(factory: &dyn ControllerFactory) -> KitReport {
     let exceptions = factory.about().exceptions;
     let results = checks::ALL.iter().map(|&(check, run)| {
         let result = catch_unwind(AssertUnwindSafe(|| run(factory)))
@@ -41,7 +41,7 @@ pub fn examine(factory: &dyn ControllerFactory) -> Report {
         };
         (check, outcome)
     });
-    Report { name: factory.name(), results: results.collect() }
+    KitReport { name: factory.name(), results: results.collect() }
 }
 
 /// The names of all checks, for [`Exception::check`](crate::congestion::Exception::check).
@@ -51,7 +51,7 @@ pub fn check_names() -> impl Iterator<Item = &'static str> {
 
 /// What [`examine`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct KitReport {
     /// The name of the controller.
     pub name: &'static str,
     /// Each check with its outcome, in the order in which they ran.
@@ -69,7 +69,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-impl Report {
+impl KitReport {
     /// Whether no check failed.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -85,7 +85,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for KitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:", self.name)?;
         for (check, outcome) in &self.results {

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{Operation, Outcome, Report, State, check_names, examine};
+use super::{KitReport, Operation, Outcome, State, check_names, examine};
 use crate::Instant;
 use crate::congestion::{
     About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Registry, SlowStart, Snapshot,
@@ -145,7 +145,7 @@ impl Controller for Flawed {
     }
 }
 
-fn examined(flaw: &'static str) -> Report {
+fn examined(flaw: &'static str) -> KitReport {
     examine(factory("flawed", move |start| Box::new(Flawed::new(flaw, start))).as_ref())
 }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use super::demux::Target;
 use super::tuples::Stray;
 use super::{Endpoint, Frame, Received};
-use crate::reassembly::Outcome;
+use crate::reassembly::FragmentFate;
 use crate::{FourTuple, Instant, ListenerId};
 
 impl Endpoint {
@@ -327,8 +327,8 @@ impl Endpoint {
         counters.fragments_received.count();
         counters.dropped_reassembly_full.grow(evicted);
         match outcome {
-            Outcome::Waits => {}
-            Outcome::Whole(packet) => {
+            FragmentFate::Waits => {}
+            FragmentFate::Whole(packet) => {
                 self.rare_counters().packets_reassembled.count();
                 // Nothing is reassembled twice: a fragment inside a reassembled packet has no honest sender.
                 match IpPacket::parse(&packet) {
@@ -339,9 +339,9 @@ impl Endpoint {
                     }
                 }
             }
-            Outcome::Malformed(_) => self.counters.dropped_fragment.count(),
-            Outcome::Overlap => self.rare_counters().dropped_fragment_overlap.count(),
-            Outcome::Full => self.rare_counters().dropped_reassembly_full.count(),
+            FragmentFate::Malformed(_) => self.counters.dropped_fragment.count(),
+            FragmentFate::Overlap => self.rare_counters().dropped_fragment_overlap.count(),
+            FragmentFate::Full => self.rare_counters().dropped_reassembly_full.count(),
         }
         true
     }

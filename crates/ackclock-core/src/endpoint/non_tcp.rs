@@ -28,7 +28,7 @@ use super::tuples::Use;
 use super::{Endpoint, Frame, Settings};
 use crate::budget::{Budget, Lease};
 use crate::connection::believed_mtu;
-use crate::reassembly::{Outcome, Reassembler};
+use crate::reassembly::{FragmentFate, Reassembler};
 use crate::udp::{Datagram, PathMtus, Socket, Sockets};
 use crate::{
     Event, FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit,
@@ -120,7 +120,12 @@ impl NonTcp {
     }
 
     /// Takes a fragment. Also returns how many unfinished packets it evicted.
-    pub fn reassemble(&mut self, now: Instant, budget: &Budget, fragment: &[u8]) -> Option<(Outcome, u64)> {
+    pub fn reassemble(
+        &mut self,
+        now: Instant,
+        budget: &Budget,
+        fragment: &[u8],
+    ) -> Option<(FragmentFate, u64)> {
         let reassembler = self.reassembler.as_mut()?;
         let outcome = reassembler.push(now, budget, fragment);
         Some((outcome, reassembler.take_evicted()))

@@ -52,7 +52,7 @@ impl Default for ReassemblyConfig {
 
 /// What happened to a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum FragmentFate {
     /// It waits for others.
     Waits,
     /// It was the last one; this is the whole packet.
@@ -114,44 +114,44 @@ impl Reassembler {
     }
 
     /// A fragment arrived.
-    pub fn push(&mut self, now: Instant, budget: &Budget, packet: &[u8]) -> Outcome {
+    pub fn push(&mut self, now: Instant, budget: &Budget, packet: &[u8]) -> FragmentFate {
         let fragment = match Fragment::parse(packet) {
             Ok(fragment) => fragment,
-            Err(error) => return Outcome::Malformed(error),
+            Err(error) => return FragmentFate::Malformed(error),
         };
         let name = Name::of(&fragment);
         if !self.packets.contains_key(&name) {
             self.begin(now, name);
         }
-        let Some(partial) = self.packets.get_mut(&name) else { return Outcome::Full };
+        let Some(partial) = self.packets.get_mut(&name) else { return FragmentFate::Full };
         if partial.refused {
-            return Outcome::Overlap;
+            return FragmentFate::Overlap;
         }
         match partial.place(&fragment) {
             FragmentFit::Free => {}
-            FragmentFit::Duplicate => return Outcome::Waits,
+            FragmentFit::Duplicate => return FragmentFate::Waits,
             FragmentFit::Taken => {
                 self.refuse(name);
-                return Outcome::Overlap;
+                return FragmentFate::Overlap;
             }
         }
         if partial.pieces.len() >= self.config.fragments_max || !self.make_room(name, cost(packet.len())) {
             self.refuse(name);
-            return Outcome::Full;
+            return FragmentFate::Full;
         }
-        let Some(lease) = budget.try_lease(cost(packet.len())) else { return Outcome::Full };
-        let Some(partial) = self.packets.get_mut(&name) else { return Outcome::Full };
+        let Some(lease) = budget.try_lease(cost(packet.len())) else { return FragmentFate::Full };
+        let Some(partial) = self.packets.get_mut(&name) else { return FragmentFate::Full };
         self.bytes.grow(cost(packet.len()));
         partial.received.grow(fragment.payload.len());
         partial.total = partial.total.or((!fragment.more).then(|| fragment.end()));
         let piece = Piece { packet: packet.to_vec(), end: fragment.end(), _lease: lease };
         partial.pieces.insert(fragment.offset, piece);
         if partial.total != Some(partial.received) {
-            return Outcome::Waits;
+            return FragmentFate::Waits;
         }
         let whole = partial.assemble();
         self.forget(name);
-        whole.map_or(Outcome::Overlap, Outcome::Whole)
+        whole.map_or(FragmentFate::Overlap, FragmentFate::Whole)
     }
 
     /// When to call [`expire`](Self::expire) next.

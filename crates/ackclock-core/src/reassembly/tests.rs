@@ -92,11 +92,11 @@ proptest! {
         let mut reassembler = reassembler();
         let budget = budget();
         for piece in &pieces[..pieces.len() - 1] {
-            prop_assert_eq!(reassembler.push(at(0), &budget, piece), Outcome::Waits);
+            prop_assert_eq!(reassembler.push(at(0), &budget, piece), FragmentFate::Waits);
             // A copy of what has arrived changes nothing.
-            prop_assert_eq!(reassembler.push(at(0), &budget, piece), Outcome::Waits);
+            prop_assert_eq!(reassembler.push(at(0), &budget, piece), FragmentFate::Waits);
         }
-        let Outcome::Whole(made) = reassembler.push(at(0), &budget, pieces.last().unwrap()) else {
+        let FragmentFate::Whole(made) = reassembler.push(at(0), &budget, pieces.last().unwrap()) else {
             panic!("not whole")
         };
         let mut expected = packet.clone();
@@ -159,19 +159,22 @@ fn overlapping_fragments_discard_the_packet_and_what_still_comes_of_it() {
             let budget = budget();
             assert_eq!(
                 reassembler.push(at(0), &budget, &fragment(&packet, 1, 96, 192, true)),
-                Outcome::Waits
+                FragmentFate::Waits
             );
             let mut other = packet.clone();
             other[150] ^= 1;
             let overlap = fragment(&other, 1, from, to, true);
-            assert_eq!(reassembler.push(at(0), &budget, &overlap), Outcome::Overlap, "{from}..{to}");
+            assert_eq!(reassembler.push(at(0), &budget, &overlap), FragmentFate::Overlap, "{from}..{to}");
             assert_eq!((reassembler.bytes, budget.used()), (0, 0));
             for piece in cut(&packet, 1, 96) {
-                assert_eq!(reassembler.push(at(1), &budget, &piece), Outcome::Overlap);
+                assert_eq!(reassembler.push(at(1), &budget, &piece), FragmentFate::Overlap);
             }
             // Its time expires, and its identification is free.
             assert_eq!(reassembler.expire(at(60)), Some(None), "no error is sent about it");
-            assert_eq!(reassembler.push(at(61), &budget, &fragment(&packet, 1, 0, 96, true)), Outcome::Waits);
+            assert_eq!(
+                reassembler.push(at(61), &budget, &fragment(&packet, 1, 0, 96, true)),
+                FragmentFate::Waits
+            );
         }
     }
 }
@@ -184,12 +187,12 @@ fn a_second_end_and_data_behind_the_end_are_contradictions() {
         let outcome = |first: (usize, usize, bool), second: (usize, usize, bool)| {
             let mut reassembler = reassembler();
             let piece = |(from, to, more)| fragment(&packet, 1, from, to, more);
-            assert_eq!(reassembler.push(at(0), &budget(), &piece(first)), Outcome::Waits);
+            assert_eq!(reassembler.push(at(0), &budget(), &piece(first)), FragmentFate::Waits);
             reassembler.push(at(0), &budget(), &piece(second))
         };
-        assert_eq!(outcome((320, len, false), (240, 280, false)), Outcome::Overlap);
-        assert_eq!(outcome((240, 280, false), (320, 360, true)), Outcome::Overlap);
-        assert_eq!(outcome((320, 360, true), (240, 280, false)), Outcome::Overlap);
+        assert_eq!(outcome((320, len, false), (240, 280, false)), FragmentFate::Overlap);
+        assert_eq!(outcome((240, 280, false), (320, 360, true)), FragmentFate::Overlap);
+        assert_eq!(outcome((320, 360, true), (240, 280, false)), FragmentFate::Overlap);
     }
 }
 
@@ -198,26 +201,29 @@ fn teardrop_and_ping_of_death_are_refused() {
     let packet = whole(false, 9, 400);
     let mut reassembler = reassembler();
     // The second fragment ends within the first (CVE-1999-0015).
-    assert_eq!(reassembler.push(at(0), &budget(), &fragment(&packet, 1, 0, 104, true)), Outcome::Waits);
-    assert_eq!(reassembler.push(at(0), &budget(), &fragment(&packet, 1, 24, 28, false)), Outcome::Overlap);
+    assert_eq!(reassembler.push(at(0), &budget(), &fragment(&packet, 1, 0, 104, true)), FragmentFate::Waits);
+    assert_eq!(
+        reassembler.push(at(0), &budget(), &fragment(&packet, 1, 24, 28, false)),
+        FragmentFate::Overlap
+    );
     // The end would lie beyond the longest packet (CVE-1999-0128).
     let mut death = fragment(&packet, 2, 0, 400, false);
     death[6..8].copy_from_slice(&(65_528_u16 / 8).to_be_bytes());
     fix(&mut death);
-    assert_eq!(reassembler.push(at(0), &budget(), &death), Outcome::Malformed(IpError::Length));
+    assert_eq!(reassembler.push(at(0), &budget(), &death), FragmentFate::Malformed(IpError::Length));
     // A length that is not a multiple of 8, though more follows; an empty one; a TCP header in two pieces.
     assert!(matches!(
         reassembler.push(at(0), &budget(), &fragment(&packet, 3, 0, 100, true)),
-        Outcome::Malformed(_)
+        FragmentFate::Malformed(_)
     ));
     assert!(matches!(
         reassembler.push(at(0), &budget(), &fragment(&packet, 3, 0, 0, true)),
-        Outcome::Malformed(_)
+        FragmentFate::Malformed(_)
     ));
     let mut tiny = fragment(&packet, 3, 8, 96, true);
     tiny[9] = 6;
     fix(&mut tiny);
-    assert!(matches!(reassembler.push(at(0), &budget(), &tiny), Outcome::Malformed(_)));
+    assert!(matches!(reassembler.push(at(0), &budget(), &tiny), FragmentFate::Malformed(_)));
 }
 
 #[test]
@@ -227,7 +233,7 @@ fn a_first_fragment_of_ipv6_without_all_headers_is_refused() {
     packet[6] = 60;
     packet[40..48].copy_from_slice(&[17, 4, 1, 4, 0, 0, 0, 0]);
     let outcome = reassembler().push(at(0), &budget(), &fragment(&packet, 1, 0, 16, true));
-    assert!(matches!(outcome, Outcome::Malformed(_)), "{outcome:?}");
+    assert!(matches!(outcome, FragmentFate::Malformed(_)), "{outcome:?}");
 }
 
 #[test]
@@ -236,7 +242,7 @@ fn a_flood_of_first_fragments_is_bounded_and_one_source_has_a_quarter() {
     let budget = budget();
     let packet = whole(false, 9, 1400);
     let honest = whole(false, 10, 400);
-    assert_eq!(reassembler.push(at(0), &budget, &fragment(&honest, 1, 0, 96, true)), Outcome::Waits);
+    assert_eq!(reassembler.push(at(0), &budget, &fragment(&honest, 1, 0, 96, true)), FragmentFate::Waits);
     for id in 0..10_000 {
         reassembler.push(at(0), &budget, &fragment(&packet, id, 0, 1400, true));
         assert!(reassembler.packets.len() <= 65 && reassembler.bytes <= 1 << 20);
@@ -245,7 +251,7 @@ fn a_flood_of_first_fragments_is_bounded_and_one_source_has_a_quarter() {
     assert_eq!(reassembler.take_evicted(), 10_000 - 64);
     // The other source's packet has outlived it.
     let rest = fragment(&honest, 1, 96, payload_len(&honest), false);
-    assert!(matches!(reassembler.push(at(1), &budget, &rest), Outcome::Whole(_)));
+    assert!(matches!(reassembler.push(at(1), &budget, &rest), FragmentFate::Whole(_)));
 }
 
 /// Of 64 packets one source may fill all the bytes there are: it pays with its own.
@@ -253,7 +259,7 @@ fn a_flood_of_first_fragments_is_bounded_and_one_source_has_a_quarter() {
 fn a_flood_of_bytes_from_one_source_takes_none_of_another() {
     let (mut reassembler, budget) = (reassembler(), budget());
     let (flood, honest) = (whole(false, 9, 30_000), whole(false, 10, 400));
-    assert_eq!(reassembler.push(at(0), &budget, &fragment(&honest, 1, 0, 96, true)), Outcome::Waits);
+    assert_eq!(reassembler.push(at(0), &budget, &fragment(&honest, 1, 0, 96, true)), FragmentFate::Waits);
     for id in 0..64 {
         for piece in 0..20 {
             reassembler.push(at(0), &budget, &fragment(&flood, id, piece * 1400, (piece + 1) * 1400, true));
@@ -261,7 +267,7 @@ fn a_flood_of_bytes_from_one_source_takes_none_of_another() {
     }
     assert!(reassembler.take_evicted() > 0 && reassembler.bytes <= 1 << 20);
     let rest = fragment(&honest, 1, 96, payload_len(&honest), false);
-    assert!(matches!(reassembler.push(at(1), &budget, &rest), Outcome::Whole(_)));
+    assert!(matches!(reassembler.push(at(1), &budget, &rest), FragmentFate::Whole(_)));
 }
 
 #[test]
@@ -286,9 +292,12 @@ fn the_bound_of_bytes_is_reached_at_the_cost_of_another_packet_only() {
     for (bytes_max, evicted) in [(filled + cost(228), 0), (filled + cost(228) - 1, 1), (filled, 1)] {
         let mut reassembler = Reassembler::new(ReassemblyConfig { bytes_max, ..Default::default() });
         let budget = budget();
-        assert_eq!(reassembler.push(at(0), &budget, &fragment(&first, 1, 0, 208, true)), Outcome::Waits);
-        assert_eq!(reassembler.push(at(0), &budget, &pieces[0]), Outcome::Waits);
-        assert!(matches!(reassembler.push(at(0), &budget, &pieces[1]), Outcome::Whole(_)), "{bytes_max}");
+        assert_eq!(reassembler.push(at(0), &budget, &fragment(&first, 1, 0, 208, true)), FragmentFate::Waits);
+        assert_eq!(reassembler.push(at(0), &budget, &pieces[0]), FragmentFate::Waits);
+        assert!(
+            matches!(reassembler.push(at(0), &budget, &pieces[1]), FragmentFate::Whole(_)),
+            "{bytes_max}"
+        );
         assert_eq!((reassembler.packets.len(), reassembler.take_evicted()), (1 - evicted as usize, evicted));
     }
 }
@@ -300,8 +309,8 @@ fn too_many_fragments_of_one_packet_end_it() {
     let outcomes: Vec<_> = (0..66)
         .map(|n| reassembler.push(at(0), &budget(), &fragment(&packet, 1, n * 16, n * 16 + 8, true)))
         .collect();
-    assert!(outcomes[..64].iter().all(|outcome| *outcome == Outcome::Waits));
-    assert_eq!(outcomes[64..], [Outcome::Full, Outcome::Overlap]);
+    assert!(outcomes[..64].iter().all(|outcome| *outcome == FragmentFate::Waits));
+    assert_eq!(outcomes[64..], [FragmentFate::Full, FragmentFate::Overlap]);
     assert_eq!(reassembler.bytes, 0);
 }
 
@@ -331,7 +340,7 @@ fn a_mark_on_a_fragment_is_a_mark_on_the_whole() {
         }
         reassembler.push(at(0), &budget(), &pieces[0]);
         match reassembler.push(at(0), &budget(), &pieces[1]) {
-            Outcome::Whole(packet) => Some(packet[1] & 3),
+            FragmentFate::Whole(packet) => Some(packet[1] & 3),
             _ => None,
         }
     };
@@ -355,6 +364,6 @@ fn packets_are_told_apart_by_protocol_in_ipv4_and_without_it_in_ipv6() {
             fix(&mut other);
         }
         let outcome = reassembler.push(at(0), &budget(), &other);
-        assert_eq!(matches!(outcome, Outcome::Whole(_)), v6, "{outcome:?}");
+        assert_eq!(matches!(outcome, FragmentFate::Whole(_)), v6, "{outcome:?}");
     }
 }

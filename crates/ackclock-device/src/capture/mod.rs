@@ -32,7 +32,7 @@ pub struct Capture(Arc<Mutex<Writer>>);
 
 /// The state of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct CaptureReport {
     /// Packets captured so far, without those that were lost.
     pub packets: u64,
     /// Packets that are missing, because the reader of a pipe was too slow.
@@ -148,7 +148,7 @@ impl<D> Drop for Captured<D> {
 impl Capture {
     /// The state of the capture.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> CaptureReport {
         self.writer().report.clone()
     }
 
@@ -182,7 +182,7 @@ struct Writer {
     clock: Clock,
     /// Bytes in the file, all in complete blocks.
     written: u64,
-    report: Report,
+    report: CaptureReport,
 }
 
 impl Writer {
@@ -194,7 +194,7 @@ impl Writer {
             flushed_at: Instant::now(),
             clock: Clock::new(),
             written: 0,
-            report: Report::default(),
+            report: CaptureReport::default(),
         }
     }
 

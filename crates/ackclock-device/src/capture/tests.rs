@@ -72,7 +72,7 @@ fn the_file_holds_each_packet_with_time_direction_and_bytes() {
     drop(device);
 
     let bytes = std::fs::read(&file.0).unwrap();
-    assert_eq!(report, Report { packets: 2, lost: 0, bytes: bytes.len() as u64, stopped: None });
+    assert_eq!(report, CaptureReport { packets: 2, lost: 0, bytes: bytes.len() as u64, stopped: None });
     let blocks = blocks(&bytes);
     let kinds: Vec<u32> = blocks.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [0x0a0d_0d0a, 1, 6, 6]);

@@ -25,7 +25,7 @@ pub struct Frame<'a> {
 
 /// How far a file could be read, in bytes from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReadExtent {
     /// To its end.
     Whole,
     /// To a frame that the end of the file truncates.
@@ -70,8 +70,11 @@ pub enum NotCapture {
 /// interfaces that the file does not describe.
 ///
 /// # Errors
-/// The input is not a capture. One that breaks off later is read as far as it goes: see [`Outcome`].
-pub fn read(input: impl Read + Send, mut each: impl FnMut(&Frame<'_>)) -> Result<(Outcome, u64), NotCapture> {
+/// The input is not a capture. One that breaks off later is read as far as it goes: see [`ReadExtent`].
+pub fn read(
+    input: impl Read + Send,
+    mut each: impl FnMut(&Frame<'_>),
+) -> Result<(ReadExtent, u64), NotCapture> {
     let mut input = Full(input);
     let mut magic = [0; 2];
     let known = input.read(&mut magic).map_err(|_| NotCapture::Unreadable)?;
@@ -95,25 +98,25 @@ pub fn read(input: impl Read + Send, mut each: impl FnMut(&Frame<'_>)) -> Result
                 state.block(&block, &mut each);
                 offset
             }
-            Err(PcapError::Eof) => return Ok((Outcome::Whole, state.undescribed)),
+            Err(PcapError::Eof) => return Ok((ReadExtent::Whole, state.undescribed)),
             Err(PcapError::Incomplete(_)) => {
                 if reader.refill().is_err() {
-                    return Ok((Outcome::Unreadable { at }, state.undescribed));
+                    return Ok((ReadExtent::Unreadable { at }, state.undescribed));
                 }
                 continue;
             }
             Err(PcapError::BufferTooSmall) => {
                 buffer_bytes *= 2;
                 if buffer_bytes > BLOCK_BYTES_MAX || !reader.grow(buffer_bytes) {
-                    return Ok((Outcome::Broken { at }, state.undescribed));
+                    return Ok((ReadExtent::Broken { at }, state.undescribed));
                 }
                 if reader.refill().is_err() {
-                    return Ok((Outcome::Unreadable { at }, state.undescribed));
+                    return Ok((ReadExtent::Unreadable { at }, state.undescribed));
                 }
                 continue;
             }
-            Err(PcapError::UnexpectedEof) => return Ok((Outcome::CutOff { at }, state.undescribed)),
-            Err(_) => return Ok((Outcome::Broken { at }, state.undescribed)),
+            Err(PcapError::UnexpectedEof) => return Ok((ReadExtent::CutOff { at }, state.undescribed)),
+            Err(_) => return Ok((ReadExtent::Broken { at }, state.undescribed)),
         };
         reader.consume(offset);
     }

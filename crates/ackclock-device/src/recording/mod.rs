@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use file::{Frame, NotCapture, Outcome, read};
+pub use file::{Frame, NotCapture, ReadExtent, read};
 pub use link::{NoIp, ip_packet};
 
 /// The IP packets of a capture file, in its order.
@@ -19,7 +19,7 @@ pub struct Recording {
     bytes: Vec<u8>,
     packets: Vec<Recorded>,
     skipped: Skipped,
-    broken: Option<Outcome>,
+    broken: Option<ReadExtent>,
 }
 
 /// One packet of a recording.
@@ -101,7 +101,7 @@ impl Recording {
         });
         let (outcome, undescribed) = read.map_err(|why| RecordingError::NotCapture { path: named(), why })?;
         recording.skipped.undescribed = undescribed;
-        recording.broken = Some(outcome).filter(|outcome| *outcome != Outcome::Whole);
+        recording.broken = Some(outcome).filter(|outcome| *outcome != ReadExtent::Whole);
         if too_long {
             return Err(RecordingError::TooLong { path: named() });
         }
@@ -135,10 +135,10 @@ impl Recording {
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let broken = self.broken.as_ref().map(|outcome| match outcome {
-            Outcome::CutOff { at } => format!("the file ends within a block that begins at byte {at}"),
-            Outcome::Unreadable { at } => format!("the file cannot be read beyond byte {at}"),
-            Outcome::Broken { at } => format!("there is no block at byte {at}: nothing behind it is read"),
-            Outcome::Whole => String::new(),
+            ReadExtent::CutOff { at } => format!("the file ends within a block that begins at byte {at}"),
+            ReadExtent::Unreadable { at } => format!("the file cannot be read beyond byte {at}"),
+            ReadExtent::Broken { at } => format!("there is no block at byte {at}: nothing behind it is read"),
+            ReadExtent::Whole => String::new(),
         });
         let Skipped { not_ip, cut_off, link_type, undescribed } = self.skipped;
         let counts = [

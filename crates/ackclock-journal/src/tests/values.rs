@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::block::seal;
-use crate::outcome::Outcome;
+use crate::outcome::ResultCode;
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::IdlePolicy;
 use ackclock_core::profile::{AckPolicy, Choices, Ecn, Recovery, UndoChoice};
@@ -317,7 +317,7 @@ fn outcomes_are_told_apart() {
         (Some(7), Some(8), Some(3))
     );
     assert_eq!(
-        (id.code(), <&ConnectionId as Outcome>::code(&&id), (id, 4_usize).code()),
+        (id.code(), <&ConnectionId as ResultCode>::code(&&id), (id, 4_usize).code()),
         (of_id, of_id, of_id)
     );
     assert_eq!((id, Some(IncomingId::from_number(9 << 32 | 9))).code(), of_id);

@@ -16,10 +16,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::bounded::Bounded;
 use self::progress::Progress;
-use self::report::{Connected, End, Interval, Report, StreamReport};
+use self::report::{Connected, End, Interval, SessionReport, StreamReport};
 use crate::args::ObserveArgs;
 use crate::net::{Net, Stream};
-use crate::session::{Kind, Meter, Outcome};
+use crate::session::{Kind, Meter, TransferResult};
 use crate::units::{bits_per_second, show_bytes, show_rate};
 
 pub(crate) use self::facts::Facts;
@@ -39,7 +39,7 @@ pub(crate) struct Observer {
 /// The observations so far.
 #[derive(Debug)]
 struct Seen {
-    report: Report,
+    report: SessionReport,
     /// The end of the last interval.
     last: Look,
     /// The retransmissions of all connections that have ended.
@@ -51,7 +51,7 @@ struct Seen {
 impl Observer {
     pub fn new(kind: Kind, net: &Net, args: &ObserveArgs, progress: bool) -> Self {
         let seen = Seen {
-            report: Report::new(kind.name, net.device()),
+            report: SessionReport::new(kind.name, net.device()),
             last: Look::default(),
             retransmits: 0,
             ended: Bounded::default(),
@@ -134,7 +134,7 @@ impl Observer {
     }
 
     /// Reports the result, and returns the exit code.
-    pub fn finish(&self, meter: &Meter, started: Instant, result: &Result<Outcome, Failure>) -> Exit {
+    pub fn finish(&self, meter: &Meter, started: Instant, result: &Result<TransferResult, Failure>) -> Exit {
         if let Some(progress) = &self.progress {
             progress.finish();
         }
@@ -186,7 +186,7 @@ pub(crate) struct Look {
 pub(crate) fn fail_early(kind: Kind, args: &ObserveArgs, failure: &Failure) -> Exit {
     say!("tcpcat: {failure}");
     if args.json {
-        let mut report = Report::new(kind.name, "");
+        let mut report = SessionReport::new(kind.name, "");
         let meter = Meter::default();
         report.end = Some(End::failed_early(&meter, failure));
         report.print(kind.data_on_stdout);
@@ -194,7 +194,7 @@ pub(crate) fn fail_early(kind: Kind, args: &ObserveArgs, failure: &Failure) -> E
     failure.exit()
 }
 
-fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &Outcome) -> String {
+fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &TransferResult) -> String {
     let part = |word: &str, bytes: u64| {
         let rate = show_rate(bits_per_second(bytes, took));
         (bytes > 0).then(|| format!("{word} {} in {:.2} s, {rate}", show_bytes(bytes), took.as_secs_f64()))

@@ -10,12 +10,12 @@ use super::bounded::Bounded;
 use super::{Look, stats};
 use crate::json::SCHEMA;
 use crate::net::Stream;
-use crate::session::{Meter, Outcome};
+use crate::session::{Meter, TransferResult};
 use crate::units::bits_per_second;
 
 /// The whole report.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct SessionReport {
     schema: u32,
     pub(super) start: Start,
     pub(super) intervals: Bounded<Interval>,
@@ -127,7 +127,7 @@ struct StartUpReport {
     set_ssthresh: bool,
 }
 
-impl Report {
+impl SessionReport {
     pub fn new(mode: &'static str, device: &str) -> Self {
         let timestamp = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let version = env!("CARGO_PKG_VERSION");
@@ -189,7 +189,7 @@ impl End {
         retransmits: u64,
         streams: Vec<StreamReport>,
         exit: Exit,
-        result: &Result<Outcome, Failure>,
+        result: &Result<TransferResult, Failure>,
     ) -> Self {
         let outcome = result.as_ref().ok();
         Self {

@@ -14,7 +14,7 @@ use super::output::{self, Output};
 use super::{Broken, Copied, Copier, Framing};
 use crate::args::{PipeArgs, Target};
 use crate::net::Stream;
-use crate::session::{Kind, Outcome, Session, idle};
+use crate::session::{Kind, Session, TransferResult, idle};
 
 /// This process's own ends. Connections have them one after the other.
 struct Own {
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
         .await
 }
 
-async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<Outcome, Failure> {
+async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<TransferResult, Failure> {
     let stdout = output::stdout().map_err(|error| Failure::file("write", Path::new("stdout"), &error))?;
     let mut own = Own { input: Input::new(!args.no_stdin), stdout };
     if args.keep_open {
@@ -53,7 +53,10 @@ async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Resu
     let stream = session.reach(&target, &args.peer).await?;
     if args.zero_io {
         let peer = stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |peer| peer.to_string());
-        return Ok(Outcome { notes: vec![format!("{peer} accepts connections")], ..Outcome::default() });
+        return Ok(TransferResult {
+            notes: vec![format!("{peer} accepts connections")],
+            ..TransferResult::default()
+        });
     }
     join(session, &args, stream, &mut own).await
 }
@@ -64,7 +67,7 @@ async fn keep_accepting(
     args: &PipeArgs,
     target: &Target,
     own: &mut Own,
-) -> Result<Outcome, Failure> {
+) -> Result<TransferResult, Failure> {
     if matches!(target, Target::Connect { .. }) {
         return Err(Failure::usage("-k needs -l: it listens again after each connection"));
     }
@@ -82,7 +85,7 @@ async fn keep_accepting(
             break;
         }
     }
-    Ok(Outcome::default())
+    Ok(TransferResult::default())
 }
 
 async fn join(
@@ -90,7 +93,7 @@ async fn join(
     args: &PipeArgs,
     stream: Stream,
     own: &mut Own,
-) -> Result<Outcome, Failure> {
+) -> Result<TransferResult, Failure> {
     let (reader, writer) = tokio::io::split(stream);
     let stdin_ended = AtomicBool::new(false);
     let stdout = Output::new(Arc::clone(&own.stdout));
@@ -115,7 +118,7 @@ async fn join(
     session.observer.ended(&stream);
     let outcome = match ended? {
         Ended::Both { sent, received } => outcome(args, sent, received),
-        _ => Outcome::default(),
+        _ => TransferResult::default(),
     };
     flushed.map_err(|error| Failure::file("write", Path::new("stdout"), &error))?;
     Ok(outcome)
@@ -263,8 +266,8 @@ async fn down(
     }
 }
 
-fn outcome(args: &PipeArgs, sent: Copied, received: Copied) -> Outcome {
-    let mut outcome = Outcome::default();
+fn outcome(args: &PipeArgs, sent: Copied, received: Copied) -> TransferResult {
+    let mut outcome = TransferResult::default();
     if args.move_.verify {
         for (word, copied) in [("sent", sent), ("received", received)] {
             outcome.notes.push(format!("{word} {} bytes, blake3 {}", copied.bytes, copied.hash));

@@ -24,7 +24,7 @@ use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, STREAMS_MAX, Target};
 use crate::exit;
 use crate::net::Stream;
-use crate::session::{Kind, Outcome, Session};
+use crate::session::{Kind, Session, TransferResult};
 
 /// The form of the data.
 enum Incoming {
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
         .await
 }
 
-async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
+async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<TransferResult, Failure> {
     let file = PartFile::create(&args.file)?;
     let store = Store {
         file: Arc::new(file),
@@ -119,7 +119,7 @@ async fn commit(
     args: &FileArgs,
     store: Store,
     received: Received,
-) -> Result<Outcome, Failure> {
+) -> Result<TransferResult, Failure> {
     let Store { file, path, .. } = store;
     let file =
         Arc::into_inner(file).ok_or_else(|| Failure::new(Exit::File, "the file is still being written"))?;
@@ -130,8 +130,11 @@ async fn commit(
     let told = tell(session, received.streams, committed.is_ok()).await;
     committed?;
     let verify = args.move_.verify || args.streams > 1;
-    let mut outcome =
-        Outcome { verified: confirmed.then_some(true), took: Some(received.took), ..Outcome::default() };
+    let mut outcome = TransferResult {
+        verified: confirmed.then_some(true),
+        took: Some(received.took),
+        ..TransferResult::default()
+    };
     outcome.blake3 = received.copied.filter(|_| verify).map(|copied| copied.hash);
     if verify && !confirmed {
         outcome.notes.push(

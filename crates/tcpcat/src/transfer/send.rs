@@ -18,7 +18,7 @@ use super::{Broken, Copied, Copier, Framing};
 use crate::args::{FileArgs, Target};
 use crate::exit;
 use crate::net::Stream;
-use crate::session::{Kind, Outcome, Session};
+use crate::session::{Kind, Session, TransferResult};
 
 /// The data for one connection.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
         .await
 }
 
-async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<Outcome, Failure> {
+async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<TransferResult, Failure> {
     let parts = plan(&args).await.map_err(|error| Failure::file("read", &args.file, &error))?;
     let total = parts.first().and_then(|part| part.header.total);
     session.meter.expect(total.unwrap_or(0));
@@ -233,10 +233,10 @@ fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failur
     }
 }
 
-fn outcome(args: &FileArgs, all: &[SentPart], took: Duration) -> Outcome {
+fn outcome(args: &FileArgs, all: &[SentPart], took: Duration) -> TransferResult {
     let verify = args.move_.verify || args.streams > 1;
     let confirmed = all.iter().all(|sent| sent.confirmed);
-    let mut outcome = Outcome { took: Some(took), ..Outcome::default() };
+    let mut outcome = TransferResult { took: Some(took), ..TransferResult::default() };
     if !verify {
         return outcome;
     }

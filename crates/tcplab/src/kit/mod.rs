@@ -14,7 +14,7 @@
 mod situations;
 
 use ackclock_control::congestion::{About, Registry};
-use ackclock_control::kit::{Outcome, Report};
+use ackclock_control::kit::{KitReport, Outcome};
 use ackclock_sim::Problem;
 use ackclock_sim::scenario::PathStep;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -35,7 +35,7 @@ pub struct Examination {
     /// Its description.
     pub about: About,
     /// The checks of the control crate.
-    pub checks: Report,
+    pub checks: KitReport,
     /// Each situation, with the mean of its runs.
     pub situations: Vec<(&'static Situation, Measures)>,
 }

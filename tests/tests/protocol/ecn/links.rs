@@ -6,11 +6,11 @@ use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::{Choices, Ecn};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Report, Scenario};
+use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 /// A transfer of this many bytes from client to server with this controller, over this link and one back that
 /// only delays.
-fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> Report {
+fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> HostPairReport {
     let congestion = Registry::builtin().find(congestion).expect("it is built in");
     let tcp =
         TcpConfig { congestion, choices: Choices { ecn, ..Choices::default() }, ..TcpConfig::default() };

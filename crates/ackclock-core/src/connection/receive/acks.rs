@@ -34,12 +34,12 @@ pub(super) struct Acks {
 /// The reports that wait, the oldest first; never empty.
 #[derive(Debug, Default)]
 struct Reports {
-    queue: VecDeque<Report>,
+    queue: VecDeque<AckReport>,
 }
 
 /// What a separate acknowledgement reports: the state after an arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct AckReport {
     /// RCV.NXT at that time.
     pub next: Position,
     /// The duplicate data that arrived (RFC 2883 §4 (2)).
@@ -117,12 +117,12 @@ impl Acks {
 
     /// What the next pure acknowledgement reports.
     #[inline]
-    pub fn first_report(&self) -> Option<&Report> {
+    pub fn first_report(&self) -> Option<&AckReport> {
         self.reports.as_ref()?.queue.front()
     }
 
     /// Adds a report. If `joins` says that it covers the last one, it replaces that.
-    pub fn add_report(&mut self, report: Report, joins: impl Fn(&Report) -> bool) {
+    pub fn add_report(&mut self, report: AckReport, joins: impl Fn(&AckReport) -> bool) {
         let reports = &mut self.reports.get_or_insert_default().queue;
         if let Some(last) = reports.back_mut().filter(|last| last.duplicate.is_none() && joins(last)) {
             *last = report;
@@ -143,7 +143,7 @@ impl Acks {
         let last = self.reports.as_ref().and_then(|reports| reports.queue.back());
         let is_owed = self.now && last.is_none_or(|last| last.next < next);
         for _ in 0..segments.saturating_add(is_owed.into()).min(Self::REPORTS_MAX) {
-            self.add_report(Report { next, duplicate: None, blocks: SackBlocks::default() }, |_| false);
+            self.add_report(AckReport { next, duplicate: None, blocks: SackBlocks::default() }, |_| false);
         }
     }
 

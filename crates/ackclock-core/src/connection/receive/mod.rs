@@ -12,7 +12,7 @@ use ackclock_control::tally::Tally;
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
 
-use self::acks::{Acks, Report, holds};
+use self::acks::{AckReport, Acks, holds};
 use self::tuning::{Place, Tuning};
 use crate::Instant;
 use crate::budget::Budget;
@@ -351,7 +351,7 @@ impl ReceiveHalf {
             return;
         }
         let blocks = self.buffer.sack_blocks(Some(place), SackBlocks::MAX);
-        let report = Report { next: self.nxt, duplicate, blocks };
+        let report = AckReport { next: self.nxt, duplicate, blocks };
         let first = blocks.as_slice().first().copied();
         self.acks.add_report(report, |last| {
             let of_last = last.blocks.as_slice().first();

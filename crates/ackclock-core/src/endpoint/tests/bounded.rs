@@ -12,7 +12,7 @@ use super::super::keys::{Key, Purpose};
 use super::super::replies::Replies;
 use super::*;
 use crate::budget::Budget;
-use crate::reassembly::{Outcome, Reassembler, ReassemblyConfig};
+use crate::reassembly::{FragmentFate, Reassembler, ReassemblyConfig};
 use crate::udp::PathMtus;
 use crate::{UdpOptions, UdpTransmit};
 
@@ -345,20 +345,20 @@ fn fragments() {
     let now = Instant::from_millis(1000);
     let honest = Ipv4Addr::new(10, 0, 0, 9);
     let mut push = |packet: &[u8]| reassembler.push(now, &budget, packet);
-    assert_eq!(push(&fragment(honest, 1, 0, true)), Outcome::Waits);
+    assert_eq!(push(&fragment(honest, 1, 0, true)), FragmentFate::Waits);
     // Three times the packets that one source may have, which would fill the bytes twice at any time.
     for id in 0..3 * 64 {
         for piece in 0..40 {
             push(&fragment(Ipv4Addr::new(10, 0, 0, 66), id, piece * 800, true));
         }
     }
-    assert!(matches!(push(&fragment(honest, 1, 800, false)), Outcome::Whole(_)));
+    assert!(matches!(push(&fragment(honest, 1, 800, false)), FragmentFate::Whole(_)));
     // From everywhere at once, the oldest goes.
-    assert_eq!(push(&fragment(honest, 2, 0, true)), Outcome::Waits);
+    assert_eq!(push(&fragment(honest, 2, 0, true)), FragmentFate::Waits);
     for n in 0..3 * 256 {
         push(&fragment(Ipv4Addr::from(0xc612_0000 + n), 1, 0, true));
     }
-    assert_eq!(push(&fragment(honest, 2, 800, false)), Outcome::Waits, "its first part is gone");
+    assert_eq!(push(&fragment(honest, 2, 800, false)), FragmentFate::Waits, "its first part is gone");
 }
 
 fn known_sources() {

@@ -85,7 +85,7 @@ impl Guest for SlowDevice {
 }
 
 /// A megabyte through a device that takes this many packets in a millisecond.
-fn through_device(per_turn: u32) -> Outcome {
+fn through_device(per_turn: u32) -> StageResult {
     let stage = Stage::default();
     let mut scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", stage.there);
     scenario.full_packets = true;

@@ -11,11 +11,11 @@ use ackclock_sim::scenario::{Loss, Scripted};
 use ackclock_sim::units::Share;
 
 use super::*;
-use stage::{Outcome, Reads, Stage, Writes};
+use stage::{Reads, Stage, StageResult, Writes};
 
 /// The share of `causes` must be at least `share_min`, and lifting it must save that much of the time, within
 /// these limits of it.
-fn check(limited: &Outcome, lifted: &Outcome, causes: &[Waiting], share_min: f64, spared: f64) {
+fn check(limited: &StageResult, lifted: &StageResult, causes: &[Waiting], share_min: f64, spared: f64) {
     let share: f64 = causes.iter().filter_map(|cause| limited.shares.get(cause)).sum();
     let saved = 1.0 - lifted.took.as_secs_f64() / limited.took.as_secs_f64();
     let all =

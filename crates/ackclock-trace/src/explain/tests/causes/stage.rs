@@ -53,7 +53,7 @@ pub(super) struct Stage {
 
 /// What became of it.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct StageResult {
     /// From the first SYN until the last byte was read.
     pub took: Duration,
     /// The causes' shares of that time.
@@ -91,7 +91,7 @@ impl Default for Stage {
 }
 
 impl Stage {
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> StageResult {
         let back = Direction::new(Rate::mbit(1000), Span::millis(20)).buffers(100_000);
         let mut scenario = Scenario::new(Span::seconds(600)).host("a").host("b");
         scenario.full_packets = true;
@@ -122,7 +122,7 @@ impl Stage {
 }
 
 /// The shares of the time until `done`.
-pub(super) fn outcome(batches: &[Batch], done: Instant) -> Outcome {
+pub(super) fn outcome(batches: &[Batch], done: Instant) -> StageResult {
     let mut bytes = Vec::new();
     let mut writer = crate::file::Writer::new(&mut bytes, &Origin::default()).unwrap();
     for batch in batches {
@@ -137,7 +137,7 @@ pub(super) fn outcome(batches: &[Batch], done: Instant) -> Outcome {
         let time = until.min(done).saturating_since(from).as_secs_f64();
         *shares.entry(waiting).or_insert(0.0) += time / took.as_secs_f64();
     }
-    Outcome { took, shares }
+    StageResult { took, shares }
 }
 
 #[derive(Debug)]
