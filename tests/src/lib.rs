@@ -5,7 +5,7 @@
 //! - [`script`]: one endpoint against a scripted peer, in the style of packetdrill;
 //! - [`states`]: a connection in each of the states of RFC 9293 §3.3.2;
 //! - [`oracle`]: what RFC 9293 §3.10.7 requires for a segment in a state, written from the text;
-//! - [`link`], [`app`], [`flow`], [`pair`]: two endpoints over an impairing link, with an application model
+//! - [`link`], [`app`], [`flow`], [`host_pair`]: two hosts over an impairing link, with an application model
 //!   and oracles;
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
 //! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
@@ -22,6 +22,7 @@ pub mod documents;
 pub mod flow;
 pub mod fuzz;
 pub mod host;
+pub mod host_pair;
 pub mod icmp;
 pub mod kernel;
 pub mod link;
@@ -29,7 +30,6 @@ pub mod linux;
 pub mod model;
 pub mod netns;
 pub mod oracle;
-pub mod pair;
 pub mod script;
 pub mod segment;
 pub mod states;

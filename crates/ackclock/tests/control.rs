@@ -36,21 +36,21 @@ impl Drop for SocketDir {
 }
 
 /// Two stacks, the first with a control socket, and a connection between them.
-struct World {
+struct ControlledStacks {
     stack: Stack,
     ours: TcpStream,
     theirs: TcpStream,
     peer: Stack,
 }
 
-async fn world(path: &Path) -> World {
+async fn stacks(path: &Path) -> ControlledStacks {
     let (left, right) = memory::pair(memory::Config::default());
     let builder = Stack::builder().address("10.0.0.1/24".parse().unwrap()).flight_recorder(256);
     let stack = builder.device(left).control(path).spawn().unwrap();
     let peer = Stack::builder().address("10.0.0.2/24".parse().unwrap()).device(right).spawn().unwrap();
     let listener = peer.listen("10.0.0.2:80".parse().unwrap()).unwrap();
     let (ours, theirs) = tokio::join!(stack.connect("10.0.0.2:80".parse().unwrap()), listener.accept());
-    World { stack, ours: ours.unwrap(), theirs: theirs.unwrap().0, peer }
+    ControlledStacks { stack, ours: ours.unwrap(), theirs: theirs.unwrap().0, peer }
 }
 
 /// A client, which blocks.
@@ -101,7 +101,7 @@ async fn with<T: Send + 'static>(path: PathBuf, f: impl FnOnce(&Path) -> T + Sen
 async fn two_stacks_of_one_program_have_a_socket_each() {
     let directories = ["one", "other"].map(SocketDir::new);
     let [path, other] = directories.each_ref().map(SocketDir::socket);
-    let (one, second) = (world(&path).await, world(&other).await);
+    let (one, second) = (stacks(&path).await, stacks(&other).await);
     let connections = |path: PathBuf| {
         with(path, |path| {
             let answer = Client::new(path).ask(&json!({ "request": "connections" }));
@@ -116,7 +116,7 @@ async fn two_stacks_of_one_program_have_a_socket_each() {
     assert!(error.contains(&*other.to_string_lossy()) && error.contains("name another path"), "{error}");
     assert_eq!(connections(other.clone()).await, Some(1), "it is still the second stack's");
 
-    let World { stack, ours, theirs, peer } = one;
+    let ControlledStacks { stack, ours, theirs, peer } = one;
     drop((ours, theirs, peer));
     stack.shutdown().await;
     // Its task learns of the end as this one does, and removes it.
@@ -128,7 +128,7 @@ async fn two_stacks_of_one_program_have_a_socket_each() {
     .await
     .expect("the socket goes with its stack");
     assert_eq!(connections(other.clone()).await, Some(1));
-    let again = world(&path).await;
+    let again = stacks(&path).await;
     assert_eq!(connections(path).await, Some(1));
     drop((again, second));
 }
@@ -136,11 +136,11 @@ async fn two_stacks_of_one_program_have_a_socket_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_lists_connections_and_what_each_waits_for() {
     let directory = SocketDir::new("lists");
-    let mut world = world(&directory.socket()).await;
-    world.ours.write_all(b"hello").await.unwrap();
-    world.theirs.read_exact(&mut [0; 5]).await.unwrap();
-    world.ours.delivered().await.unwrap();
-    let addr = world.ours.local_addr().unwrap();
+    let mut stacks = stacks(&directory.socket()).await;
+    stacks.ours.write_all(b"hello").await.unwrap();
+    stacks.theirs.read_exact(&mut [0; 5]).await.unwrap();
+    stacks.ours.delivered().await.unwrap();
+    let addr = stacks.ours.local_addr().unwrap();
     let answers = with(directory.socket(), |path| {
         let mut client = Client::new(path);
         ["stack", "connections", "counters"].map(|what| client.ask(&json!({ "request": what })))
@@ -154,13 +154,13 @@ async fn it_lists_connections_and_what_each_waits_for() {
     assert_eq!((&only["waits_for"], &only["traced"]), (&json!("application"), &json!("newest")));
     assert_eq!((&only["info"]["bytes_acked"], &only["info"]["state"]), (&json!(5), &json!("Established")));
     assert!(counters["counters"]["opened_actively"] == json!(1), "{counters}");
-    drop(world.peer);
+    drop(stacks.peer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_streams_to_the_client_and_ends_with_it() {
     let directory = SocketDir::new("trace");
-    let mut world = world(&directory.socket()).await;
+    let mut stacks = stacks(&directory.socket()).await;
     let records = |answer: &Value| -> Vec<Entry> {
         let digits = answer["records"].as_str().unwrap().as_bytes();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
@@ -186,8 +186,8 @@ async fn a_trace_streams_to_the_client_and_ends_with_it() {
     let handshake = records(&dumped);
     assert!(handshake.iter().any(|entry| matches!(entry, Entry::State(..))), "{handshake:?}");
 
-    world.ours.write_all(&[7; 5000]).await.unwrap();
-    world.theirs.read_exact(&mut [0; 5000]).await.unwrap();
+    stacks.ours.write_all(&[7; 5000]).await.unwrap();
+    stacks.theirs.read_exact(&mut [0; 5000]).await.unwrap();
     let written = |entry: &Entry| matches!(entry, Entry::Written { len: 5000, .. });
     let client = spawn_blocking(move || {
         while !records(&client.next().expect("records")).iter().any(written) {}
@@ -195,7 +195,7 @@ async fn a_trace_streams_to_the_client_and_ends_with_it() {
     });
     let client = client.await.unwrap();
     // The program's own recorder is back once the client has gone.
-    assert!(tokio::time::timeout(Duration::from_millis(300), world.stack.next_trace()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(300), stacks.stack.next_trace()).await.is_err());
     drop(client);
     let again = with(path, |path| {
         let mut client = Client::new(path);
@@ -207,13 +207,13 @@ async fn a_trace_streams_to_the_client_and_ends_with_it() {
         }
     });
     assert_eq!(again.await["error"]["kind"], json!("not-traced"));
-    drop((world.theirs, world.peer));
+    drop((stacks.theirs, stacks.peer));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e2_what_is_no_request_is_answered_with_what_helps_and_a_long_one_refused() {
     let directory = SocketDir::new("requests");
-    let world = world(&directory.socket()).await;
+    let stacks = stacks(&directory.socket()).await;
     with(directory.socket(), |path| {
         let mut client = Client::new(path);
         for (line, kind, says) in [
@@ -237,13 +237,13 @@ async fn sec_e2_what_is_no_request_is_answered_with_what_helps_and_a_long_one_re
         assert!(long.next().is_none(), "it is closed");
     })
     .await;
-    drop(world);
+    drop(stacks);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e3_a_hundred_clients_are_bounded_and_one_that_does_not_read_holds_up_no_other() {
     let directory = SocketDir::new("clients");
-    let mut world = world(&directory.socket()).await;
+    let mut stacks = stacks(&directory.socket()).await;
     let (clients, refused) = with(directory.socket(), |path| {
         let mut clients: Vec<Client> = (0..100).map(|_| Client::new(path)).collect();
         for client in &mut clients {
@@ -265,21 +265,21 @@ async fn sec_e3_a_hundred_clients_are_bounded_and_one_that_does_not_read_holds_u
     .await;
     assert_eq!(refused, 84);
     // The stack serves its own connections meanwhile.
-    world.ours.write_all(b"hello").await.unwrap();
-    world.theirs.read_exact(&mut [0; 5]).await.unwrap();
+    stacks.ours.write_all(b"hello").await.unwrap();
+    stacks.theirs.read_exact(&mut [0; 5]).await.unwrap();
     // Places are free again once clients have gone.
     drop(clients);
     with(directory.socket(), |path| {
         while Client::new(path).ask(&json!({ "request": "counters" }))["error"].is_object() {}
     })
     .await;
-    drop(world.peer);
+    drop(stacks.peer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
     let directory = SocketDir::new("users");
-    let world = world(&directory.socket()).await;
+    let stacks = stacks(&directory.socket()).await;
     let mode = std::fs::metadata(directory.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
@@ -305,7 +305,7 @@ async fn sec_e1_another_user_is_refused_whatever_the_mode_of_the_socket() {
     let [by_mode, by_user] = said.await;
     assert!(by_mode.contains("PermissionError"), "{by_mode}");
     assert!(by_user.contains("not-permitted") && !by_user.contains("10.0.0.1"), "{by_user}");
-    drop(world);
+    drop(stacks);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -324,10 +324,10 @@ async fn the_socket_replaces_a_stale_one_alone_and_goes_with_the_stack() {
     assert!(spawn(&directory.0.join("none/control")).contains("cannot be opened"));
 
     drop(UnixListener::bind(&path).unwrap());
-    let world = world(&path).await;
+    let stacks = stacks(&path).await;
     assert!(spawn(&path).contains("in use by another program"));
     let mut client = with(path.clone(), Client::new).await;
-    world.stack.shutdown().await;
+    stacks.stack.shutdown().await;
     let closed = spawn_blocking(move || client.0.read(&mut [0; 10]).unwrap_or(0));
     assert_eq!(closed.await.unwrap(), 0, "its clients are closed");
     for _ in 0..1000 {

@@ -12,9 +12,9 @@ use super::machine::DEVICE_MTU;
 use super::path::addr;
 use super::plan::Event;
 use super::program;
-use super::world::{SINK, World};
+use super::world::{SINK, SwarmRun};
 
-impl World {
+impl SwarmRun {
     fn event(&self, event: usize) -> Event {
         self.plan.events[event].1
     }

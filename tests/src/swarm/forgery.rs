@@ -6,7 +6,7 @@ use ackclock::{ChecksumState, ConnectionInfo, FourTuple, RxMeta, State};
 
 use super::faults::Fault;
 use super::wires::Expected;
-use super::world::World;
+use super::world::SwarmRun;
 use crate::rng::Rng;
 use crate::segment::{ACK, FIN, Frame, Opt, PSH, RST, SYN, Seg, URG, seg as segment};
 
@@ -103,7 +103,7 @@ fn old_segment(passing: &Seg, seq: u32) -> Option<Seg> {
     Some(old)
 }
 
-impl World {
+impl SwarmRun {
     /// Forgers wait for their moment: the first that is ready sends a segment.
     pub(super) fn forge(&mut self, host: usize, path: usize, passing: &Frame) {
         let waiting = |forgery: &Forgery| (forgery.host, forgery.path) == (host, path);

@@ -53,7 +53,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use self::faults::{Counts, Fault};
 pub use self::plan::Cut;
-use self::world::World;
+use self::world::SwarmRun;
 use crate::link::LinkStats;
 
 /// The number of seeds whose packets are pinned, from 0 on (`tests/packets`).
@@ -96,7 +96,7 @@ pub struct SeedResult {
 /// # Errors
 /// The violation, in the words of the check that found it.
 pub fn run(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Result<SeedResult, String> {
-    let run = AssertUnwindSafe(|| World::new(seed, cut, trace).run());
+    let run = AssertUnwindSafe(|| SwarmRun::new(seed, cut, trace).run());
     catch_unwind(run).map_err(|panic| match panic.downcast::<String>() {
         Ok(message) => *message,
         Err(panic) => {
@@ -211,7 +211,7 @@ pub fn minimise(seed: u64, mut say: impl FnMut(&Cut)) -> Cut {
     };
     let plain = Cut { plain: true, ..cut.clone() };
     try_it(&mut cut, plain);
-    let (events, transfers) = World::sizes(seed);
+    let (events, transfers) = SwarmRun::sizes(seed);
     shrink((0..events).collect(), |left| {
         let smaller = Cut { events: Some(left), ..cut.clone() };
         try_it(&mut cut, smaller)

@@ -23,7 +23,7 @@ use crate::rng::Rng;
 use crate::segment::{Frame, SYN};
 
 /// A run.
-pub(super) struct World {
+pub(super) struct SwarmRun {
     pub(super) plan: Plan,
     pub(super) tasks: Tasks,
     pub(super) shared: Rc<Shared>,
@@ -46,7 +46,7 @@ pub(super) struct World {
     old_segments: u64,
 }
 
-impl World {
+impl SwarmRun {
     pub(super) fn new(seed: u64, cut: &Cut, trace: Option<Box<dyn Write>>) -> Self {
         let plan = Plan::draw(seed, cut);
         let mut rng = Rng::new(seed ^ 0x0057_a127);
@@ -75,7 +75,7 @@ impl World {
             compared: 0.into(),
             connections: 0.into(),
         });
-        let mut world = Self {
+        let mut run = Self {
             plan,
             tasks,
             shared,
@@ -93,8 +93,8 @@ impl World {
             packets: 0,
             old_segments: 0,
         };
-        (0..world.machines.len()).for_each(|host| world.boot(host));
-        world
+        (0..run.machines.len()).for_each(|host| run.boot(host));
+        run
     }
 
     /// How many events and transfers a seed has.

@@ -30,7 +30,7 @@ const FETCH_BYTES: usize = 4 << 20;
 const DELAY: Duration = Duration::from_millis(10);
 
 /// A server, its hostile peers and an honest client, 10 ms apart.
-struct World {
+struct StarvedServer {
     crowd: Crowd,
     pin: Pin,
     client: Host,
@@ -44,11 +44,11 @@ struct World {
     told: Vec<ConnectionId>,
 }
 
-impl World {
+impl StarvedServer {
     fn new(pin: Pin, pins: usize) -> Self {
         let crowd = Crowd::new(|config| config.memory_budget = 64 << 20);
         let client = Host::new(EndpointConfig::new(vec![host_addr(false, 3)], [9; 32]), crowd.host.now);
-        let mut world = Self {
+        let mut server = Self {
             crowd,
             pin,
             client,
@@ -58,10 +58,10 @@ impl World {
             told: Vec::new(),
         };
         for _ in 0..pins {
-            world.add_pin();
-            world.run_until(world.crowd.host.now + Duration::from_millis(1));
+            server.add_pin();
+            server.run_until(server.crowd.host.now + Duration::from_millis(1));
         }
-        world
+        server
     }
 
     fn add_pin(&mut self) {
@@ -195,23 +195,23 @@ impl World {
 
 /// Fetches beside such pins take no more than twice the time that they take alone.
 fn honest_transfers_keep_half_their_rate_beside(pin: Pin) {
-    let alone = *World::new(pin, 0).fetches().iter().max().expect("four");
-    let mut world = World::new(pin, PINS);
-    let beside = *world.fetches().iter().max().expect("four");
+    let alone = *StarvedServer::new(pin, 0).fetches().iter().max().expect("four");
+    let mut server = StarvedServer::new(pin, PINS);
+    let beside = *server.fetches().iter().max().expect("four");
     assert!(beside <= 2 * alone, "{pin:?}: {beside:?} instead of {alone:?}");
-    let (used, limit) = world.crowd.host.endpoint.memory();
+    let (used, limit) = server.crowd.host.endpoint.memory();
     assert!(used <= limit, "{used} of {limit}");
 
     // Resets are reported and counted; they hit the connections that have held memory longest, and no more
     // than needed.
-    let endpoint = &world.crowd.host.endpoint;
+    let endpoint = &server.crowd.host.endpoint;
     let reset = |id| endpoint.connection(id).and_then(|c| c.error()) == Some(ConnectionError::OutOfMemory);
-    let gone: Vec<bool> = world.crowd.peers.iter().map(|peer| reset(peer.id)).collect();
+    let gone: Vec<bool> = server.crowd.peers.iter().map(|peer| reset(peer.id)).collect();
     let count = gone.iter().filter(|gone| **gone).count();
     assert_eq!(endpoint.counters().memory_resets, count as u64);
     assert!(count > 0 && count < PINS, "{pin:?}: {count} of {PINS} were reset");
     assert!(gone.is_sorted_by(|earlier, later| earlier >= later), "{pin:?}: the longest-pinned go first");
-    let told = world.crowd.peers.iter().filter(|peer| world.told.contains(&peer.id)).count();
+    let told = server.crowd.peers.iter().filter(|peer| server.told.contains(&peer.id)).count();
     assert_eq!(told, count, "each reset is reported");
 }
 

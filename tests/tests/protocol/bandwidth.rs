@@ -7,8 +7,8 @@ use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{Registry, StartUpEstimate};
 use ackclock_core::profile::Choices;
 use ackclock_core::{ConnectionInfo, TcpConfig};
+use ackclock_tests::host_pair::{HostPair, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Scenario};
 
 const RATE_BPS: u64 = 8_000_000;
 const DELAY: Duration = Duration::from_millis(25);
@@ -35,7 +35,7 @@ fn sender(start_up: Option<&str>) -> TcpConfig {
 fn transfer(tcp: [TcpConfig; 2], queue_packets: usize, total: u64) -> ([ConnectionInfo; 2], u64) {
     let path = Faults { rate_bps: Some(RATE_BPS), queue_packets, ..Faults::none(DELAY) };
     let scenario = Scenario::transfer(3, total, tcp, &path);
-    let (report, infos) = Pair::new(scenario).run_and_look();
+    let (report, infos) = HostPair::new(scenario).run_and_look();
     (infos.map(|info| info.expect("both connected")), report.links[0].queue_drops)
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::{ControllerFactory, Registry};
+use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 const BYTES: u64 = 1_000_000;
 
@@ -22,7 +22,7 @@ fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Ho
         ..Faults::none(Duration::from_millis(10))
     };
     let scenario = Scenario::transfer(1, BYTES, [tcp.clone(), tcp], &path);
-    Pair::new(scenario).run()
+    HostPair::new(scenario).run()
 }
 
 #[test]

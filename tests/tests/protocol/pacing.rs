@@ -4,8 +4,8 @@ use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Choices;
 use ackclock_tests::app::Plan;
+use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 use std::time::Duration;
 
 /// 10 Mbit/s and 50 ms: 43 segments are in flight when the path is full.
@@ -23,7 +23,7 @@ fn run(tcp: &TcpConfig, plan: Plan, window: usize) -> HostPairReport {
     let total = plan.total;
     let scenario = Scenario::transfer(1, total, [tcp.clone(), receiver], &path);
     let scenario = Scenario { plans: [plan, Plan::plain(1)], ..scenario };
-    let report = Pair::new(scenario).run();
+    let report = HostPair::new(scenario).run();
     assert_eq!(report.bytes, total + 1);
     report
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use ackclock_control::profile::{Profile, Recovery};
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
+use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
 use ackclock_tests::link::Faults;
 use ackclock_tests::model::{self, transfer_time};
-use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 #[test]
 fn both_ends_of_each_profile_move_16_mb_through_a_bottleneck() {
@@ -96,7 +96,7 @@ fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -
     };
     let limit = Some(model.mul_f64(2.0));
     let scenario = Scenario { offload, limit, ..Scenario::transfer(SEED, BYTES, tcp, &faults) };
-    let report = Pair::new(scenario).run();
+    let report = HostPair::new(scenario).run();
     let [sender, receiver] = ends.map(|end| end.name);
     println!(
         "{sender:>15} to {receiver:15} {:2} % loss, {:>4} Mbit/s: {:7.2} s, modelled {:7.2} s; {} segments \

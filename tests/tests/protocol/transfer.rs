@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
+use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
 
 const SEEDS: u64 = 240;
 
@@ -93,7 +93,7 @@ fn run(seed: u64, offload: bool) -> HostPairReport {
             faults.moderation = Duration::from_micros(100);
         }
     }
-    let report = Pair::new(scenario).run();
+    let report = HostPair::new(scenario).run();
     assert!(report.time > Duration::ZERO);
     report
 }

@@ -49,8 +49,8 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
     let (mut values, mut rows) = (Vec::new(), Vec::new());
     for (with, without) in COMPARED {
         let (undo, _) = SENDERS[with];
-        let pairs: Vec<Pair> =
-            by_sender[with].iter().zip(by_sender[without]).filter_map(|(a, b)| Pair::of(a, b)).collect();
+        let pairs: Vec<RunPair> =
+            by_sender[with].iter().zip(by_sender[without]).filter_map(|(a, b)| RunPair::of(a, b)).collect();
         values.push(value(
             format!("live, {undo}: time of all runs over that without undo"),
             "",
@@ -58,7 +58,7 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
             Band::NoReference,
         ));
         for (which, chosen) in KINDS {
-            let chosen: Vec<&Pair> = pairs.iter().filter(|pair| chosen(pair)).collect();
+            let chosen: Vec<&RunPair> = pairs.iter().filter(|pair| chosen(pair)).collect();
             rows.push(row(undo, which, &chosen));
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
 }
 
 /// What the runs of a row have in common.
-type Kind = (&'static str, fn(&Pair) -> bool);
+type Kind = (&'static str, fn(&RunPair) -> bool);
 
 const KINDS: [Kind; 5] = [
     ("all", |_| true),
@@ -89,8 +89,8 @@ const HEAD: [&str; 8] = [
     "bad timeouts, with and without",
 ];
 
-fn row(undo: &str, which: &str, pairs: &[&Pair]) -> Vec<String> {
-    let sum = |of: fn(&Pair) -> u32| pairs.iter().map(|pair| of(pair)).sum::<u32>();
+fn row(undo: &str, which: &str, pairs: &[&RunPair]) -> Vec<String> {
+    let sum = |of: fn(&RunPair) -> u32| pairs.iter().map(|pair| of(pair)).sum::<u32>();
     let both = |of: fn(&Counts) -> u32| {
         let sum = |side: usize| pairs.iter().map(|pair| of(&pair.counts[side])).sum::<u32>();
         format!("{} / {}", sum(0), sum(1))
@@ -117,7 +117,7 @@ fn paths_with_bad_timeouts(set: &TraceSet) -> anyhow::Result<Vec<u64>> {
 }
 
 /// A run with undo and the same one without.
-struct Pair {
+struct RunPair {
     /// The logarithm of the ratio of their times.
     ln_ratio: f64,
     /// Bad and good timeouts taken back, and fast retransmits.
@@ -137,7 +137,7 @@ struct Counts {
     bad: u32,
 }
 
-impl Pair {
+impl RunPair {
     /// `None`: one of them was given up.
     fn of(with: &Recorded, without: &Recorded) -> Option<Self> {
         let replays = [&with.transfer.as_ref().ok()?.replay, &without.transfer.as_ref().ok()?.replay];
@@ -181,7 +181,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn of<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Self {
+    fn of<'a>(pairs: impl Iterator<Item = &'a RunPair>) -> Self {
         let all: Vec<f64> = pairs.map(|pair| pair.ln_ratio).collect();
         let number = all.len() as f64;
         let mean_ln = all.iter().sum::<f64>() / number;

@@ -28,29 +28,29 @@ const RENO_BESIDE_RENO: &str = "both parts differ from the paper's: beside Vegas
 /// Steps of the delay between the two.
 const DELAYS: u64 = 26;
 /// Small and large transfers in the order of the table, with the paper's values and those of ns-3.48.
-const PAIRS: [Pair; 4] = [
-    Pair {
+const PAIRS: [SenderPair; 4] = [
+    SenderPair {
         small: RENO,
         large: RENO,
         throughput: ["60", "109"],
         retransmitted: ["30", "22"],
         others: ["53", "126"],
     },
-    Pair {
+    SenderPair {
         small: RENO,
         large: VEGAS,
         throughput: ["61", "123"],
         retransmitted: ["43", "1.8"],
         others: ["52", "106"],
     },
-    Pair {
+    SenderPair {
         small: VEGAS,
         large: RENO,
         throughput: ["66", "119"],
         retransmitted: ["1.5", "18"],
         others: ["56", "121"],
     },
-    Pair {
+    SenderPair {
         small: VEGAS,
         large: VEGAS,
         throughput: ["74", "131"],
@@ -59,7 +59,7 @@ const PAIRS: [Pair; 4] = [
     },
 ];
 
-struct Pair {
+struct SenderPair {
     small: Sender,
     large: Sender,
     throughput: [&'static str; 2],
@@ -67,7 +67,7 @@ struct Pair {
     others: [&'static str; 2],
 }
 
-impl Pair {
+impl SenderPair {
     fn name(&self) -> String {
         format!("{}/{}", self.small.name, self.large.name)
     }
@@ -103,7 +103,7 @@ fn run() -> anyhow::Result<Findings> {
 }
 
 /// The small and the large transfer over all buffers and delays.
-fn both(pair: &Pair, delays: u64) -> anyhow::Result<[Transfers; 2]> {
+fn both(pair: &SenderPair, delays: u64) -> anyhow::Result<[Transfers; 2]> {
     let runs = [15, 20].into_iter().flat_map(|buffers| (0..delays).map(move |step| (buffers, step)));
     let found = each(runs, |(buffers, step)| {
         // 37 and 500 are coprime: the phases within a tick do not repeat with the delays.
@@ -150,7 +150,7 @@ fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
         };
         sizes.map(bar).collect::<Vec<_>>()
     };
-    let categories = PAIRS.iter().map(Pair::name).collect();
+    let categories = PAIRS.iter().map(SenderPair::name).collect();
     let figure = Figure {
         title: "One on one".to_owned(),
         caption: "300 KB inside a megabyte, the smaller transfer's sender named first: mean throughput and \

@@ -16,7 +16,7 @@ const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false
 const ONE_WAY: Duration = Duration::from_millis(5);
 
 /// Two ports, a cable with a delay between them, and one application.
-struct World {
+struct VirtualCable {
     clock: Arc<Virtual>,
     ports: [Port; 2],
     /// Packets under way, and where they arrive.
@@ -25,7 +25,7 @@ struct World {
     log: Vec<(u64, Vec<u8>)>,
 }
 
-impl World {
+impl VirtualCable {
     fn new() -> (Stack, Stack, Self) {
         let clock = Arc::default();
         let (left, left_port) = detached(&clock, 1);
@@ -109,20 +109,20 @@ async fn transfer(left: &Stack, right: &Stack) -> Vec<u8> {
 
 #[test]
 fn the_api_runs_in_virtual_time_without_a_runtime() {
-    let (left, right, mut world) = World::new();
-    let received = world.run(transfer(&left, &right));
+    let (left, right, mut cable) = VirtualCable::new();
+    let received = cable.run(transfer(&left, &right));
     assert_eq!(received.len(), 200_000);
     // Ten segments in the first flight and doubling: a handful of round trips of 10 ms.
-    let took = world.clock.now().saturating_since(Instant::ZERO);
+    let took = cable.clock.now().saturating_since(Instant::ZERO);
     assert!(took > Duration::from_millis(30) && took < Duration::from_millis(300), "{took:?}");
 }
 
 #[test]
 fn the_same_seed_and_calls_send_the_same_packets_at_the_same_times() {
     let run = || {
-        let (left, right, mut world) = World::new();
-        world.run(transfer(&left, &right));
-        world.log
+        let (left, right, mut cable) = VirtualCable::new();
+        cable.run(transfer(&left, &right));
+        cable.log
     };
     let (first, second) = (run(), run());
     assert!(first.len() > 100);
@@ -131,8 +131,8 @@ fn the_same_seed_and_calls_send_the_same_packets_at_the_same_times() {
 
 #[test]
 fn dropping_the_port_fails_the_calls() {
-    let (left, _right, world) = World::new();
-    drop(world);
+    let (left, _right, cable) = VirtualCable::new();
+    drop(cable);
     let mut connect = Box::pin(left.connect(addr("10.0.0.2:80")));
     let polled = connect.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready(Err(error)) = polled else { panic!("the call waits on a stack without a driver") };
@@ -141,11 +141,11 @@ fn dropping_the_port_fails_the_calls() {
 
 #[test]
 fn a_call_that_leaves_work_is_told_to_the_ports_holder() {
-    let (left, _right, mut world) = World::new();
+    let (left, _right, mut cable) = VirtualCable::new();
     let mut cx = Context::from_waker(Waker::noop());
-    while world.ports[0].poll_work(&mut cx).is_ready() {}
+    while cable.ports[0].poll_work(&mut cx).is_ready() {}
     let mut connect = Box::pin(left.connect(addr("10.0.0.2:80")));
     assert!(connect.as_mut().poll(&mut cx).is_pending());
-    assert!(world.ports[0].poll_work(&mut cx).is_ready());
-    assert!(world.ports[0].poll_work(&mut cx).is_pending());
+    assert!(cable.ports[0].poll_work(&mut cx).is_ready());
+    assert!(cable.ports[0].poll_work(&mut cx).is_pending());
 }

@@ -72,14 +72,14 @@ impl fmt::Display for Answer {
 
 /// Cases: functions that put down answers; one that fails puts down its error and ends.
 macro_rules! cases {
-    ($v6:literal: $(async fn $name:ident($world:ident, $answers:ident) $body:block)*) => {
+    ($v6:literal: $(async fn $name:ident($host:ident, $answers:ident) $body:block)*) => {
         pub(crate) fn all() -> Vec<$crate::answers::Case> {
             vec![$($crate::answers::Case {
                 name: stringify!($name),
                 v6: $v6,
                 run: || Box::pin(async {
-                    let (world, mut answers) = (World::new(), $crate::answers::Answers::default());
-                    if let Err(error) = $name(&world, &mut answers).await {
+                    let (host, mut answers) = (Loopback::new(), $crate::answers::Answers::default());
+                    if let Err(error) = $name(&host, &mut answers).await {
                         answers.error("the case ends early", &error);
                     }
                     answers.0
@@ -88,7 +88,7 @@ macro_rules! cases {
         }
 
         $(async fn $name(
-            $world: &World,
+            $host: &Loopback,
             $answers: &mut $crate::answers::Answers,
         ) -> ::std::io::Result<()> {
             $body

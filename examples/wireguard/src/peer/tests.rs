@@ -5,7 +5,7 @@ use super::*;
 type Datagrams = VecDeque<(SocketAddr, Vec<u8>)>;
 
 /// Two peers, and what they have sent to each other.
-struct Pair {
+struct PeerPair {
     client: Peer,
     server: Peer,
     to_server: Datagrams,
@@ -31,7 +31,7 @@ fn config(own: u8, other: u8, endpoint: Option<&str>) -> Config {
     }
 }
 
-impl Pair {
+impl PeerPair {
     /// The server does not know where the client is.
     fn new() -> Self {
         Self {
@@ -83,7 +83,7 @@ const OURS: [u8; 4] = [10, 9, 0, 2];
 
 #[test]
 fn what_is_sent_before_the_handshake_arrives_after_it_in_order() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     let packets: Vec<_> = (0..5).map(|n| packet(OURS, &[n])).collect();
     packets.iter().for_each(|packet| pair.client_sends(packet));
     assert_eq!(pair.to_server.len(), 1, "one handshake for all");
@@ -95,7 +95,7 @@ fn what_is_sent_before_the_handshake_arrives_after_it_in_order() {
 
 #[test]
 fn more_than_256_packets_do_not_wait_for_a_handshake() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     (0..300).for_each(|_| pair.client_sends(&packet(OURS, b"x")));
     assert_eq!(pair.client.counters().dropped_no_session, 44);
     assert_eq!(pair.carry(CLIENT).len(), 256);
@@ -105,7 +105,7 @@ fn more_than_256_packets_do_not_wait_for_a_handshake() {
 
 #[test]
 fn the_answer_goes_to_the_address_that_last_proved_itself() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     pair.client_sends(&packet(OURS, b"one"));
     pair.carry(CLIENT);
     let moved = "198.51.100.7:9";
@@ -118,7 +118,7 @@ fn the_answer_goes_to_the_address_that_last_proved_itself() {
 
 #[test]
 fn what_is_forged_damaged_or_repeated_moves_nobody() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     pair.client_sends(&packet(OURS, b"one"));
     pair.carry(CLIENT);
     pair.client_sends(&packet(OURS, b"two"));
@@ -139,7 +139,7 @@ fn what_is_forged_damaged_or_repeated_moves_nobody() {
 
 #[test]
 fn an_address_that_is_not_allowed_is_dropped_and_counted() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     pair.client_sends(&packet([192, 168, 0, 1], b"spoofed"));
     assert_eq!(pair.carry(CLIENT), Vec::<Vec<u8>>::new());
     assert_eq!(pair.server.counters().dropped_not_allowed, 1);
@@ -147,7 +147,7 @@ fn an_address_that_is_not_allowed_is_dropped_and_counted() {
 
 #[test]
 fn new_keys_are_agreed_upon_without_losing_what_the_old_ones_carry() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     pair.client_sends(&packet(OURS, b"one"));
     pair.carry(CLIENT);
     pair.client.rekey(|to, datagram| pair.to_server.push_back((to, datagram.to_vec())));
@@ -161,7 +161,7 @@ fn new_keys_are_agreed_upon_without_losing_what_the_old_ones_carry() {
 
 #[test]
 fn a_peer_that_has_not_spoken_is_nowhere() {
-    let mut pair = Pair::new();
+    let mut pair = PeerPair::new();
     pair.server_sends(&packet([10, 9, 0, 1], b"hello"));
     assert!(pair.to_client.is_empty());
     assert_eq!(pair.server.counters().dropped_no_endpoint, 1);

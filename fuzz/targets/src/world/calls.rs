@@ -16,9 +16,9 @@ use ackclock_journal::RecordedConnection;
 use ackclock_tests::icmp::icmp_error;
 use ackclock_wire::{Cidr, Codepoint, Egress, Route};
 
-use super::{Conn, World, addr_of, scene};
+use super::{Conn, FuzzedPair, addr_of, scene};
 
-impl World {
+impl FuzzedPair {
     pub(super) fn connect(&mut self, side: bool, port: u8, local: u8) {
         let remote = SocketAddr::new(addr_of(self.v6, if side { 1 } else { 2 }), port_of(port));
         // One in four is for a host that does not answer, one for itself.

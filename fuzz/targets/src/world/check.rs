@@ -8,9 +8,9 @@ use ackclock_core::State;
 use super::calls::LONG;
 use super::scene::Turn;
 use super::wire::FLOW;
-use super::{End, World};
+use super::{End, FuzzedPair};
 
-impl World {
+impl FuzzedPair {
     pub(super) fn check(&self) {
         for end in &self.ends {
             let (used, limit) = end.endpoint.memory();
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Another world has the same connections, in every field, and the same packets under way.
+    /// Another pair has the same connections, in every field, and the same packets under way.
     pub(super) fn is_as(&self, other: &Self, turn: &Turn) {
         assert!(self.wire == other.wire, "{turn:?}: {:02x?}\n{:02x?}", self.wire, other.wire);
         let [of_long, of_short] = [self.look(), other.look()];

@@ -1,7 +1,7 @@
 //! Long transfers: connections that always have something to send, over a path with a delay, a queue and an
 //! MTU, while the input makes calls and changes the path.
 //!
-//! The steps of [`World`] alone seldom send much for long. Here each round takes a fixed time, the
+//! The steps of [`FuzzedPair`] alone seldom send much for long. Here each round takes a fixed time, the
 //! applications write and read in each, and what was under way at its beginning arrives, is lost or waits: a
 //! round trip takes two rounds.
 
@@ -13,7 +13,7 @@ use ackclock_tests::rng::Rng;
 use ackclock_wire::ecn;
 use arbitrary::{Arbitrary, Unstructured};
 
-use super::World;
+use super::FuzzedPair;
 use super::scene::{Scene, Step, duration};
 use super::wire::Flying;
 
@@ -31,23 +31,23 @@ fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let begin = Scene::arbitrary(&mut unstructured).and_then(|scene| Ok((scene, unstructured.arbitrary()?)));
     let Ok((scene, path)) = begin else { return 0 };
-    let mut world = World::new(&scene, true, None);
-    world.answers = mem::take(answers);
-    world.written_max = WRITTEN_MAX;
+    let mut pair = FuzzedPair::new(&scene, true, None);
+    pair.answers = mem::take(answers);
+    pair.written_max = WRITTEN_MAX;
     let mut course = Course::new(&path);
-    world.close_listener(true, 0);
-    world.listen(true, 0, path.listener);
+    pair.close_listener(true, 0);
+    pair.listen(true, 0, path.listener);
     for round in 0..ROUNDS {
         if round % path.reconnects().max(1) == 0 {
-            world.connect(false, TO_PEER, path.opening.rotate_left(round));
+            pair.connect(false, TO_PEER, path.opening.rotate_left(round));
         }
-        course.round(&mut world, round, &mut unstructured);
-        world.check();
-        world.show();
+        course.round(&mut pair, round, &mut unstructured);
+        pair.check();
+        pair.show();
     }
-    world.come_to_rest();
-    *answers = world.answers;
-    world.steps
+    pair.come_to_rest();
+    *answers = pair.answers;
+    pair.steps
 }
 
 /// What the path and the applications are like.
@@ -108,29 +108,29 @@ impl Course {
         }
     }
 
-    fn round(&mut self, world: &mut World, round: u32, input: &mut Unstructured<'_>) {
+    fn round(&mut self, pair: &mut FuzzedPair, round: u32, input: &mut Unstructured<'_>) {
         let byte = if input.is_empty() { 0 } else { input.arbitrary().unwrap_or(0) };
         match byte {
             0..120 => {}
-            120..170 => self.change(world, byte, input.arbitrary().unwrap_or(0)),
-            _ => world.happen(&Step::arbitrary(input).unwrap_or(Step::Expire)),
+            120..170 => self.change(pair, byte, input.arbitrary().unwrap_or(0)),
+            _ => pair.happen(&Step::arbitrary(input).unwrap_or(Step::Expire)),
         }
-        self.applications(world, round);
-        world.collect();
-        let under_way = mem::take(&mut world.wire);
-        world.pass(self.round, false);
-        let held = mem::take(&mut world.wire);
+        self.applications(pair, round);
+        pair.collect();
+        let under_way = mem::take(&mut pair.wire);
+        pair.pass(self.round, false);
+        let held = mem::take(&mut pair.wire);
         if self.stalled > 0 {
             self.stalled -= 1;
-            world.wire.extend(under_way);
+            pair.wire.extend(under_way);
         } else {
-            self.arrive(world, under_way.into());
+            self.arrive(pair, under_way.into());
         }
-        world.wire.extend(held);
+        pair.wire.extend(held);
     }
 
     /// What changes on the path, or in what the applications do.
-    fn change(&mut self, world: &mut World, what: u8, by: u8) {
+    fn change(&mut self, pair: &mut FuzzedPair, what: u8, by: u8) {
         let side = usize::from(by % 2);
         match what % 12 {
             0 => self.mtu = [9000, 1500, 1400, 1280, 900, 600][usize::from(by) % 6],
@@ -138,35 +138,35 @@ impl Course {
             2 => self.writes[side] = [65_532, 4000, 1, 0][usize::from(by / 2 % 4)],
             3 => self.reads[side] ^= true,
             4 => self.stalled = by % 32,
-            5 => world.pass(duration(by), false),
+            5 => pair.pass(duration(by), false),
             6 => self.loss = [0, 0, 20_000, 300_000][usize::from(by % 4)],
             7 => self.queue_max = 2 + usize::from(by % 64),
             8 => self.mark_above = if by < 128 { usize::MAX } else { usize::from(by % 16) },
             9 => self.reorders ^= true,
             10 => self.doubles ^= true,
             // All that is under way is lost.
-            _ => world.wire.clear(),
+            _ => pair.wire.clear(),
         }
     }
 
-    fn applications(&mut self, world: &mut World, round: u32) {
+    fn applications(&mut self, pair: &mut FuzzedPair, round: u32) {
         for side in [false, true] {
             for listener in 0..2 {
-                world.decide(side, listener, 3);
-                world.accept(side, listener);
+                pair.decide(side, listener, 3);
+                pair.accept(side, listener);
             }
             let at = usize::from(side);
             let which = round as u8;
             if self.reads[at] {
-                world.read(side, which, u16::MAX);
+                pair.read(side, which, u16::MAX);
             }
             if self.writes[at] > 0 {
-                world.write(side, which, self.writes[at]);
+                pair.write(side, which, self.writes[at]);
             }
         }
     }
 
-    fn arrive(&mut self, world: &mut World, mut packets: Vec<Flying>) {
+    fn arrive(&mut self, pair: &mut FuzzedPair, mut packets: Vec<Flying>) {
         if self.reorders && packets.len() > 1 {
             let at = self.rng.below(packets.len() as u64 - 1) as usize;
             packets.swap(at, at + 1);
@@ -179,7 +179,7 @@ impl Course {
             *taken += 1;
             if flying.bytes().len() > self.mtu {
                 if self.tells {
-                    world.too_big(&flying, self.mtu as u16);
+                    pair.too_big(&flying, self.mtu as u16);
                 }
                 continue;
             }
@@ -190,14 +190,14 @@ impl Course {
                 ecn::mark(flying.bytes_mut());
             }
             if self.doubles && at % 11 == 5 {
-                world.deliver(&flying);
+                pair.deliver(&flying);
             }
-            world.deliver(&flying);
+            pair.deliver(&flying);
         }
     }
 }
 
 const ROUNDS: u32 = 120;
 const WRITTEN_MAX: u32 = 3_000_000;
-/// A port byte of `World::connect`: the port that is listened on, of the other side.
+/// A port byte of `FuzzedPair::connect`: the port that is listened on, of the other side.
 const TO_PEER: u8 = 65;

@@ -6,8 +6,8 @@
 //! §3.4.1 expects of a network.
 //!
 //! A step, as these targets count, is one packet, one expiry or one call that an endpoint is given. After
-//! each turn [`World::check`] asks the oracles; in builds with debug assertions the core asks its own after
-//! each step.
+//! each turn [`FuzzedPair::check`] asks the oracles; in builds with debug assertions the core asks its own
+//! after each step.
 
 mod calls;
 mod check;
@@ -56,27 +56,27 @@ pub(crate) fn recording(bytes: &[u8]) -> u64 {
 fn live(bytes: &[u8], answers: &mut Answers, recorder: Option<&Recorder>) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let mut world = World::new(&scene, true, recorder);
-    world.answers = mem::take(answers);
+    let mut pair = FuzzedPair::new(&scene, true, recorder);
+    pair.answers = mem::take(answers);
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
         }
         let Ok(turn) = Turn::arbitrary(&mut unstructured) else { break };
-        world.turn(&turn);
-        world.check();
-        world.show();
+        pair.turn(&turn);
+        pair.check();
+        pair.show();
     }
-    world.come_to_rest();
-    *answers = world.answers;
-    world.steps
+    pair.come_to_rest();
+    *answers = pair.answers;
+    pair.steps
 }
 
-/// The same life given to two worlds, one of which predicts nothing, leaves the same behind after each turn.
+/// The same life given to two pairs, one of which predicts nothing, leaves the same behind after each turn.
 pub(crate) fn short_way(bytes: &[u8]) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };
-    let [mut long, mut short] = [false, true].map(|predicts| World::new(&scene, predicts, None));
+    let [mut long, mut short] = [false, true].map(|predicts| FuzzedPair::new(&scene, predicts, None));
     for _ in 0..TURNS_MAX {
         if unstructured.is_empty() {
             break;
@@ -110,7 +110,7 @@ struct Conn {
     written: u32,
 }
 
-struct World {
+struct FuzzedPair {
     ends: [End; 2],
     now: Instant,
     v6: bool,
@@ -123,7 +123,7 @@ struct World {
     steps: u64,
 }
 
-impl World {
+impl FuzzedPair {
     fn new(scene: &Scene, predicts: bool, recorder: Option<&Recorder>) -> Self {
         let now = Instant::from_millis(3_600_000);
         let mut ends = [0, 1].map(|side| {

@@ -1,4 +1,4 @@
-//! What a world begins with, and what may happen in it.
+//! What a pair begins with, and what may happen in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use arbitrary::Arbitrary;
 use super::addr_of;
 use super::wire::BROADCAST;
 
-/// What a world begins with.
+/// What a pair begins with.
 #[derive(Debug, Arbitrary)]
 pub(super) struct Scene {
     pub(super) v6: bool,

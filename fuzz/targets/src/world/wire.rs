@@ -12,7 +12,7 @@ use ackclock_wire::{ChecksumState, IpPacket, IpPayload, RxMeta, gso};
 
 use super::calls::{nth, port_of};
 use super::scene::Forged;
-use super::{World, addr_of};
+use super::{FuzzedPair, addr_of};
 
 /// A packet under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Flying {
     }
 }
 
-impl World {
+impl FuzzedPair {
     /// What the endpoints want to send is under way. Each packet is checked.
     pub(super) fn collect(&mut self) {
         for side in [false, true] {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::{Choices, Ecn};
+use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{HostPairReport, Pair, Scenario};
 
 /// A transfer of this many bytes from client to server with this controller, over this link and one back that
 /// only delays.
@@ -16,7 +16,7 @@ fn transfer(congestion: &str, ecn: Ecn, bytes: u64, link: Faults) -> HostPairRep
         TcpConfig { congestion, choices: Choices { ecn, ..Choices::default() }, ..TcpConfig::default() };
     let back = Faults::none(link.delay);
     let scenario = Scenario::transfer(3, bytes, [tcp.clone(), tcp], &link);
-    Pair::new(Scenario { faults: [link, back], ..scenario }).run()
+    HostPair::new(Scenario { faults: [link, back], ..scenario }).run()
 }
 
 /// 10 Mbit/s, a round trip of 10 ms (8 packets), and a queue of 28 packets that marks from `threshold`

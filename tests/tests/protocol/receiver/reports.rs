@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ackclock_core::congestion::Registry;
 use ackclock_core::{Limits, TcpConfig};
+use ackclock_tests::host_pair::{HostPair, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Scenario};
 use ackclock_tests::script::{Script, Setup, modern_options, pattern};
 use ackclock_tests::segment::{ACK, FIN, Opt, PSH, Seg, seg};
 use proptest::prelude::*;
@@ -321,7 +321,7 @@ fn sender_to_a_receiver_that_collects_packets_repeats_what_was_lost_and_nothing_
             };
             let mut scenario = Scenario::transfer(seed, 8 << 20, [tcp.clone(), tcp], &path);
             scenario.faults[0].loss = loss;
-            let report = Pair::new(scenario).run();
+            let report = HostPair::new(scenario).run();
             lost += report.links[0].lost;
             again += report.retransmits[0];
             timeouts += report.timeouts[0];

@@ -3,8 +3,8 @@
 
 use ackclock_core::TcpConfig;
 use ackclock_core::profile::Choices;
+use ackclock_tests::host_pair::{HostPair, Scenario};
 use ackclock_tests::link::Faults;
-use ackclock_tests::pair::{Pair, Scenario};
 use std::time::Duration;
 
 const BYTES: u64 = 500_000;
@@ -17,7 +17,7 @@ fn takes(pacing: bool, seed: u64, rtt: Duration, loss: u32, batch: Duration, lat
     let tcp = TcpConfig { choices: Choices { pacing, ..Choices::default() }, ..TcpConfig::default() };
     let scenario = Scenario::transfer(seed, BYTES, [tcp.clone(), tcp], &path);
     let scenario = Scenario { faults: [path.clone(), Faults { batch, loss: 0, ..path }], ..scenario };
-    Pair::new(scenario).with_late_timers(late).run().finished
+    HostPair::new(scenario).with_late_timers(late).run().finished
 }
 
 /// The sum over the seeds.

@@ -38,12 +38,12 @@ fn sender() -> TcpConfig {
 
 /// Evenly spaced data segments from side 0 to side 1, each read at once, and the acknowledgements for them.
 fn exchanged(configs: [TcpConfig; 2], segments: usize) -> [u64; 2] {
-    let mut pair = Pair::established(configs, perfect());
+    let mut pair = ConnectionPair::established(configs, perfect());
     send_evenly(&mut pair, segments);
     pair.packets
 }
 
-fn send_evenly(pair: &mut Pair, segments: usize) {
+fn send_evenly(pair: &mut ConnectionPair, segments: usize) {
     let smss = pair.ends[0].info(pair.now).snd_mss as usize;
     let mut buffer = vec![0; 1 << 16];
     for _ in 0..segments {
@@ -73,7 +73,7 @@ fn lazy_receiver_waits_for_a_share_of_the_window() {
 /// When side 1 acknowledges, after `segments` have been sent to it at the start of this.
 fn acknowledged(acks: AckPolicy, segments: usize, lost: Option<u64>) -> Vec<Duration> {
     let times = Rc::new(RefCell::new(Vec::new()));
-    let mut pair = Pair::established([receiver(acks), receiver(acks)], perfect());
+    let mut pair = ConnectionPair::established([receiver(acks), receiver(acks)], perfect());
     let (start, counted) = (pair.now, Rc::clone(&times));
     let clock = Rc::new(RefCell::new(start));
     let seen = Rc::clone(&clock);
@@ -101,7 +101,7 @@ fn delays_end_at_their_time() {
     assert_eq!(acknowledged(policy, 3, None), [DELAY + ms(150)]);
     // Whenever the segment came, the tick is the clock's. Tests: J5
     let ticks = AckPolicy::EverySecondByTick { tick: ms(70) };
-    let mut pair = Pair::established([receiver(ticks), receiver(ticks)], perfect());
+    let mut pair = ConnectionPair::established([receiver(ticks), receiver(ticks)], perfect());
     pair.ends[0].write(pair.now, b"x").unwrap();
     pair.step(pair.now + DELAY);
     let deadline = pair.ends[1].poll_timeout().unwrap();
@@ -109,7 +109,7 @@ fn delays_end_at_their_time() {
     assert_eq!(deadline.as_millis() % 70, 0, "{deadline:?}");
     // No configuration delays longer than RFC 9293 allows. Tests: RFC 9293 MUST-40
     let forever = AckPolicy::EverySecondSegment { delay_max: ms(5000) };
-    let mut pair = Pair::established([receiver(forever), receiver(forever)], perfect());
+    let mut pair = ConnectionPair::established([receiver(forever), receiver(forever)], perfect());
     pair.ends[0].write(pair.now, b"x").unwrap();
     pair.step(pair.now + DELAY);
     let deadline = pair.ends[1].poll_timeout().unwrap();
@@ -136,7 +136,7 @@ fn gap_is_told_at_once_today_and_was_not_in_1987() {
 
 #[test]
 fn policy_of_an_open_connection_changes() {
-    let mut pair = Pair::established([sender(), receiver(AckPolicy::EVERY_SECOND)], perfect());
+    let mut pair = ConnectionPair::established([sender(), receiver(AckPolicy::EVERY_SECOND)], perfect());
     pair.ends[1].set_acks(LAZY).unwrap();
     assert!(pair.ends[1].set_acks(AckPolicy::WindowShare { percent: 101, delay_max: DELAY }).is_err());
     send_evenly(&mut pair, SEGMENTS);

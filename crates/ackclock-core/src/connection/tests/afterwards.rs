@@ -5,7 +5,7 @@ use crate::congestion::Registry;
 use crate::{ReadError, WriteError};
 
 /// What can be seen of an end.
-fn seen(pair: &Pair) -> impl PartialEq + std::fmt::Debug + use<> {
+fn seen(pair: &ConnectionPair) -> impl PartialEq + std::fmt::Debug + use<> {
     [0, 1].map(|side| {
         let end = &pair.ends[side];
         let info = end.info(pair.now);
@@ -26,7 +26,7 @@ fn transfer(name: &str, asks_again: bool) -> Vec<impl PartialEq + std::fmt::Debu
             if side == 0 && number % 97 == 40 { Fate::Drop } else { Fate::Deliver(DELAY) }
         },
     );
-    let mut pair = Pair::established([tcp.clone(), tcp], path);
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], path);
     let mut seen_so_far = Vec::new();
     let mut refused = 0;
     let mut may_write = true;

@@ -130,9 +130,9 @@ fn keepalive_beside_a_closed_window_begins_before_it() {
 }
 
 /// Side 0 reads nothing, and side 1 has written as much, which is more than side 0 holds.
-fn beside_a_stalled_direction(bytes: usize) -> Pair {
+fn beside_a_stalled_direction(bytes: usize) -> ConnectionPair {
     let deaf = TcpConfig { receive_buffer_max: 20_000, ..TcpConfig::default() };
-    let mut pair = Pair::established([deaf, TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([deaf, TcpConfig::default()], perfect());
     if bytes > 0 {
         let now = pair.now;
         assert_eq!(pair.ends[1].write(now, &vec![1; bytes]), Ok(bytes));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackclock_control::congestion::{Ack, Controller, IdleRestart, LossEpisode, Lost, Timeout, factory};
 
 use super::transfer::losing;
-use super::{Pair, perfect};
+use super::{ConnectionPair, perfect};
 use crate::TcpConfig;
 
 const SMSS: u64 = 1448;
@@ -62,7 +62,7 @@ fn told() -> Told {
     let record = Arc::clone(&told);
     let congestion = factory("fixed", move |_| Box::new(Fixed(Arc::clone(&record))));
     let sender = TcpConfig { congestion, ..TcpConfig::default() };
-    let mut pair = Pair::established([sender, TcpConfig::default()], losing(&[60]));
+    let mut pair = ConnectionPair::established([sender, TcpConfig::default()], losing(&[60]));
     pair.transfer(200 * SMSS as usize);
     drop(pair);
     std::mem::take(&mut *told.lock().unwrap())
@@ -101,7 +101,7 @@ fn restart_is_told_after_a_timeout_without_sending_and_not_before() {
     let record = Arc::clone(&told);
     let congestion = factory("fixed", move |_| Box::new(Fixed(Arc::clone(&record))));
     let sender = TcpConfig { congestion, ..TcpConfig::default() };
-    let mut pair = Pair::established([sender, TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([sender, TcpConfig::default()], perfect());
     pair.transfer(10 * SMSS as usize);
     for (idle, count) in [(Duration::from_millis(150), 0), (Duration::from_secs(10), 1)] {
         pair.run_for(idle);

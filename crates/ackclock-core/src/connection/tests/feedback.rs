@@ -14,18 +14,18 @@ fn sender() -> TcpConfig {
     }
 }
 
-fn pair(path: PathRule) -> Pair {
-    let mut pair = Pair::established([sender(), TcpConfig::default()], path);
+fn pair(path: PathRule) -> ConnectionPair {
+    let mut pair = ConnectionPair::established([sender(), TcpConfig::default()], path);
     pair.ends[0].take_readiness();
     pair
 }
 
 /// Writes two segments, which are acknowledged together a round trip later.
-fn write_two(pair: &mut Pair) {
+fn write_two(pair: &mut ConnectionPair) {
     assert_eq!(pair.ends[0].write(pair.now, &[7; 2 * SMSS]), Ok(2 * SMSS));
 }
 
-fn was_told(pair: &mut Pair) -> bool {
+fn was_told(pair: &mut ConnectionPair) -> bool {
     pair.ends[0].take_readiness().delivered
 }
 

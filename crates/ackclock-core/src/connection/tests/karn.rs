@@ -68,7 +68,7 @@ impl Receiver {
     }
 }
 
-struct World {
+struct LoneTransfer {
     lone: Lone,
     first: SeqNum,
     peer: Receiver,
@@ -85,7 +85,7 @@ struct World {
     predicted: u32,
 }
 
-impl World {
+impl LoneTransfer {
     fn new(walk: &mut Walk) -> Self {
         let mut tcp = TcpConfig {
             keepalive: None,
@@ -233,15 +233,15 @@ fn sender_takes_no_round_trip_of_what_it_sent_twice() {
     let (mut samples, mut predicted, mut repeated) = (0, 0, 0);
     for seed in 0..400 {
         let mut walk = Walk::new(seed);
-        let mut world = World::new(&mut walk);
-        let _ = world.lone.end.write(world.lone.now, &[1; 3000]);
-        world.transmit(&mut walk);
+        let mut transfer = LoneTransfer::new(&mut walk);
+        let _ = transfer.lone.end.write(transfer.lone.now, &[1; 3000]);
+        transfer.transmit(&mut walk);
         for _ in 0..150 {
-            world.step(&mut walk);
+            transfer.step(&mut walk);
         }
-        samples += world.samples;
-        predicted += world.predicted;
-        repeated += world.lone.end.info(world.lone.now).retransmits;
+        samples += transfer.samples;
+        predicted += transfer.predicted;
+        repeated += transfer.lone.end.info(transfer.lone.now).retransmits;
     }
     assert!(samples > 5000 && repeated > 5000, "{samples} samples, {repeated} sent again");
     assert!(predicted > 500, "{predicted} samples of predicted answers");

@@ -50,7 +50,7 @@ pub(super) enum Fate {
 }
 
 /// Two ends and the packets in transit between them.
-pub(super) struct Pair {
+pub(super) struct ConnectionPair {
     pub(super) now: Instant,
     pub(super) ends: [Connection; 2],
     pub(super) limits: Limits,
@@ -86,7 +86,7 @@ pub(super) fn environment(iss: u32) -> Environment {
     }
 }
 
-impl Pair {
+impl ConnectionPair {
     /// One end traces all that it does from now on.
     pub(super) fn trace(&mut self, end: usize) {
         self.ends[end].set_trace(self.now, Some(TraceConfig { records: 1 << 20, keep: TraceKeep::All }));

@@ -6,7 +6,7 @@ use crate::profile::UndoChoice;
 
 #[test]
 fn settings_are_reported_as_they_were_set() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let end = &mut pair.ends[0];
     assert_eq!((end.quickack(), end.dscp()), (false, 0));
     end.set_quickack(true);
@@ -26,7 +26,7 @@ fn settings_are_reported_as_they_were_set() {
 
 #[test]
 fn connection_is_closed_for_writing_once_it_is_shut_down() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     assert!(!pair.ends[0].is_write_closed());
     pair.ends[0].shutdown(pair.now).unwrap();
     pair.run_for(Duration::from_millis(100));
@@ -36,7 +36,7 @@ fn connection_is_closed_for_writing_once_it_is_shut_down() {
 /// RFC 9293 MUST-27: the interval is configurable; one of zero would never end.
 #[test]
 fn keepalive_needs_an_idle_time_an_interval_and_a_probe() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let second = Duration::from_secs(1);
     for (idle, interval, probes, good) in [
         (second, second, 1, true),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{DELAY, Fate, Pair, PathRule, perfect, software};
+use super::{ConnectionPair, DELAY, Fate, PathRule, perfect, software};
 use crate::profile::Choices;
 use crate::trace::{Entry, Limit, SendReason};
 use crate::{Instant, Limits, TcpConfig};
 
 /// Times, payloads and reasons of what end 0 of a pair sent while it moved `bytes`, from its trace.
-fn departures(pair: &mut Pair, bytes: usize) -> Vec<(Instant, SendReason, u32)> {
+fn departures(pair: &mut ConnectionPair, bytes: usize) -> Vec<(Instant, SendReason, u32)> {
     pair.trace(0);
     pair.transfer(bytes);
     let entries = pair.traced(0).into_iter().filter_map(|(at, entry)| match entry {
@@ -19,7 +19,7 @@ fn departures(pair: &mut Pair, bytes: usize) -> Vec<(Instant, SendReason, u32)> 
 }
 
 /// Whether the pacing rate ever held end 0 back, by its trace.
-fn was_paced(pair: &Pair) -> bool {
+fn was_paced(pair: &ConnectionPair) -> bool {
     let rates = [Limit::Pacing, Limit::PacedCwnd, Limit::RateCap];
     pair.traced(0).iter().any(|(_, entry)| matches!(entry, Entry::Limited { by, .. } if rates.contains(by)))
 }
@@ -30,8 +30,8 @@ fn burst_max(departures: &[(Instant, SendReason, u32)]) -> u32 {
     same_time.map(|burst| burst.iter().map(|&(_, _, len)| len).sum()).max().unwrap_or(0)
 }
 
-fn established(tcp: &TcpConfig) -> Pair {
-    let mut pair = Pair::established([tcp.clone(), tcp.clone()], perfect());
+fn established(tcp: &TcpConfig) -> ConnectionPair {
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp.clone()], perfect());
     // A simultaneous open measures no round trip, and a receiver without one cannot tune its window by it.
     let now = pair.now;
     pair.ends[1].write(now, &[0]).unwrap();
@@ -84,7 +84,7 @@ fn retransmissions_are_paced_and_a_transfer_with_losses_ends() {
             })
         };
     let tcp = TcpConfig::default();
-    let mut pair = Pair::established([tcp.clone(), tcp], path());
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], path());
     let sent = departures(&mut pair, 1 << 20);
     let again: Vec<_> =
         sent.iter().filter(|(_, reason, _)| *reason == SendReason::Retransmission).copied().collect();
@@ -130,7 +130,7 @@ fn bound_below_a_segment_a_timeout_gives_nobody_up() {
     let path: PathRule =
         Box::new(|side, number| if side == 0 && number == 2 { Fate::Drop } else { Fate::Deliver(DELAY) });
     let tcp = TcpConfig { pacing_rate_max: Some(1_000), ..TcpConfig::default() };
-    let mut pair = Pair::established([tcp.clone(), tcp], path);
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], path);
     let took = pair.transfer(20_000);
     assert!(took < Duration::from_secs(25), "{took:?}");
     assert!(pair.ends[0].info(pair.now).timeouts <= 1, "{}", pair.ends[0].info(pair.now).timeouts);
@@ -168,11 +168,11 @@ fn large_segments_are_no_larger_than_what_one_wait_lets_go() {
 fn a_packet_that_is_not_whole_waits_for_a_writer_that_goes_on_if_one_is_in_flight() {
     // A whole one has 45 segments; the window has room for more than two of them.
     let whole = 65_160;
-    let unsent = |pair: &Pair| pair.ends[0].snd.unsent();
+    let unsent = |pair: &ConnectionPair| pair.ends[0].snd.unsent();
     let mut pair = established(&unpaced());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
     pair.transfer(2 << 20);
-    let write = |pair: &mut Pair, len: usize, more: bool| {
+    let write = |pair: &mut ConnectionPair, len: usize, more: bool| {
         let now = pair.now;
         pair.ends[0].set_more_follows(more);
         assert_eq!(pair.ends[0].write(now, &vec![0; len]), Ok(len));
@@ -199,7 +199,7 @@ fn a_window_keeps_its_throughput_where_timers_tick_by_a_good_part_of_its_round_t
         let path = move |side, number| {
             if side == 0 && number % 200 == 199 { Fate::Drop } else { Fate::Deliver(rtt / 2) }
         };
-        let mut pair = Pair::established([tcp.clone(), tcp], Box::new(path));
+        let mut pair = ConnectionPair::established([tcp.clone(), tcp], Box::new(path));
         pair.late = late;
         pair.transfer(2 << 20);
         pair.transfer(24 << 20)
@@ -230,7 +230,7 @@ fn late_timers_do_not_slow_a_transfer_down() {
 fn round_trip_below_the_timer_needs_no_pacer() {
     let tcp = TcpConfig::default();
     let path: PathRule = Box::new(|_, _| Fate::Deliver(Duration::from_micros(50)));
-    let mut pair = Pair::crossing([tcp.clone(), tcp], software(1500), path);
+    let mut pair = ConnectionPair::crossing([tcp.clone(), tcp], software(1500), path);
     pair.run_for(Duration::from_millis(10));
     pair.transfer(1 << 20);
     assert!(pair.ends.iter().all(|end| end.snd.flight().is_unpaced()));

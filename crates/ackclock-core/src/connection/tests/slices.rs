@@ -26,7 +26,7 @@ fn text(len: usize) -> Bytes {
 
 /// Moves `data` from side 0 to side 1, written in slices of these lengths, in turn, and read in slices of
 /// `max`.
-fn move_slices(pair: &mut Pair, data: &Bytes, lens: &[usize], max: usize) {
+fn move_slices(pair: &mut ConnectionPair, data: &Bytes, lens: &[usize], max: usize) {
     let (mut rest, mut read) = (data.clone(), 0);
     let mut lens = lens.iter().cycle();
     let mut slice = Bytes::new();
@@ -62,7 +62,8 @@ fn slices_of_any_length_arrive_whole_with_loss_and_without() {
     ] {
         for limits in [software(1500), OFFLOAD] {
             for path in [perfect(), losing(37), losing(5)] {
-                let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+                let mut pair =
+                    ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], path);
                 pair.limits = limits;
                 move_slices(&mut pair, &data, lens, max);
             }
@@ -72,7 +73,7 @@ fn slices_of_any_length_arrive_whole_with_loss_and_without() {
 
 #[test]
 fn what_is_sent_and_sent_again_lies_where_the_application_has_it() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     pair.limits = OFFLOAD;
     let data = text(100_000);
     let (now, within) = (pair.now, data.as_ptr_range());
@@ -96,7 +97,7 @@ fn what_is_sent_and_sent_again_lies_where_the_application_has_it() {
 
 #[test]
 fn a_slice_is_let_go_when_it_is_acknowledged() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let data = text(60_000);
     let now = pair.now;
     assert_eq!(pair.ends[0].write_bytes(now, &data), Ok(60_000));
@@ -111,7 +112,7 @@ fn a_slice_is_let_go_when_it_is_acknowledged() {
 fn a_large_segment_stays_where_it_arrived_and_small_ones_are_put_together() {
     let bursts =
         TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
-    let mut pair = Pair::established([bursts, TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([bursts, TcpConfig::default()], perfect());
     pair.limits = OFFLOAD;
     // The windows grow first.
     move_slices(&mut pair, &text(2 << 20), &[1 << 20], usize::MAX);
@@ -133,7 +134,7 @@ fn a_large_segment_stays_where_it_arrived_and_small_ones_are_put_together() {
     drop(packet);
 
     // Half a second of small segments.
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     for _ in 0..20 {
         let now = pair.now;
         assert_eq!(pair.ends[0].write(now, &[7; 100]), Ok(100));
@@ -145,7 +146,7 @@ fn a_large_segment_stays_where_it_arrived_and_small_ones_are_put_together() {
 
 #[test]
 fn what_came_before_a_reset_is_read_in_slices_and_then_the_error() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     pair.limits = OFFLOAD;
     let data = text(14_480);
     let now = pair.now;
@@ -171,7 +172,7 @@ fn what_came_before_a_reset_is_read_in_slices_and_then_the_error() {
 
 #[test]
 fn the_end_of_the_stream_is_an_empty_slice() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let now = pair.now;
     assert_eq!(pair.ends[1].read_bytes(now, 10), Err(ReadError::WouldBlock));
     assert_eq!(pair.ends[0].write_bytes(now, &Bytes::new()), Ok(0));
@@ -195,7 +196,7 @@ fn the_end_of_the_stream_is_an_empty_slice() {
 #[test]
 fn slice_is_kept_from_half_a_block_on() {
     for (len, kept) in [(SLICE_MIN - 1, false), (SLICE_MIN, true), (SLICE_MIN + 1, true)] {
-        let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+        let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
         let data = text(len);
         assert_eq!(pair.ends[0].write_bytes(pair.now, &data), Ok(len));
         assert_eq!(data.is_unique(), !kept, "{len} bytes");
@@ -205,7 +206,7 @@ fn slice_is_kept_from_half_a_block_on() {
 /// What is missing to a block's quarter behind copied bytes is copied, and the rest is kept.
 #[test]
 fn slice_behind_copied_bytes_is_taken_whole() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     for len in [SLICE_MIN, 100, SLICE_MIN] {
         let data = text(len);
         assert_eq!(pair.ends[0].snd.append_bytes(&data, 1 << 20), len);

@@ -25,7 +25,7 @@ fn lost() -> PathRule {
 }
 
 /// When side 0 retransmits what it has sent now, this many times.
-fn retransmissions(pair: &mut Pair, count: usize) -> Vec<Instant> {
+fn retransmissions(pair: &mut ConnectionPair, count: usize) -> Vec<Instant> {
     pair.path = lost();
     pair.ends[0].write(pair.now, b"x").unwrap();
     pair.flush();
@@ -46,7 +46,7 @@ fn retransmissions(pair: &mut Pair, count: usize) -> Vec<Instant> {
 fn heartbeat_timer_expires_at_ticks() {
     // Tests: A1
     for words in ["jacobson-1992", "jacobson-1992,min=750ms"] {
-        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        let mut pair = ConnectionPair::established([timed(words), timed(words)], perfect());
         pair.run_for(Duration::from_millis(137));
         let sent = pair.now;
         let times = retransmissions(&mut pair, 4);
@@ -57,7 +57,7 @@ fn heartbeat_timer_expires_at_ticks() {
 
 #[test]
 fn fine_timer_expires_after_its_time() {
-    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], perfect());
+    let mut pair = ConnectionPair::established([timed("rfc6298"), timed("rfc6298")], perfect());
     let (sent, rto) = (pair.now, pair.ends[0].info(pair.now).rto);
     assert_eq!(retransmissions(&mut pair, 1), [sent + rto]);
 }
@@ -67,7 +67,7 @@ fn fine_timer_expires_after_its_time() {
 fn backoff_doubles_up_to_its_cap() {
     // Tests: J3
     let words = "rfc6298,min=1s,max=5s";
-    let mut pair = Pair::established([timed(words), timed(words)], perfect());
+    let mut pair = ConnectionPair::established([timed(words), timed(words)], perfect());
     let sent = pair.now;
     let times = retransmissions(&mut pair, 5);
     let after: Vec<u64> = times.iter().map(|at| at.saturating_since(sent).as_millis() as u64).collect();
@@ -80,13 +80,13 @@ fn backoff_doubles_up_to_its_cap() {
 fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
     // Tests: J3, J6
     for words in ["rfc6298,min=1s", "rfc6298,min=1s,sampling=flight", "jacobson-1992"] {
-        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        let mut pair = ConnectionPair::established([timed(words), timed(words)], perfect());
         retransmissions(&mut pair, 2);
         pair.path = perfect();
         // The third gets through.
         pair.run_for(Duration::from_secs(30));
         let info = pair.ends[0].info(pair.now);
-        let before = Pair::established([timed(words), timed(words)], perfect());
+        let before = ConnectionPair::established([timed(words), timed(words)], perfect());
         let before = before.ends[0].info(before.now);
         assert_eq!((info.bytes_acked, info.backoff), (1, 3), "{words}: acknowledged, and nothing learnt");
         assert_eq!((info.srtt, info.rtt_min), (before.srtt, before.rtt_min), "{words}: no sample");
@@ -100,7 +100,7 @@ fn backoff_stays_until_a_segment_sent_once_is_acknowledged() {
 fn one_segment_of_a_flight_is_timed() {
     // Tests: A1
     let srtt_after = |words| {
-        let mut pair = Pair::established([timed(words), timed(words)], perfect());
+        let mut pair = ConnectionPair::established([timed(words), timed(words)], perfect());
         let smss = pair.ends[0].info(pair.now).snd_mss as usize;
         // The acknowledgements behind the first are slow, and the estimator gets their samples or not.
         pair.path =
@@ -119,7 +119,7 @@ fn one_segment_of_a_flight_is_timed() {
 
 #[test]
 fn estimator_changes_while_the_timer_runs() {
-    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], perfect());
+    let mut pair = ConnectionPair::established([timed("rfc6298"), timed("rfc6298")], perfect());
     pair.path = lost();
     pair.ends[0].write(pair.now, b"x").unwrap();
     pair.flush();
@@ -135,7 +135,7 @@ fn estimator_changes_while_the_timer_runs() {
 #[test]
 fn heartbeat_times_window_probes_too() {
     let tcp = TcpConfig { receive_buffer_max: 4000, ..timed("jacobson-1992") };
-    let mut pair = Pair::established([tcp.clone(), tcp], perfect());
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], perfect());
     pair.ends[0].write(pair.now, &[1; 8000]).unwrap();
     pair.run_for(Duration::from_millis(333));
     assert_eq!(pair.ends[0].info(pair.now).snd_wnd, 0);
@@ -145,7 +145,7 @@ fn heartbeat_times_window_probes_too() {
 
 #[test]
 fn keepalive_timer_rests_while_data_is_outstanding() {
-    let mut pair = Pair::established([timed("rfc6298"), timed("rfc6298")], lost());
+    let mut pair = ConnectionPair::established([timed("rfc6298"), timed("rfc6298")], lost());
     let (idle, interval) = (Duration::from_millis(200), Duration::from_secs(1));
     let keepalive = Keepalive { idle, interval, probes: 3 };
     pair.ends[0].set_keepalive(pair.now, Some(keepalive)).unwrap();

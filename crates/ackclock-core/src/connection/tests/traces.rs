@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ackclock_wire::icmp::IcmpKind;
 
-use super::{Fate, Pair};
+use super::{ConnectionPair, Fate};
 use crate::profile::Choices;
 use crate::trace::{Entry, Limit, LossRule, Reader, SendReason, Timer, TraceConfig, WindowCause};
 use crate::{Instant, TcpConfig};
@@ -13,17 +13,17 @@ use crate::{Instant, TcpConfig};
 const MS: Duration = Duration::from_millis(1);
 
 /// 200 KB from end 0 to end 1, 10 ms each way, without the packets of end 0 in `lost`.
-fn transfer(tcp: TcpConfig, lost: &'static [u64]) -> Pair {
+fn transfer(tcp: TcpConfig, lost: &'static [u64]) -> ConnectionPair {
     let path =
         move |side, n| if side == 0 && lost.contains(&n) { Fate::Drop } else { Fate::Deliver(10 * MS) };
-    let mut pair = Pair::established([tcp.clone(), tcp], Box::new(path));
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], Box::new(path));
     pair.trace(0);
     pair.trace(1);
     pair.transfer(200_000);
     pair
 }
 
-fn entries(pair: &Pair, end: usize) -> impl Iterator<Item = Entry> {
+fn entries(pair: &ConnectionPair, end: usize) -> impl Iterator<Item = Entry> {
     pair.traced(end).into_iter().map(|(_, entry)| entry)
 }
 
@@ -117,7 +117,7 @@ fn the_trace_says_what_sending_waits_for() {
 #[test]
 fn writer_without_room_is_limited_by_the_send_buffer_and_then_by_the_host() {
     let tcp = TcpConfig { send_buffer_max: 8 << 10, ..TcpConfig::default() };
-    let mut pair = Pair::established([tcp.clone(), tcp], Box::new(|_, _| Fate::Deliver(10 * MS)));
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], Box::new(|_, _| Fate::Deliver(10 * MS)));
     let now = pair.now;
     let written = pair.ends[0].write(now, &[0; 100_000]).expect("there is room");
     assert!(written < 100_000);
@@ -137,7 +137,7 @@ fn writer_without_room_is_limited_by_the_send_buffer_and_then_by_the_host() {
 fn data_that_the_driver_leaves_is_held_by_the_host() {
     let held = |late: Duration| {
         let path = Box::new(|_, _| Fate::Deliver(10 * MS));
-        let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+        let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], path);
         pair.trace(0);
         let now = pair.now;
         pair.ends[0].write(now, &[0; 100]).expect("there is room");
@@ -152,7 +152,7 @@ fn data_that_the_driver_leaves_is_held_by_the_host() {
 
 #[test]
 fn a_timer_that_fires_late_says_by_how_much() {
-    let mut pair = Pair::established(
+    let mut pair = ConnectionPair::established(
         [TcpConfig::default(), TcpConfig::default()],
         Box::new(|side, _| if side == 0 { Fate::Drop } else { Fate::Deliver(10 * MS) }),
     );
@@ -211,7 +211,7 @@ fn the_controllers_own_numbers_have_names() {
 #[test]
 fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
     let path = |_, _| Fate::Deliver(10 * MS);
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
     pair.trace(0);
     let now = pair.now;
     pair.ends[0].write(now, &[0; 5000]).expect("there is room");
@@ -229,7 +229,7 @@ fn what_a_router_could_not_carry_goes_out_again_for_that_reason() {
 }
 
 /// The segment sizes that an end recorded.
-fn segment_sizes(pair: &Pair, end: usize) -> Vec<u32> {
+fn segment_sizes(pair: &ConnectionPair, end: usize) -> Vec<u32> {
     let size = |entry| match entry {
         Entry::SegmentSize { bytes } => Some(bytes),
         _ => None,
@@ -240,7 +240,8 @@ fn segment_sizes(pair: &Pair, end: usize) -> Vec<u32> {
 #[test]
 fn the_segment_size_is_written_down_and_again_when_it_changes() {
     let traced = TcpConfig { trace: Some(TraceConfig::FULL), ..TcpConfig::default() };
-    let mut pair = Pair::established([traced.clone(), traced], Box::new(|_, _| Fate::Deliver(10 * MS)));
+    let mut pair =
+        ConnectionPair::established([traced.clone(), traced], Box::new(|_, _| Fate::Deliver(10 * MS)));
     // 1,500 bytes less 20 of IP, 20 of TCP and 12 of timestamps.
     assert_eq!((segment_sizes(&pair, 0), segment_sizes(&pair, 1)), (vec![1448], vec![1448]));
     pair.ends[0].set_mtu(pair.now, 1500);
@@ -256,9 +257,9 @@ fn the_segment_size_is_written_down_and_again_when_it_changes() {
 fn a_duplicate_reported_when_nothing_is_outstanding_is_written_down() {
     // The first segment is slower than the timer's retransmission.
     let path = |side, n| Fate::Deliver(if side == 0 && n == 0 { 3000 * MS } else { 10 * MS });
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], Box::new(path));
     pair.trace(0);
-    let reports = |pair: &Pair| {
+    let reports = |pair: &ConnectionPair| {
         let entries: Vec<Entry> = entries(pair, 0).collect();
         let is_report = |window: &&[Entry]| match **window {
             [Entry::Acked { ack, .. }, Entry::Sacked { left, right }] => left < right && right <= ack,

@@ -23,7 +23,7 @@ fn without_sack() -> TcpConfig {
 #[test]
 fn crossing_opens_meet_in_established() {
     // Tests: RFC 9293 MUST-10
-    let pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     assert!(pair.ends.iter().all(|end| end.is_established() && end.error().is_none()));
     // RFC 7323 §2.2: the window of a SYN is never scaled, and nothing else has arrived yet.
     assert!(pair.ends.iter().all(|end| end.info(pair.now).snd_wnd <= 65_535));
@@ -31,7 +31,7 @@ fn crossing_opens_meet_in_established() {
 
 #[test]
 fn megabytes_arrive_on_a_perfect_path_without_retransmission() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     pair.transfer(4 << 20);
     let info = pair.ends[0].info(pair.now);
     assert_eq!((info.retransmits, info.timeouts), (0, 0));
@@ -41,7 +41,7 @@ fn megabytes_arrive_on_a_perfect_path_without_retransmission() {
 fn super_segments_arrive_whole() {
     // With pacing their size would follow the rate, which is small while the window is.
     let tcp = TcpConfig { choices: Choices { pacing: false, ..Choices::default() }, ..TcpConfig::default() };
-    let mut pair = Pair::established([tcp.clone(), tcp], perfect());
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], perfect());
     pair.limits = Limits { gso_max_v4: 65_536, gso_max_v6: 65_536, tx_checksum: true };
     pair.transfer(4 << 20);
     let info = pair.ends[0].info(pair.now);
@@ -56,7 +56,7 @@ fn super_segments_arrive_whole() {
 #[test]
 fn one_lost_segment_is_sent_again_once_and_without_a_timeout() {
     for tcp in [TcpConfig::default(), without_sack()] {
-        let mut pair = Pair::established([tcp.clone(), tcp], losing(&[40]));
+        let mut pair = ConnectionPair::established([tcp.clone(), tcp], losing(&[40]));
         pair.transfer(1 << 20);
         let info = pair.ends[0].info(pair.now);
         assert_eq!((info.retransmits, info.timeouts, info.loss_episodes), (1, 0, 1));
@@ -72,7 +72,8 @@ fn a_writer_that_always_has_more_is_the_limit_at_no_time_of_a_recovery() {
         let path = move |side, number| {
             if side == 0 && number == lost { Fate::Drop } else { Fate::Deliver(DELAY) }
         };
-        let mut pair = Pair::established([TcpConfig::default(), offers_much.clone()], Box::new(path));
+        let mut pair =
+            ConnectionPair::established([TcpConfig::default(), offers_much.clone()], Box::new(path));
         pair.trace(0);
         pair.transfer(4 << 20);
         let traced = pair.traced(0);
@@ -88,7 +89,7 @@ fn a_writer_that_always_has_more_is_the_limit_at_no_time_of_a_recovery() {
 fn several_losses_in_one_window_are_one_episode() {
     // Tests: V2
     for tcp in [TcpConfig::default(), without_sack()] {
-        let mut pair = Pair::established([tcp.clone(), tcp], losing(&[60, 62, 64]));
+        let mut pair = ConnectionPair::established([tcp.clone(), tcp], losing(&[60, 62, 64]));
         pair.transfer(1 << 20);
         let info = pair.ends[0].info(pair.now);
         assert_eq!((info.retransmits, info.timeouts, info.loss_episodes), (3, 0, 1));
@@ -102,7 +103,7 @@ fn a_lost_tail_waits_for_the_timer_which_sends_one_segment() {
         choices: Choices { recovery: Recovery::Sack, ..Choices::default() },
         ..TcpConfig::default()
     };
-    let mut pair = Pair::established([tcp.clone(), tcp], losing(&[5, 6]));
+    let mut pair = ConnectionPair::established([tcp.clone(), tcp], losing(&[5, 6]));
     let took = pair.transfer(7 * 1448);
     let info = pair.ends[0].info(pair.now);
     assert_eq!(info.timeouts, 1);
@@ -118,14 +119,14 @@ fn every_tenth_packet_lost_both_ways_still_completes() {
                     if number % 10 == 3 + side as u64 { Fate::Drop } else { Fate::Deliver(DELAY) }
                 },
             );
-        let mut pair = Pair::established([tcp.clone(), tcp], path);
+        let mut pair = ConnectionPair::established([tcp.clone(), tcp], path);
         pair.transfer(1 << 19);
     }
 }
 
 #[test]
 fn both_ends_close_and_time_wait_ends() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let now = pair.now;
     pair.ends[0].shutdown(now).unwrap();
     pair.run_for(Duration::from_millis(50));
@@ -146,7 +147,7 @@ fn the_window_offered_at_first_is_what_was_asked_for() {
     {
         let tcp =
             TcpConfig { receive_buffer_initial: initial, receive_buffer_max: max, ..TcpConfig::default() };
-        let mut pair = Pair::established([TcpConfig::default(), tcp], perfect());
+        let mut pair = ConnectionPair::established([TcpConfig::default(), tcp], perfect());
         for _ in 0..20 {
             let now = pair.now;
             let _ = pair.ends[0].write(now, &vec![1; 100_000]);
@@ -162,7 +163,7 @@ fn the_window_offered_at_first_is_what_was_asked_for() {
 /// enough for the first 8 MB, and the window offered may need as many again.
 #[test]
 fn the_window_offered_grows_where_the_receiver_has_no_sample() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     assert_eq!(pair.ends[1].info(pair.now).rtt_min, Duration::ZERO);
     let took = pair.transfer(8_000_000);
     assert!((12 * DELAY..=48 * DELAY).contains(&took), "{took:?}");
@@ -172,7 +173,7 @@ fn the_window_offered_grows_where_the_receiver_has_no_sample() {
 /// before the receiver doubts what it has measured, then its window doubles: seven times are enough.
 #[test]
 fn the_window_offered_grows_where_the_path_has_become_longer() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     let now = pair.now;
     // Two segments are acknowledged at once.
     pair.ends[1].write(now, &[0; 2920]).unwrap();
@@ -187,7 +188,7 @@ fn the_window_offered_grows_where_the_path_has_become_longer() {
 fn a_closed_window_is_probed_until_it_opens() {
     // Tests: RFC 9293 MUST-36, RFC 9293 MUST-37, RFC 9293 SHLD-30
     let receiver = TcpConfig { receive_buffer_max: 20_000, ..TcpConfig::default() };
-    let mut pair = Pair::established([TcpConfig::default(), receiver], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), receiver], perfect());
     let data: Vec<u8> = (0..60_000).map(pattern).collect();
     let now = pair.now;
     assert_eq!(pair.ends[0].write(now, &data), Ok(data.len()));
@@ -210,7 +211,7 @@ fn a_closed_window_is_probed_until_it_opens() {
 
 #[test]
 fn an_idle_connection_keeps_no_buffers() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     pair.transfer(1 << 20);
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.ends.iter().map(Connection::buffer_capacity).sum::<usize>(), 0);
@@ -226,7 +227,7 @@ fn one_percent_loss_is_repaired_without_timeouts() {
                 if rng.one_in(100) { Fate::Drop } else { Fate::Deliver(Duration::from_micros(50)) }
             },
         );
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], path);
     let took = pair.transfer(16 << 20);
     let info = pair.ends[0].info(pair.now);
     assert!(info.retransmits > 50 && info.timeouts == 0, "{info:?}");
@@ -235,7 +236,7 @@ fn one_percent_loss_is_repaired_without_timeouts() {
 
 #[test]
 fn a_lost_tail_is_probed_for_before_the_timer_expires() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[5, 6]));
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], losing(&[5, 6]));
     pair.transfer(7 * 1448);
     let info = pair.ends[0].info(pair.now);
     assert_eq!(
@@ -248,7 +249,8 @@ fn a_lost_tail_is_probed_for_before_the_timer_expires() {
 #[test]
 fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     // Packet 70 is the retransmission of packet 60.
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], losing(&[60, 70]));
+    let mut pair =
+        ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], losing(&[60, 70]));
     pair.transfer(1 << 20);
     let info = pair.ends[0].info(pair.now);
     assert_eq!((info.timeouts, info.retransmits, info.loss_episodes), (0, 2, 1));
@@ -260,7 +262,7 @@ fn a_little_reordering_is_no_loss() {
         let late = side == 0 && number % 16 == 7;
         Fate::Deliver(if late { DELAY + Duration::from_millis(2) } else { DELAY })
     });
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], path);
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], path);
     pair.transfer(1 << 20);
     let info = pair.ends[0].info(pair.now);
     assert!(info.retransmits <= 2, "the window widens after the first mistake: {info:?}");
@@ -268,11 +270,11 @@ fn a_little_reordering_is_no_loss() {
 
 #[test]
 fn new_data_goes_when_an_acknowledgement_overtakes_the_tail_probe() {
-    let mut pair = Pair::established([TcpConfig::default(), TcpConfig::default()], perfect());
+    let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());
     pair.transfer(4 * 1448);
     pair.run_for(Duration::from_millis(100));
     pair.path = Box::new(|side, _| Fate::Deliver(if side == 1 { DELAY * 10 } else { DELAY }));
-    let sender = |pair: &mut Pair, data: &[u8]| pair.ends[0].write(pair.now, data).unwrap();
+    let sender = |pair: &mut ConnectionPair, data: &[u8]| pair.ends[0].write(pair.now, data).unwrap();
     sender(&mut pair, &[1; 2 * 1448]);
     pair.run_for(DELAY);
 

@@ -40,7 +40,7 @@ fn by_rule(counts: UndoCounts, rule: UndoRule) -> u32 {
 
 /// A bulk sender on a path whose forward direction can stall for a while.
 struct Bulk {
-    pair: Pair,
+    pair: ConnectionPair,
     bytes: usize,
     written: usize,
     read: usize,
@@ -48,7 +48,7 @@ struct Bulk {
 
 impl Bulk {
     fn new(tcp: TcpConfig, bytes: usize, path: PathRule) -> Self {
-        let mut pair = Pair::established([tcp, TcpConfig::default()], path);
+        let mut pair = ConnectionPair::established([tcp, TcpConfig::default()], path);
         pair.trace(0);
         Self { pair, bytes, written: 0, read: 0 }
     }
@@ -307,7 +307,7 @@ fn real_loss_is_never_undone() {
 #[test]
 fn lost_syn_is_not_a_reduction() {
     let path = Box::new(|_, number| if number == 0 { Fate::Drop } else { Fate::Deliver(DELAY) });
-    let mut pair = Pair::crossing([with(ALL), with(ALL)], software(1500), path);
+    let mut pair = ConnectionPair::crossing([with(ALL), with(ALL)], software(1500), path);
     pair.run_for(Duration::from_secs(10));
     pair.transfer(100_000);
     let info = pair.ends[0].info(pair.now);

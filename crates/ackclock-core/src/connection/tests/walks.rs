@@ -20,7 +20,7 @@ fn streams_arrive_as_written_whatever_happens() {
     each(60, |walk| {
         let configs = [settings(walk), settings(walk)];
         let limits = if walk.one_in(2) { software(1500) } else { software(20_000) };
-        let pair = Pair::crossing(configs, limits, path(walk));
+        let pair = ConnectionPair::crossing(configs, limits, path(walk));
         let mut streams = Streams { pair, written: [0; 2], read: [0; 2] };
         for _ in 0..STEPS {
             step(&mut streams, walk);
@@ -32,7 +32,7 @@ fn streams_arrive_as_written_whatever_happens() {
 
 /// The two ends, and what their applications know.
 struct Streams {
-    pair: Pair,
+    pair: ConnectionPair,
     /// Bytes that each end has written.
     written: [u64; 2],
     /// Bytes that each end has read.

@@ -71,7 +71,7 @@ struct Arriving {
 }
 
 /// Two endpoints, a connection, and the path between them.
-struct World {
+struct HarmedPair {
     ends: [Endpoint; 2],
     ids: [ConnectionId; 2],
     now: Instant,
@@ -83,7 +83,7 @@ struct World {
     seen: String,
 }
 
-impl World {
+impl HarmedPair {
     fn new(predicts: bool, harm: Harm, limits: Limits, mtu: usize, tcp: [TcpConfig; 2]) -> Self {
         let now = Instant::from_millis(1_000_000);
         let [client, server] = tcp.map(std::sync::Arc::new);
@@ -95,15 +95,15 @@ impl World {
         let listener = ends[1].listen(now, on_port(PORT)).unwrap();
         let client = ends[0].connect(now, server_socket(), (None, 0), None).unwrap();
         let quiet = Harm { lost: 0, late: 0, doubled: 0, changed: 0 };
-        let mut world =
+        let mut pair =
             Self { ends, ids: [client; 2], now, harm: quiet, limits, path: Pipe::new(), seen: String::new() };
         let mut unused = Rng::new(1);
         for _ in 0..20 {
-            world.advance(&mut unused);
+            pair.advance(&mut unused);
         }
-        world.ids[1] = world.ends[1].accept(world.now, listener).expect("the handshake is complete");
-        world.harm = harm;
-        world
+        pair.ids[1] = pair.ends[1].accept(pair.now, listener).expect("the handshake is complete");
+        pair.harm = harm;
+        pair
     }
 
     /// One thing happens.
@@ -235,7 +235,7 @@ fn short_way_leaves_what_the_long_way_leaves() {
         // The segments of the largest packets may span more than two slices of the send buffer.
         let mtu = choices.pick(&[1500, 1500, 1500, 65_535]);
         let [mut long, mut short] =
-            [false, true].map(|predicts| World::new(predicts, harm, limits, mtu, tcp.clone()));
+            [false, true].map(|predicts| HarmedPair::new(predicts, harm, limits, mtu, tcp.clone()));
         for step in 0..STEPS {
             let mut same = choices;
             long.step(&mut same);

@@ -7,38 +7,38 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 
-use super::side::World;
+use super::side::Loopback;
 use super::support::{pair, pause};
 use crate::answers::cases;
 
 cases! { false:
 
-async fn nothing_to_read_would_block(world, answers) {
-    let (client, _server) = pair(world).await?;
+async fn nothing_to_read_would_block(host, answers) {
+    let (client, _server) = pair(host).await?;
     answers.result("try_read", client.try_read(&mut [0; 4]));
 }
 
-async fn would_block_has_no_number(world, answers) {
-    let (client, _server) = pair(world).await?;
+async fn would_block_has_no_number(host, answers) {
+    let (client, _server) = pair(host).await?;
     answers.os_error("try_read", client.try_read(&mut [0; 4]));
 }
 
-async fn nothing_read_into_no_room(world, answers) {
-    let (mut client, _server) = pair(world).await?;
+async fn nothing_read_into_no_room(host, answers) {
+    let (mut client, _server) = pair(host).await?;
     let read = tokio::time::timeout(Duration::from_millis(50), client.read(&mut [])).await;
     answers.result("read", read.unwrap_or_else(|elapsed| Err(elapsed.into())));
 }
 
-async fn what_was_written_is_read(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn what_was_written_is_read(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     answers.result("write", client.write(b"hello").await);
     let mut buf = [0; 16];
     answers.result("read", server.read(&mut buf).await);
     answers.value("text", &buf[..5]);
 }
 
-async fn a_short_buffer_leaves_the_rest(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn a_short_buffer_leaves_the_rest(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     client.write_all(b"hello").await?;
     let mut buf = [0; 2];
     for _ in 0..3 {
@@ -48,8 +48,8 @@ async fn a_short_buffer_leaves_the_rest(world, answers) {
     answers.result("then", server.try_read(&mut buf));
 }
 
-async fn writes_run_together(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn writes_run_together(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     client.write_all(b"one").await?;
     client.write_all(b"two").await?;
     let mut buf = [0; 6];
@@ -57,21 +57,21 @@ async fn writes_run_together(world, answers) {
     answers.value("text", buf);
 }
 
-async fn an_empty_write_is_nothing(world, answers) {
-    let (mut client, _server) = pair(world).await?;
+async fn an_empty_write_is_nothing(host, answers) {
+    let (mut client, _server) = pair(host).await?;
     answers.result("write", client.write(b"").await);
     answers.result("try_write", client.try_write(b""));
     answers.result("try_write_vectored", client.try_write_vectored(&[]));
 }
 
-async fn a_fresh_stream_is_writable_and_not_readable(world, answers) {
-    let (client, _server) = pair(world).await?;
+async fn a_fresh_stream_is_writable_and_not_readable(host, answers) {
+    let (client, _server) = pair(host).await?;
     let ready = client.ready(Interest::READABLE | Interest::WRITABLE).await?;
     answers.value("ready", (ready.is_readable(), ready.is_writable(), ready.is_read_closed()));
 }
 
-async fn peek_leaves_what_it_shows(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn peek_leaves_what_it_shows(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     client.write_all(b"hello").await?;
     let mut buf = [0; 16];
     answers.result("peek", server.peek(&mut buf).await);
@@ -80,22 +80,22 @@ async fn peek_leaves_what_it_shows(world, answers) {
     answers.result("then", server.try_read(&mut buf));
 }
 
-async fn peek_at_the_end_of_the_stream(world, answers) {
-    let (client, server) = pair(world).await?;
+async fn peek_at_the_end_of_the_stream(host, answers) {
+    let (client, server) = pair(host).await?;
     drop(client);
     answers.result("peek", server.peek(&mut [0; 4]).await);
     answers.result("again", server.peek(&mut [0; 4]).await);
 }
 
-async fn peek_into_no_room(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn peek_into_no_room(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"x").await?;
     server.readable().await?;
     answers.result("peek", server.peek(&mut []).await);
 }
 
-async fn vectored_writes_and_reads(world, answers) {
-    let (client, server) = pair(world).await?;
+async fn vectored_writes_and_reads(host, answers) {
+    let (client, server) = pair(host).await?;
     let wrote = client.try_write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")]);
     answers.result("write", wrote);
     server.readable().await?;
@@ -105,8 +105,8 @@ async fn vectored_writes_and_reads(world, answers) {
     answers.value("text", (a, &b[..2]));
 }
 
-async fn a_read_into_a_vec_appends(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn a_read_into_a_vec_appends(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"hello").await?;
     server.readable().await?;
     let mut buf = Vec::with_capacity(64);
@@ -115,8 +115,8 @@ async fn a_read_into_a_vec_appends(world, answers) {
     answers.value("text", buf);
 }
 
-async fn a_stream_can_be_filled(world, answers) {
-    let (client, server) = pair(world).await?;
+async fn a_stream_can_be_filled(host, answers) {
+    let (client, server) = pair(host).await?;
     let block = vec![7; 1 << 16];
     let mut written = 0;
     let error = loop {
@@ -132,8 +132,8 @@ async fn a_stream_can_be_filled(world, answers) {
     drop(server);
 }
 
-async fn a_full_stream_is_writable_once_it_was_read(world, answers) {
-    let (client, mut server) = pair(world).await?;
+async fn a_full_stream_is_writable_once_it_was_read(host, answers) {
+    let (client, mut server) = pair(host).await?;
     let block = vec![7; 1 << 16];
     let mut written = 0;
     for _ in 0..50 {
@@ -159,8 +159,8 @@ async fn a_full_stream_is_writable_once_it_was_read(world, answers) {
     answers.result("write", client.try_write(b"x"));
 }
 
-async fn a_megabyte_arrives_whole(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn a_megabyte_arrives_whole(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     let text: Vec<u8> = (0..1_u32 << 18).flat_map(u32::to_be_bytes).collect();
     let sending = async {
         client.write_all(&text).await?;
@@ -173,8 +173,8 @@ async fn a_megabyte_arrives_whole(world, answers) {
     answers.value("equal", received == text);
 }
 
-async fn both_directions_at_once(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn both_directions_at_once(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     client.write_all(b"ping").await?;
     server.write_all(b"pong").await?;
     let (mut a, mut b) = ([0; 4], [0; 4]);
@@ -183,21 +183,21 @@ async fn both_directions_at_once(world, answers) {
     answers.value("texts", (a, b));
 }
 
-async fn flush_is_ok(world, answers) {
-    let (mut client, _server) = pair(world).await?;
+async fn flush_is_ok(host, answers) {
+    let (mut client, _server) = pair(host).await?;
     answers.result("fresh", client.flush().await);
     client.write_all(b"x").await?;
     answers.result("after a write", client.flush().await);
 }
 
-async fn a_stream_says_that_it_writes_vectors(world, answers) {
+async fn a_stream_says_that_it_writes_vectors(host, answers) {
     use tokio::io::AsyncWrite;
-    let (client, _server) = pair(world).await?;
+    let (client, _server) = pair(host).await?;
     answers.value("vectored", client.is_write_vectored());
 }
 
-async fn a_read_that_is_given_up_takes_nothing(world, answers) {
-    let (mut client, mut server) = pair(world).await?;
+async fn a_read_that_is_given_up_takes_nothing(host, answers) {
+    let (mut client, mut server) = pair(host).await?;
     let mut buf = [0; 8];
     let given_up = tokio::time::timeout(Duration::from_millis(1), server.read(&mut buf)).await;
     answers.value("given up", given_up.is_err());
@@ -205,8 +205,8 @@ async fn a_read_that_is_given_up_takes_nothing(world, answers) {
     answers.result("read", server.read(&mut buf).await);
 }
 
-async fn try_io_calls_only_when_ready(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn try_io_calls_only_when_ready(host, answers) {
+    let (mut client, server) = pair(host).await?;
     answers.result("not ready", client.try_io(Interest::READABLE, || Ok("called")));
     client.write_all(b"x").await?;
     server.readable().await?;
@@ -216,8 +216,8 @@ async fn try_io_calls_only_when_ready(world, answers) {
     answers.result("fails", failed);
 }
 
-async fn async_io_calls_until_it_does_not_block(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn async_io_calls_until_it_does_not_block(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"x").await?;
     let mut calls = 0;
     let done = server.async_io(Interest::WRITABLE, || {
@@ -229,8 +229,8 @@ async fn async_io_calls_until_it_does_not_block(world, answers) {
     answers.result("readable", done.await);
 }
 
-async fn readability_after_all_was_read(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn readability_after_all_was_read(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"abc").await?;
     server.readable().await?;
     answers.result("read", server.try_read(&mut [0; 3]));
@@ -240,16 +240,16 @@ async fn readability_after_all_was_read(world, answers) {
     answers.value("ready then", is_ready().await);
 }
 
-async fn try_io_after_all_was_read(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn try_io_after_all_was_read(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"abc").await?;
     server.readable().await?;
     answers.result("read", server.try_read(&mut [0; 3]));
     answers.result("called", server.try_io(Interest::READABLE, || Ok("called")));
 }
 
-async fn ready_after_all_was_read(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn ready_after_all_was_read(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"abc").await?;
     server.readable().await?;
     answers.result("read", server.try_read_buf(&mut Vec::with_capacity(8)));
@@ -260,8 +260,8 @@ async fn ready_after_all_was_read(world, answers) {
     answers.value("ready then", (ready.is_readable(), ready.is_writable()));
 }
 
-async fn writability_when_all_room_is_filled(world, answers) {
-    let (client, _server) = pair(world).await?;
+async fn writability_when_all_room_is_filled(host, answers) {
+    let (client, _server) = pair(host).await?;
     let mut ready = true;
     let is_ready = async || poll_fn(|cx| Poll::Ready(client.poll_write_ready(cx).is_ready())).await;
     while client.try_write(&[0; 65_536]).is_ok() {
@@ -271,8 +271,8 @@ async fn writability_when_all_room_is_filled(world, answers) {
     answers.value("after", is_ready().await);
 }
 
-async fn readiness_before_the_end_that_follows_data(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn readiness_before_the_end_that_follows_data(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"abc").await?;
     client.shutdown().await?;
     pause().await;
@@ -282,8 +282,8 @@ async fn readiness_before_the_end_that_follows_data(world, answers) {
     answers.result("end", server.try_read(&mut [0; 8]));
 }
 
-async fn writability_returns_with_room(world, answers) {
-    let (client, mut server) = pair(world).await?;
+async fn writability_returns_with_room(host, answers) {
+    let (client, mut server) = pair(host).await?;
     while client.try_write(&[0; 65_536]).is_ok() {}
     let is_ready = async || poll_fn(|cx| Poll::Ready(client.poll_write_ready(cx).is_ready())).await;
     answers.value("ready", is_ready().await);
@@ -295,8 +295,8 @@ async fn writability_returns_with_room(world, answers) {
     reading.abort();
 }
 
-async fn readable_is_said_again_until_it_was_read(world, answers) {
-    let (mut client, server) = pair(world).await?;
+async fn readable_is_said_again_until_it_was_read(host, answers) {
+    let (mut client, server) = pair(host).await?;
     client.write_all(b"x").await?;
     server.readable().await?;
     answers.result("again", server.readable().await);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use super::side::{TcpStream, World};
+use super::side::{Loopback, TcpStream};
 
 pub(super) const ANY_PORT: &str = "127.0.0.1:0";
 
@@ -20,17 +20,17 @@ pub(super) fn at(ip: &str, like: SocketAddr) -> SocketAddr {
 }
 
 /// A connection: the client's end and the server's.
-pub(super) async fn pair(world: &World) -> io::Result<(TcpStream, TcpStream)> {
-    let listener = world.listen(addr(ANY_PORT)).await?;
-    let (connected, accepted) = tokio::join!(world.connect(listener.local_addr()?), listener.accept());
+pub(super) async fn pair(host: &Loopback) -> io::Result<(TcpStream, TcpStream)> {
+    let listener = host.listen(addr(ANY_PORT)).await?;
+    let (connected, accepted) = tokio::join!(host.connect(listener.local_addr()?), listener.accept());
     Ok((connected?, accepted?.0))
 }
 
 /// The address of a listener that is gone, one of whose connections is in TIME-WAIT.
-pub(super) async fn time_wait(world: &World) -> io::Result<SocketAddr> {
-    let listener = world.listen(addr(ANY_PORT)).await?;
+pub(super) async fn time_wait(host: &Loopback) -> io::Result<SocketAddr> {
+    let listener = host.listen(addr(ANY_PORT)).await?;
     let local = listener.local_addr()?;
-    let (connected, accepted) = tokio::join!(world.connect(local), listener.accept());
+    let (connected, accepted) = tokio::join!(host.connect(local), listener.accept());
     // The server closes first: the TIME-WAIT is its own.
     drop(accepted?.0);
     let connected = connected?;
@@ -42,8 +42,8 @@ pub(super) async fn time_wait(world: &World) -> io::Result<SocketAddr> {
 }
 
 /// A stream whose peer has reset it.
-pub(super) async fn reset(world: &World) -> io::Result<TcpStream> {
-    let (client, server) = pair(world).await?;
+pub(super) async fn reset(host: &Loopback) -> io::Result<TcpStream> {
+    let (client, server) = pair(host).await?;
     server.set_zero_linger()?;
     drop(server);
     client.readable().await?;
@@ -51,8 +51,8 @@ pub(super) async fn reset(world: &World) -> io::Result<TcpStream> {
 }
 
 /// The same, `text` having arrived before.
-pub(super) async fn reset_after(world: &World, text: &[u8]) -> io::Result<TcpStream> {
-    let (client, mut server) = pair(world).await?;
+pub(super) async fn reset_after(host: &Loopback, text: &[u8]) -> io::Result<TcpStream> {
+    let (client, mut server) = pair(host).await?;
     server.write_all(text).await?;
     client.readable().await?;
     server.set_zero_linger()?;
@@ -62,8 +62,8 @@ pub(super) async fn reset_after(world: &World, text: &[u8]) -> io::Result<TcpStr
 }
 
 /// A stream whose peer has closed it, and has answered with a reset what was written since.
-pub(super) async fn closed_then_reset(world: &World) -> io::Result<TcpStream> {
-    let (mut client, server) = pair(world).await?;
+pub(super) async fn closed_then_reset(host: &Loopback) -> io::Result<TcpStream> {
+    let (mut client, server) = pair(host).await?;
     drop(server);
     client.readable().await?;
     client.write_all(b"too late").await?;
@@ -72,8 +72,8 @@ pub(super) async fn closed_then_reset(world: &World) -> io::Result<TcpStream> {
 }
 
 /// A port that no one has.
-pub(super) async fn free_port(world: &World) -> io::Result<SocketAddr> {
-    world.listen(addr(ANY_PORT)).await?.local_addr()
+pub(super) async fn free_port(host: &Loopback) -> io::Result<SocketAddr> {
+    host.listen(addr(ANY_PORT)).await?.local_addr()
 }
 
 /// Lets what is under way arrive: the loopback of a kernel and a stack's take far less.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 pub(crate) use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// What a case runs in.
-pub(crate) struct World;
+pub(crate) use KernelLoopback as Loopback;
 
-impl World {
+/// What a case runs in.
+pub(crate) struct KernelLoopback;
+
+impl KernelLoopback {
     pub(crate) fn new() -> Self {
         Self
     }

@@ -8,13 +8,15 @@ use ackclock::Stack;
 pub(crate) use ackclock::{TcpListener, TcpSocket, TcpStream};
 use ackclock_device::memory::{self, MemoryDevice};
 
+pub(crate) use StackLoopback as Loopback;
+
 /// What a case runs in.
-pub(crate) struct World {
+pub(crate) struct StackLoopback {
     stack: Stack,
     _cable: MemoryDevice,
 }
 
-impl World {
+impl StackLoopback {
     pub(crate) fn new() -> Self {
         let (device, cable) = memory::pair(memory::Config::default());
         let mut builder = Stack::builder().device(device);

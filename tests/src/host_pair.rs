@@ -1,4 +1,4 @@
-//! Two endpoints, a path with every fault, and an application at each end, in virtual time.
+//! Two hosts, a path with every fault, and an application at each end, in virtual time.
 //!
 //! One seed decides everything: addresses, settings, sequence numbers, faults, and the applications' actions.
 //! The oracles of [`crate::flow`] and of this module run after every step. Faults end at a time that the seed
@@ -94,7 +94,7 @@ struct Side {
 
 /// The simulation.
 #[derive(Debug)]
-pub struct Pair {
+pub struct HostPair {
     scenario: Scenario,
     now: Instant,
     sides: [Side; 2],
@@ -108,7 +108,7 @@ pub struct Pair {
     trace: blake3::Hasher,
 }
 
-impl Pair {
+impl HostPair {
     /// Makes both ends and lets the client connect.
     ///
     /// # Panics
