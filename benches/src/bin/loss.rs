@@ -18,7 +18,7 @@ use serde::Serialize;
 
 /// Compares this stack's sender with the Linux kernel's over an emulated path.
 #[derive(Debug, Parser)]
-struct Args {
+struct LossArgs {
     /// Round trips of the paths, as in 0.1ms,20ms.
     #[arg(long, value_delimiter = ',', required = true)]
     rtt: Vec<Span>,
@@ -83,7 +83,7 @@ struct Line<'a> {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = LossArgs::parse();
     ackclock_device::netns::enter_private().context("the two hosts are network namespaces")?;
     for cell in cells(&args) {
         for round in 0..args.rounds {
@@ -104,7 +104,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn cells(args: &Args) -> Vec<Cell> {
+fn cells(args: &LossArgs) -> Vec<Cell> {
     let mut cells = Vec::new();
     for cc in &args.cc {
         for &receiver in &args.receiver {
@@ -130,7 +130,7 @@ fn cells(args: &Args) -> Vec<Cell> {
     cells
 }
 
-fn run(args: &Args, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<RaceResult> {
+fn run(args: &LossArgs, cell: &Cell, seed: u64, sending: Sending) -> anyhow::Result<RaceResult> {
     let (senders, name) = match sending {
         Sending::Linux => (vec![Party::Linux], "linux"),
         Sending::Ackclock => (vec![Party::Ackclock], "ackclock"),

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Measures a program over TUN.
 #[derive(Debug, Parser)]
-struct Args {
+struct OverTunArgs {
     /// Which.
     #[arg(long)]
     program: Which,
@@ -67,7 +67,7 @@ enum Line {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = OverTunArgs::parse();
     let folder = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
     let program = match args.program {
         Which::Null => Program::Null,

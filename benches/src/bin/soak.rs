@@ -12,7 +12,7 @@ use clap::Parser;
 
 /// A mixed soak with a look at what is left.
 #[derive(Debug, Parser)]
-struct Args {
+struct SoakArgs {
     /// Length of the long stretch; four minutes more pass before and after it.
     #[arg(long, default_value_t = 12.0)]
     minutes: f64,
@@ -22,7 +22,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let args = Args::parse();
+    let args = SoakArgs::parse();
     let soak = Soak { length: Duration::from_secs_f64(args.minutes * 60.0), seed: args.seed };
     let report = soak.run()?;
     println!("{}", serde_json::to_string_pretty(&report)?);

@@ -11,7 +11,7 @@ use crate::{explain, output, picture};
 
 /// Options of `tcplab convert`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ConvertArgs {
     /// A trace, written by --trace of tcpcat or `tcplab run`, or a capture (pcap, pcapng) of any TCP
     trace: PathBuf,
     /// The form to convert it to
@@ -46,7 +46,7 @@ enum Form {
     Svg,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     let mut trace = explain::open(&args.trace)?;
     if let Some(&number) = args.connection.iter().find(|&&number| trace.connections().nth(number).is_none()) {
         return Err(explain::no_such(number, &trace).into());
@@ -80,7 +80,7 @@ impl Form {
 }
 
 /// The connections whose graphs are made: the ones named, or those that lost the most time.
-fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
+fn shown(trace: &Trace, args: &ConvertArgs) -> BTreeSet<usize> {
     if !args.connection.is_empty() {
         return args.connection.iter().copied().collect();
     }
@@ -97,7 +97,7 @@ fn shown(trace: &Trace, args: &Args) -> BTreeSet<usize> {
 }
 
 /// Writes each graph to a separate file in the named folder.
-fn pictures(trace: &Trace, args: &Args, shown: &BTreeSet<usize>) -> anyhow::Result<Exit> {
+fn pictures(trace: &Trace, args: &ConvertArgs, shown: &BTreeSet<usize>) -> anyhow::Result<Exit> {
     let Some(folder) = &args.output else {
         let failure = Failure::usage("graphs as svg are several files");
         return Err(failure.remedy("name a folder: --output FOLDER").into());

@@ -12,7 +12,7 @@ use crate::{PROGRAM, output};
 
 /// Options of `tcplab explain`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ExplainArgs {
     /// A trace, written by --trace of tcpcat or `tcplab run`, or a capture (pcap, pcapng) of any TCP
     trace: PathBuf,
     /// Only the connection with this number in the list [default: all]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let trace = open(&args.trace)?;
     let all: Vec<&TracedSource> = trace.connections().collect();
     let chosen: Vec<(usize, &TracedSource)> = match args.connection {

@@ -8,7 +8,7 @@ use tcplab::kit::{self, Examination};
 
 /// Options of `tcplab kit`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct KitArgs {
     /// Controllers: cubic, vegas, vegas:alpha=2,beta=4
     #[arg(required_unless_present = "all", value_name = "NAME")]
     names: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &KitArgs) -> anyhow::Result<Exit> {
     let registry = Registry::with_experiments();
     let names: Vec<String> = match args.all {
         true => Registry::builtin().names().map(str::to_owned).collect(),

@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// Experiments with TCP in virtual time, and assessments of traces and captures.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, long_about = about())]
-struct Args {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -32,38 +32,38 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a scenario, and report its flows and links
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Compare congestion controllers over a grid of rates, delays, buffers and losses
-    Compare(compare::Args),
+    Compare(compare::CompareArgs),
     /// Repeat the experiments of the four papers
-    Papers(papers::Args),
+    Papers(papers::PapersArgs),
     /// Examine congestion controllers: the checks of the kit, and fixed simulated situations
-    Kit(kit_command::Args),
+    Kit(kit_command::KitArgs),
     /// Explain where the time of traced connections went, and why a byte was sent again
     ///
     /// For each connection: what it waited for, with timeouts and tail probes apart; which rules declared
     /// losses, what delayed the repair, and which verdicts the peer refuted; round-trip samples far from the
     /// others and what they set; how many segments an acknowledgement covers; and, for Reno, NewReno and
     /// CUBIC, the rate that loss and round trip allow in theory beside the rate reached.
-    Explain(explain::Args),
+    Explain(explain::ExplainArgs),
     /// Turn a trace into graphs (a page, SVG), a packet capture, CSV or JSON lines
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Make the calls of a recorded stack again, and say where the outcome differs
     ///
     /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same
     /// packets, results and traces. What differs is reported with the time, the connection and both packets.
     /// With another profile, what arrives after the first difference is still what was recorded.
-    Replay(replay::Args),
+    Replay(replay::ReplayArgs),
     /// Assess the retransmission timeouts of captured connections
-    Rto(rto::Args),
+    Rto(rto::RtoArgs),
     /// Assess what bandwidth estimates would have done to the start of captured connections
-    Ssthresh(ssthresh::Args),
+    Ssthresh(ssthresh::SsthreshArgs),
 }
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let args = Args::try_parse_from(&words)
-        .unwrap_or_else(|error| refusal::with_help(error, Args::command(), &words).exit());
+    let args = CommandLine::try_parse_from(&words)
+        .unwrap_or_else(|error| refusal::with_help(error, CommandLine::command(), &words).exit());
     let outcome: anyhow::Result<Exit> = match args.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
@@ -108,7 +108,7 @@ mod tests {
         assert!(commands.len() > 25, "{}", commands.len());
         for (place, words) in commands {
             let words = std::iter::once("tcplab".to_owned()).chain(words);
-            match Args::try_parse_from(words) {
+            match CommandLine::try_parse_from(words) {
                 Err(error) if error.use_stderr() => panic!("{place}: {error}"),
                 _ => {}
             }

@@ -8,7 +8,7 @@ use ackclock_papers::{Counts, ExperimentResult, PICTURES, files, json, select};
 
 /// Options of `tcplab papers`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct PapersArgs {
     /// Experiments by id: VE5/7, VE7, or VE for all that begin so [default: all]
     ids: Vec<String>,
     /// List the experiments and run none
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &PapersArgs) -> anyhow::Result<Exit> {
     let chosen = select(&args.ids).map_err(|unknown| {
         Failure::usage(unknown.to_string()).remedy("`tcplab papers --list` says what each of them is")
     })?;

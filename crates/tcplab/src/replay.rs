@@ -22,7 +22,7 @@ use crate::explain;
 
 /// Options of `tcplab replay`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ReplayArgs {
     /// A recording, written by --record of tcpcat or by `Stack::builder().record(..)`
     recording: PathBuf,
     /// Write the trace of every connection here
@@ -63,7 +63,7 @@ struct Found {
     stopped: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let named = [("", Some(args.recording.as_path())), ("", args.against.as_deref())];
     let written = [("--trace", args.trace.as_deref()), ("--pcap", args.pcap.as_deref())];
     output::distinct(&[named, written].concat())?;
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 type Recorded = BufReader<File>;
 
-fn open(args: &Args) -> anyhow::Result<Replay<Recorded>> {
+fn open(args: &ReplayArgs) -> anyhow::Result<Replay<Recorded>> {
     let path = &args.recording;
     let file = File::open(path).map_err(|error| Failure::file("read", path, &error))?;
     let wants_trace = args.trace.is_some() || args.against.is_some();
@@ -154,7 +154,7 @@ fn make(
 }
 
 fn report(
-    args: &Args,
+    args: &ReplayArgs,
     replay: &Replay<Recorded>,
     found: &Found,
     hash: u64,

@@ -11,7 +11,7 @@ use ackclock_assess::{TimedClass, TimedRetransmission, Transfer, transfers};
 
 /// Options of `tcplab rto`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RtoArgs {
     #[command(flatten)]
     inputs: Inputs,
     /// Estimators by name, separated by commas; `tcpcat profiles` lists them [default: all]
@@ -70,7 +70,7 @@ struct RtoReport {
     connections: Vec<Connection>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &RtoArgs) -> anyhow::Result<Exit> {
     let chosen = chosen(&args.preset)?;
     let captures = args.inputs.open()?;
     let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);

@@ -10,7 +10,7 @@ use ackclock_assess::{Estimator, Regions, StartUp, Unfit, transfers};
 
 /// Options of `tcplab ssthresh`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SsthreshArgs {
     #[command(flatten)]
     inputs: Inputs,
     /// A further estimator at the sender, beside the paper's: `csa:5,0.2`, `tssf:5` or `packet-pair`; may be
@@ -75,7 +75,7 @@ struct SsthreshReport {
     connections: Vec<Connection>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &SsthreshArgs) -> anyhow::Result<Exit> {
     let estimators = chosen(args)?;
     let captures = args.inputs.open()?;
     let (transfers, left_out) = transfers(&captures.vantages, args.inputs.side);
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The paper's estimators, and the requested ones.
-fn chosen(args: &Args) -> anyhow::Result<Vec<Estimator>> {
+fn chosen(args: &SsthreshArgs) -> anyhow::Result<Vec<Estimator>> {
     let paper = Estimator::of_the_paper().into_iter().map(|estimator| match estimator {
         Estimator::Receiver(combined, _) => Estimator::Receiver(combined, args.samples.into()),
         other => other,

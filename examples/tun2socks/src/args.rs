@@ -18,7 +18,7 @@ use crate::udp;
 /// away.
 #[derive(Debug, Parser)]
 #[command(name = "tun2socks", after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct Tun2socksArgs {
     /// The TUN device, which is made if it does not exist
     #[arg(long, value_name = "NAME", default_value = "tun0")]
     pub(crate) device: String,
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     pub(crate) verbose: bool,
 }
 
-impl Args {
+impl Tun2socksArgs {
     /// The proxy, and the credentials for it.
     pub(crate) fn proxy(&self) -> anyhow::Result<Proxy> {
         let read = |path: &PathBuf| -> anyhow::Result<Credentials> {

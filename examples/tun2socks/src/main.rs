@@ -20,7 +20,7 @@ use ackclock::{ReassemblyConfig, Stack};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::Args;
+use crate::args::Tun2socksArgs;
 use crate::counters::Counters;
 use crate::socks5::Proxy;
 use crate::tcp::CONNECTIONS_MAX;
@@ -64,12 +64,12 @@ impl Shared {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = Tun2socksArgs::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run(args))
 }
 
-async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     let shared = Arc::new(Shared {
         proxy: args.proxy()?,
         udp_timeout: Duration::from_secs(args.udp_timeout),
@@ -119,7 +119,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Gives the kernel's end of the device its addresses and routes.
-fn bring_up(args: &Args) -> anyhow::Result<()> {
+fn bring_up(args: &Tun2socksArgs) -> anyhow::Result<()> {
     set_mtu(&args.device, args.mtu)?;
     for &address in &args.address {
         add_address(&args.device, address, None)?;

@@ -18,7 +18,7 @@ use clap::{ArgGroup, Parser};
 /// it says what went by.
 #[derive(Debug, Parser)]
 #[command(name = "wireguard", after_help = EXAMPLES, group(ArgGroup::new("what").required(true).multiple(false)))]
-pub(crate) struct Args {
+pub(crate) struct WireguardArgs {
     /// The file with this end's private key, as `wg genkey` writes it
     #[arg(long, value_name = "FILE")]
     private_key_file: PathBuf,
@@ -76,7 +76,7 @@ impl FromStr for Forward {
     }
 }
 
-impl Args {
+impl WireguardArgs {
     /// The peer, whose name is resolved by the kernel's resolver.
     pub(crate) async fn peer(&self) -> anyhow::Result<Config> {
         let mut found = tokio::net::lookup_host(&self.endpoint)

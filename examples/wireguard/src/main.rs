@@ -19,10 +19,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::Args;
+use crate::args::WireguardArgs;
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = WireguardArgs::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(run(args));
     // A thread may wait for standard input for ever.
@@ -30,7 +30,7 @@ fn main() -> anyhow::Result<()> {
     outcome
 }
 
-async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(args: WireguardArgs) -> anyhow::Result<()> {
     let peer = args.peer().await?;
     let endpoint = peer.endpoint.context("--endpoint is required")?;
     let socket =

@@ -17,7 +17,7 @@ use clap::Parser;
 
 /// Run fuzz targets on seeded random inputs, or replay files.
 #[derive(Debug, Parser)]
-struct Args {
+struct FuzzArgs {
     /// Target; all of them, one after the other, if none is named
     target: Option<String>,
     /// How long each target runs
@@ -47,7 +47,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = FuzzArgs::parse();
     let targets: Vec<&Target> = match &args.target {
         Some(name) => vec![find(name).with_context(|| {
             let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
@@ -79,7 +79,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Runs a target; `true` if an input failed.
-fn run(args: &Args, target: &Target) -> anyhow::Result<bool> {
+fn run(args: &FuzzArgs, target: &Target) -> anyhow::Result<bool> {
     let corpus = mutate::corpus(target).with_context(|| format!("no corpus of {}", target.name))?;
     let (began, until) = (Instant::now(), Duration::from_secs(args.seconds));
     let (mut inputs, mut units, mut slowest) = (0u64, 0u64, (Duration::ZERO, 0));
@@ -130,7 +130,7 @@ fn run(args: &Args, target: &Target) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-fn report_failure(args: &Args, target: &Target, seed: u64, input: &[u8]) -> anyhow::Result<()> {
+fn report_failure(args: &FuzzArgs, target: &Target, seed: u64, input: &[u8]) -> anyhow::Result<()> {
     let whole = write(&args.failures, &format!("{}-{seed}", target.name), input)?;
     eprintln!("{}: seed {seed} failed; its input is {}. Making it shorter.", target.name, whole.display());
     let hook = panic::take_hook();

@@ -14,7 +14,7 @@ use super::shard::Shard;
 /// Options of `tcplab compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
-pub(crate) struct Args {
+pub(crate) struct CompareArgs {
     /// Controllers: cubic,bbr,vegas:alpha=2,beta=4
     #[arg(long, value_name = "NAMES", required_unless_present = "merge", value_parser = controllers)]
     cc: Vec<Controllers>,
@@ -89,7 +89,7 @@ have the same rate, 1/N if one has all of it.";
 #[derive(Clone, Debug)]
 struct Controllers(Vec<String>);
 
-impl Args {
+impl CompareArgs {
     /// The grid that they describe; nothing stands in it twice.
     pub fn grid(&self) -> Result<Grid, Failure> {
         let cc: Vec<String> = self.cc.iter().flat_map(|names| names.0.clone()).collect();

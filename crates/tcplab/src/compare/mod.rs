@@ -23,13 +23,13 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use tcplab::grid::{Cell, Grid};
 use tcplab::measure::Measures;
 
-pub(crate) use self::args::Args;
+pub(crate) use self::args::CompareArgs;
 use self::merge::Merged;
 use self::report::Comparison;
 use self::shard::Label;
 use self::store::Store;
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if let Some(folder) = args.out.as_ref().filter(|_| !args.merge.is_empty()) {
         return merge(args, folder);
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Puts the results of shards together in `folder`, and reports them like those of one run.
-fn merge(args: &Args, folder: &Path) -> anyhow::Result<Exit> {
+fn merge(args: &CompareArgs, folder: &Path) -> anyhow::Result<Exit> {
     let same = |other: &&PathBuf| std::fs::canonicalize(other).ok() == std::fs::canonicalize(folder).ok();
     if let Some(shard) = args.merge.iter().filter(|_| folder.exists()).find(same) {
         let message = format!("--out {} is one of the folders to merge", shard.display());
@@ -87,7 +87,7 @@ fn merge(args: &Args, folder: &Path) -> anyhow::Result<Exit> {
 }
 
 /// Prints the table, and writes the page, its pictures and the JSON that were requested.
-fn report(args: &Args, grid: &Grid, results: &[Measures]) -> anyhow::Result<()> {
+fn report(args: &CompareArgs, grid: &Grid, results: &[Measures]) -> anyhow::Result<()> {
     let comparison = Comparison::new(grid, results);
     output::print_beside(args.json.as_ref(), &comparison.text())?;
     if let Some(folder) = &args.out {

@@ -21,7 +21,7 @@ use crate::PROGRAM;
 
 /// Options of `tcplab run`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RunArgs {
     /// The scenario, a TOML file; - reads stdin
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 type Capture = (NewFile, Rc<RefCell<Pcapng<File>>>);
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     output::distinct(&[
         ("", Some(args.scenario.as_path())),
         ("--json", args.json.as_deref()),
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn read(args: &Args) -> anyhow::Result<Scenario> {
+fn read(args: &RunArgs) -> anyhow::Result<Scenario> {
     let standard = output::is_standard(&args.scenario);
     let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(&args.scenario) };
     let text = text.map_err(|error| Failure::file("read", &args.scenario, &error))?;
