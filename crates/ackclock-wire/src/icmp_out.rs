@@ -13,7 +13,7 @@ use crate::{FlowLabel, IpPacket, IpPayload};
 
 /// An error that a host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IcmpError {
+pub enum OutgoingIcmpError {
     /// Nothing is bound to the port (IPv4 type 3 code 3, IPv6 type 1 code 4).
     PortUnreachable,
     /// The rest of a fragmented packet did not arrive in time (IPv4 type 11, IPv6 type 3, code 1).
@@ -64,20 +64,26 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
 /// It quotes what fits the smallest MTU: 576 bytes for IPv4 (RFC 1812 §4.3.2.3), 1280 for IPv6 (RFC 4443 §2.4
 /// (c)). The caller must check whether an error may be sent at all (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
 #[must_use]
-pub fn write_error(error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr, ttl: u8) -> Option<Vec<u8>> {
+pub fn write_error(
+    error: OutgoingIcmpError,
+    about: &[u8],
+    from: IpAddr,
+    to: IpAddr,
+    ttl: u8,
+) -> Option<Vec<u8>> {
     let quote_max =
         if from.is_ipv4() { V4_ERROR_MAX - V4_LEN - ICMP_LEN } else { V6_ERROR_MAX - V6_LEN - ICMP_LEN };
     let kind = match (from.is_ipv4(), error) {
-        (true, IcmpError::NetworkUnreachable) => [3, 0],
-        (true, IcmpError::HostUnreachable) => [3, 1],
-        (true, IcmpError::PortUnreachable) => [3, 3],
-        (true, IcmpError::Prohibited) => [3, 13],
-        (true, IcmpError::ReassemblyTime) => [11, 1],
-        (false, IcmpError::NetworkUnreachable) => [1, 0],
-        (false, IcmpError::Prohibited) => [1, 1],
-        (false, IcmpError::HostUnreachable) => [1, 3],
-        (false, IcmpError::PortUnreachable) => [1, 4],
-        (false, IcmpError::ReassemblyTime) => [3, 1],
+        (true, OutgoingIcmpError::NetworkUnreachable) => [3, 0],
+        (true, OutgoingIcmpError::HostUnreachable) => [3, 1],
+        (true, OutgoingIcmpError::PortUnreachable) => [3, 3],
+        (true, OutgoingIcmpError::Prohibited) => [3, 13],
+        (true, OutgoingIcmpError::ReassemblyTime) => [11, 1],
+        (false, OutgoingIcmpError::NetworkUnreachable) => [1, 0],
+        (false, OutgoingIcmpError::Prohibited) => [1, 1],
+        (false, OutgoingIcmpError::HostUnreachable) => [1, 3],
+        (false, OutgoingIcmpError::PortUnreachable) => [1, 4],
+        (false, OutgoingIcmpError::ReassemblyTime) => [3, 1],
     };
     let quote = about.get(..about.len().min(quote_max))?;
     write_message(from, to, ttl, None, kind, &[0; 6], quote)

@@ -10,7 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::tally::Tally;
 use ackclock_wire::fragment::Fragment;
-use ackclock_wire::icmp_out::{IcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error};
+use ackclock_wire::icmp_out::{
+    OutgoingIcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error,
+};
 use ackclock_wire::{
     ChecksumState, Flags, FlowLabel, HEADER_MAX, IcmpKind, IpPacket, IpPayload, RxMeta, SeqNum, TxPacket,
     UdpDatagram, UdpError, UdpHeader, UdpReport, parse_udp_error4, parse_udp_error6, udp::UDP_LEN,
@@ -597,7 +599,7 @@ impl Endpoint {
                 // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port
                 // unreachable.
                 if self.config.port_unreachable {
-                    self.send_error(now, IcmpError::PortUnreachable, frame.packet, ip);
+                    self.send_error(now, OutgoingIcmpError::PortUnreachable, frame.packet, ip);
                 }
             }
         }
@@ -778,7 +780,7 @@ impl Endpoint {
     }
 
     /// Sends an error about a packet that arrived, if one may be sent and the limits allow it.
-    fn send_error(&mut self, now: Instant, error: IcmpError, about: &[u8], ip: &IpPacket<'_>) {
+    fn send_error(&mut self, now: Instant, error: OutgoingIcmpError, about: &[u8], ip: &IpPacket<'_>) {
         let IpPacket { src, dst, .. } = *ip;
         // RFC 1122 §3.2.2, RFC 4443 §2.4 (e): none about an error, none to or about other than single hosts.
         if is_icmp_error(ip) || !self.addresses.is_own(dst) || !self.addresses.valid_destination(src) {
@@ -816,9 +818,9 @@ impl Endpoint {
         let mut quoted = [0; HEADER_MAX];
         write_control(&mut quoted, &control(&clients, self.config.tcp.ttl, FlowLabel::NONE, syn));
         let error = match why {
-            Unreachable::Network => IcmpError::NetworkUnreachable,
-            Unreachable::Host => IcmpError::HostUnreachable,
-            Unreachable::Prohibited => IcmpError::Prohibited,
+            Unreachable::Network => OutgoingIcmpError::NetworkUnreachable,
+            Unreachable::Host => OutgoingIcmpError::HostUnreachable,
+            Unreachable::Prohibited => OutgoingIcmpError::Prohibited,
         };
         // From an address of ours, as a router would; a stack without addresses uses the destination's.
         let from = self.addresses.source_for(client).unwrap_or(dialled);
@@ -830,7 +832,13 @@ impl Endpoint {
         sent
     }
 
-    fn error_packet(&self, error: IcmpError, about: &[u8], from: IpAddr, to: IpAddr) -> Option<Vec<u8>> {
+    fn error_packet(
+        &self,
+        error: OutgoingIcmpError,
+        about: &[u8],
+        from: IpAddr,
+        to: IpAddr,
+    ) -> Option<Vec<u8>> {
         write_error(error, about, from, to, self.config.tcp.ttl)
     }
 
@@ -858,7 +866,7 @@ impl Endpoint {
                     other => IpPayload::Other(other),
                 };
                 let ip = IpPacket { src, dst, ttl: 0, traffic_class: 0, payload };
-                self.send_error(now, IcmpError::ReassemblyTime, &first, &ip);
+                self.send_error(now, OutgoingIcmpError::ReassemblyTime, &first, &ip);
             }
         }
     }

@@ -50,7 +50,7 @@ pub struct Skipped {
 /// Why a capture file could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RecordingError {
+pub enum CaptureFileError {
     /// It cannot be opened.
     #[error("{} cannot be opened: {source}", path.display())]
     Open {
@@ -88,27 +88,28 @@ impl Recording {
     /// Reads a file, as far as it goes; [`remarks`](Self::remarks) says how far.
     ///
     /// # Errors
-    /// See [`RecordingError`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
+    /// See [`CaptureFileError`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureFileError> {
         let path = path.as_ref();
         let named = || path.to_owned();
-        let file = File::open(path).map_err(|source| RecordingError::Open { path: named(), source })?;
+        let file = File::open(path).map_err(|source| CaptureFileError::Open { path: named(), source })?;
         let mut recording = Self::default();
         let (mut frames, mut too_long) = (0, false);
         let read = read(file, |frame| {
             frames += 1;
             too_long |= !recording.push(frames, frame);
         });
-        let (outcome, undescribed) = read.map_err(|why| RecordingError::NotCapture { path: named(), why })?;
+        let (outcome, undescribed) =
+            read.map_err(|why| CaptureFileError::NotCapture { path: named(), why })?;
         recording.skipped.undescribed = undescribed;
         recording.broken = Some(outcome).filter(|outcome| *outcome != ReadExtent::Whole);
         if too_long {
-            return Err(RecordingError::TooLong { path: named() });
+            return Err(CaptureFileError::TooLong { path: named() });
         }
         if recording.packets.is_empty() {
             let remarks = recording.remarks();
             let remarks = if remarks.is_empty() { "no frame at all".to_owned() } else { remarks.join("; ") };
-            return Err(RecordingError::Empty { path: named(), remarks });
+            return Err(CaptureFileError::Empty { path: named(), remarks });
         }
         Ok(recording)
     }

@@ -37,7 +37,7 @@ use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::time::{Instant, Sleep};
 
 use crate::deadline::after;
-use crate::recording::{Recording, RecordingError};
+use crate::recording::{CaptureFileError, Recording};
 use crate::{Capabilities, Counters, Device, ReceiveBatch};
 use connection::{Connections, Role, Wait};
 
@@ -127,8 +127,8 @@ impl Replay {
     /// Plays the pcap or pcapng file at `path`.
     ///
     /// # Errors
-    /// See [`RecordingError`].
-    pub fn open(path: impl AsRef<Path>, config: ReplayConfig) -> Result<Self, RecordingError> {
+    /// See [`CaptureFileError`].
+    pub fn open(path: impl AsRef<Path>, config: ReplayConfig) -> Result<Self, CaptureFileError> {
         Recording::open(path).map(|recording| Self::new(recording, config))
     }
 

@@ -19,7 +19,7 @@ struct Fate {
     marked: bool,
 }
 
-struct Arrival {
+struct ArrivalRow {
     at_ns: u64,
     bytes: u32,
     flow: u32,
@@ -34,8 +34,8 @@ fn number(cell: &str) -> u64 {
     cell.parse().unwrap()
 }
 
-fn arrivals() -> Vec<Arrival> {
-    let arrival = |row: Vec<&str>| Arrival {
+fn arrivals() -> Vec<ArrivalRow> {
+    let arrival = |row: Vec<&str>| ArrivalRow {
         at_ns: number(row[0]),
         bytes: number(row[1]) as u32,
         flow: number(row[2]) as u32,
@@ -47,7 +47,7 @@ fn arrivals() -> Vec<Arrival> {
 /// A queue in front of a link that takes the next packet when it has sent the one before.
 struct Served<Q> {
     bench: Bench<Q>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<ArrivalRow>,
     fates: Vec<Option<Fate>>,
     free_at: Option<u64>,
 }
@@ -61,7 +61,7 @@ impl<Q: Queue> Served<Q> {
         let fates = vec![None; arrivals.len()];
         let mut served = Self { bench, arrivals, fates, free_at: None };
         for n in 0..served.arrivals.len() {
-            let Arrival { at_ns, bytes, flow, ecn_capable } = served.arrivals[n];
+            let ArrivalRow { at_ns, bytes, flow, ecn_capable } = served.arrivals[n];
             while let Some(free_at) = served.free_at.filter(|free_at| *free_at < at_ns) {
                 served.take(free_at);
             }

@@ -23,7 +23,7 @@ pub use link::{
 pub use locate::ScenarioError;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
-pub use written::WriteError;
+pub use written::ScenarioWriteError;
 
 use crate::units::{Bytes, Rate, Share, Span};
 

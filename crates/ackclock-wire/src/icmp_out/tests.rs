@@ -90,7 +90,7 @@ fn an_error_is_what_its_receiver_understands() {
     for v6 in [false, true] {
         let about = data_packet(v6, b"data");
         let ip = IpPacket::parse(&about).unwrap();
-        let error = write_error(IcmpError::PortUnreachable, &about, ip.dst, ip.src, 64).unwrap();
+        let error = write_error(OutgoingIcmpError::PortUnreachable, &about, ip.dst, ip.src, 64).unwrap();
         let parsed = IpPacket::parse(&error).unwrap();
         let report = match (parsed.payload, parsed.src, parsed.dst) {
             (IpPayload::Icmp4(bytes), ..) => parse_icmp4(bytes),
@@ -110,9 +110,9 @@ fn each_reason_why_a_destination_cannot_be_reached_is_understood() {
         let about = &data_packet(v6, b"data")[..if v6 { V6_LEN } else { V4_LEN } + 8];
         let (src, dst) = data_sockets(v6);
         for (error, kind, v4_code, v6_code) in [
-            (IcmpError::NetworkUnreachable, IcmpKind::NetworkUnreachable, 0, 0),
-            (IcmpError::HostUnreachable, IcmpKind::HostUnreachable, 1, 3),
-            (IcmpError::Prohibited, IcmpKind::Prohibited, 13, 1),
+            (OutgoingIcmpError::NetworkUnreachable, IcmpKind::NetworkUnreachable, 0, 0),
+            (OutgoingIcmpError::HostUnreachable, IcmpKind::HostUnreachable, 1, 3),
+            (OutgoingIcmpError::Prohibited, IcmpKind::Prohibited, 13, 1),
         ] {
             let packet = write_error(error, about, dst.ip(), src.ip(), 64).unwrap();
             let parsed = IpPacket::parse(&packet).unwrap();
@@ -136,7 +136,7 @@ fn an_error_about_a_datagram_names_its_sockets() {
         let (src, dst) = data_sockets(v6);
         let header = crate::UdpHeader { src, dst, ttl: 64, traffic_class: 0, flow_label: FlowLabel::NONE };
         let about = crate::write_udp(&header, &[1; 1400]).unwrap();
-        for error in [IcmpError::PortUnreachable, IcmpError::ReassemblyTime] {
+        for error in [OutgoingIcmpError::PortUnreachable, OutgoingIcmpError::ReassemblyTime] {
             let packet = write_error(error, &about, dst.ip(), src.ip(), 64).unwrap();
             assert!(packet.len() <= if v6 { V6_ERROR_MAX } else { V4_ERROR_MAX });
             let parsed = IpPacket::parse(&packet).unwrap();
@@ -148,7 +148,7 @@ fn an_error_about_a_datagram_names_its_sockets() {
             };
             let report = report.unwrap();
             assert_eq!((report.src, report.dst), (src, dst));
-            assert_eq!(report.kind == IcmpKind::PortUnreachable, error == IcmpError::PortUnreachable);
+            assert_eq!(report.kind == IcmpKind::PortUnreachable, error == OutgoingIcmpError::PortUnreachable);
         }
     }
 }
@@ -158,7 +158,7 @@ fn no_bytes_make_the_writers_panic() {
     for len in 0..60 {
         let about = &data_packet(false, b"0123456789")[..len.min(50)];
         let (from, to) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        assert!(write_error(IcmpError::PortUnreachable, about, from, to, 64).is_some());
+        assert!(write_error(OutgoingIcmpError::PortUnreachable, about, from, to, 64).is_some());
     }
 }
 

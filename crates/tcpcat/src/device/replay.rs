@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ackclock::Cidr;
 use ackclock_cli::{Exit, Failure};
-use ackclock_device::recording::RecordingError;
+use ackclock_device::recording::CaptureFileError;
 use ackclock_device::{Pace, Replay, ReplayConfig};
 
 use super::{Backend, Later, Opened};
@@ -81,7 +81,7 @@ impl Recording {
         }
     }
 
-    fn replay(&self, args: &DeviceArgs) -> Result<Replay, RecordingError> {
+    fn replay(&self, args: &DeviceArgs) -> Result<Replay, CaptureFileError> {
         let mut config = ReplayConfig::new(args.addr.iter().map(Cidr::addr));
         config.pace = if args.at_once { Pace::AtOnce } else { Pace::Recorded };
         config.mtu = args.mtu.map_or(config.mtu, |mtu| mtu as usize);

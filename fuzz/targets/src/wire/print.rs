@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ackclock_tests::segment::Frame;
 use ackclock_wire::fragment::Fragment;
-use ackclock_wire::icmp_out::{IcmpError, write_error};
+use ackclock_wire::icmp_out::{OutgoingIcmpError, write_error};
 use ackclock_wire::{
     AccEcn, AccEcnOrder, ChecksumState, Codepoint, Experiment, FastOpenCookie, Fields, Flags, FlowLabel,
     HEADER_MAX, HeaderTemplate, IpPayload, SackBlocks, Segment, SeqNum, TcpOptions, TxChecksum, UdpDatagram,
@@ -250,10 +250,10 @@ fn fragment(head: &[u8], part: &[u8], offset: usize, more: bool) -> Vec<u8> {
 }
 
 const PAYLOAD_MAX: u16 = 2000;
-const ERRORS: [IcmpError; 5] = [
-    IcmpError::PortUnreachable,
-    IcmpError::ReassemblyTime,
-    IcmpError::NetworkUnreachable,
-    IcmpError::HostUnreachable,
-    IcmpError::Prohibited,
+const ERRORS: [OutgoingIcmpError; 5] = [
+    OutgoingIcmpError::PortUnreachable,
+    OutgoingIcmpError::ReassemblyTime,
+    OutgoingIcmpError::NetworkUnreachable,
+    OutgoingIcmpError::HostUnreachable,
+    OutgoingIcmpError::Prohibited,
 ];
