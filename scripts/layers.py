@@ -27,7 +27,7 @@ FLOORS = {
     },
     "ackclock-journal": {"uses": {"control", "core", "wire"}, "others": {"bytes", "siphasher", "thiserror"}},
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
-    "ackclock-device": {"uses": {"link", "wire"}},
+    "ackclock-device": {"uses": {"control", "link", "wire"}},
     "ackclock-sim": {
         "uses": {"control", "core", "wire"},
         "others": {"serde", "thiserror", "toml"},

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_core::{Connection, ConnectionError, ConnectionId, Instant, ReadError, WriteError};
 
 use crate::host::Host;
@@ -17,8 +18,8 @@ pub struct Plan {
     pub write_chunk: (u64, u64),
     /// Smallest and largest read.
     pub read_chunk: (u64, u64),
-    /// Probability of a pause after a read or write, in parts of a million.
-    pub pause: u32,
+    /// Probability of a pause after a read or write.
+    pub pause: Share,
     /// The longest pause.
     pub pause_max: Duration,
     /// Aborts once this many bytes are written.
@@ -34,7 +35,7 @@ impl Plan {
             total,
             write_chunk: chunk,
             read_chunk: chunk,
-            pause: 0,
+            pause: Share::ZERO,
             pause_max: Duration::ZERO,
             abort_after: None,
         }
@@ -91,7 +92,7 @@ impl App {
 
     /// From now on it does not pause.
     pub fn hurry(&mut self) {
-        self.plan.pause = 0;
+        self.plan.pause = Share::ZERO;
         self.paused_until = Instant::ZERO;
     }
 
@@ -109,7 +110,7 @@ impl App {
             if !wrote && !read {
                 return;
             }
-            if self.rng.chance(self.plan.pause) {
+            if self.plan.pause.holds(self.rng.next_u64()) {
                 let pause = self.rng.below(self.plan.pause_max.as_nanos() as u64 + 1);
                 self.paused_until = host.now + Duration::from_nanos(pause);
             }

@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_core::congestion::Snapshot;
 use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{
@@ -480,7 +481,7 @@ impl Scenario {
         let mut pacing_rng = Rng::new(seed ^ 0x9ace);
         tcp.iter_mut().for_each(|tcp| draw_pacing(&mut pacing_rng, tcp));
         let faults = [draw_faults(&mut rng, heal_after), draw_faults(&mut rng, heal_after)];
-        let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > 0);
+        let slow = faults.iter().any(|f| f.rate_bps.is_some() || f.loss > Share::ZERO);
         let plans = [0, 1].map(|i| draw_plan(&mut rng, slow, aborts && i == seed as usize % 2));
         let iss = [0, 1].map(|i| {
             // In a third of all seeds (more here) numbers wrap while data flows.
@@ -544,13 +545,13 @@ fn draw_faults(rng: &mut Rng, until: Duration) -> Faults {
     let delay = rng.pick(&[50, 1_000, 20_000, 150_000]);
     let mut faults = Faults::none(micros(rng, delay));
     let mut marks = *rng;
-    faults.mark = if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 };
+    faults.mark = Share::per_million(if marks.chance(500_000) { marks.below(1_000_001) as u32 } else { 0 });
     let mut on = |parts: u32, most: u64| if rng.chance(parts) { rng.below(most) as u32 } else { 0 };
-    faults.loss = on(600_000, 300_000) / 2_u32.pow(on(700_000, 6));
-    faults.duplicate = on(300_000, 300_000);
-    faults.reorder = on(400_000, 300_000);
-    faults.corrupt = on(300_000, 50_000);
-    faults.truncate = on(200_000, 50_000);
+    faults.loss = Share::per_million(on(600_000, 300_000) / 2_u32.pow(on(700_000, 6)));
+    faults.duplicate = Share::per_million(on(300_000, 300_000));
+    faults.reorder = Share::per_million(on(400_000, 300_000));
+    faults.corrupt = Share::per_million(on(300_000, 50_000));
+    faults.truncate = Share::per_million(on(200_000, 50_000));
     let reorder_most = rng.pick(&[2_000, 20_000, 200_000, 5_000_000]);
     faults.reorder_by = micros(rng, reorder_most);
     if rng.chance(300_000) {
@@ -581,7 +582,7 @@ fn draw_plan(rng: &mut Rng, slow: bool, aborts: bool) -> Plan {
         } else {
             rng.pick(&[(1, 10_000), (65_536, 65_536), (500, 2_000)])
         },
-        pause: if rng.chance(300_000) { 20_000 } else { 0 },
+        pause: if rng.chance(300_000) { Share::percent(2) } else { Share::ZERO },
         pause_max: Duration::from_millis(rng.pick(&[1, 50, 2_000])),
         abort_after: aborts.then(|| rng.below(total.max(1))),
     }

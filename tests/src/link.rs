@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_core::Instant;
 use ackclock_wire::pipe::Pipe;
 
 use crate::rng::Rng;
 
-/// What a link does to packets. Probabilities are in parts of a million.
+/// What a link does to packets.
 #[derive(Clone, Debug)]
 pub struct Faults {
     /// One-way delay.
@@ -24,21 +25,21 @@ pub struct Faults {
     /// Largest packet in bytes; a larger one is dropped, and its sender is informed.
     pub mtu: usize,
     /// Packets marked with Congestion Experienced, of those whose transport is ECN-capable.
-    pub mark: u32,
+    pub mark: Share,
     /// A packet that finds this many waiting at the rate limit is marked, too.
     pub mark_above: Option<usize>,
     /// Packets lost.
-    pub loss: u32,
+    pub loss: Share,
     /// Packets that arrive twice.
-    pub duplicate: u32,
+    pub duplicate: Share,
     /// Packets held back by up to `reorder_by`.
-    pub reorder: u32,
+    pub reorder: Share,
     /// The longest time for which they are held back.
     pub reorder_by: Duration,
     /// Packets with a burst of up to 15 damaged bits, which the Internet checksum always finds.
-    pub corrupt: u32,
+    pub corrupt: Share,
     /// Packets cut short.
-    pub truncate: u32,
+    pub truncate: Share,
     /// Packets arrive only at multiples of this, as from a radio link or a driver that collects them; zero:
     /// at any time.
     pub batch: Duration,
@@ -57,14 +58,14 @@ impl Faults {
             rate_bps: None,
             queue_packets: 1_000,
             mtu: 65_535,
-            mark: 0,
+            mark: Share::ZERO,
             mark_above: None,
-            loss: 0,
-            duplicate: 0,
-            reorder: 0,
+            loss: Share::ZERO,
+            duplicate: Share::ZERO,
+            reorder: Share::ZERO,
             reorder_by: Duration::ZERO,
-            corrupt: 0,
-            truncate: 0,
+            corrupt: Share::ZERO,
+            truncate: Share::ZERO,
             batch: Duration::ZERO,
             blackouts: Vec::new(),
         }
@@ -155,7 +156,7 @@ impl Link {
             return Entered::TooBig(self.faults.mtu);
         }
         let blackout = self.faults.blackouts.iter().any(|(from, to)| (*from..*to).contains(&now));
-        if blackout || self.rng.chance(self.faults.loss) {
+        if blackout || self.faults.loss.holds(self.rng.next_u64()) {
             self.stats.lost += 1;
             return Entered::Quietly;
         }
@@ -165,11 +166,11 @@ impl Link {
         };
         let waiting = self.pipe.queued().saturating_sub(2);
         // No number is drawn where marks are off, so that seeds keep their meaning.
-        let by_chance = self.faults.mark > 0 && self.rng.chance(self.faults.mark);
+        let by_chance = self.faults.mark > Share::ZERO && self.faults.mark.holds(self.rng.next_u64());
         if by_chance || self.faults.mark_above.is_some_and(|most| waiting >= most) {
             self.stats.marked += u64::from(ackclock_wire::ecn::mark(&mut packet));
         }
-        if self.rng.chance(self.faults.duplicate) {
+        if self.faults.duplicate.holds(self.rng.next_u64()) {
             self.stats.duplicated += 1;
             self.carry(departs, packet.clone());
         }
@@ -229,7 +230,7 @@ impl Link {
 
     fn carry(&mut self, departs: Instant, mut packet: Vec<u8>) {
         let mut arrives = departs + self.faults.delay + self.up_to(self.faults.jitter);
-        if self.rng.chance(self.faults.reorder) {
+        if self.faults.reorder.holds(self.rng.next_u64()) {
             self.stats.reordered += 1;
             arrives += self.up_to(self.faults.reorder_by);
         }
@@ -237,10 +238,10 @@ impl Link {
         if batch > 0 {
             arrives = Instant::ZERO + Duration::from_nanos(arrives.as_nanos().next_multiple_of(batch));
         }
-        if self.rng.chance(self.faults.corrupt) {
+        if self.faults.corrupt.holds(self.rng.next_u64()) {
             self.stats.corrupted += 1;
             self.damage(&mut packet);
-        } else if self.rng.chance(self.faults.truncate) {
+        } else if self.faults.truncate.holds(self.rng.next_u64()) {
             self.stats.truncated += 1;
             packet.truncate(self.rng.below(packet.len() as u64) as usize);
         }

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use ackclock_control::profile::{AckPolicy, Choices, Profile, Recovery};
+use ackclock_control::quantity::Share;
 use ackclock_control::rtt::{DeviationFloor, Formula};
 
 /// A path and its loss.
@@ -26,8 +27,8 @@ pub struct ModelPath {
     pub rate_bps: Option<u64>,
     /// Payload bytes of a segment.
     pub segment_bytes: u64,
-    /// Packets lost, in a million.
-    pub loss: u32,
+    /// Packets lost.
+    pub loss: Share,
 }
 
 /// How long `bytes` take from a sender of one profile to a receiver of another.
@@ -36,11 +37,11 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Mod
     let segments = bytes as f64 / path.segment_bytes as f64;
     // A receiver that waits for a share of its window makes a small flight wait for its clock instead.
     let held = match receiver.choices.acks {
-        AckPolicy::WindowShare { delay_max, .. } if path.loss > 0 => delay_max.as_secs_f64(),
+        AckPolicy::WindowShare { delay_max, .. } if path.loss > Share::ZERO => delay_max.as_secs_f64(),
         _ => 0.0,
     };
     let rtt = path.rtt.as_secs_f64() + held;
-    let p = f64::from(path.loss) / 1e6;
+    let p = path.loss.fraction();
     let first_timeout = first_timeout(sender) + receiver.choices.acks.delay_max().as_secs_f64();
 
     // The time that the path and the peer's window take, and slow start from one segment.

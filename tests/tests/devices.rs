@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackclock::TcpConfig;
 use ackclock_device::RawConfig;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_device::link::NeighbourState;
 use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::payload::{receive_some, send};
@@ -27,7 +27,8 @@ on_each_device! {
 fn bulk_comes_through_loss(device: OnWire, near: &Namespace, far: &Namespace) {
     let far = far.handle().clone();
     near.run(async move {
-        let settings = Settings { loss: 0.01, delay: Duration::from_millis(1), ..Settings::default() };
+        let settings =
+            Settings { loss: Share::percent(1), delay: Duration::from_millis(1), ..Settings::default() };
         let lossy = Impaired::new(device.open().await.0, 7, settings, settings).unwrap();
         let network = lossy.handle();
         let stack = stack_on(lossy, TcpConfig::default());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ackclock::{Stack, StackBuilder, TcpConfig};
 use ackclock_device::capture::Captured;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_device::{Pace, Replay, ReplayConfig, memory};
 use ackclock_tests::kernel::payload::{Digest, receive, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -102,7 +102,7 @@ enum End {
 /// took. Where the receiver is played again, 1 % was lost.
 async fn record(path: &Path, end: End) -> (Digest, Duration) {
     let (left, right) = memory::pair(memory::Config::default());
-    let loss = if matches!(end, End::Server) { 0.01 } else { 0.0 };
+    let loss = if matches!(end, End::Server) { Share::percent(1) } else { Share::ZERO };
     let settings = Settings { delay: Duration::from_millis(10), loss, ..Settings::default() };
     // The path is at the end that is not captured.
     let (client, server) = match end {

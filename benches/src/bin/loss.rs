@@ -113,8 +113,8 @@ fn cells(args: &LossArgs) -> Vec<Cell> {
                     for &loss in &args.loss {
                         cells.push(Cell {
                             rtt_us: rtt.0 / 1000,
-                            loss: fraction(loss),
-                            loss_back: fraction(args.ack_loss.unwrap_or(loss)),
+                            loss,
+                            loss_back: args.ack_loss.unwrap_or(loss),
                             rate_bps: (!rate.is_unlimited()).then(|| rate.bits()),
                             controller: cc.clone(),
                             receiver: match receiver {
@@ -161,7 +161,7 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &RaceResult) {
          full {}), silence {:.0} ms, {} pauses, {} RTOs{probes}, rtt {}/{} us, cwnd {}, late {}/{}/{} us, \
          write {} ns{dropped}",
         cell.rtt_us as f64 / 1000.0,
-        cell.loss * 100.0,
+        cell.loss.fraction() * 100.0,
         cell.receiver,
         says.controller,
         goodput_bps / 1e6,
@@ -178,8 +178,4 @@ fn tell(cell: &Cell, flow: &Flow, outcome: &RaceResult) {
         outcome.path.late_ns[2] / 1000,
         outcome.path.write_ns,
     );
-}
-
-fn fraction(share: Share) -> f64 {
-    share.parts_per_billion() as f64 / 1e9
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
+use serde::Serializer;
+
 use super::lane::LaneSpec;
 
 /// Whose TCP.
@@ -15,14 +18,16 @@ pub enum Party {
 }
 
 /// A cell of the table: path, controller and receiver.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Cell {
     /// The round trip of the path in microseconds, half of it each way.
     pub rtt_us: u64,
     /// Probability that a data packet is lost.
-    pub loss: f64,
+    #[serde(serialize_with = "fraction")]
+    pub loss: Share,
     /// Probability that a pure acknowledgement is lost.
-    pub loss_back: f64,
+    #[serde(serialize_with = "fraction")]
+    pub loss_back: Share,
     /// Bits a second, each way; `None`: as fast as the machine can.
     pub rate_bps: Option<u64>,
     /// The controller of both senders.
@@ -52,6 +57,11 @@ impl Cell {
         };
         [lane(self.loss, seed), lane(self.loss_back, !seed)]
     }
+}
+
+/// The table's script reads a number from 0 to 1.
+fn fraction<S: Serializer>(share: &Share, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(share.fraction())
 }
 
 /// A hundred packets of 1,500 bytes.

@@ -247,6 +247,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    use ackclock_control::quantity::Share;
     use ackclock_tests::netns::{Namespace, in_namespaces};
 
     use super::*;
@@ -265,7 +266,8 @@ mod tests {
     fn a_packet_takes_as_long_as_the_path_says() {
         in_namespaces(|[near, far]| {
             let ends = [end(&near, "10.1.0.1", "10.1.0.2"), end(&far, "10.1.0.2", "10.1.0.1")];
-            let lane = LaneSpec { delay: RTT / 2, rate_bps: None, queue_bytes: 0, loss: 0.0, seed: 1 };
+            let lane =
+                LaneSpec { delay: RTT / 2, rate_bps: None, queue_bytes: 0, loss: Share::ZERO, seed: 1 };
             let path = Emulator::start(ends, [lane; 2], None).unwrap();
             let listener = far.run(async { TcpListener::bind("10.1.0.2:7") }).unwrap();
             let mut pinging = near.run(async { TcpStream::connect("10.1.0.2:7") }).unwrap();

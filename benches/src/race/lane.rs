@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_wire::pipe::{Pipe, transmission_time};
-use ackclock_wire::random::{Rng, falls_into, mix};
+use ackclock_wire::random::{Rng, mix};
 
 /// What a direction does to packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +19,7 @@ pub struct LaneSpec {
     /// Bytes that fit in front of the bottleneck, the packet in transmission included.
     pub queue_bytes: u64,
     /// Probability that a packet is lost.
-    pub loss: f64,
+    pub loss: Share,
     /// Decides which ones are.
     pub seed: u64,
 }
@@ -130,8 +131,8 @@ impl Lane {
 }
 
 /// Whether the packet with this number is lost.
-fn is_lost(seed: u64, number: u64, loss: f64) -> bool {
-    falls_into(mix(seed ^ Rng::new(number).next_u64()), loss)
+fn is_lost(seed: u64, number: u64, loss: Share) -> bool {
+    loss.holds(mix(seed ^ Rng::new(number).next_u64()))
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {
@@ -145,8 +146,13 @@ const SPARE_MAX: usize = 4096;
 mod tests {
     use super::*;
 
-    const FREE: LaneSpec =
-        LaneSpec { delay: Duration::from_millis(5), rate_bps: None, queue_bytes: 3000, loss: 0.0, seed: 1 };
+    const FREE: LaneSpec = LaneSpec {
+        delay: Duration::from_millis(5),
+        rate_bps: None,
+        queue_bytes: 3000,
+        loss: Share::ZERO,
+        seed: 1,
+    };
 
     /// Which of the first packets are lost.
     fn losses(spec: LaneSpec, count: u64, packet: &[u8], apart_ns: u64) -> Vec<u64> {
@@ -156,29 +162,31 @@ mod tests {
 
     #[test]
     fn the_number_of_a_packet_decides_whether_it_is_lost() {
-        let spec = LaneSpec { loss: 0.01, ..FREE };
+        let spec = LaneSpec { loss: Share::percent(1), ..FREE };
         let some = losses(spec, 10_000, &[0; 1500], 1000);
         assert_eq!(some, losses(spec, 10_000, &[0; 60], 7));
         assert_ne!(some, losses(LaneSpec { seed: 2, ..spec }, 10_000, &[0; 1500], 1000));
         // A higher loss takes more packets, never others instead.
-        let more = losses(LaneSpec { loss: 0.03, ..spec }, 10_000, &[0; 1500], 1000);
+        let more = losses(LaneSpec { loss: Share::percent(3), ..spec }, 10_000, &[0; 1500], 1000);
         assert!(some.iter().all(|number| more.contains(number)));
     }
 
     #[test]
     fn as_many_are_lost_as_asked_for() {
         // Five standard deviations of 100,000 draws.
-        for (loss, within) in [(0.001, 32.0_f64), (0.01, 158.0), (0.03, 270.0)] {
+        for (loss, within) in [(1_000, 32.0_f64), (10_000, 158.0), (30_000, 270.0)]
+            .map(|(parts, within)| (Share::per_million(parts), within))
+        {
             let lost = losses(LaneSpec { loss, ..FREE }, 100_000, &[0; 60], 1).len() as f64;
-            assert!((lost - loss * 1e5).abs() <= within, "{lost} at {loss}");
+            assert!((lost - loss.fraction() * 1e5).abs() <= within, "{lost} at {loss}");
         }
         assert_eq!(losses(FREE, 100_000, &[0; 60], 1).len(), 0);
-        assert_eq!(losses(LaneSpec { loss: 1.0, ..FREE }, 100, &[0; 60], 1).len(), 100);
+        assert_eq!(losses(LaneSpec { loss: Share::ONE, ..FREE }, 100, &[0; 60], 1).len(), 100);
     }
 
     #[test]
     fn packets_that_are_not_at_risk_pass_and_are_not_counted() {
-        let spec = LaneSpec { loss: 0.5, ..FREE };
+        let spec = LaneSpec { loss: Share::percent(50), ..FREE };
         let (mut plain, mut mixed) = (Lane::new(spec), Lane::new(spec));
         for now in 0..1000 {
             assert_eq!(mixed.offer(now, &[0; 60], false), Fate::Delivered);

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ackclock_control::quantity::{Bytes, Limit, Rate, Share, Span, UnitError};
+use ackclock_control::quantity::{Bytes, Limit, Rate, Span, UnitError};
 
 /// A bottleneck and the queue in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, UnitError> {
         Err(UnitError::NoUnit { number, .. }) => duration(&format!("{number}s")),
         read => read,
     }
-}
-
-/// Parses a probability: a percentage, or a number from 0 to 1.
-pub(crate) fn probability(text: &str) -> Result<f64, UnitError> {
-    text.parse().map(|share: Share| f64::from(share.parts_per_billion()) / 1e9)
 }
 
 /// Bytes for people, as in `1.25 GiB`.
@@ -121,14 +116,6 @@ mod tests {
         assert!(refused("10M,64KiB").contains("queue=64KiB"));
         assert!(refused("fast,queue=64KiB").contains("as in `1.5Mbit/s`"));
         assert!(!refused("unlimited").contains("or `unlimited`"));
-    }
-
-    #[test]
-    fn a_probability_is_the_nearest_float_to_its_share() {
-        for (text, probability_of) in [("1%", 0.01), ("0.3", 0.3), ("12.34567%", 0.123_456_7), ("100%", 1.0)]
-        {
-            assert_eq!(probability(text), Ok(probability_of), "{text}");
-        }
     }
 
     #[test]

@@ -172,7 +172,8 @@ fn slowest(rates: &[f64; 2], events: &[&Event]) -> f64 {
 /// The share of packets that a link loses or that its receiver cannot use. An overtaken packet may be taken
 /// for lost.
 fn lost(link: &Faults) -> f64 {
-    f64::from(link.loss + link.corrupt + link.truncate + link.reorder) / 1e6
+    let shares = [link.loss, link.corrupt, link.truncate, link.reorder];
+    shares.iter().map(|share| f64::from(share.parts_per_billion())).sum::<f64>() / 1e9
 }
 
 /// The most times in a row that a segment or its acknowledgement is lost, except in one case in ten million;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use ackclock::{Keepalive, MtuProbing, TcpConfig};
+use ackclock_control::quantity::Share;
 
 use super::boxes::{Fixed, Midstream, Rewrite, Strip};
 use super::faults::Fault;
@@ -131,7 +132,7 @@ fn draw_path(rng: &mut Rng, plain: bool) -> PathPlan {
         link.rate_bps = Some(rng.pick(&[1, 2, 5, 10, 20, 50]) * 1_000_000);
         link.queue_packets = rng.pick(&[10, 30, 60]);
         link.mtu = 1500;
-        let mut odd = |most| if rough { rng.below(most) as u32 } else { 0 };
+        let mut odd = |most| Share::per_million(if rough { rng.below(most) as u32 } else { 0 });
         link.loss = odd(20_000);
         link.duplicate = odd(5_000);
         link.reorder = odd(10_000);

@@ -11,7 +11,7 @@ use ackclock::{Stack, TcpConfig};
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Profile;
 use ackclock_device::OffloadMode;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
 use ackclock_tests::kernel::transfer;
 use ackclock_tests::model::{ModelPath, transfer_time};
@@ -20,25 +20,25 @@ use tokio::task::JoinSet;
 
 #[test]
 fn every_profile_moves_16_mb_to_and_from_the_kernel_without_loss() {
-    in_namespace(|| every_profile(0));
+    in_namespace(|| every_profile(Share::ZERO));
 }
 
 #[test]
 fn every_profile_moves_16_mb_to_and_from_the_kernel_at_1_percent_loss() {
-    in_namespace(|| every_profile(10_000));
+    in_namespace(|| every_profile(Share::percent(1)));
 }
 
 #[test]
 fn every_profile_moves_16_mb_to_and_from_the_kernel_at_5_percent_loss() {
-    in_namespace(|| every_profile(50_000));
+    in_namespace(|| every_profile(Share::percent(5)));
 }
 
-/// `loss`: in a million, in both directions.
-async fn every_profile(loss: u32) {
+/// `loss`: in both directions.
+async fn every_profile(loss: Share) {
     let device = open_tun(OffloadMode::On);
     // The kernel's queue for the device, of 500 packets, would lose some at 0 % loss, too.
     ip(&format!("link set {TUN} mtu {MTU} txqueuelen 10000"));
-    let settings = Settings { loss: f64::from(loss) / 1e6, delay: DELAY, ..Settings::default() };
+    let settings = Settings { loss, delay: DELAY, ..Settings::default() };
     let device = Impaired::new(device, SEED, settings, settings).expect("valid settings");
     let network = device.handle();
     let stack = stack_on(device, TcpConfig::default());
@@ -52,11 +52,11 @@ async fn every_profile(loss: u32) {
         done.expect("the transfer completes");
     }
     let lost = network.statistics_sent().lost + network.statistics_received().lost;
-    assert_eq!(lost > 0, loss > 0, "{lost} packets lost");
+    assert_eq!(lost > 0, loss > Share::ZERO, "{lost} packets lost");
     stack.shutdown().await;
 }
 
-async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
+async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: Share) {
     let limit = Limit::new(&profile, &Profile::modern(), loss);
     let socket = stack.socket();
     socket.set_config(settings(&profile)).unwrap();
@@ -67,7 +67,7 @@ async fn to_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
 }
 
 /// The kernel has CUBIC and RACK-TLP, and what remains of them where the profile offers no SACK.
-async fn from_the_kernel(stack: Stack, profile: Profile, port: u16, loss: u32) {
+async fn from_the_kernel(stack: Stack, profile: Profile, port: u16, loss: Share) {
     let limit = Limit::new(&Profile::modern(), &profile, loss);
     let addr = Family::V4.stack(port);
     let listener = stack.listener().addr(addr).tcp(settings(&profile)).bind().unwrap();
@@ -85,12 +85,12 @@ fn settings(profile: &Profile) -> TcpConfig {
 /// The longest that a transfer may take.
 struct Limit {
     modelled: Duration,
-    loss: u32,
+    loss: Share,
     began: Instant,
 }
 
 impl Limit {
-    fn new(sender: &Profile, receiver: &Profile, loss: u32) -> Self {
+    fn new(sender: &Profile, receiver: &Profile, loss: Share) -> Self {
         let path = ModelPath { rtt: 2 * DELAY, rate_bps: None, segment_bytes: MTU - 52, loss };
         let modelled = transfer_time(BYTES, sender, receiver, path);
         Self { modelled, loss, began: Instant::now() }
@@ -102,7 +102,7 @@ impl Limit {
 
     fn report(&self, what: &str) {
         let [took, modelled] = [self.began.elapsed(), self.modelled].map(|time| time.as_secs_f64());
-        println!("{what}, {} % loss: {took:6.1} s, modelled {modelled:6.1} s", self.loss / 10_000);
+        println!("{what}, {} loss: {took:6.1} s, modelled {modelled:6.1} s", self.loss);
     }
 }
 

@@ -7,7 +7,7 @@ use ackclock::{Stack, TcpConfig};
 use ackclock_core::EcnInfo;
 use ackclock_core::profile::{Choices, Ecn};
 use ackclock_device::OffloadMode;
-use ackclock_device::impair::Settings;
+use ackclock_device::impair::{Settings, Share};
 use ackclock_tests::kernel::scene::{Family, impaired_stack, within};
 use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
@@ -89,7 +89,7 @@ fn tcp(ecn: Ecn) -> TcpConfig {
 
 /// A round trip of 2 ms, and one packet in a hundred marked.
 fn network() -> Settings {
-    Settings { delay: Duration::from_millis(1), mark: 0.01, ..Settings::default() }
+    Settings { delay: Duration::from_millis(1), mark: Share::percent(1), ..Settings::default() }
 }
 
 /// In the namespace of the calling thread.

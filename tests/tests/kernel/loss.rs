@@ -4,32 +4,38 @@ use std::time::{Duration, Instant};
 
 use ackclock::TcpConfig;
 use ackclock_device::OffloadMode;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_tests::kernel::scene::{Family, impaired_stack, open_tun, report, stack_on, within};
 use ackclock_tests::kernel::transfer;
 use ackclock_tests::netns::in_namespace;
 
 #[test]
 fn one_percent_loss() {
-    let settings = Settings { loss: 0.01, ..network() };
+    let settings = Settings { loss: Share::percent(1), ..network() };
     each_family(settings, |sent, received| assert!(sent.lost > 100 && received.lost > 100));
 }
 
 #[test]
 fn reordering() {
-    let settings = Settings { reorder: 0.01, ..network() };
+    let settings = Settings { reorder: Share::percent(1), ..network() };
     each_family(settings, |sent, received| assert!(sent.reordered > 100 && received.reordered > 100));
 }
 
 #[test]
 fn duplication() {
-    let settings = Settings { duplicate: 0.01, ..network() };
+    let settings = Settings { duplicate: Share::percent(1), ..network() };
     each_family(settings, |sent, received| assert!(sent.duplicated > 100 && received.duplicated > 100));
 }
 
 #[test]
 fn loss_reordering_duplication_and_corruption_together() {
-    let settings = Settings { loss: 0.01, reorder: 0.01, duplicate: 0.01, corrupt: 0.001, ..network() };
+    let settings = Settings {
+        loss: Share::percent(1),
+        reorder: Share::percent(1),
+        duplicate: Share::percent(1),
+        corrupt: Share::per_million(1000),
+        ..network()
+    };
     each_family(settings, |sent, received| {
         assert!(sent.lost > 100 && received.lost > 100);
         assert!(sent.reordered > 100 && received.reordered > 100);
@@ -44,8 +50,13 @@ fn loss_reordering_duplication_and_corruption_together() {
 fn kernel_repeats_what_was_lost_and_little_else() {
     in_namespace(|| async {
         for (family, mode) in [(Family::V4, OffloadMode::Off), (Family::V6, OffloadMode::On)] {
-            let device = Impaired::new(open_tun(mode), SEED, network(), Settings { loss: 0.05, ..network() })
-                .expect("valid settings");
+            let device = Impaired::new(
+                open_tun(mode),
+                SEED,
+                network(),
+                Settings { loss: Share::percent(5), ..network() },
+            )
+            .expect("valid settings");
             let lossy = device.handle();
             let stack = stack_on(device, TcpConfig::default());
             let addr = family.stack(7);

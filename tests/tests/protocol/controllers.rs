@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
@@ -13,12 +14,12 @@ const BYTES: u64 = 1_000_000;
 
 /// A transfer from client to server over 20 Mbit/s, 20 ms and a queue of 50 packets, with this loss both
 /// ways.
-fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> HostPairReport {
+fn transfer(congestion: Arc<dyn ControllerFactory>, loss: Share) -> HostPairReport {
     let tcp = TcpConfig { congestion, ..TcpConfig::default() };
     let path = Faults {
         rate_bps: Some(20_000_000),
         queue_packets: 50,
-        loss: loss_per_million,
+        loss,
         ..Faults::none(Duration::from_millis(10))
     };
     let scenario = Scenario::transfer(1, BYTES, [tcp.clone(), tcp], &path);
@@ -29,10 +30,10 @@ fn transfer(congestion: Arc<dyn ControllerFactory>, loss_per_million: u32) -> Ho
 fn every_controller_completes_a_transfer_whatever_is_lost() {
     let registry = Registry::builtin();
     for name in registry.names() {
-        for loss in [0, 10_000, 50_000] {
+        for loss in [0, 1, 5].map(Share::percent) {
             let factory = registry.find(name).expect("it is one of the names");
             let report = transfer(factory, loss);
-            assert_eq!(report.bytes, BYTES + 1, "{name} with a loss of {loss} in a million");
+            assert_eq!(report.bytes, BYTES + 1, "{name} with a loss of {loss}");
             // Most of it is TIME-WAIT.
             assert!(report.time < Duration::from_secs(75), "{name} with {loss}: {:?}", report.time);
         }
@@ -45,7 +46,7 @@ fn every_controller_completes_a_transfer_whatever_is_lost() {
 fn losses_do_not_fill_the_queue() {
     for name in ["cubic", "reno", "newreno", "vegas"] {
         let factory = Registry::builtin().find(name).expect("it is built in");
-        let dropped = transfer(factory, 10_000).links[0].queue_drops;
+        let dropped = transfer(factory, Share::percent(1)).links[0].queue_drops;
         assert!(dropped < 20, "{name}: {dropped} packets dropped by the queue");
     }
 }

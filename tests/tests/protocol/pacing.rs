@@ -1,5 +1,6 @@
 //! The effect of pacing on the queue at a bottleneck, and on throughput, in virtual time.
 
+use ackclock_control::quantity::Share;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Choices;
@@ -48,7 +49,7 @@ fn paced_start_needs_a_short_queue() {
 fn window_kept_through_pauses_needs_a_short_queue() {
     let pauses = || Plan {
         write_chunk: (50_000, 50_000),
-        pause: 1_000_000,
+        pause: Share::ONE,
         pause_max: Duration::from_secs(4),
         ..Plan::plain(1_000_000)
     };

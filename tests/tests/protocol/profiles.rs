@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use ackclock_control::profile::{Profile, Recovery};
+use ackclock_control::quantity::Share;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_tests::host_pair::{HostPair, HostPairReport, Scenario};
@@ -50,7 +51,7 @@ fn a_modern_sender_moves_16_mb_to_each_profile_over_an_infinitely_fast_path() {
 fn both_ends_of_each_profile_move_16_mb_in_packets_that_devices_cut_and_merge() {
     for profile in Profile::all() {
         let path = SymmetricPath { moderation: Duration::from_millis(1), ..NO_BOTTLENECK };
-        let report = transfer([profile, profile], 10_000, path, true);
+        let report = transfer([profile, profile], Share::percent(1), path, true);
         assert!(report.merged > 100, "{}: {} packets were merged", profile.name, report.merged);
     }
 }
@@ -66,10 +67,10 @@ fn every_profile(path: SymmetricPath, ends: impl Fn(Profile) -> [Profile; 2]) {
             }
         }
     }
-    assert!(failed.is_empty(), "sender, receiver, loss in a million: {failed:?}");
+    assert!(failed.is_empty(), "sender, receiver, loss: {failed:?}");
 }
 
-fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -> HostPairReport {
+fn transfer(ends: [Profile; 2], loss: Share, path: SymmetricPath, offload: bool) -> HostPairReport {
     let tcp = ends.map(|end| {
         let mut tcp = TcpConfig::default();
         tcp.apply(&end, &Registry::with_experiments()).expect("its controller is registered");
@@ -99,9 +100,9 @@ fn transfer(ends: [Profile; 2], loss: u32, path: SymmetricPath, offload: bool) -
     let report = HostPair::new(scenario).run();
     let [sender, receiver] = ends.map(|end| end.name);
     println!(
-        "{sender:>15} to {receiver:15} {:2} % loss, {:>4} Mbit/s: {:7.2} s, modelled {:7.2} s; {} segments \
+        "{sender:>15} to {receiver:15} {:>2} loss, {:>4} Mbit/s: {:7.2} s, modelled {:7.2} s; {} segments \
          sent again, {} timeouts",
-        loss / 10_000,
+        loss.to_string(),
         path.rate_bps.map_or("∞".to_owned(), |rate| (rate / 1_000_000).to_string()),
         report.finished.as_secs_f64(),
         model.as_secs_f64(),
@@ -138,5 +139,5 @@ const NO_BOTTLENECK: SymmetricPath = SymmetricPath { rate_bps: None, ..BOTTLENEC
 
 const BYTES: u64 = 16 << 20;
 const SEED: u64 = 1988;
-/// In a million, both ways.
-const LOSSES: [u32; 3] = [0, 10_000, 50_000];
+/// Both ways.
+const LOSSES: [Share; 3] = [Share::ZERO, Share::percent(1), Share::percent(5)];

@@ -132,6 +132,12 @@ impl Share {
         self.0
     }
 
+    /// The same as a number from 0 to 1, for reports.
+    #[must_use]
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 1e9
+    }
+
     /// Whether a uniform draw of 64 bits falls into this share.
     #[must_use]
     #[inline]

@@ -3,6 +3,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
+use ackclock_test_support::rng::Rng;
 use proptest::prelude::*;
 
 use super::units::{Kind, LIMITED_RATES, LIMITS, PACKETS, RATES, SHARES, SIZES, TIMES};
@@ -199,6 +200,29 @@ fn durations_are_written_in_the_largest_unit_that_divides_them() {
     ] {
         assert_eq!(Span::from(time).to_string(), text);
     }
+}
+
+#[test]
+fn a_share_as_a_fraction_is_the_nearest_float() {
+    for (text, fraction) in
+        [("0", 0.0), ("1%", 0.01), ("0.3", 0.3), ("12.34567%", 0.123_456_7), ("100%", 1.0)]
+    {
+        assert_eq!(text.parse::<Share>().unwrap().fraction(), fraction, "{text}");
+    }
+}
+
+/// Links that count in millionths keep what a seed loses.
+#[test]
+fn a_share_in_millionths_holds_for_the_draws_of_a_chance_in_a_million() {
+    let mut draws = Rng::new(7);
+    for _ in 0..100_000 {
+        let parts = u32::try_from(draws.below(1_000_001)).unwrap();
+        let mut same = draws;
+        assert_eq!(Share::per_million(parts).holds(draws.next_u64()), same.chance(parts), "{parts}");
+    }
+    // The draws on both sides of the edge: floor(draw * 10^6 / 2^64) is 9,999, then 10,000.
+    let edge = u64::try_from((10_000_u128 << 64).div_ceil(1_000_000)).unwrap();
+    assert!(Share::percent(1).holds(edge - 1) && !Share::percent(1).holds(edge));
 }
 
 #[test]

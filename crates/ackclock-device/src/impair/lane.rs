@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackclock_wire::pipe::{Pipe, transmission_time};
-use ackclock_wire::random::{Rng, falls_into, scale};
+use ackclock_wire::random::{Rng, scale};
 use tokio::time::Instant;
 
 use super::{Settings, Statistics};
@@ -91,20 +91,20 @@ impl Lane {
             self.statistics.blacked_out += 1;
             return;
         }
-        if falls_into(draws.loss, self.settings.loss) {
+        if self.settings.loss.holds(draws.loss) {
             self.statistics.lost += 1;
             return;
         }
         // Reuses the bit-flip draw, which is hardly ever needed. One more draw would have changed the fates
         // for every seed.
-        if falls_into(draws.corrupt_bit, self.settings.mark) {
+        if self.settings.mark.holds(draws.corrupt_bit) {
             self.statistics.marked += u64::from(ackclock_wire::ecn::mark(&mut bytes));
         }
-        let copy = falls_into(draws.duplicate, self.settings.duplicate).then(|| bytes.clone());
-        if falls_into(draws.corrupt, self.settings.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
+        let copy = self.settings.duplicate.holds(draws.duplicate).then(|| bytes.clone());
+        if self.settings.corrupt.holds(draws.corrupt) && flip_bit(&mut bytes, draws.corrupt_bit) {
             self.statistics.corrupted += 1;
         }
-        let held_back = falls_into(draws.reorder, self.settings.reorder) && self.settings.reorder_depth > 0;
+        let held_back = self.settings.reorder.holds(draws.reorder) && self.settings.reorder_depth > 0;
         self.enter(now, bytes, draws.jitter, held_back);
         if let Some(copy) = copy
             && self.enter(now, copy, draws.copy_jitter, false)

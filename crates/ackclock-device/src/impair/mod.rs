@@ -25,6 +25,7 @@ use crate::{Capabilities, Counters, Device, ReceiveBatch};
 use lane::Lane;
 use timer::Timer;
 
+pub use ackclock_control::quantity::Share;
 pub use settings::{Settings, SettingsError, Statistics};
 
 /// A device whose packets are impaired.
@@ -32,7 +33,7 @@ pub use settings::{Settings, SettingsError, Statistics};
 /// ```
 /// use ackclock_device::{Device, impair, memory};
 /// let (a, _b) = memory::pair(memory::Config::default());
-/// let lossy = impair::Settings { loss: 0.01, ..impair::Settings::default() };
+/// let lossy = impair::Settings { loss: impair::Share::percent(1), ..impair::Settings::default() };
 /// let device = impair::Impaired::new(a, 42, lossy, impair::Settings::default())?;
 /// let network = device.handle();
 /// network.set_blackout(true);
@@ -69,7 +70,7 @@ impl<D: Device> Impaired<D> {
     /// The first delayed packet needs a tokio runtime with its time and I/O drivers.
     ///
     /// # Errors
-    /// A value that is not a probability, or a rate of zero.
+    /// A rate of zero.
     pub fn new(device: D, seed: u64, sent: Settings, received: Settings) -> Result<Self, SettingsError> {
         sent.check()?;
         received.check()?;
@@ -239,7 +240,7 @@ impl Network {
     /// Changes the impairment of packets sent from now on.
     ///
     /// # Errors
-    /// A value that is not a probability, or a rate of zero. Nothing is changed then.
+    /// A rate of zero. Nothing is changed then.
     pub fn set_sent(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.lanes().sent.set(settings);
@@ -249,7 +250,7 @@ impl Network {
     /// Changes the impairment of packets received from now on.
     ///
     /// # Errors
-    /// A value that is not a probability, or a rate of zero. Nothing is changed then.
+    /// A rate of zero. Nothing is changed then.
     pub fn set_received(&self, settings: Settings) -> Result<(), SettingsError> {
         settings.check()?;
         self.lanes().received.set(settings);

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
+
 /// The impairment of one direction.
 ///
 /// They apply in this order: blackout, loss, marks, duplication, corruption, the bottleneck's queue and rate,
 /// then delay, jitter and reordering. The default impairs nothing.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Rate of the bottleneck in bits of IP packet per second; `None`: no bottleneck.
     pub rate_bps: Option<u64>,
@@ -18,19 +20,19 @@ pub struct Settings {
     /// Experienced, if it is ECN-capable; `None`: never.
     pub mark_above: Option<usize>,
     /// Probability of such a mark, whatever waits.
-    pub mark: f64,
+    pub mark: Share,
     /// Added to each packet's delay.
     pub delay: Duration,
     /// Up to this much is added on top, evenly distributed. It does not let packets overtake each other.
     pub jitter: Duration,
-    /// Probability that a packet is lost, 0 to 1.
-    pub loss: f64,
+    /// Probability that a packet is lost.
+    pub loss: Share,
     /// Probability that a packet is followed by a copy of itself.
-    pub duplicate: f64,
+    pub duplicate: Share,
     /// Probability that one bit of a packet, anywhere in it, is flipped.
-    pub corrupt: f64,
+    pub corrupt: Share,
     /// Probability that a packet is held back until others have overtaken it.
-    pub reorder: f64,
+    pub reorder: Share,
     /// How many packets overtake one that is held back; it waits for them no longer than 20 ms.
     pub reorder_depth: u32,
 }
@@ -42,13 +44,13 @@ impl Default for Settings {
             queue_packets: 1000,
             queue_bytes: None,
             mark_above: None,
-            mark: 0.0,
+            mark: Share::ZERO,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
-            loss: 0.0,
-            duplicate: 0.0,
-            corrupt: 0.0,
-            reorder: 0.0,
+            loss: Share::ZERO,
+            duplicate: Share::ZERO,
+            corrupt: Share::ZERO,
+            reorder: Share::ZERO,
             reorder_depth: 3,
         }
     }
@@ -57,34 +59,14 @@ impl Default for Settings {
 impl Settings {
     /// Checks that each value is possible.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        let probabilities = [
-            ("loss", self.loss),
-            ("mark", self.mark),
-            ("duplicate", self.duplicate),
-            ("corrupt", self.corrupt),
-            ("reorder", self.reorder),
-        ];
-        for (name, value) in probabilities {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(SettingsError::Probability { name, value });
-            }
-        }
         if self.rate_bps == Some(0) { Err(SettingsError::RateZero) } else { Ok(()) }
     }
 }
 
 /// Why settings are rejected.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// Not between 0 and 1.
-    #[error("the probability `{name}` is {value}; it must lie between 0 and 1")]
-    Probability {
-        /// The setting.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
     /// A rate at which nothing would ever pass.
     #[error("a rate of 0 bit/s lets nothing through; use a blackout for that")]
     RateZero,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ackclock_control::quantity::UnitError;
+use ackclock_control::quantity::{Share, UnitError};
 use clap::Args;
 
 use super::{ControlArgs, DeviceArgs};
@@ -91,8 +91,8 @@ pub(crate) struct ObserveArgs {
 #[group(id = "Impairment", multiple = true, conflicts_with = "queues")]
 pub(crate) struct ImpairArgs {
     /// Lose packets with this probability: 1% or 0.01
-    #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub loss: Option<f64>,
+    #[arg(long, value_name = "P")]
+    pub loss: Option<Share>,
     /// Delay packets by this long, for example 1.5ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub delay: Option<Duration>,
@@ -101,20 +101,20 @@ pub(crate) struct ImpairArgs {
     #[arg(long, value_name = "RATE[,queue=SIZE]", value_parser = units::bottleneck)]
     pub rate_limit: Option<units::Bottleneck>,
     /// Mark ECN-capable packets with Congestion Experienced, with this probability
-    #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub mark: Option<f64>,
+    #[arg(long, value_name = "P")]
+    pub mark: Option<Share>,
     /// Mark packets that find this many waiting for the bottleneck of --rate-limit
     #[arg(long, value_name = "PACKETS", requires = "rate_limit")]
     pub mark_above: Option<usize>,
     /// Hold packets back until others overtake them, with this probability
-    #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub reorder: Option<f64>,
+    #[arg(long, value_name = "P")]
+    pub reorder: Option<Share>,
     /// Duplicate packets, with this probability
-    #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub dup: Option<f64>,
+    #[arg(long, value_name = "P")]
+    pub dup: Option<Share>,
     /// Flip a bit in packets, with this probability
-    #[arg(long, value_name = "P", value_parser = units::probability)]
-    pub corrupt: Option<f64>,
+    #[arg(long, value_name = "P")]
+    pub corrupt: Option<Share>,
     /// Seed of these probabilities: the same seed gives the same impairment
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -215,8 +216,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::size)]
     pub bytes: u64,
     /// Loss rate of the second round, in each direction
-    #[arg(long, value_name = "P", default_value = "1%", value_parser = units::probability)]
-    pub loss: f64,
+    #[arg(long, value_name = "P", default_value = "1%")]
+    pub loss: Share,
     /// Write a trace file: what the two hosts' connections do, and why
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

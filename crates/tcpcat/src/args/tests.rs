@@ -230,7 +230,7 @@ fn listed_quantities_are_read_as_in_scenarios() {
                     ("rate", _) => moved.rate.map(|rate| rate.to_string()),
                     ("size", _) => moved.bytes.map(|bytes| bytes.to_string()),
                     ("time", _) => impair.delay.map(|delay| delay.as_nanos().to_string()),
-                    ("share", _) => impair.loss.map(|loss| (loss * 1e9).round().to_string()),
+                    ("share", _) => impair.loss.map(|loss| loss.parts_per_billion().to_string()),
                     (_, Some(Limit::Packets(number) | Limit::Bytes(number))) => Some(number.to_string()),
                     _ => None,
                 };

@@ -12,6 +12,7 @@ mod wires;
 use std::time::Duration;
 
 use ackclock_cli::{Exit, Failure};
+use ackclock_control::quantity::Share;
 
 pub(crate) use self::network::Ground;
 use self::network::{Hosts, Trace};
@@ -67,7 +68,7 @@ async fn rounds(
     trace: Option<&Trace>,
 ) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let losses = if args.loss > 0.0 { vec![0.0, args.loss] } else { vec![0.0] };
+    let losses = if args.loss > Share::ZERO { vec![Share::ZERO, args.loss] } else { vec![Share::ZERO] };
     let mut ground = ground;
     let control = args.control_socket.as_deref();
     for loss in losses {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ackclock::{Cidr, Stack};
 use ackclock_cli::{Exit, Failure};
+use ackclock_control::quantity::Share;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::{Device, memory, netns};
 
@@ -92,7 +93,7 @@ impl Hosts {
     /// `loss`.
     pub async fn build(
         ground: &Ground,
-        loss: f64,
+        loss: Share,
         trace: Option<&Trace>,
         control: Option<&Path>,
     ) -> Result<Self, Failure> {
@@ -104,7 +105,7 @@ impl Hosts {
                 (Box::new(a), Box::new(b))
             }
         };
-        let a: Box<dyn Device> = if loss > 0.0 {
+        let a: Box<dyn Device> = if loss > Share::ZERO {
             let lossy = Settings { loss, ..Settings::default() };
             Box::new(Impaired::new(a, SEED, lossy, lossy).map_err(|error| Failure::usage(error.to_string()))?)
         } else {

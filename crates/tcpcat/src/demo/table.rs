@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ackclock_cli::Failure;
+use ackclock_control::quantity::Share;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::transfer::{Done, Route};
 use crate::json;
@@ -17,7 +18,8 @@ pub(super) struct Row {
     transfer: &'static str,
     /// The sender's congestion controller.
     controller: Option<String>,
-    loss: f64,
+    #[serde(serialize_with = "fraction")]
+    loss: Share,
     bytes: u64,
     seconds: Option<f64>,
     bits_per_second: Option<f64>,
@@ -37,7 +39,7 @@ pub(super) struct Table {
 }
 
 impl Row {
-    pub fn new(route: Route, loss: f64, bytes: u64, result: Result<Done, Failure>) -> Self {
+    pub fn new(route: Route, loss: Share, bytes: u64, result: Result<Done, Failure>) -> Self {
         let (done, failure) = match result {
             Ok(done) => (Some(done), None),
             Err(failure) => (None, Some(failure)),
@@ -84,7 +86,7 @@ impl Table {
     }
 
     /// Shows the transfer that begins.
-    pub fn begin(&self, route: Route, loss: f64) {
+    pub fn begin(&self, route: Route, loss: Share) {
         self.spinner.set_message(format!("{}, {} loss", route.name(), percent(loss)));
         self.spinner.enable_steady_tick(Duration::from_millis(100));
     }
@@ -136,9 +138,13 @@ fn rule(left: char, middle: char, right: char) -> String {
     format!("{left}{}{right}", parts.join(&middle.to_string()))
 }
 
-pub(super) fn percent(loss: f64) -> String {
-    let text = format!("{:.2}", loss * 100.0);
+pub(super) fn percent(loss: Share) -> String {
+    let text = format!("{:.2}", loss.fraction() * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn fraction<S: Serializer>(loss: &Share, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(loss.fraction())
 }
 
 const HEAD: [&str; 8] = ["transfer", "controller", "loss", "bytes", "seconds", "rate", "resent", "verified"];
@@ -150,7 +156,7 @@ mod tests {
     use ackclock_cli::Exit;
 
     fn row(result: Result<Done, Failure>) -> Row {
-        Row::new(Route::UserToKernel, 0.01, 256 << 20, result)
+        Row::new(Route::UserToKernel, Share::percent(1), 256 << 20, result)
     }
 
     #[test]
@@ -178,6 +184,7 @@ mod tests {
 
     #[test]
     fn loss_is_shown_without_idle_digits() {
-        assert_eq!([0.0, 0.01, 0.005, 0.1].map(percent), ["0 %", "1 %", "0.5 %", "10 %"]);
+        let losses = [0, 10_000, 5_000, 100_000].map(Share::per_million);
+        assert_eq!(losses.map(percent), ["0 %", "1 %", "0.5 %", "10 %"]);
     }
 }

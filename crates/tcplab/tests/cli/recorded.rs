@@ -12,7 +12,7 @@ use ackclock_control::congestion::Registry;
 use ackclock_control::profile::Profile;
 use ackclock_device::OffloadMode;
 use ackclock_device::capture::Captured;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_tests::kernel::program::{Program, eventually, have};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
 use ackclock_tests::kernel::transfer;
@@ -76,7 +76,8 @@ fn timeouts_inferred_of_the_kernels_packets_are_those_that_it_counted() {
 async fn bursts_from_the_kernel(file: &Path) -> [u64; 2] {
     let device = open_tun(OffloadMode::Off);
     let tcpdump = tcpdump(file).await;
-    let settings = Settings { loss: 0.12, delay: Duration::from_millis(10), ..Settings::default() };
+    let settings =
+        Settings { loss: Share::percent(12), delay: Duration::from_millis(10), ..Settings::default() };
     let impaired = Impaired::new(device, SEED, settings, settings).expect("valid settings");
     let stack = stack_on(impaired, TcpConfig::default());
     let addr = Family::V4.stack(3000);
@@ -143,7 +144,8 @@ async fn complete(file: &Path) {
 async fn transfers(stack_file: &Path, kernel_file: &Path) -> u64 {
     let device = open_tun(OffloadMode::Off);
     let tcpdump = tcpdump(kernel_file).await;
-    let settings = Settings { loss: 0.03, delay: Duration::from_millis(10), ..Settings::default() };
+    let settings =
+        Settings { loss: Share::percent(3), delay: Duration::from_millis(10), ..Settings::default() };
     let impaired = Impaired::new(device, SEED, settings, settings).expect("valid settings");
     let network = impaired.handle();
     let captured = Captured::create(impaired, TUN, stack_file).unwrap();

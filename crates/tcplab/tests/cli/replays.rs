@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ackclock::Stack;
-use ackclock_device::impair::{Impaired, Settings};
+use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_device::memory;
 use ackclock_tests::kernel::payload::{receive, send};
 use tokio::io::AsyncWriteExt;
@@ -84,7 +84,8 @@ fn record(path: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (left, right) = memory::pair(memory::Config::default());
-        let settings = Settings { delay: Duration::from_millis(5), loss: 0.02, ..Settings::default() };
+        let settings =
+            Settings { delay: Duration::from_millis(5), loss: Share::percent(2), ..Settings::default() };
         let left = Impaired::new(left, 7, settings, settings).unwrap();
         let stack = |addr: &str| Stack::builder().address(addr.parse().unwrap());
         let client = stack("10.0.0.1/24").device(left).record(path).spawn().unwrap();

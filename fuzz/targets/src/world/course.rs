@@ -8,6 +8,7 @@
 use std::mem;
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_tests::fuzz::Answers;
 use ackclock_tests::rng::Rng;
 use ackclock_wire::ecn;
@@ -73,7 +74,7 @@ struct Course {
     rng: Rng,
     round: Duration,
     queue_max: usize,
-    loss: u32,
+    loss: Share,
     /// Packets longer than this do not pass.
     mtu: usize,
     /// A router says so.
@@ -96,7 +97,7 @@ impl Course {
             rng: Rng::new(path.seed.into()),
             round: Duration::from_millis([10, 1, 50, 200][usize::from(path.round % 4)]),
             queue_max: [100, 40, 15, 60][usize::from(path.queue % 4)],
-            loss: [0, 0, 10_000, 60_000][usize::from(path.loss % 4)],
+            loss: Share::percent([0, 0, 1, 6][usize::from(path.loss % 4)]),
             mtu: [9000, 9000, 1400, 1300][usize::from(path.loss / 4 % 4)],
             tells: path.loss & 64 != 0,
             mark_above: [usize::MAX, 8][usize::from(path.queue / 64 % 2)],
@@ -139,7 +140,7 @@ impl Course {
             3 => self.reads[side] ^= true,
             4 => self.stalled = by % 32,
             5 => pair.pass(duration(by), false),
-            6 => self.loss = [0, 0, 20_000, 300_000][usize::from(by % 4)],
+            6 => self.loss = Share::percent([0, 0, 2, 30][usize::from(by % 4)]),
             7 => self.queue_max = 2 + usize::from(by % 64),
             8 => self.mark_above = if by < 128 { usize::MAX } else { usize::from(by % 16) },
             9 => self.reorders ^= true,
@@ -183,7 +184,7 @@ impl Course {
                 }
                 continue;
             }
-            if *taken > self.queue_max || self.rng.chance(self.loss) {
+            if *taken > self.queue_max || self.loss.holds(self.rng.next_u64()) {
                 continue;
             }
             if *taken > self.mark_above && !flying.is_damaged() {

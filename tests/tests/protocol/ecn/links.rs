@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ackclock_control::quantity::Share;
 use ackclock_core::TcpConfig;
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::{Choices, Ecn};
@@ -55,7 +56,7 @@ fn marks_take_the_place_of_losses() {
 /// RFC 9768: the sender knows exactly how many packets were marked.
 #[test]
 fn accurate_feedback_counts_every_mark() {
-    for mark in [10_000, 100_000, 400_000] {
+    for mark in [1, 10, 40].map(Share::percent) {
         let link = Faults { mark, ..Faults::none(Duration::from_millis(5)) };
         let report = transfer("dctcp", Ecn::Accurate, 1_000_000, link);
         let (sender, receiver) = (report.ecn[0].unwrap(), report.ecn[1].unwrap());
@@ -67,8 +68,12 @@ fn accurate_feedback_counts_every_mark() {
 /// RFC 8257 §3.3: alpha is the fraction of bytes that are marked.
 #[test]
 fn alpha_follows_the_marked_fraction() {
-    for mark in [50_000, 200_000, 500_000] {
-        let link = Faults { mark, rate_bps: Some(100_000_000), ..Faults::none(Duration::from_millis(2)) };
+    for mark in [50_000, 200_000, 500_000_u32] {
+        let link = Faults {
+            mark: Share::per_million(mark),
+            rate_bps: Some(100_000_000),
+            ..Faults::none(Duration::from_millis(2))
+        };
         let report = transfer("dctcp", Ecn::Accurate, 2_000_000, link);
         let alpha =
             report.controllers[0].iter().find(|(name, _)| *name == "alpha_ppm").expect("it tells alpha").1;

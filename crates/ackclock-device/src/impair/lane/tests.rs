@@ -1,4 +1,5 @@
 use super::*;
+use crate::impair::Share;
 
 fn settings() -> Settings {
     Settings::default()
@@ -35,7 +36,12 @@ fn without_impairment_every_packet_passes_at_once_and_in_order() {
 
 #[test]
 fn the_seed_decides_and_nothing_else_does() {
-    let impaired = Settings { loss: 0.1, duplicate: 0.1, reorder: 0.1, ..settings() };
+    let impaired = Settings {
+        loss: Share::percent(10),
+        duplicate: Share::percent(10),
+        reorder: Share::percent(10),
+        ..settings()
+    };
     assert_eq!(pass(impaired, 7, 2000), pass(impaired, 7, 2000));
     assert_ne!(pass(impaired, 7, 2000).0, pass(impaired, 8, 2000).0);
 }
@@ -48,13 +54,22 @@ fn the_same_packets_are_lost_whatever_else_is_impaired() {
         out.dedup();
         out
     };
-    let loss = Settings { loss: 0.3, ..settings() };
-    assert_eq!(survivors(loss), survivors(Settings { duplicate: 0.5, reorder: 0.5, ..loss }));
+    let loss = Settings { loss: Share::percent(30), ..settings() };
+    assert_eq!(
+        survivors(loss),
+        survivors(Settings { duplicate: Share::percent(50), reorder: Share::percent(50), ..loss })
+    );
 }
 
 #[test]
 fn seeded_statistics_are_exact() {
-    let impaired = Settings { loss: 0.01, duplicate: 0.02, corrupt: 0.03, reorder: 0.04, ..settings() };
+    let impaired = Settings {
+        loss: Share::percent(1),
+        duplicate: Share::percent(2),
+        corrupt: Share::percent(3),
+        reorder: Share::percent(4),
+        ..settings()
+    };
     let (_, statistics) = pass(impaired, 42, 10_000);
     let Statistics { offered, lost, duplicated, corrupted, reordered, delivered, .. } = statistics;
     assert_eq!(offered - lost + duplicated, delivered);
@@ -67,7 +82,7 @@ const SEED_42: [u64; 5] = [10_000, 119, 189, 288, 409];
 #[test]
 fn a_reordered_packet_is_overtaken_by_as_many_as_asked() {
     let now = Instant::now();
-    let mut lane = Lane::new(Settings { reorder: 1.0, reorder_depth: 2, ..settings() }, 1);
+    let mut lane = Lane::new(Settings { reorder: Share::ONE, reorder_depth: 2, ..settings() }, 1);
     lane.offer(now, number(0));
     assert!(drain(&mut lane, now).is_empty());
     lane.set(settings());
@@ -81,7 +96,7 @@ fn a_reordered_packet_is_overtaken_by_as_many_as_asked() {
 #[test]
 fn a_held_packet_that_nothing_overtakes_comes_out_after_the_hold() {
     let now = Instant::now();
-    let mut lane = Lane::new(Settings { reorder: 1.0, ..settings() }, 1);
+    let mut lane = Lane::new(Settings { reorder: Share::ONE, ..settings() }, 1);
     lane.offer(now, number(0));
     assert_eq!(lane.next_release(), Some(now + REORDER_HOLD_MAX));
     assert_eq!(drain(&mut lane, now + REORDER_HOLD_MAX), [0]);
@@ -165,7 +180,7 @@ fn a_queue_of_bytes_holds_what_fits_and_no_more() {
 #[test]
 fn corruption_flips_exactly_one_bit() {
     let now = Instant::now();
-    let mut lane = Lane::new(Settings { corrupt: 1.0, ..settings() }, 1);
+    let mut lane = Lane::new(Settings { corrupt: Share::ONE, ..settings() }, 1);
     for _ in 0..100 {
         lane.offer(now, vec![0; 50]);
         let bytes = lane.pop_due(now).unwrap();
@@ -176,7 +191,7 @@ fn corruption_flips_exactly_one_bit() {
 
 #[test]
 fn a_copy_follows_its_original() {
-    assert_eq!(pass(Settings { duplicate: 1.0, ..settings() }, 1, 3).0, [0, 0, 1, 1, 2, 2]);
+    assert_eq!(pass(Settings { duplicate: Share::ONE, ..settings() }, 1, 3).0, [0, 0, 1, 1, 2, 2]);
 }
 
 #[test]
@@ -229,10 +244,13 @@ fn a_packet_that_finds_a_queue_is_marked_if_it_takes_marks() {
 #[test]
 fn marks_by_chance_leave_the_fates_of_a_seed_alone() {
     let now = Instant::now();
-    let mut lane = Lane::new(Settings { mark: 0.25, ..settings() }, 42);
+    let mut lane = Lane::new(Settings { mark: Share::percent(25), ..settings() }, 42);
     (0..10_000).for_each(|_| lane.offer(now, ipv4(2)));
     let marked = lane.statistics().marked;
     assert!((2_300..2_700).contains(&marked), "{marked}");
-    let survivors = |mark| pass(Settings { loss: 0.3, reorder: 0.2, mark, ..settings() }, 7, 1000).0;
-    assert_eq!(survivors(0.0), survivors(0.5));
+    let survivors = |mark| {
+        pass(Settings { loss: Share::percent(30), reorder: Share::percent(20), mark, ..settings() }, 7, 1000)
+            .0
+    };
+    assert_eq!(survivors(Share::ZERO), survivors(Share::percent(50)));
 }
