@@ -50,6 +50,8 @@ struct Town {
     clients: [Client; 4],
     /// The cookie of Fast Open that a client was given last.
     cookie: Option<FastOpenCookie>,
+    /// The broadcast addresses that it knows. It answers from any other that it was asked at.
+    broadcast: Vec<IpAddr>,
     bounds: Bounds,
 }
 
@@ -117,6 +119,7 @@ impl Town {
         };
         let mut town = Self {
             bounds,
+            broadcast: config.broadcast.clone(),
             host: Host::with(config),
             v6: walk.number() >= COMMON && walk.one_in(2),
             listeners: Vec::new(),
@@ -146,7 +149,7 @@ impl Town {
         let now = self.host.now;
         while let Some(packet) = self.host.endpoint.poll_transmit(now, LIMITS) {
             let bytes = packet.to_vec();
-            Self::sends(&bytes);
+            self.sends(&bytes);
             self.note(&bytes);
         }
         assert!(!self.host.endpoint.has_outgoing());
@@ -181,10 +184,13 @@ impl Town {
         assert_eq!(it.udp_sockets(), self.udp.len());
         let counters = it.counters();
         assert!(counters.segments_delivered <= counters.packets_received + it.packets_looped());
+        // A packet that arrives is dropped for one reason at most.
+        let fates: u64 = counters.iter().filter(|(name, ..)| is_fate(name)).map(|(.., count)| count).sum();
+        assert!(fates <= counters.packets_received + it.packets_looped(), "{counters:?}");
     }
 
     /// A packet that leaves is well-formed, comes from one host, and goes to one.
-    fn sends(packet: &[u8]) {
+    fn sends(&self, packet: &[u8]) {
         if packet[0] >> 4 == 4 && packet[6] & 0x3f != 0 || packet[0] >> 4 == 6 && packet[6] == 44 {
             return;
         }
@@ -205,6 +211,8 @@ impl Town {
         // A listener on any address answers from the one that was asked.
         for addr in [ip.src, ip.dst] {
             assert!(!addr.is_unspecified() && !addr.is_multicast(), "{ip:?}");
+            // RFC 1122 §3.2.1.3: no packet comes from, and here none goes to, a broadcast address.
+            assert!(!self.broadcast.contains(&addr), "{ip:?}");
         }
     }
 
@@ -486,8 +494,11 @@ impl Town {
                 it.set_link_routes(now, vec![link(CLIENT, walk.pick(&[1400, 1280])), link("10.1.0.1", 1000)])
             }
             2 => it.set_link_routes(now, Vec::new()),
-            3 => it.set_local_addresses(vec![ip("10.0.0.7").into()], vec![ip("10.0.0.255")]),
-            4 => it.set_local_addresses(vec![ip(SERVER).into(), ip("10.0.0.7").into()], Vec::new()),
+            what @ (3 | 4) => {
+                let all = [ip(SERVER).into(), ip("10.0.0.7").into()];
+                self.broadcast = if what == 3 { vec![ip("10.0.0.255")] } else { Vec::new() };
+                it.set_local_addresses(all[4 - what as usize..].to_vec(), self.broadcast.clone());
+            }
             _ => {
                 let source = ip(walk.pick(&[SERVER, "10.0.0.7"]));
                 it.set_source_routes(vec![Route::new(Cidr::up_to(ip(CLIENT), 24), source)]);
@@ -582,3 +593,10 @@ fn datagram(walk: &mut Walk) -> Vec<u8> {
 }
 
 const VERIFIED: RxMeta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
+
+/// Whether the counter is of packets that arrive and go no further.
+fn is_fate(name: &str) -> bool {
+    name.starts_with("dropped_")
+        && !["dropped_replies", "dropped_reassembly_time", "dropped_strays", "dropped_icmp_limited"]
+            .contains(&name)
+}
