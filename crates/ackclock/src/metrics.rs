@@ -9,7 +9,8 @@ use crate::shared::Shared;
 use crate::state::{Phase, StackState};
 
 /// A stack's counters and gauges at one moment, by name: for collectors that need not know each number.
-/// [`Stack::counters`] and [`Stack::info`] have the same numbers as fields.
+/// [`Stack::counters`](crate::Stack::counters) and [`Stack::info`](crate::Stack::info) have the same numbers
+/// as fields.
 ///
 /// Displayed, it is text in the OpenMetrics 1.0 format (`application/openmetrics-text; version=1.0.0;
 /// charset=utf-8`), which Prometheus reads: each name is prefixed with `ackclock_`, and counters end in
