@@ -32,9 +32,6 @@ struct FuzzArgs {
     /// Folder for inputs that fail
     #[arg(long, default_value = "target/fuzz-failures")]
     failures: PathBuf,
-    /// The most milliseconds an input may take
-    #[arg(long, default_value_t = 1000)]
-    limit_ms: u64,
     /// Run this input alone, as often as it takes to fail
     #[arg(long)]
     file: Option<PathBuf>,
@@ -91,7 +88,18 @@ fn run(args: &FuzzArgs, target: &Target) -> anyhow::Result<bool> {
             report_failure(args, target, seed, &input)?;
             return Ok(true);
         };
-        slowest = slowest.max((started.elapsed(), seed));
+        let took = started.elapsed();
+        slowest = slowest.max((took, seed));
+        if took > target.time_max(done) {
+            let path = write(&args.failures, &format!("{}-slow", target.name), &input)?;
+            bail!(
+                "an input of {} took {took:?} for {done} {}, more than {:?}: {}",
+                target.name,
+                target.unit,
+                target.time_max(done),
+                path.display()
+            );
+        }
         (inputs, units) = (inputs + 1, units + done);
     }
     let elapsed = began.elapsed().as_secs_f64();
@@ -112,20 +120,6 @@ fn run(args: &FuzzArgs, target: &Target) -> anyhow::Result<bool> {
             &format!("{}-slowest", target.name),
             &mutate::draw(target, &corpus, slowest.1),
         )?;
-    }
-    if slowest.0 > Duration::from_millis(args.limit_ms) {
-        let path = write(
-            &args.failures,
-            &format!("{}-slow", target.name),
-            &mutate::draw(target, &corpus, slowest.1),
-        )?;
-        bail!(
-            "an input of {} took {:?}, more than {} ms: {}",
-            target.name,
-            slowest.0,
-            args.limit_ms,
-            path.display()
-        );
     }
     Ok(false)
 }

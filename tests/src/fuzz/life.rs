@@ -434,6 +434,7 @@ impl<'a> Life<'a> {
                 self.answers.packet(self.host.now, false, &packet);
                 let frame = check_frame(&packet, self.host.mtu())
                     .unwrap_or_else(|why| panic!("{why}: {packet:02x?}"));
+                self.outcome.packets += 1;
                 self.observe(&frame);
                 self.last = packet;
             }

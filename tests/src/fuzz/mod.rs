@@ -55,6 +55,8 @@ pub struct LifeTotals {
     pub read: u64,
     /// Segments retransmitted.
     pub again: u64,
+    /// Packets that the endpoint sent, whatever is in them.
+    pub packets: u64,
 }
 
 /// The start of a life.
