@@ -3,14 +3,16 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::UdpSocket;
+use std::num::NonZeroU16;
 use std::process::Command;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, explain};
-use ackclock_wire::RxMeta;
+use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
 use common::packets::{echo_request_v4, udp};
 use common::{NAME, in_namespace, ip, open_configured, receive, send};
@@ -39,6 +41,35 @@ async fn exchanges_packets(mode: OffloadMode) {
         assert_eq!((&received[..len], from.ip().to_string().as_str()), (&b"from the device"[..], own));
     }
     assert_eq!(device.counters().sent, 2);
+}
+
+#[test]
+fn a_packet_that_the_plain_device_cuts_arrives_in_pieces() {
+    in_namespace("a_packet_that_the_plain_device_cuts_arrives_in_pieces", || async {
+        let mut device = open_configured(OffloadMode::Off);
+        let capabilities = device.capabilities();
+        assert_eq!((capabilities.gso_max_v4, capabilities.gso_max_v6), (16_384, 16_384));
+        let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let payload: Vec<u8> = (0..16_000_u32).map(|at| (at % 251) as u8).collect();
+        let datagram = udp("10.9.0.2", "10.9.0.1", &payload);
+        let (header, payload) = datagram.split_at(28);
+        let packet = TxPacket {
+            header,
+            transport_offset: 20,
+            payload: [&payload[..7_000], &payload[7_000..]],
+            segment_size: NonZeroU16::new(1_400),
+            checksum: ChecksumState::Partial(ChecksumAt::udp(20)),
+        };
+        poll_fn(|cx| device.poll_send_ready(cx)).await.unwrap();
+        device.send(&packet).unwrap();
+        let mut received = [0; 2_000];
+        for piece in payload.chunks(1_400) {
+            let len = socket.recv(&mut received).unwrap();
+            assert_eq!(&received[..len], piece);
+        }
+        assert_eq!(device.counters().sent, 12);
+    });
 }
 
 #[test]

@@ -85,7 +85,12 @@ impl<D: Device> Captured<D> {
 
 impl<D: Device> Device for Captured<D> {
     fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
+        let inner = self.device.capabilities();
+        if inner.tx_checksum {
+            return inner;
+        }
+        // The device would cut larger packets itself, and the file would not show what crosses it.
+        Capabilities { gso_max_v4: inner.mtu, gso_max_v6: inner.mtu, ..inner }
     }
 
     fn routes(&self) -> Vec<Route<Egress>> {

@@ -47,6 +47,49 @@ fn send_and_receive(device: &mut Captured<MemoryDevice>, far: &mut MemoryDevice)
     assert!(device.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch).is_ready());
 }
 
+/// A device that cuts packets of up to 16 KB.
+#[derive(Debug)]
+struct Cutting(MemoryDevice);
+
+impl Device for Cutting {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { gso_max_v4: 16_384, gso_max_v6: 16_384, ..self.0.capabilities() }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+        self.0.poll_receive(cx, batch)
+    }
+
+    fn poll_send_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_send_ready(cx)
+    }
+
+    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+        self.0.send(packet)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+/// A stack above makes the packets that a file shows: of any size only where the kernel cuts them.
+#[test]
+fn packets_are_captured_as_they_cross_the_device() {
+    let file = Temporary::new("cutting");
+    let plain = Capabilities::ip(1500);
+    let cutting =
+        Captured::create(Cutting(memory::pair(memory::Config::default()).0), "cutting", &file.0).unwrap();
+    assert_eq!(cutting.capabilities(), plain);
+    let whole = Captured::create(
+        memory::pair(memory::Config { gso: true, ..memory::Config::default() }).0,
+        "whole",
+        &file.0,
+    )
+    .unwrap();
+    assert_eq!((whole.capabilities().gso_max_v4, whole.capabilities().gso_max_v6), (65_535, 65_535));
+}
+
 /// The blocks of a file: type and body.
 fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
