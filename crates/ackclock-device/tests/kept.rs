@@ -1,6 +1,8 @@
 //! What waited equals what went at once: wherever a packet is kept until it can leave, its bytes, its offload
 //! state, and its place among the others stay the same.
 
+mod common;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -12,8 +14,13 @@ use std::time::Duration;
 use ackclock_device::impair::{Impaired, Settings};
 use ackclock_device::link::{Detection, HEADER_LEN, LinkConfig, MacAddr};
 use ackclock_device::several::Several;
-use ackclock_device::{Capabilities, Device, EthernetDevice, FrameDevice, Medium, ReceiveBatch};
+use ackclock_device::{
+    Capabilities, Device, EthernetDevice, FrameDevice, Medium, OffloadMode, PacketDevice, PacketOptions,
+    RawConfig, RawDevice, ReceiveBatch,
+};
 use ackclock_wire::{ChecksumAt, ChecksumState, Cidr, RxMeta, TxPacket};
+
+use common::{in_namespace, ip};
 
 /// A packet as a device got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -289,4 +296,115 @@ async fn what_was_delayed_on_an_impaired_device() {
     // 1,200 bytes: one packet, three of 500, one, two of 1,000, one.
     assert_eq!(went[0].len(), 8);
     assert_eq!(went[0], went[1]);
+}
+
+/// The same packet of IPv6.
+fn over_v6(packet: &Sent) -> Sent {
+    let (tos, len) = (packet.header[1], (20 + packet.payload.len() as u16).to_be_bytes());
+    let mut header = vec![0x60 | tos >> 4, tos << 4, 0, 0, len[0], len[1], 6, packet.header[8]];
+    for end in [1, 2] {
+        header.extend([0xfd, 0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, end]);
+    }
+    header.extend(&packet.header[20..]);
+    let checksum = match packet.checksum {
+        ChecksumState::Partial(_) => ChecksumState::Partial(ChecksumAt::tcp(40)),
+        complete => complete,
+    };
+    Sent { header, transport_offset: 40, checksum, ..packet.clone() }
+}
+
+/// The frames with TCP that have arrived at the far end of the cable.
+fn take_tcp(far: &mut PacketDevice) -> Vec<Vec<u8>> {
+    let (mut frames, mut batch) = (Vec::new(), ReceiveBatch::new(64, 0));
+    while far.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch).is_ready() {
+        let is_tcp = |frame: &&[u8]| match frame[12..14] {
+            [0x08, 0x00] => frame[14 + 9] == 6,
+            [0x86, 0xdd] => frame[14 + 6] == 6,
+            _ => false,
+        };
+        frames.extend(batch.iter().map(|(frame, _)| frame).filter(is_tcp).map(<[u8]>::to_vec));
+        batch.clear();
+    }
+    frames
+}
+
+/// Lets the socket take what it can, until this many frames have arrived.
+async fn arrived(raw: &mut RawDevice, far: &mut PacketDevice, frames: usize) -> Vec<Vec<u8>> {
+    let mut arrived = Vec::new();
+    while arrived.len() < frames {
+        receive(raw);
+        arrived.extend(take_tcp(far));
+        tokio::task::yield_now().await;
+    }
+    arrived
+}
+
+/// Packets to a neighbour that does not answer stay in the kernel, which charges the socket for them.
+async fn waits_for_a_raw_socket(raw: &mut RawDevice, far: &mut PacketDevice, v6: bool) {
+    let kinds: Vec<Sent> = match v6 {
+        false => packets(),
+        true => packets().iter().map(over_v6).collect(),
+    };
+    let mut filler = kinds[0].clone();
+    // A protocol for experiments.
+    filler.header[if v6 { 6 } else { 9 }] = 253;
+    let before = raw.counters().sent;
+    send(raw, &filler);
+    while raw.counters().sent == before {
+        receive(raw);
+        tokio::task::yield_now().await;
+    }
+    let mut sent = before + 1;
+    while raw.counters().sent == sent {
+        send(raw, &filler);
+        raw.flush().unwrap();
+        sent += 1;
+    }
+    kinds.iter().for_each(|packet| send(raw, packet));
+    raw.flush().unwrap();
+    assert_eq!(raw.counters().sent, sent - 1, "the socket is full");
+    assert_eq!(take_tcp(far).len(), 0);
+
+    let neighbour = if v6 { "fd09::2" } else { "10.9.0.2" };
+    ip(&format!("neigh replace {neighbour} lladdr {NEIGHBOUR} dev near"));
+    take_tcp(far);
+    // 1,200 bytes: one packet, three of 500, one, two of 1,000, one.
+    let waited = arrived(raw, far, 8).await;
+    let mut at_once = Vec::new();
+    for (packet, frames) in kinds.iter().zip([1, 3, 1, 2, 1]) {
+        let before = raw.counters().sent;
+        send(raw, packet);
+        raw.flush().unwrap();
+        assert_eq!(raw.counters().sent, before + frames);
+        at_once.extend(arrived(raw, far, frames as usize).await);
+    }
+    assert_eq!(waited, at_once);
+    let counters = raw.counters();
+    assert_eq!((counters.send_no_room, counters.send_refused, counters.send_link_down), (0, 0, 0));
+}
+
+#[test]
+fn what_waited_for_a_raw_socket() {
+    in_namespace("what_waited_for_a_raw_socket", || async {
+        ip("link add near type veth peer name far");
+        ip("link set near up");
+        ip("link set far up");
+        ip("addr add 10.9.0.1/24 dev near");
+        ip("addr add fd09::1/64 dev near nodad");
+        for family in ["ipv4", "ipv6"] {
+            // The kernel neither gives up a neighbour nor drops what waits for it.
+            for (name, value) in [("mcast_solicit", "1000000"), ("unres_qlen_bytes", "100000000")] {
+                std::fs::write(format!("/proc/sys/net/{family}/neigh/near/{name}"), value).unwrap();
+            }
+        }
+        let promiscuous = PacketOptions { offload: OffloadMode::Off, promiscuous: true, mac: None };
+        let far = PacketDevice::open("far", promiscuous);
+        let mut config = RawConfig::new(["10.9.0.1", "fd09::1"].map(|addr| addr.parse().unwrap()));
+        // Nothing is received here, so the kernel has nothing to answer.
+        config.guard = false;
+        let (mut far, mut raw) = (far.unwrap().0, RawDevice::open(&config).unwrap());
+        for v6 in [false, true] {
+            waits_for_a_raw_socket(&mut raw, &mut far, v6).await;
+        }
+    });
 }

@@ -446,7 +446,165 @@ const CAPABILITIES_EVERY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU16;
+    use std::sync::{Mutex, MutexGuard};
+
+    use ackclock_core::OtherPacket;
+    use ackclock_device::{Capabilities, Device};
+    use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
+
     use super::*;
+    use crate::Stack;
+
+    /// A device whose room, and packets at a time, a test decides on.
+    #[derive(Clone, Debug, Default)]
+    struct Gate(Arc<Mutex<Inside>>);
+
+    #[derive(Debug, Default)]
+    struct Inside {
+        arriving: VecDeque<OtherPacket>,
+        at_a_time: usize,
+        room: usize,
+        sent: Vec<Sent>,
+    }
+
+    /// A packet as the device got it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Sent {
+        bytes: Vec<u8>,
+        transport_offset: u16,
+        segment_size: Option<NonZeroU16>,
+        checksum: ChecksumState,
+    }
+
+    impl Gate {
+        fn inside(&self) -> MutexGuard<'_, Inside> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    impl Device for Gate {
+        fn capabilities(&self) -> Capabilities {
+            let plain = Capabilities::ip(1500);
+            Capabilities { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true, ..plain }
+        }
+
+        fn poll_receive(&mut self, _: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+            let mut inside = self.inside();
+            let count = inside.at_a_time.min(inside.arriving.len());
+            for packet in inside.arriving.drain(..count) {
+                assert!(batch.push(&packet.bytes, packet.meta));
+            }
+            if count > 0 { Poll::Ready(Ok(count)) } else { Poll::Pending }
+        }
+
+        fn poll_send_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.inside().room > 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
+        }
+
+        fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
+            let TxPacket { transport_offset, segment_size, checksum, .. } = *packet;
+            let mut inside = self.inside();
+            inside.room = inside.room.checked_sub(1).expect("it was ready");
+            inside.sent.push(Sent { bytes: packet.to_vec(), transport_offset, segment_size, checksum });
+            Ok(())
+        }
+    }
+
+    /// A stack that passes on what is not its own, its device, and its driver, which the test polls.
+    fn driven() -> (Stack, Gate, Driver) {
+        let gate = Gate::default();
+        let builder = Stack::builder().address("10.0.0.1/24".parse().unwrap()).seed(7);
+        let builder = builder.device(gate.clone()).other_packets(1024);
+        let (stack, shards) = builder.assemble(&[tokio::runtime::Handle::current()]).unwrap();
+        let driver = Driver::new(shards.refs().next().unwrap(), Duration::ZERO);
+        (stack, gate, driver)
+    }
+
+    fn poll(driver: &mut Driver) {
+        assert!(driver.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    /// Packets that are not the stack's: whole and cut, checksums finished and not, traffic class, hop limit.
+    fn others() -> Vec<OtherPacket> {
+        let unfinished = ChecksumState::Partial(ChecksumAt::tcp(20));
+        let said = [
+            (64, 0, None, ChecksumState::Complete),
+            (64, 0, NonZeroU16::new(500), unfinished),
+            (1, 0xb8, None, unfinished),
+            (255, 0x02, NonZeroU16::new(1000), unfinished),
+            (64, 0x03, None, ChecksumState::Complete),
+        ];
+        let packet = |(number, (ttl, tos, segment_size, checksum))| {
+            let [high, low] = 1240_u16.to_be_bytes();
+            let mut bytes = vec![0x45, tos, high, low, 0, number, 0x40, 0, ttl, 6, 0, 0];
+            bytes.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+            let sum = ackclock_wire::checksum::sum(&bytes).checksum();
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            bytes.extend([0x12, 0x34, 0, 80, 0, 0, 0, number, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+            bytes.extend([number; 1200]);
+            let [src, dst] = [1, 2].map(|end| std::net::Ipv4Addr::new(10, 9, 0, end).into());
+            let pseudo = ackclock_wire::checksum::pseudo_header(src, dst, 6, bytes.len() - 20);
+            bytes[36..38].copy_from_slice(&pseudo.fold().to_be_bytes());
+            if checksum == ChecksumState::Complete {
+                ackclock_wire::gso::finish_checksum(&mut bytes, ChecksumAt::tcp(20));
+            }
+            OtherPacket { bytes, meta: RxMeta { checksum, segment_size } }
+        };
+        (1..).zip(said.into_iter().cycle()).take(50).map(packet).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_held_for_the_next_poll_equals_what_was_taken_at_once() {
+        for (at_a_time, is_held) in [(50, false), (1, true), (3, true)] {
+            let (stack, gate, mut driver) = driven();
+            let (_sender, mut receiver) = stack.other_packets().unwrap();
+            // The first batch after a sleep may be a single packet.
+            let arriving = others();
+            *gate.inside() = Inside { arriving: arriving.clone().into(), at_a_time, ..Inside::default() };
+            let mut held = 0;
+            while !gate.inside().arriving.is_empty() || driver.held.is_some() {
+                poll(&mut driver);
+                held += usize::from(driver.held.is_some());
+            }
+            assert_eq!(held > 0, is_held, "{at_a_time} at a time");
+            let received: Vec<_> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+            assert_eq!(received, arriving, "{at_a_time} at a time");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_for_a_full_device_equals_what_went_at_once() {
+        let went = [0, 1, 7].map(|room| {
+            let (stack, gate, mut driver) = driven();
+            let (sender, _receiver) = stack.other_packets().unwrap();
+            let socket = stack.udp("10.0.0.1:53".parse().unwrap()).unwrap();
+            poll(&mut driver);
+            for (packet, class) in others().iter().zip(0..) {
+                gate.inside().room = if room == 0 { 100 } else { 0 };
+                sender.try_send(packet).unwrap();
+                socket.set_tos_v4(class << 2).unwrap();
+                socket.try_send_to(&packet.bytes, "10.0.0.2:53".parse().unwrap()).unwrap();
+                poll(&mut driver);
+            }
+            assert_eq!(gate.inside().sent.is_empty(), room > 0);
+            for _ in 0..200 {
+                gate.inside().room = room;
+                poll(&mut driver);
+            }
+            let sent = std::mem::take(&mut gate.inside().sent);
+            // The order between a socket and the channel is the endpoint's choice.
+            let (datagrams, others): (Vec<_>, Vec<_>) =
+                sent.into_iter().partition(|sent| sent.bytes[9] == 17);
+            (datagrams, others)
+        });
+        let [at_once, waited @ ..] = went;
+        // The endpoint cuts what is not its own: of five packets, one into three and one into two.
+        assert_eq!((at_once.0.len(), at_once.1.len()), (50, 80));
+        for waited in waited {
+            assert_eq!(waited, at_once);
+        }
+    }
 
     #[test]
     fn the_driver_is_behind_after_eight_full_batches_and_has_caught_up_with_one_that_is_not() {

@@ -40,3 +40,73 @@ impl Inbox {
 
 /// The most packets that wait for a shard.
 const INBOX_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use ackclock_core::{
+        ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, State,
+    };
+    use ackclock_wire::RxMeta;
+
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+    const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };
+
+    /// A connection that waits for the answer to its SYN, and that answer.
+    fn opening(owner: &mut Endpoint, server: &mut Endpoint) -> (ConnectionId, Vec<u8>) {
+        let id = owner.connect(NOW, "10.0.0.2:80".parse().unwrap(), (None, 0), None).unwrap();
+        let syn = owner.poll_transmit(NOW, LIMITS).unwrap().to_vec();
+        server.handle_packet(NOW, &syn, RxMeta::default());
+        (id, server.poll_transmit(NOW, LIMITS).unwrap().to_vec())
+    }
+
+    fn state(owner: &Endpoint, id: ConnectionId) -> State {
+        owner.connection(id).unwrap().state()
+    }
+
+    #[test]
+    fn a_full_inbox_drops_newcomers_and_keeps_the_packets_that_came_first() {
+        let config = |addr: &str| EndpointConfig::new(vec![addr.parse::<IpAddr>().unwrap()], [1; 32]);
+        let [mut wrong, mut owner] = <[_; 2]>::try_from(
+            config("10.0.0.1")
+                .split(2)
+                .into_iter()
+                .map(|config| Endpoint::new(config, NOW))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+        let mut server = Endpoint::new(config("10.0.0.2"), NOW);
+        let at = ListenAddr { addr: None, port: Some(80) };
+        server.listen(NOW, ListenOptions::new(at)).unwrap();
+        let [(first, its_answer), (flooded, flood), (late, late_answer)] =
+            [(); 3].map(|()| opening(&mut owner, &mut server));
+
+        let inbox = Inbox::default();
+        let mut arrive = |packet: &[u8]| {
+            wrong.handle_packet(NOW, packet, RxMeta::default());
+            inbox.push(wrong.poll_stray().expect("it is the other shard's"))
+        };
+        assert!(arrive(&its_answer), "the driver sleeps");
+        for _ in 0..3 * INBOX_MAX {
+            assert!(!arrive(&flood), "the driver has been woken");
+        }
+        assert!(!arrive(&late_answer));
+        assert_eq!(inbox.dropped(), 2 * INBOX_MAX as u64 + 2);
+
+        let mut taken = VecDeque::new();
+        let mut turn = |inbox: &Inbox| {
+            inbox.take(&mut taken);
+            taken.drain(..).map(|stray| owner.handle_stray(NOW, &stray)).count()
+        };
+        assert_eq!(turn(&inbox), INBOX_MAX);
+        // The peer sends again what was dropped, and now there is room.
+        assert!(arrive(&late_answer));
+        assert_eq!((turn(&inbox), inbox.dropped()), (1, 2 * INBOX_MAX as u64 + 2));
+        for id in [first, flooded, late] {
+            assert_eq!(state(&owner, id), State::Established);
+        }
+    }
+}

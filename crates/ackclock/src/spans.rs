@@ -94,3 +94,51 @@ const TARGET: &str = "ackclock";
 /// Beyond this many, the oldest connection's span ends; the connection gets a new one when there is more
 /// to report.
 const SPANS_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use ackclock_core::trace::BatchCause;
+    use ackclock_core::{FourTuple, Instant};
+
+    use super::*;
+
+    /// Something that connection `number` has to report.
+    fn batch(number: u64, entry: Entry) -> Batch {
+        let tuple = FourTuple::new("10.0.0.1:4000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        Batch {
+            connection: number,
+            tuple,
+            profile: "",
+            congestion: "",
+            names: Vec::new(),
+            records: vec![entry.encode(Instant::ZERO)],
+            missed: 0,
+            cause: BatchCause::Changed,
+        }
+    }
+
+    #[test]
+    fn beyond_the_most_the_oldest_connection_s_span_ends_and_it_gets_another_with_its_next_report() {
+        let mut spans = Spans::default();
+        let most = SPANS_MAX as u64;
+        let mut opening = batch(0, Entry::State(Tcp::SynSent, Tcp::Established));
+        let mut open = |spans: &mut Spans, number| {
+            opening.connection = number;
+            spans.tell(&opening);
+        };
+        (0..most).for_each(|number| open(&mut spans, number));
+        assert!(spans.open.keys().copied().eq(0..most));
+        // A connection that reports again takes no second place.
+        open(&mut spans, 0);
+        assert!(spans.open.keys().copied().eq(0..most));
+        open(&mut spans, most);
+        assert!(spans.open.keys().copied().eq(1..=most));
+        open(&mut spans, 0);
+        assert!(spans.open.keys().copied().eq([0].into_iter().chain(2..=most)));
+        // One that ends leaves room: no other goes.
+        spans.tell(&batch(5, Entry::State(Tcp::LastAck, Tcp::Closed)));
+        open(&mut spans, most + 1);
+        let in_use = [0].into_iter().chain((2..=most + 1).filter(|number| *number != 5));
+        assert!(spans.open.keys().copied().eq(in_use));
+    }
+}

@@ -436,6 +436,31 @@ mod tests {
     }
 
     #[test]
+    fn slots_given_back_beyond_the_most_are_freed_and_those_in_use_stay() {
+        let (mut table, mut woken) = (StreamTable::default(), Vec::new());
+        let (count, waker) = counter();
+        let config = EndpointConfig::new(vec!["10.0.0.1".parse().unwrap()], [1; 32]);
+        let mut endpoint = Endpoint::new(config, Instant::ZERO);
+        let server = "10.0.0.2:7".parse().unwrap();
+        let mut connect = || endpoint.connect(Instant::ZERO, server, (None, 0), None).unwrap();
+        let waits = connect();
+        table.get_or_insert(waits, &mut woken).read.register_poller(&waker);
+        let others: Vec<_> = (0..3 * SPARE_MAX).map(|_| connect()).collect();
+        for &id in &others {
+            table.get_or_insert(id, &mut woken).read.register_poller(&waker);
+        }
+        for (&id, given_back) in others.iter().zip(1..) {
+            table.wake(id, true, true, &mut woken);
+            assert_eq!(table.spare.len(), SPARE_MAX.min(given_back));
+        }
+        assert!(table.iter().map(|slot| slot.id).eq([waits]), "a task waits in this one alone");
+        assert_eq!(woken.len(), others.len());
+        table.wake(waits, true, false, &mut woken);
+        woken.into_iter().for_each(Waker::wake);
+        assert_eq!(count.0.load(Ordering::Relaxed), others.len() + 1);
+    }
+
+    #[test]
     fn the_key_of_a_task_that_was_woken_does_not_come_again_while_its_stream_lives() {
         let (mut table, mut woken) = (StreamTable::default(), Vec::new());
         let (_, waker) = counter();

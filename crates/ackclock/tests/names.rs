@@ -242,6 +242,38 @@ async fn names_are_asked_for_once_and_found_by_all_that_take_them() {
     assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
 }
 
+/// The cache holds 1,024 answers, and a few more for a moment: it takes them out in batches.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_names_fills_the_cache_and_takes_no_place_from_a_name_in_use() {
+    const FLOOD: usize = 4096;
+    let zone = |name: String| Zone { name: name.leak(), aaaa: (0, &[]), a: (0, &[ALIVE[1]]) };
+    let flood = (0..FLOOD).map(|number| zone(format!("{number}.flood.test")));
+    let zones: &[Zone] = flood.chain([zone("in.use.test".to_owned())]).collect::<Vec<_>>().leak();
+    let (flood, in_use) = zones.split_at(FLOOD);
+    let net = net_of(&["10.0.0.1/24"], zones);
+    // How often the server was asked for an IPv4 address. The lack of another kind is not kept: the server's
+    // answer does not say for how long.
+    let addresses = || net.asked.lock().unwrap().iter().filter(|(_, kind)| *kind == A).count();
+    // How many of these the server is asked for, if the name in use is looked up in between.
+    let asked = async |flood: &[Zone]| {
+        let before = addresses();
+        for few in flood.chunks(8) {
+            for zone in few.iter().chain(in_use) {
+                assert_eq!(net.client.lookup(zone.name).await.unwrap(), [ip(ALIVE[1])]);
+            }
+        }
+        addresses() - before
+    };
+    assert_eq!(asked(&flood[..400]).await, 401);
+    assert_eq!(asked(&flood[..400]).await, 0, "there is room for all");
+    assert_eq!(asked(&flood[400..]).await, FLOOD - 400);
+    assert!((FLOOD - 1200..FLOOD).contains(&asked(flood).await), "the others have gone");
+    let of_name = |name: &str| {
+        net.asked.lock().unwrap().iter().filter(|(asked, kind)| (asked.as_str(), *kind) == (name, A)).count()
+    };
+    assert_eq!(of_name("in.use.test."), 1, "it stays");
+}
+
 #[tokio::test(start_paused = true)]
 async fn errors_say_which_name_and_which_server() {
     let net = net(&[]);

@@ -1,10 +1,15 @@
 //! A descriptor without room. A pair of sockets replaces the interface.
 
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::task::Waker;
 
+use ackclock_link::HEADER_LEN;
+use ackclock_wire::{ChecksumAt, ChecksumState};
+
 use super::*;
+use crate::framing::Framing;
 
 /// A device and the other end of its descriptor.
 fn device(attachment: Attachment) -> (TunFd, UnixDatagram) {
@@ -91,4 +96,79 @@ async fn a_kernel_without_buffers_costs_the_packet_and_not_the_device() {
     assert_eq!(take(&far), [1]);
     let error = device.account(Err(io::Error::from_raw_os_error(libc::EBADFD)), 4).unwrap_err();
     assert!(crate::explain(&error, "tun0").contains("was deleted"));
+}
+
+/// Packets of each kind: short, copied and longer than what is copied, plain and cut, checksums finished and
+/// not, traffic class, hop limit, a payload in one place and in two.
+fn frames(framing: Framing, send: &mut dyn FnMut(&[u8; HEADER_LEN], &TxPacket<'_>)) {
+    let unfinished = ChecksumState::Partial(ChecksumAt::tcp(20));
+    let said = [
+        (64, 0, 0, 0, None, ChecksumState::Complete),
+        (64, 0, 1200, 700, NonZeroU16::new(500), unfinished),
+        (1, 0xb8, 1200, 1200, None, unfinished),
+        (255, 0x02, COPIED_MAX + 1, 5, NonZeroU16::new(1000), unfinished),
+        (63, 0x03, 3 * COPIED_MAX, 3 * COPIED_MAX, NonZeroU16::new(1400), unfinished),
+        (64, 0x01, COPIED_MAX, 9, None, ChecksumState::Complete),
+    ];
+    for (number, (ttl, tos, len, first, segment_size, checksum)) in (1_u8..).zip(said) {
+        // A device without a virtio-net header is given packets that need none.
+        if framing == Framing::Plain && (segment_size.is_some() || checksum.is_partial()) {
+            continue;
+        }
+        let [high, low] = (40 + len as u16).to_be_bytes();
+        let mut header = vec![0x45, tos, high, low, 0, number, 0x40, 0, ttl, 6, 0, 0];
+        header.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+        header.extend([0x12, 0x34, 0, 80, 0, 0, 0, number, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+        let payload: Vec<u8> = (0..len).map(|place| (place % 251) as u8 ^ number).collect();
+        let (first, second) = payload.split_at(first);
+        let link = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, number, 0x08, 0];
+        let payload = [first, second];
+        send(&link, &TxPacket { header: &header, transport_offset: 20, payload, segment_size, checksum });
+    }
+}
+
+/// The frames that have arrived.
+fn arrived(far: &UnixDatagram) -> Vec<Vec<u8>> {
+    let mut buf = vec![0; 70_000];
+    std::iter::from_fn(|| far.recv(&mut buf).ok().map(|len| buf[..len].to_vec())).collect()
+}
+
+#[tokio::test]
+async fn what_waited_for_a_packet_socket_equals_what_went_at_once() {
+    for (framing, kinds) in [(Framing::Plain, 2), (Framing::Vnet, 6)] {
+        let (mut device, far) = device(Attachment::Socket(0));
+        let mut at_once = Vec::new();
+        frames(framing, &mut |link, packet| {
+            framing.send(&mut device, link, packet).unwrap();
+            assert!(device.held.is_empty(), "there was room");
+            at_once.extend(arrived(&far));
+        });
+        assert_eq!(at_once.len(), kinds);
+
+        let mut waited = Vec::new();
+        for (number, once) in at_once.iter().enumerate() {
+            let filler = fill(&mut device, 0, 100_000).await;
+            assert!((1..100_000).contains(&filler), "it is full");
+            // The last of the fillers is held; it leaves, and again there is no room.
+            arrived(&far);
+            poll_until_ready(&mut device).await;
+            while device.held.is_empty() {
+                let mut kind = 0;
+                frames(framing, &mut |link, packet| {
+                    if kind == number {
+                        framing.send(&mut device, link, packet).unwrap();
+                    }
+                    kind += 1;
+                });
+            }
+            assert!(!is_ready(&mut device), "it waits for room");
+            let before = arrived(&far);
+            poll_until_ready(&mut device).await;
+            waited.extend(arrived(&far));
+            assert_eq!(waited.len(), number + 1, "one was held");
+            assert!(before.iter().skip(1).all(|went| went == once));
+        }
+        assert_eq!(waited, at_once, "{framing:?}");
+        assert_eq!((device.counters.send_no_room, device.counters.send_refused), (0, 0));
+    }
 }

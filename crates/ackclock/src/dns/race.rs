@@ -311,6 +311,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_flood_of_addresses_is_tried_up_to_the_bound_and_the_other_family_keeps_its_turn() {
+        let addrs = |prefix: &str| (1..100).map(|n| ip(&format!("{prefix}{n}"))).collect::<Vec<_>>();
+        let (v6, v4) = (addrs("fd00::"), addrs("10.0.0."));
+        let flood = |addrs: &[IpAddr]| -> Lookup {
+            let found = addrs.to_vec();
+            Box::pin(async move { Ok(found) })
+        };
+        let (called, won) = calls(flood(&v6), after(0, &["10.0.0.1"]), "10.0.0.1").await;
+        assert_eq!(called, expected(&[(0, "fd00::1"), (250, "10.0.0.1")]));
+        assert_eq!(won.unwrap(), Some(ip("10.0.0.1")));
+
+        let called = Mutex::new(Vec::new());
+        let won = race::<(), _>(HappyEyeballs::default(), flood(&v6), flood(&v4), |addr| {
+            called.lock().unwrap().push(addr);
+            async move { Err(ErrorKind::ConnectionRefused.into()) }
+        });
+        assert_eq!(won.await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        // In turn, and of each family those that its answer has first.
+        let in_turn: Vec<_> = v6.into_iter().zip(v4).take(16).flat_map(|(v6, v4)| [v6, v4]).collect();
+        assert_eq!(*called.lock().unwrap(), in_turn);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_values_of_section_8_can_be_others() {
         let eyeballs = HappyEyeballs::default()
             .first_family_count(2)

@@ -511,6 +511,19 @@ async fn a_count_of_queues_that_no_stack_has_is_refused() {
     assert!(matches!(Stack::builder().queues(queues(0)).spawn(), Err(BuildError::NoDevice)));
     let error = Stack::builder().queues(queues(257)).spawn().unwrap_err();
     assert!(matches!(error, BuildError::TooManyQueues { queues: 257, max: 256 }), "{error}");
+    // The most that there may be serve: a connection at the last of them.
+    let (mut near, far): (Vec<_>, Vec<_>) = (0..256).map(|_| memory::pair(memory::Config::default())).unzip();
+    let server = host("10.0.0.2/24", "fd00::2/64").queues(far).spawn().unwrap();
+    assert_eq!(server.queue_counters().len(), 256);
+    let last = near.pop().unwrap();
+    let client = host("10.0.0.1/24", "fd00::1/64").device(last).spawn().unwrap();
+    let listener = server.listen(addr(SERVER)).unwrap();
+    let (ours, theirs) = tokio::join!(client.connect(addr(SERVER)), listener.accept());
+    let (mut ours, (mut theirs, _)) = (ours.unwrap(), theirs.unwrap());
+    theirs.write_all(b"served").await.unwrap();
+    let mut read = [0; 6];
+    ours.read_exact(&mut read).await.unwrap();
+    assert_eq!((&read, theirs.queue()), (b"served", 255));
 }
 
 /// A loop at each queue takes what came there, and nothing else. A queue that does not exist is refused.
