@@ -245,7 +245,7 @@ impl SendHalf {
         let limit = self.send_limit_for(cwnd, supply);
         let room = limit.saturating_sub(self.queued()) as u64;
         let piece = supply / 3;
-        room >= limit as u64 / 3 || room >= piece && self.unsent() <= piece
+        room >= (limit as u64 / 3).max(1) || room >= piece && self.unsent() <= piece
     }
 
     /// The peer acknowledged data, or our FIN.

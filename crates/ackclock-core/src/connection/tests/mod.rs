@@ -18,6 +18,7 @@ mod optimistic;
 mod options;
 mod pacing;
 mod sacked;
+mod sender;
 mod slices;
 mod timeout;
 mod traces;
