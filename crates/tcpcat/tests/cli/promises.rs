@@ -398,13 +398,13 @@ fn a_full_disk_under_verify_is_6_at_the_receiver_and_1_at_the_sender() {
 fn a_full_disk_ends_the_recording_and_not_the_transfer() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
-    let (from, to) = (random_file(&scratch, "from", 8_000_000), scratch.path("to"));
+    let (from, to) = (random_file(&scratch, "from", 32_000_000), scratch.path("to"));
     let disk = scratch.path("disk");
     fs::create_dir(&disk).unwrap();
     let disk = disk.display();
     let receiver = netns.listen(&format!("recv {} -l 7000 -v --verify {HOST2}", to.display()));
     let script = format!(
-        "mount -t tmpfs -o size=64k none {disk} || exit 99
+        "mount -t tmpfs -o size=16k none {disk} || exit 99
          exec {TCPCAT} send {} 10.9.2.2 7000 --verify --offload off --record {disk}/record {HOST1}",
         from.display()
     );
