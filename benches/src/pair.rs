@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ackclock_core::testing::Pair;
 use ackclock_core::{
-    ConnectionId, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, ListenerId, TcpConfig,
+    ConnectionId, EndpointConfig, Instant, Limits, ListenAddr, ListenOptions, ListenerId, RxPacket, TcpConfig,
 };
 use ackclock_device::ReceiveBatch;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
@@ -108,12 +108,9 @@ impl Linked {
         let Some(lent) = &mut self.lent else { return self.pair.deliver(to) };
         let (endpoint, batch) = (self.pair.end(to), &mut lent[to]);
         // As a driver does: a packet that fills most of its block may stay there.
-        for (at, (packet, meta)) in batch.iter().enumerate() {
-            match batch.lend(at) {
-                Some(block) => endpoint.handle_packet_bytes(now, &block, meta),
-                None => endpoint.handle_packet(now, packet, meta),
-            }
-        }
+        let packets = batch.iter().enumerate();
+        let packets = packets.map(|(at, (bytes, meta))| RxPacket { bytes, meta, block: batch.lend(at) });
+        endpoint.handle_packets(now, packets);
         batch.clear();
     }
 }

@@ -27,14 +27,13 @@
     )
 )]
 
-use std::collections::VecDeque;
 use std::mem;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock_wire::{ChecksumState, RxMeta};
 
-use crate::{ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenerId};
+use crate::{ConnectionId, Endpoint, EndpointConfig, Instant, Limits, ListenerId, RxPacket};
 
 /// A client and a server, sides 0 and 1, in virtual time.
 #[derive(Debug)]
@@ -54,10 +53,15 @@ pub struct Pair {
     pub lose: fn(usize, u64) -> bool,
     /// How many packets those have sent for each side.
     pub counts: [u64; 2],
-    /// The packets on the way to each side.
-    on_the_way: [VecDeque<(Vec<u8>, RxMeta)>; 2],
-    /// The memory of packets that have arrived.
-    spare: Vec<Vec<u8>>,
+    on_the_way: [OnTheWay; 2],
+}
+
+/// The packets on the way to a side, one behind the other.
+#[derive(Debug, Default)]
+struct OnTheWay {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    packets: Vec<(usize, RxMeta)>,
 }
 
 impl Pair {
@@ -76,7 +80,6 @@ impl Pair {
             lose: |_, _| false,
             counts: [0; 2],
             on_the_way: Default::default(),
-            spare: Vec::new(),
         }
     }
 
@@ -107,7 +110,7 @@ impl Pair {
         loop {
             self.send(0);
             self.send(1);
-            if self.on_the_way.iter().any(|packets| !packets.is_empty()) {
+            if self.on_the_way.iter().any(|on_the_way| !on_the_way.packets.is_empty()) {
                 self.now += Self::DELAY;
             } else if let Some(due) = self.next_timeout().filter(|due| *due <= end) {
                 self.now = self.now.max(due);
@@ -125,7 +128,7 @@ impl Pair {
     /// What `from` sends now and does not get lost. It is the caller's to deliver.
     pub fn carry(&mut self, from: usize) -> Vec<Vec<u8>> {
         self.send(from);
-        mem::take(&mut self.on_the_way[1 - from]).into_iter().map(|(bytes, _)| bytes).collect()
+        mem::take(&mut self.on_the_way[1 - from]).packets().map(|packet| packet.bytes.to_vec()).collect()
     }
 
     /// Puts up to `most` packets of `from` on the way. Returns how many there were.
@@ -135,10 +138,9 @@ impl Pair {
             let end = if from == 0 { &mut self.client } else { &mut self.server };
             let Some(packet) = end.poll_transmit(self.now, self.limits) else { break };
             let checksum = if self.verified { ChecksumState::Verified } else { packet.checksum };
-            let mut bytes = self.spare.pop().unwrap_or_default();
-            bytes.clear();
+            let OnTheWay { bytes, packets } = &mut self.on_the_way[1 - from];
             packet.parts().iter().for_each(|part| bytes.extend_from_slice(part));
-            self.on_the_way[1 - from].push_back((bytes, RxMeta { checksum, ..packet.meta() }));
+            packets.push((bytes.len(), RxMeta { checksum, ..packet.meta() }));
             sent += 1;
         }
         sent
@@ -149,22 +151,38 @@ impl Pair {
         while self.collect(from, 1) == 1 {
             self.counts[from] += 1;
             if (self.lose)(from, self.counts[from]) {
-                self.on_the_way[1 - from].pop_back();
+                self.on_the_way[1 - from].lose_last();
             }
         }
     }
 
     /// Lets `to` process what is on the way to it.
     pub fn deliver(&mut self, to: usize) {
-        while let Some((bytes, meta)) = self.on_the_way[to].pop_front() {
-            let now = self.now;
-            self.end(to).handle_packet(now, &bytes, meta);
-            self.spare.push(bytes);
-        }
+        let end = if to == 0 { &mut self.client } else { &mut self.server };
+        let on_the_way = &mut self.on_the_way[to];
+        end.handle_packets(self.now, on_the_way.packets());
+        on_the_way.bytes.clear();
+        on_the_way.packets.clear();
     }
 
     /// When the first timer of either end expires.
     fn next_timeout(&self) -> Option<Instant> {
         [&self.client, &self.server].into_iter().filter_map(Endpoint::poll_timeout).min()
+    }
+}
+
+impl OnTheWay {
+    fn packets(&self) -> impl Iterator<Item = RxPacket<'_>> {
+        let mut start = 0;
+        self.packets.iter().map(move |&(end, meta)| RxPacket {
+            bytes: &self.bytes[mem::replace(&mut start, end)..end],
+            meta,
+            block: None,
+        })
+    }
+
+    fn lose_last(&mut self) {
+        self.packets.pop();
+        self.bytes.truncate(self.packets.last().map_or(0, |&(end, _)| end));
     }
 }

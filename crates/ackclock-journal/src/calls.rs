@@ -18,8 +18,8 @@ use ackclock_core::trace::TraceConfig;
 use ackclock_core::{
     BindOptions, BoundId, ConnectError, Connection, ConnectionError, ConnectionId, Decision, Endpoint,
     IcmpError, IncomingId, Instant, Keepalive, Limits, ListenError, ListenOptions, ListenerId, LocalAddress,
-    OptionError, OtherError, OtherPacket, ReadError, TcpConfig, UdpId, UdpMeta, UdpOptions, UdpSocketError,
-    UdpTransmit, WriteError,
+    OptionError, OtherError, OtherPacket, ReadError, RxPacket, TcpConfig, UdpId, UdpMeta, UdpOptions,
+    UdpSocketError, UdpTransmit, WriteError,
 };
 
 /// Declares each call once: its number in a file, the method of the recorded endpoint or connection that
@@ -300,11 +300,9 @@ impl Received {
     /// The packet arrives again.
     fn arrive(self, endpoint: &mut Endpoint, now: Instant) {
         let (bytes, meta) = self.packet();
-        if self.in_block {
-            endpoint.handle_packet_bytes(now, &bytes.into(), meta);
-        } else {
-            endpoint.handle_packet(now, &bytes, meta);
-        }
+        let bytes = Bytes::from(bytes);
+        let block = self.in_block.then(|| bytes.clone());
+        endpoint.handle_packets(now, [RxPacket { bytes: &bytes, meta, block }]);
     }
 }
 

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::ops::Deref;
 
 use ackclock_wire::{RxMeta, TxPacket};
-use bytes::Bytes;
 
 use super::calls::{Call, Received};
 use super::outcome::{ResultCode, noted};
@@ -17,7 +16,7 @@ use super::sent::SentPacket;
 use crate::JournalEnd;
 use crate::{Journal, RecordedConnection};
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, Stray, TcpConfig};
+use ackclock_core::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, RxPacket, Stray, TcpConfig};
 
 /// An endpoint, and where its calls are written. Without a journal each call costs one branch more than the
 /// endpoint's own.
@@ -106,14 +105,19 @@ impl RecordedEndpoint {
         );
     }
 
-    /// See [`Endpoint::handle_packet_bytes`].
+    /// See [`Endpoint::handle_packets`]. With a journal each packet is a call of its own.
     #[inline]
-    pub fn handle_packet_bytes(&mut self, now: Instant, packet: &Bytes, meta: RxMeta) {
-        self.run(
-            now,
-            || Call::Packet { packet: Received::new(packet, meta, true) },
-            |endpoint| endpoint.handle_packet_bytes(now, packet, meta),
-        );
+    pub fn handle_packets<'p>(&mut self, now: Instant, packets: impl IntoIterator<Item = RxPacket<'p>>) {
+        if self.journal.is_none() {
+            return self.endpoint.handle_packets(now, packets);
+        }
+        for packet in packets {
+            self.run(
+                now,
+                || Call::Packet { packet: Received::new(packet.bytes, packet.meta, packet.block.is_some()) },
+                |endpoint| endpoint.handle_packets(now, [packet.clone()]),
+            );
+        }
     }
 
     /// See [`Endpoint::handle_timeout`].

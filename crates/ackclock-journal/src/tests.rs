@@ -13,6 +13,7 @@ use std::time::Duration;
 use ackclock_wire::pipe::Pipe;
 use ackclock_wire::random::Rng;
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::block::{CONTENT_MAX, HEAD, MAGIC};
@@ -26,8 +27,8 @@ use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{
-    ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, TcpConfig,
-    UdpOptions,
+    ConnectionId, Endpoint, EndpointConfig, Instant, Keepalive, Limits, ListenAddr, ListenOptions, RxPacket,
+    TcpConfig, UdpOptions,
 };
 
 const LIMITS: Limits = Limits { gso_max_v4: 65_535, gso_max_v6: 65_535, tx_checksum: true };
@@ -113,7 +114,7 @@ impl Transfer {
                 let end = if to_server { &mut server } else { &mut client };
                 match packet.len() % 2 {
                     0 => end.handle_packet(now, &packet, meta),
-                    _ => end.handle_packet_bytes(now, &packet.into(), meta),
+                    _ => end.handle_packets(now, [in_block(&packet.into(), meta)]),
                 }
             }
             for end in [&mut client, &mut server] {
@@ -204,6 +205,11 @@ fn replay(file: &[u8], changes: Changes) -> Replayed {
     }
     let (stopped, count) = (replay.has_stopped_timers(), replay.departures());
     Replayed { departures, trace, left, end: replay.end(), damage, calls: replay.calls(), stopped, count }
+}
+
+/// A packet that a connection may keep.
+fn in_block(bytes: &Bytes, meta: RxMeta) -> RxPacket<'_> {
+    RxPacket { bytes, meta, block: Some(bytes.clone()) }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ackclock_core::later::Scope;
-use ackclock_core::{Instant, Stray};
+use ackclock_core::{Instant, RxPacket, Stray};
 use ackclock_device::ReceiveBatch;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::coop;
@@ -364,16 +364,14 @@ impl Packets {
         for stray in self.taken.drain(..) {
             stack.endpoint.handle_stray(now, &stray);
         }
-        let mut bytes = 0;
-        for (at, (packet, meta)) in self.batch.iter().enumerate() {
-            bytes += packet.len();
-            match self.batch.lend(at) {
-                Some(block) => stack.endpoint.handle_packet_bytes(now, &block, meta),
-                None => stack.endpoint.handle_packet(now, packet, meta),
-            }
-        }
+        let mut all_bytes = 0;
+        let packets = self.batch.iter().enumerate().map(|(at, (bytes, meta))| {
+            all_bytes += bytes.len();
+            RxPacket { bytes, meta, block: self.batch.lend(at) }
+        });
+        stack.endpoint.handle_packets(now, packets);
         self.strays.extend(std::iter::from_fn(|| stack.endpoint.poll_stray()));
-        bytes
+        all_bytes
     }
 }
 

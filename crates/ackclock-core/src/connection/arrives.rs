@@ -17,7 +17,7 @@ use super::send::AckField;
 use super::{Connection, State, lend};
 use crate::position::Position;
 use crate::trace::{Entry, saturated};
-use crate::{ConnectionError, IcmpError, Instant};
+use crate::{ConnectionError, IcmpError, Instant, RxPacket};
 
 /// A segment on its way through the steps.
 struct Arrival<'a> {
@@ -619,15 +619,10 @@ impl Connection {
     /// Takes the packet if it is this connection's, has the predicted form, and says what was expected.
     /// Returns whether it did; if not, nothing has changed.
     #[inline]
-    pub(crate) fn take_predicted(
-        &mut self,
-        now: Instant,
-        packet: &[u8],
-        meta: RxMeta,
-        block: Option<&Bytes>,
-    ) -> bool {
+    pub(crate) fn take_predicted(&mut self, now: Instant, packet: &RxPacket<'_>) -> bool {
+        let RxPacket { bytes, meta, ref block } = *packet;
         let timestamps = self.timestamps.is_some();
-        let Some(predicted) = Predicted::parse(packet, &self.template, timestamps, meta.checksum) else {
+        let Some(predicted) = Predicted::parse(bytes, &self.template, timestamps, meta.checksum) else {
             return false;
         };
         let Some(advanced) = self.predicted_advance(now, &predicted) else { return false };
@@ -648,8 +643,14 @@ impl Connection {
             },
         );
         if !payload.is_empty() {
-            let _: StepOutcome =
-                self.process_text(&Text { now, bytes: payload, start, segments, cut: None, block });
+            let _: StepOutcome = self.process_text(&Text {
+                now,
+                bytes: payload,
+                start,
+                segments,
+                cut: None,
+                block: block.as_ref(),
+            });
         }
         self.snd.keep_time(|| lend!(self, now));
         self.check_invariants();

@@ -16,11 +16,10 @@ use ackclock_wire::{
     Flags, IcmpKind, IcmpParseError, IcmpReport, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError,
     parse_icmp4, parse_icmp6,
 };
-use bytes::Bytes;
 
 use super::demux::Target;
 use super::tuples::Stray;
-use super::{Endpoint, Frame, Received};
+use super::{Endpoint, Frame, Received, RxPacket};
 use crate::reassembly::FragmentFate;
 use crate::{FourTuple, Instant, ListenerId};
 
@@ -28,15 +27,25 @@ impl Endpoint {
     /// An IP packet arrived. Replies are made later, by `poll_transmit`, so that a batch of packets is
     /// processed before the first acknowledgement leaves.
     // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
+    #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
-        self.handle_frame(now, Frame::arrived(packet, meta));
+        self.handle_packets(now, [RxPacket { bytes: packet, meta, block: None }]);
     }
 
-    /// Like [`handle_packet`](Self::handle_packet), but a connection may keep part of the packet instead of
-    /// copying it. It does so with at least 32 KiB of text that is next in order. In the memory budget the
-    /// packet counts as a block of 64 KiB.
-    pub fn handle_packet_bytes(&mut self, now: Instant, packet: &Bytes, meta: RxMeta) {
-        self.handle_frame(now, Frame { block: Some(packet), ..Frame::arrived(packet, meta) });
+    /// Packets arrived, in this order: a device's batch. What comes of them is what
+    /// [`handle_packet`](Self::handle_packet) for each would do, for less.
+    #[inline]
+    pub fn handle_packets<'p>(&mut self, now: Instant, packets: impl IntoIterator<Item = RxPacket<'p>>) {
+        let now = self.advance(now);
+        let mut arrived: u64 = 0;
+        let mut packets = packets.into_iter().inspect(|_| arrived.count());
+        while let Some(packet) = self.take_predicted(now, false, &mut packets) {
+            let frame = Frame { block: packet.block.as_ref(), ..Frame::arrived(packet.bytes, packet.meta) };
+            self.sort_out(now, &frame);
+        }
+        drop(packets);
+        self.counters.packets_received.grow(arrived);
+        self.check_invariants();
     }
 
     /// The next packet that arrived here for another endpoint; pass it to that one's
@@ -51,75 +60,83 @@ impl Endpoint {
         let now = self.advance(now);
         self.rare_counters().strays_taken.count();
         let (packet, meta) = stray.packet();
-        self.receive(now, Frame { stray: true, ..Frame::arrived(packet, meta) });
+        self.receive(now, &Frame { stray: true, ..Frame::arrived(packet, meta) });
         self.check_invariants();
     }
 
+    /// Hands packets to the connection of the last segment as long as they have the predicted form and change
+    /// no more than a prediction allows. What follows from them is done once. Returns the first of another
+    /// kind; for that one nothing has changed.
+    // Their addresses were checked when the connection was opened, as in `deliver`.
     #[inline]
-    fn handle_frame(&mut self, now: Instant, frame: Frame<'_>) {
-        let now = self.advance(now);
-        self.counters.packets_received.count();
-        self.receive(now, frame);
-        self.check_invariants();
-    }
-
-    /// Handles a packet that came from the device, or from the endpoint itself.
-    #[inline]
-    pub(super) fn receive(&mut self, now: Instant, frame: Frame<'_>) {
-        if self.take_predicted(now, &frame) {
-            return;
+    fn take_predicted<'p>(
+        &mut self,
+        now: Instant,
+        looped: bool,
+        packets: &mut impl Iterator<Item = RxPacket<'p>>,
+    ) -> Option<RxPacket<'p>> {
+        #[cfg(feature = "tcp-ao")]
+        if self.authentication.is_some() {
+            return packets.next();
         }
+        let index = self.last_connection;
+        let slot = self.connections.at_mut(index).filter(|slot| self.predicts && slot.is_looped() == looped);
+        let Some(slot) = slot else { return packets.next() };
+        let mut taken: u64 = 0;
+        let other = loop {
+            let Some(packet) = packets.next() else { break None };
+            if !slot.connection.take_predicted(now, &packet) {
+                break Some(packet);
+            }
+            taken.count();
+        };
+        if taken > 0 {
+            debug_assert!(
+                slot.is_bound(),
+                "a connection has its four-tuple until it is over or in TIME-WAIT"
+            );
+            self.counters.segments_delivered.grow(taken);
+            self.counters.segments_predicted.grow(taken);
+            // As `change` does: the connection is still established, and has no trace.
+            self.schedule.follow(index, slot.followup(true));
+        }
+        other
+    }
+
+    /// Handles a packet that came from another endpoint of the host, from this one itself, or in fragments.
+    pub(super) fn receive(&mut self, now: Instant, frame: &Frame<'_>) {
+        let packet = RxPacket { bytes: frame.packet, meta: frame.meta, block: None };
+        if self.take_predicted(now, frame.looped, &mut std::iter::once(packet)).is_some() {
+            self.sort_out(now, frame);
+        }
+    }
+
+    /// Handles a packet that is not what the last connection expects.
+    #[inline(never)]
+    fn sort_out(&mut self, now: Instant, frame: &Frame<'_>) {
         let parsed = IpPacket::parse(frame.packet);
-        if self.tuples.is_sharded() && self.is_elsewhere(&parsed, &frame) {
+        if self.tuples.is_sharded() && self.is_elsewhere(&parsed, frame) {
             return;
         }
         match parsed {
             Ok(ip) => match ip.payload {
-                IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, frame),
-                IpPayload::Icmp4(bytes) => self.handle_icmp(now, &ip, parse_icmp4(bytes), &frame),
+                IpPayload::Tcp(bytes) => self.handle_tcp(now, &ip, bytes, *frame),
+                IpPayload::Icmp4(bytes) => self.handle_icmp(now, &ip, parse_icmp4(bytes), frame),
                 IpPayload::Icmp6(bytes) => {
                     if let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) {
-                        self.handle_icmp(now, &ip, parse_icmp6(src, dst, bytes), &frame);
+                        self.handle_icmp(now, &ip, parse_icmp6(src, dst, bytes), frame);
                     }
                 }
-                IpPayload::Udp(bytes) => self.handle_udp(now, &ip, bytes, &frame),
+                IpPayload::Udp(bytes) => self.handle_udp(now, &ip, bytes, frame),
                 IpPayload::Other(_) => {
-                    if !self.divert(&frame) {
+                    if !self.divert(frame) {
                         self.counters.dropped_other_protocol.count();
                     }
                 }
             },
-            Err(IpError::Fragment) if self.handle_fragment(now, &frame) || self.divert(&frame) => {}
+            Err(IpError::Fragment) if self.handle_fragment(now, frame) || self.divert(frame) => {}
             Err(error) => self.count_ip_error(error),
         }
-    }
-
-    /// Hands the packet to the connection of the last segment, if it has the predicted form and changes no
-    /// more than a prediction allows. Returns whether it did; if not, nothing has changed.
-    // Its addresses were checked when the connection was opened, as in `deliver`.
-    #[inline]
-    fn take_predicted(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
-        #[cfg(feature = "tcp-ao")]
-        if self.authentication.is_some() {
-            return false;
-        }
-        if !self.predicts {
-            return false;
-        }
-        let index = self.last_connection;
-        let Some(slot) = self.connections.at_mut(index) else { return false };
-        if slot.is_looped() != frame.looped {
-            return false;
-        }
-        if !slot.connection.take_predicted(now, frame.packet, frame.meta, frame.block) {
-            return false;
-        }
-        debug_assert!(slot.is_bound(), "a connection has its four-tuple until it is over or in TIME-WAIT");
-        self.counters.segments_delivered.count();
-        self.counters.segments_predicted.count();
-        // As `change` does: the connection is still established, and has no trace.
-        self.schedule.follow(index, slot.followup(true));
-        true
     }
 
     fn handle_tcp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: Frame<'_>) {
@@ -335,7 +352,7 @@ impl Endpoint {
                     Err(IpError::Fragment) => self.counters.dropped_fragment.count(),
                     _ => {
                         let whole = Frame::arrived(&packet, RxMeta::default());
-                        self.receive(now, Frame { looped: frame.looped, ..whole });
+                        self.receive(now, &Frame { looped: frame.looped, ..whole });
                     }
                 }
             }

@@ -202,6 +202,19 @@ struct Received<'a> {
     codepoint: Codepoint,
 }
 
+/// A packet from a device, for [`Endpoint::handle_packets`].
+#[derive(Clone, Debug)]
+pub struct RxPacket<'a> {
+    /// The packet.
+    pub bytes: &'a [u8],
+    /// What the device knows about it.
+    pub meta: RxMeta,
+    /// A block that contains just these bytes, if a connection may keep part of it instead of copying. It does
+    /// so with at least 32 KiB of text that is next in order. In the memory budget the packet counts as a
+    /// block of 64 KiB.
+    pub block: Option<Bytes>,
+}
+
 /// A packet as it arrived.
 #[derive(Clone, Copy, Debug)]
 struct Frame<'a> {

@@ -226,7 +226,7 @@ impl Endpoint {
             && let Some(packet) = self.non_tcp.as_mut().and_then(|non_tcp| non_tcp.next_looped())
         {
             left.shrink(1);
-            self.receive(now, Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
+            self.receive(now, &Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
         }
         *left < before
     }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use ackclock_wire::{Cidr, Codepoint, Egress, Route};
-use bytes::Bytes;
 
 use super::*;
 use crate::record::{Record, Records};
@@ -95,7 +94,7 @@ impl Life {
                     match packet.len() % 2 {
                         0 => self.call(1 - at, |end, now| end.handle_packet(now, &packet, meta)),
                         _ => self.call(1 - at, |end, now| {
-                            end.handle_packet_bytes(now, &Bytes::from(packet), meta);
+                            end.handle_packets(now, [in_block(&Bytes::from(packet), meta)]);
                         }),
                     }
                 }

@@ -379,7 +379,7 @@ fn a_large_packet_is_kept_where_it_lies_and_its_text_is_read_there() {
     let whole = packet(client(4000), server(), ack(1001, iss + 1), &[7; 40_000]);
     let whole = bytes::Bytes::from(whole);
     let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: std::num::NonZero::new(1460) };
-    host.endpoint.handle_packet_bytes(host.now, &whole, meta);
+    host.endpoint.handle_packets(host.now, [RxPacket { bytes: &whole, meta, block: Some(whole.clone()) }]);
     let text = host.endpoint.update(host.now, id, |connection, now| connection.read_bytes(now, 40_000));
     let text = text.unwrap().unwrap();
     assert_eq!((text.len(), text.as_ptr()), (40_000, whole[40..].as_ptr()));
