@@ -20,20 +20,20 @@ fn acks() -> Vec<Ack> {
     let smss = u64::from(START.smss);
     (1..=ACKS)
         .map(|n| {
-            let rtt = Duration::from_micros(20_000 + (n / 100 % 20) * 100);
+            let rtt_ns = 20_000_000 + (n / 100 % 20) * 100_000;
             let now = Instant::from_micros(20_000 + n * 100);
             let (delivered, window) = (n * smss, 200 * smss);
             Ack {
                 now,
                 bytes_acked: smss,
                 bytes_cumulative: smss,
-                rtt: Some(rtt),
-                srtt: rtt,
-                rtt_min: Duration::from_millis(20),
+                rtt_ns: Some(rtt_ns),
+                srtt_ns: rtt_ns,
+                rtt_min_ns: 20_000_000,
                 delivered,
                 prior_delivered: delivered.saturating_sub(window),
-                sent_at: now - rtt,
-                delivery_interval: rtt,
+                sent_at: now - Duration::from_nanos(rtt_ns),
+                delivery_interval_ns: rtt_ns,
                 app_limited: false,
                 tx_in_flight: window,
                 lost: 0,

@@ -80,18 +80,18 @@ impl Allocated {
 }
 
 fn ack(n: u64) -> Ack {
-    let rtt = Duration::from_micros(20_000 + n % 1000);
+    let rtt_ns = 20_000_000 + n % 1000 * 1000;
     Ack {
         now: Instant::from_micros(n * 100),
         bytes_acked: 1448,
         bytes_cumulative: 1448,
-        rtt: Some(rtt),
-        srtt: rtt,
-        rtt_min: Duration::from_millis(20),
+        rtt_ns: Some(rtt_ns),
+        srtt_ns: rtt_ns,
+        rtt_min_ns: 20_000_000,
         delivered: n * 1448,
         prior_delivered: n.saturating_sub(100) * 1448,
-        sent_at: Instant::from_micros(n * 100) - rtt,
-        delivery_interval: rtt,
+        sent_at: Instant::from_micros(n * 100) - Duration::from_nanos(rtt_ns),
+        delivery_interval_ns: rtt_ns,
         app_limited: false,
         tx_in_flight: 144_800,
         lost: 0,

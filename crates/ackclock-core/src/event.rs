@@ -101,6 +101,52 @@ pub struct Readiness {
     pub delivered: bool,
 }
 
+/// The changes of a connection that wait to be reported, as bits: each segment asks whether there are any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Changes(u8);
+
+impl Changes {
+    pub const CONNECTED: Self = Self(1);
+    pub const READABLE: Self = Self(1 << 1);
+    pub const WRITABLE: Self = Self(1 << 2);
+    pub const CLOSED: Self = Self(1 << 3);
+    pub const URGENT: Self = Self(1 << 4);
+    pub const SOFT_ERROR: Self = Self(1 << 5);
+    pub const DELIVERED: Self = Self(1 << 6);
+
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    #[inline]
+    pub fn add_if(&mut self, other: Self, condition: bool) {
+        if condition {
+            self.add(other);
+        }
+    }
+
+    /// Removes all, and returns them as the application sees them.
+    pub fn take(&mut self) -> Readiness {
+        let Self(bits) = std::mem::take(self);
+        let has = |change: Self| bits & change.0 != 0;
+        Readiness {
+            connected: has(Self::CONNECTED),
+            readable: has(Self::READABLE),
+            writable: has(Self::WRITABLE),
+            closed: has(Self::CLOSED),
+            urgent: has(Self::URGENT),
+            soft_error: has(Self::SOFT_ERROR),
+            delivered: has(Self::DELIVERED),
+        }
+    }
+}
+
 impl Readiness {
     /// Whether nothing at all changed.
     #[must_use]
@@ -128,7 +174,7 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use super::{BoundId, ConnectionId, Readiness};
+    use super::{BoundId, Changes, ConnectionId, Readiness};
 
     #[test]
     fn an_id_comes_back_from_its_number() {
@@ -153,5 +199,26 @@ mod tests {
         assert_eq!([all.merged(none), none.merged(all), all.merged(all)], [all; 3]);
         assert_eq!(none.merged(none), none);
         assert!(none.is_empty() && !all.is_empty());
+    }
+
+    #[test]
+    fn each_change_is_reported_once_and_as_what_it_is() {
+        let none = Readiness::default();
+        for (change, readiness) in [
+            (Changes::CONNECTED, Readiness { connected: true, ..none }),
+            (Changes::READABLE, Readiness { readable: true, ..none }),
+            (Changes::WRITABLE, Readiness { writable: true, ..none }),
+            (Changes::CLOSED, Readiness { closed: true, ..none }),
+            (Changes::URGENT, Readiness { urgent: true, ..none }),
+            (Changes::SOFT_ERROR, Readiness { soft_error: true, ..none }),
+            (Changes::DELIVERED, Readiness { delivered: true, ..none }),
+        ] {
+            let mut changes = Changes::default();
+            changes.add_if(change, false);
+            assert!(changes.is_empty());
+            changes.add(change);
+            assert!(!changes.is_empty() && !readiness.is_empty());
+            assert_eq!([changes.take(), changes.take()], [readiness, none]);
+        }
     }
 }

@@ -134,8 +134,8 @@ impl Pair {
     /// Puts up to `most` packets of `from` on the way. Returns how many there were.
     pub fn collect(&mut self, from: usize, most: u64) -> u64 {
         let mut sent = 0;
-        while sent < most {
-            let end = if from == 0 { &mut self.client } else { &mut self.server };
+        let end = if from == 0 { &mut self.client } else { &mut self.server };
+        while sent < most && end.has_outgoing() {
             let Some(packet) = end.poll_transmit(self.now, self.limits) else { break };
             let checksum = if self.verified { ChecksumState::Verified } else { packet.checksum };
             let OnTheWay { bytes, packets } = &mut self.on_the_way[1 - from];

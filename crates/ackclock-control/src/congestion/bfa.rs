@@ -316,8 +316,8 @@ mod tests {
     fn with(config: BfaConfig, rtts_ms: &[u64]) -> Bfa {
         let mut bfa = Bfa::new(&START, config);
         for &rtt in rtts_ms {
-            let rtt = Some(Duration::from_millis(rtt));
-            bfa.on_ack(&Ack { rtt, delivered: 0, cwnd_limited: false, ..ack(0, SMSS) });
+            let rtt_ns = Some(rtt * 1_000_000);
+            bfa.on_ack(&Ack { rtt_ns, delivered: 0, cwnd_limited: false, ..ack(0, SMSS) });
         }
         bfa
     }
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn window_is_held_while_avoiding() {
         let mut bfa = with(Bfa::PAPER, &[100, 200]);
-        bfa.on_ack(&Ack { rtt: None, ..ack(0, SMSS) });
+        bfa.on_ack(&Ack { rtt_ns: None, ..ack(0, SMSS) });
         assert_eq!(bfa.cwnd(), START.initial_window);
         bfa.on_loss_episode(&loss(0, 10 * SMSS));
         assert!(!bfa.avoiding, "a loss clears the flag");
@@ -417,7 +417,7 @@ mod tests {
     fn decreasing_variant_shrinks_by_an_eighth() {
         // Tests: B3
         let mut bfa = with(Bfa::DECREASING, &[100, 200]);
-        bfa.on_ack(&Ack { rtt: None, delivered: 20 * SMSS, prior_delivered: 10 * SMSS, ..ack(0, SMSS) });
+        bfa.on_ack(&Ack { rtt_ns: None, delivered: 20 * SMSS, prior_delivered: 10 * SMSS, ..ack(0, SMSS) });
         assert_eq!(bfa.cwnd(), START.initial_window * 7 / 8);
     }
 

@@ -89,7 +89,7 @@ impl Cubic {
             return;
         }
         // §4.2: target = W_cubic(t + RTT), not below cwnd and not above 1.5*cwnd.
-        let ahead = t.saturating_add(curve_time(nanos(ack.srtt)));
+        let ahead = t.saturating_add(curve_time(ack.srtt_ns));
         let target = curve.window_at(ahead, smss).clamp(cwnd, cwnd.saturating_add(cwnd / 2));
         // §4.4, §4.5: cwnd grows by (target - cwnd)/cwnd for each segment acknowledged.
         let gap = target.saturating_sub(cwnd);

@@ -20,7 +20,6 @@ use super::{
     About, Ack, Controller, Ect, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout, Undo,
 };
 use crate::divide::{at_least_one, times};
-use crate::time::nanos;
 
 /// The controller of RFC 8257.
 #[derive(Clone, Debug)]
@@ -136,7 +135,7 @@ impl Controller for Dctcp {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.srtt = nanos(ack.srtt);
+        self.srtt = ack.srtt_ns;
         self.bytes_acked = self.bytes_acked.saturating_add(ack.bytes_acked);
         self.bytes_marked = self.bytes_marked.saturating_add(ack.ecn_marked);
         if self.rounds.on_ack(ack) {
@@ -263,10 +262,10 @@ mod tests {
 
     #[test]
     fn short_round_trips_do_not_favour_prague() {
-        let grown = |mut dctcp: Dctcp, rtt_ms| {
+        let grown = |mut dctcp: Dctcp, rtt_ms: u64| {
             dctcp.window.set_ssthresh(0);
             for _ in 0..10_000 {
-                dctcp.on_ack(&Ack { srtt: Duration::from_millis(rtt_ms), ..ack(0, SMSS) });
+                dctcp.on_ack(&Ack { srtt_ns: rtt_ms * 1_000_000, ..ack(0, SMSS) });
             }
             dctcp.cwnd() / SMSS
         };

@@ -25,11 +25,11 @@ pub struct Ack {
     /// Bytes by which the cumulative acknowledgement advanced.
     pub bytes_cumulative: u64,
     /// The round-trip time that this acknowledgement measured; `None` when Karn's rule forbids a sample.
-    pub rtt: Option<Duration>,
+    pub rtt_ns: Option<u64>,
     /// Smoothed round-trip time after this sample; zero before the first.
-    pub srtt: Duration,
+    pub srtt_ns: u64,
     /// Smallest round-trip time of the connection; zero before the first sample.
-    pub rtt_min: Duration,
+    pub rtt_min_ns: u64,
     /// Bytes delivered since the connection began, this acknowledgement included.
     pub delivered: u64,
     /// `delivered` when the newest segment acknowledged here was sent. A round trip ends when this reaches
@@ -39,7 +39,7 @@ pub struct Ack {
     pub sent_at: Instant,
     /// The time over which `delivered - prior_delivered` bytes were delivered or, if longer, had been sent;
     /// zero if unknown.
-    pub delivery_interval: Duration,
+    pub delivery_interval_ns: u64,
     /// Whether that segment was sent while the application had too little to send.
     pub app_limited: bool,
     /// Bytes in flight just after that segment was sent.

@@ -27,7 +27,6 @@ use super::Ack;
 use super::round::Rounds;
 use super::window::{SlowStart, Window};
 use crate::divide::at_least_one;
-use crate::time::nanos;
 
 /// The state of HyStart++. Round-trip times are in nanoseconds.
 #[derive(Clone, Debug)]
@@ -65,8 +64,8 @@ impl HyStart {
         if self.rounds.on_ack(ack) {
             self.begin_round();
         }
-        if let Some(rtt) = ack.rtt {
-            self.take_sample(nanos(rtt), ack.bytes_acked / at_least_one(window.segments(2)));
+        if let Some(rtt) = ack.rtt_ns {
+            self.take_sample(rtt, ack.bytes_acked / at_least_one(window.segments(2)));
         }
         let Some(rounds) = self.css_rounds else {
             let left = window.slow_start(ack.bytes_acked, SlowStart::Unlimited);
@@ -146,7 +145,6 @@ const INFINITE: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::{HyStart, Window};
     use crate::congestion::Ack;
@@ -173,8 +171,8 @@ mod tests {
             let prior_delivered = self.delivered;
             for segment in 0..self.window.cwnd() / SMSS {
                 self.delivered += SMSS;
-                let rtt = Some(Duration::from_millis(rtt_ms(segment)));
-                let ack = Ack { rtt, delivered: self.delivered, prior_delivered, ..ack(0, SMSS) };
+                let rtt_ns = Some(rtt_ms(segment) * 1_000_000);
+                let ack = Ack { rtt_ns, delivered: self.delivered, prior_delivered, ..ack(0, SMSS) };
                 self.hystart.slow_start(&mut self.window, &ack);
             }
             self.window.cwnd() / SMSS
@@ -220,8 +218,8 @@ mod tests {
             let prior_delivered = sender.delivered;
             for _ in 0..acks {
                 sender.delivered += 40 * SMSS;
-                let rtt = Some(Duration::from_millis(rtt_ms));
-                let acked = Ack { rtt, delivered: sender.delivered, prior_delivered, ..ack(0, 40 * SMSS) };
+                let rtt_ns = Some(rtt_ms * 1_000_000);
+                let acked = Ack { rtt_ns, delivered: sender.delivered, prior_delivered, ..ack(0, 40 * SMSS) };
                 sender.hystart.slow_start(&mut sender.window, &acked);
             }
         }

@@ -118,7 +118,7 @@ impl Validation {
         } else if ack.now.saturating_since(self.validated_at) > NON_VALIDATED_MAX {
             // RFC 7661 §4.4.3: cwnd = max(cwnd/2, IW).
             let restart_window = (cwnd / 2).max(self.initial_window);
-            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, ack.srtt);
+            let (now, idle, rto) = (ack.now, NON_VALIDATED_MAX, Duration::from_nanos(ack.srtt_ns));
             controller.on_idle_restart(&IdleRestart { now, idle, rto, restart_window });
             self.validated_at = ack.now;
         }
@@ -153,7 +153,7 @@ impl Validation {
     fn measure(&mut self, ack: &Ack) {
         if self.rounds.on_ack(ack) && self.rounds.count() > 1 {
             // RFC 7661 §4.2: the sampling period is max(3*RTT, 1 second).
-            let period = nanos(ack.srtt).saturating_mul(3).max(1_000_000_000);
+            let period = ack.srtt_ns.saturating_mul(3).max(1_000_000_000);
             let [current, _] = self.pipe_ack;
             if nanos(ack.now.saturating_since(self.period_start)) >= period {
                 self.pipe_ack = [None, current];

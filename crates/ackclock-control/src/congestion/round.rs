@@ -2,7 +2,6 @@
 
 use super::Ack;
 use crate::divide::{SECOND, at_least_one, times};
-use crate::time::nanos;
 
 /// Finds where round trips end. A round is over when a segment sent after its start is acknowledged (N.
 /// Cardwell et al., "BBR Congestion Control", §5.5.1). Every algorithm that acts once a round trip uses it.
@@ -59,7 +58,7 @@ impl RoundTimes {
     /// is over, in nanoseconds, this acknowledgement included; `None` inside if nothing was measured.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack) -> Option<Option<u64>> {
-        self.smallest = self.smallest.min(ack.rtt.map_or(u64::MAX, nanos));
+        self.smallest = self.smallest.min(ack.rtt_ns.unwrap_or(u64::MAX));
         self.rounds.on_ack(ack).then(|| {
             let smallest = std::mem::replace(&mut self.smallest, u64::MAX);
             (smallest != u64::MAX).then_some(smallest)

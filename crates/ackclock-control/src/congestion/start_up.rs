@@ -5,10 +5,11 @@
 //! §3: ssthresh is the estimated bandwidth times the round trip. It applies only to the first slow start, and
 //! it only lowers the threshold.
 
+use std::time::Duration;
+
 use super::{Ack, Controller, Start};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
 use crate::divide::{SECOND, times};
-use crate::time::nanos;
 
 /// Estimates the bandwidth of one connection: it sees the acknowledgements of the first slow start and limits
 /// the controller's.
@@ -78,8 +79,12 @@ impl StartUp {
     /// The bandwidth and its window, if there is an estimate now.
     fn estimated(&mut self, ack: &Ack) -> Option<(u64, u64)> {
         // rtt_min, not the smoothed round trip: a clock with coarse ticks may show zero for that.
-        if matches!(self.phase, Phase::BeforeRoundTrip) && !ack.rtt_min.is_zero() {
-            self.phase = Phase::Estimating(self.kind.create(ack.rtt_min, self.initial_window, self.smss));
+        if matches!(self.phase, Phase::BeforeRoundTrip) && ack.rtt_min_ns > 0 {
+            self.phase = Phase::Estimating(self.kind.create(
+                Duration::from_nanos(ack.rtt_min_ns),
+                self.initial_window,
+                self.smss,
+            ));
         }
         let Phase::Estimating(estimator) = &mut self.phase else { return None };
         // To these estimators an acknowledgement by SACK alone is a duplicate.
@@ -89,7 +94,7 @@ impl StartUp {
             self.phase = Phase::Over;
         }
         let bandwidth = bandwidth?;
-        let window = times(bandwidth, nanos(ack.rtt_min), SECOND).unwrap_or(u64::MAX);
+        let window = times(bandwidth, ack.rtt_min_ns, SECOND).unwrap_or(u64::MAX);
         Some((bandwidth, window.max(self.smss.saturating_mul(2))))
     }
 }

@@ -13,7 +13,6 @@ use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, IdleRestart, LossEpisode, Signal, Snapshot, Start, Timeout, Undo};
 use crate::divide::at_least_one;
-use crate::time::nanos;
 
 /// Slow Start and Search.
 #[derive(Clone, Debug)]
@@ -90,7 +89,7 @@ impl Controller for TriS {
                 self.decide(outstanding, rtt);
             }
         }
-        if let Some(rtt) = ack.rtt.map(nanos) {
+        if let Some(rtt) = ack.rtt_ns {
             self.rtt_min = self.rtt_min.min(rtt);
             let [last, _] = self.latest;
             self.latest = [(ack.delivered.saturating_sub(ack.prior_delivered), rtt), last];

@@ -36,7 +36,6 @@ use super::{
 };
 use crate::InvalidParameter;
 use crate::divide::{at_least_one, times};
-use crate::time::nanos;
 
 /// The controller of §III-B and §III-C.
 #[derive(Clone, Debug)]
@@ -276,9 +275,9 @@ impl Controller for Vegas {
 
     fn on_ack(&mut self, ack: &Ack) {
         // §III-B: Actual above Expected means that BaseRTT must become the latest round trip.
-        self.base_rtt = self.base_rtt.min(ack.rtt.map_or(u64::MAX, nanos));
-        if self.thresholds.handshake && !ack.rtt_min.is_zero() {
-            self.base_rtt = self.base_rtt.min(nanos(ack.rtt_min));
+        self.base_rtt = self.base_rtt.min(ack.rtt_ns.unwrap_or(u64::MAX));
+        if self.thresholds.handshake && ack.rtt_min_ns > 0 {
+            self.base_rtt = self.base_rtt.min(ack.rtt_min_ns);
         }
         if let Some(rtt) = self.rounds.on_ack(ack) {
             if Window::may_grow(ack) {

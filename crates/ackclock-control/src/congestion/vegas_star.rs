@@ -22,7 +22,6 @@ use super::{
 };
 use crate::Instant;
 use crate::divide::{SECOND, times};
-use crate::time::nanos;
 
 /// Vegas with the experimental slow start.
 #[derive(Clone, Debug)]
@@ -99,8 +98,8 @@ impl VegasStar {
     }
 
     /// The threshold window is the available bandwidth times BaseRTT.
-    fn set_threshold(&mut self, rtt_min: Duration) {
-        let window = times(self.bandwidth, nanos(rtt_min), SECOND);
+    fn set_threshold(&mut self, rtt_min_ns: u64) {
+        let window = times(self.bandwidth, rtt_min_ns, SECOND);
         if let (Some(window), true) = (window, self.bandwidth > 0) {
             self.vegas.set_threshold_window(window);
         }
@@ -115,7 +114,7 @@ impl Controller for VegasStar {
     fn on_ack(&mut self, ack: &Ack) {
         if self.in_slow_start() && !ack.in_recovery {
             self.measure(ack);
-            self.set_threshold(ack.rtt_min);
+            self.set_threshold(ack.rtt_min_ns);
         }
         self.vegas.on_ack(ack);
     }

@@ -58,18 +58,18 @@ fn expect(condition: bool, message: impl FnOnce() -> String) -> Result<(), Strin
 
 /// An acknowledgement of `bytes` on a path of 100 ms, in a round that began with `prior_delivered`.
 fn ack(now_ms: u64, bytes: u64, delivered: u64, prior_delivered: u64) -> Ack {
-    let rtt = Duration::from_millis(100);
+    let rtt_ns = 100_000_000;
     Ack {
         now: Instant::from_millis(now_ms),
         bytes_acked: bytes,
         bytes_cumulative: bytes,
-        rtt: Some(rtt),
-        srtt: rtt,
-        rtt_min: rtt,
+        rtt_ns: Some(rtt_ns),
+        srtt_ns: rtt_ns,
+        rtt_min_ns: rtt_ns,
         delivered,
         prior_delivered,
         sent_at: Instant::from_millis(now_ms.saturating_sub(100)),
-        delivery_interval: rtt,
+        delivery_interval_ns: rtt_ns,
         app_limited: false,
         tx_in_flight: bytes,
         lost: 0,
@@ -304,8 +304,8 @@ fn survives_a_small_queue(factory: &dyn ControllerFactory) -> Result<(), String>
 fn survives_no_rtt(factory: &dyn ControllerFactory) -> Result<(), String> {
     let mut controller = create(factory);
     acknowledge(controller.as_mut(), 6, |ack| {
-        ack.rtt = None;
-        (ack.srtt, ack.rtt_min, ack.delivery_interval) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        ack.rtt_ns = None;
+        (ack.srtt_ns, ack.rtt_min_ns, ack.delivery_interval_ns) = (0, 0, 0);
         ack.now = Instant::from_millis(1);
     });
     let cwnd = controller.cwnd();

@@ -133,18 +133,17 @@ pub fn sequence(seed: u64) -> impl Iterator<Item = Operation> {
 
 fn hostile_ack(now: Instant, bytes: u64, rtt_ns: u64, delivered: u64, in_flight: u64, flags: u8) -> Ack {
     let flag = |bit: u8| flags & (1 << bit) != 0;
-    let rtt = Duration::from_nanos(rtt_ns);
     Ack {
         now,
         bytes_acked: bytes,
         bytes_cumulative: if flag(0) { bytes } else { 0 },
-        rtt: flag(1).then_some(rtt),
-        srtt: rtt,
-        rtt_min: if flag(2) { rtt } else { Duration::from_nanos(rtt_ns / 2) },
+        rtt_ns: flag(1).then_some(rtt_ns),
+        srtt_ns: rtt_ns,
+        rtt_min_ns: if flag(2) { rtt_ns } else { rtt_ns / 2 },
         delivered,
         prior_delivered: if flag(3) { delivered.saturating_sub(in_flight) } else { in_flight },
-        sent_at: now - rtt,
-        delivery_interval: if flag(4) { rtt } else { Duration::ZERO },
+        sent_at: now - Duration::from_nanos(rtt_ns),
+        delivery_interval_ns: if flag(4) { rtt_ns } else { 0 },
         app_limited: flag(5),
         tx_in_flight: in_flight,
         lost: if flag(7) { in_flight / 16 } else { 0 },

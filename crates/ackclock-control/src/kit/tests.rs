@@ -52,7 +52,9 @@ impl Flawed {
     fn trust(&mut self, ack: &Ack) {
         let (last_time, last_prior) = std::mem::replace(&mut self.last, (ack.now, ack.prior_delivered));
         match self.flaw {
-            "survives no round-trip time" => assert!(ack.rtt.is_some(), "a sample with each acknowledgement"),
+            "survives no round-trip time" => {
+                assert!(ack.rtt_ns.is_some(), "a sample with each acknowledgement")
+            }
             "survives more than 2^32 bytes" => {
                 assert!(u32::try_from(ack.delivered).is_ok(), "a short connection")
             }

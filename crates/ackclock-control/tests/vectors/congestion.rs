@@ -6,7 +6,7 @@ use ackclock_control::congestion::{
     LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
 };
 
-use super::{SMSS, ack, loss, ms, round, rows, start};
+use super::{SMSS, ack, loss, ms, nanos, round, rows, start};
 
 #[test]
 fn slow_start_reaches_w_in_log2_w_round_trips() {
@@ -241,7 +241,11 @@ fn by_round(controller: &mut dyn Controller, csv: &str, acks: usize) {
 /// One acknowledgement for the whole window.
 fn whole_window(controller: &dyn Controller, rtt: Duration, prior_delivered: u64) -> Ack {
     let bytes_acked = controller.cwnd();
-    Ack { bytes_acked, srtt: rtt, ..ack(Instant::ZERO, rtt, prior_delivered + bytes_acked, prior_delivered) }
+    Ack {
+        bytes_acked,
+        srtt_ns: nanos(rtt),
+        ..ack(Instant::ZERO, rtt, prior_delivered + bytes_acked, prior_delivered)
+    }
 }
 
 /// Goal: traces of the delay-based controllers show the quantities in their papers' rules.

@@ -40,13 +40,13 @@ fn ack(now: Instant, rtt: Duration, delivered: u64, prior_delivered: u64) -> Ack
         now,
         bytes_acked: SMSS,
         bytes_cumulative: SMSS,
-        rtt: Some(rtt),
-        srtt: rtt,
-        rtt_min: rtt,
+        rtt_ns: Some(nanos(rtt)),
+        srtt_ns: nanos(rtt),
+        rtt_min_ns: nanos(rtt),
         delivered,
         prior_delivered,
         sent_at: now - rtt,
-        delivery_interval: rtt,
+        delivery_interval_ns: nanos(rtt),
         app_limited: false,
         tx_in_flight: SMSS,
         lost: 0,
@@ -58,11 +58,15 @@ fn ack(now: Instant, rtt: Duration, delivered: u64, prior_delivered: u64) -> Ack
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("a few seconds")
+}
+
 /// A round trip in which the whole window is acknowledged, a segment at a time.
 fn round(controller: &mut dyn Controller, now_ms: u64) {
     for _ in 0..controller.cwnd() / SMSS {
         // Without a smoothed round trip, W_cubic(t + RTT) is the curve now.
-        controller.on_ack(&Ack { srtt: Duration::ZERO, ..ack(Instant::from_millis(now_ms), ms(100), 0, 0) });
+        controller.on_ack(&Ack { srtt_ns: 0, ..ack(Instant::from_millis(now_ms), ms(100), 0, 0) });
     }
 }
 

@@ -55,6 +55,7 @@ use self::receive::ReceiveHalf;
 use self::send::{Expired, SendHalf};
 use self::silence::{Silence, Verdict};
 use self::timestamps::Timestamps;
+use crate::event::Changes;
 use crate::later::{self, Kept};
 use crate::trace::{BatchCause, Entry, Timer, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
@@ -112,7 +113,7 @@ pub struct Connection {
     idle_buffers: IdleBuffers,
     segments_sent: u64,
     segments_received: u64,
-    readiness: Readiness,
+    readiness: Changes,
     errors: Errors,
     trace: Trace,
 }
@@ -147,7 +148,7 @@ impl Connection {
     /// Changes to report to the application, since the last call.
     #[inline]
     pub(crate) fn take_readiness(&mut self) -> Readiness {
-        std::mem::take(&mut self.readiness)
+        self.readiness.take()
     }
 
     /// Whether the peer was shown to be reached since the last call: it acknowledged or sent something new.
@@ -235,12 +236,9 @@ impl Connection {
         self.pending.close();
         self.snd.close();
         self.rcv.finish();
-        self.readiness = self.readiness.merged(Readiness {
-            readable: true,
-            writable: true,
-            closed: true,
-            ..Readiness::default()
-        });
+        for change in [Changes::READABLE, Changes::WRITABLE, Changes::CLOSED] {
+            self.readiness.add(change);
+        }
     }
 
     /// Ends the connection with `error`, and sends a RST if the peer still needs one.
@@ -270,7 +268,7 @@ impl Connection {
                 self.silence.stop();
                 self.idle_buffers.end();
                 self.snd.stop_timers();
-                self.readiness.closed = true;
+                self.readiness.add(Changes::CLOSED);
             }
             // The search for the path's MTU ends with the data.
             State::FinWait1 | State::LastAck => self.snd.end_search(),
@@ -382,7 +380,7 @@ impl Connection {
         }
         if expiries >= R1 {
             // RFC 9293 SHLD-9: the application is notified between R1 and R2.
-            self.readiness.soft_error = true;
+            self.readiness.add(Changes::SOFT_ERROR);
         }
         if !self.life.is_established() {
             // RFC 9293 MUST-22: a SYN is treated like any other segment.

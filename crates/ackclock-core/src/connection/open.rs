@@ -23,9 +23,10 @@ use super::user_timeout::{UserTimeouts, told_user_timeout};
 use super::{Connection, R2_DATA, State, lend};
 use crate::budget::Budget;
 use crate::buffer::Queue;
+use crate::event::Changes;
 use crate::position::Position;
 use crate::trace::{Entry, Extension, Trace};
-use crate::{FourTuple, Instant, Readiness, TcpConfig};
+use crate::{FourTuple, Instant, TcpConfig};
 
 /// What the endpoint gives a new connection.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ impl Connection {
             idle_buffers: IdleBuffers::default(),
             segments_sent: 0,
             segments_received: 0,
-            readiness: Readiness::default(),
+            readiness: Changes::default(),
             errors: Errors::default(),
         }
     }
@@ -276,9 +277,9 @@ impl Connection {
         self.silence.begin(now);
         self.arm_keepalive(now);
         self.enter(now, State::Established);
-        self.readiness.connected = true;
+        self.readiness.add(Changes::CONNECTED);
         self.tell_user_timeout();
-        self.readiness.writable = true;
+        self.readiness.add(Changes::WRITABLE);
     }
 }
 
@@ -328,8 +329,8 @@ impl Connection {
     /// Takes as much text from a SYN as one segment may have and the window accepts.
     fn process_text_of_syn(&mut self, now: Instant, text: &[u8]) {
         let taken = self.rcv.on_text_of_syn(text);
-        self.readiness.readable = taken > 0;
-        self.readiness.writable = true;
+        self.readiness.add_if(Changes::READABLE, taken > 0);
+        self.readiness.add(Changes::WRITABLE);
         self.trace.extension(now, Extension::FastOpenTaken, taken);
     }
 

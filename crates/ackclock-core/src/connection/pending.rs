@@ -16,22 +16,25 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pending {
     reply: Option<Reply>,
-    syn: bool,
-    reset: bool,
-    keepalive: bool,
+    /// The others, as bits: each segment asks whether there are any.
+    owed: u8,
 }
+
+const SYN: u8 = 1;
+const RESET: u8 = 1 << 1;
+const KEEPALIVE: u8 = 1 << 2;
 
 impl Pending {
     /// Whether nothing is.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.reply.is_none() && !self.syn && !self.reset && !self.keepalive
+        self.owed == 0 && self.reply.is_none()
     }
 
     /// Whether an answer or a reset is, which a connection that is over still sends.
     #[inline]
     pub fn outlives_the_end(&self) -> bool {
-        self.reply.is_some() || self.reset
+        self.reply.is_some() || self.owed & RESET != 0
     }
 
     /// Whether an answer is.
@@ -57,32 +60,39 @@ impl Pending {
 
     /// A SYN, or in SYN-RECEIVED a SYN,ACK.
     pub fn owe_syn(&mut self) {
-        self.syn = true;
+        self.owed |= SYN;
     }
 
     /// Takes the SYN, also if it has been acknowledged meanwhile. Returns whether it was owed.
     pub fn take_syn(&mut self) -> bool {
-        std::mem::take(&mut self.syn)
+        self.take(SYN)
     }
 
     /// A RST that ends the connection.
     pub fn owe_reset(&mut self) {
-        self.reset = true;
+        self.owed |= RESET;
     }
 
     #[inline]
     pub fn take_reset(&mut self) -> bool {
-        std::mem::take(&mut self.reset)
+        self.take(RESET)
     }
 
     /// A keep-alive probe.
     pub fn owe_keepalive(&mut self) {
-        self.keepalive = true;
+        self.owed |= KEEPALIVE;
     }
 
     #[inline]
     pub fn take_keepalive(&mut self) -> bool {
-        std::mem::take(&mut self.keepalive)
+        self.take(KEEPALIVE)
+    }
+
+    #[inline]
+    fn take(&mut self, one: u8) -> bool {
+        let owed = self.owed & one != 0;
+        self.owed &= !one;
+        owed
     }
 
     /// The connection is over: only an answer that waits may still leave.

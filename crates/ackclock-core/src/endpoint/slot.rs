@@ -13,8 +13,6 @@ pub(super) struct Slot {
     bound: bool,
     looped: bool,
     owner: Owner,
-    /// Changes not reported to the application yet.
-    readiness: Readiness,
 }
 
 /// The owner of a connection.
@@ -33,7 +31,7 @@ pub(super) enum Owner {
 impl Slot {
     /// A connection whose four-tuple the demultiplexer has. `looped`: its peer is the endpoint itself.
     pub(super) fn new(connection: Connection, number: u64, looped: bool, owner: Owner) -> Self {
-        Self { connection, number, bound: true, looped, owner, readiness: Readiness::default() }
+        Self { connection, number, bound: true, looped, owner }
     }
 
     /// Its two sockets.
@@ -78,7 +76,7 @@ impl Slot {
 
     /// What to report to the application, once; `None` if there is nothing.
     pub(super) fn take_report(&mut self) -> Option<Readiness> {
-        self.reports().then(|| std::mem::take(&mut self.readiness))
+        self.reports().then(|| self.connection.take_readiness())
     }
 
     /// What follows from a change of the connection. `shortcuts`: it is not asked to send where it is idle.
@@ -91,16 +89,12 @@ impl Slot {
     // Always inlined, for all four rows of the counted instructions.
     #[inline(always)]
     pub(super) fn settled(&mut self) -> Followup {
-        let changed = self.connection.has_changes();
-        if changed {
-            self.readiness = self.readiness.merged(self.connection.take_readiness());
-        }
-        let reports = changed && self.owner == Owner::Application;
-        Followup { reports, deadline: self.connection.poll_timeout(), sends: false }
+        Followup { reports: self.reports(), deadline: self.connection.poll_timeout(), sends: false }
     }
 
+    #[inline]
     fn reports(&self) -> bool {
-        self.owner == Owner::Application && !self.readiness.is_empty()
+        self.connection.has_changes() && self.owner == Owner::Application
     }
 }
 

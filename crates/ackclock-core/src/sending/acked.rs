@@ -62,7 +62,7 @@ struct Delivered<'a> {
     /// Bytes by which SND.UNA advanced.
     pub advanced: u64,
     /// The measured round trip.
-    pub rtt: Option<Duration>,
+    pub rtt_ns: Option<u64>,
     /// Bytes in flight before.
     pub prior_in_flight: u64,
     pub prior_una: Position,
@@ -388,10 +388,10 @@ impl Flight {
                 repeated: outcome.newest_was_repeated,
                 bytes: outcome.newly_acked,
                 advanced: news.advanced,
-                rtt: outcome
+                rtt_ns: outcome
                     .newest_once
                     .filter(|_| !outcome.retransmission_acked && !news.reports_duplicate)
-                    .map(|sent_at| call.now.saturating_since(sent_at)),
+                    .map(|sent_at| call.now.nanos_since(sent_at)),
                 prior_in_flight: news.prior_in_flight,
                 prior_una: news.prior_una,
                 ecn_marked,
@@ -403,7 +403,7 @@ impl Flight {
     // Always inlined, for the row "acknowledgement received" of the counted instructions.
     #[inline(always)]
     fn tell_delivered(&mut self, call: &mut Call<'_>, delivered: &Delivered<'_>) {
-        let Delivered { moment, repeated, bytes, advanced, rtt, prior_in_flight, prior_una, ecn_marked } =
+        let Delivered { moment, repeated, bytes, advanced, rtt_ns, prior_in_flight, prior_una, ecn_marked } =
             *delivered;
         let is_early = self.delivery.is_early(call.now, moment, repeated);
         if is_early && call.tcp.choices.pacing && self.doubts(call.now) {
@@ -414,13 +414,13 @@ impl Flight {
             now,
             bytes_acked: bytes,
             bytes_cumulative: advanced,
-            rtt,
-            srtt: estimator.srtt(),
-            rtt_min: estimator.rtt_min(),
+            rtt_ns,
+            srtt_ns: estimator.srtt_nanos(),
+            rtt_min_ns: estimator.rtt_min_nanos(),
             delivered: self.delivery.bytes(),
             prior_delivered: moment.delivered,
             sent_at: moment.at,
-            delivery_interval: Duration::from_nanos(interval_ns(now, moment)),
+            delivery_interval_ns: interval_ns(now, moment),
             app_limited: moment.app_limited,
             tx_in_flight: u64::from(moment.in_flight),
             lost: self.delivery.lost_since(moment),
@@ -492,7 +492,7 @@ impl Flight {
                 repeated: false,
                 bytes: advanced,
                 advanced,
-                rtt: Some(Duration::from_nanos(now.nanos_since(moment.at))),
+                rtt_ns: Some(now.nanos_since(moment.at)),
                 prior_in_flight,
                 prior_una,
                 ecn_marked: 0,

@@ -23,7 +23,6 @@ use super::{
 };
 use crate::Instant;
 use crate::tally::Tally;
-use crate::time::nanos;
 use model::{INFINITY, Model, RateSample, inflight_at_loss, is_inflight_too_high, scale};
 use state::{AckPhase, State, UndoState};
 
@@ -355,7 +354,7 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.seed_pacing_rate(nanos(ack.srtt));
+        self.seed_pacing_rate(ack.srtt_ns);
         let mut rs = RateSample::new(ack);
         rs.is_app_limited |= ack.prior_delivered < self.app_limited_until;
         self.app_limited = rs.is_app_limited;

@@ -34,11 +34,11 @@ impl RateSample {
         let delivered = ack.delivered.saturating_sub(ack.prior_delivered);
         // GenerateRateSample(): an interval shorter than the smallest round trip comes from a spurious
         // retransmission.
-        let interval = Some(ack.delivery_interval).filter(|&interval| interval >= ack.rtt_min);
+        let interval = Some(ack.delivery_interval_ns).filter(|&interval| interval >= ack.rtt_min_ns);
         Self {
             now: ack.now,
-            rtt: ack.rtt.map(nanos),
-            delivery_rate: interval.map_or(0, |interval| per_second(delivered, nanos(interval))),
+            rtt: ack.rtt_ns,
+            delivery_rate: interval.map_or(0, |interval| per_second(delivered, interval)),
             delivered,
             lost: ack.lost,
             tx_in_flight: ack.tx_in_flight,

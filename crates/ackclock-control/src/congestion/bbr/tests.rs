@@ -141,7 +141,8 @@ fn lose(bbr: &mut Bbr, segments: u64) {
 /// Ends a round trip in which this many of 100 segments were lost.
 fn end_round(bbr: &mut Bbr, segments: u64) {
     let (tx_in_flight, lost) = (100 * SMSS, segments * SMSS);
-    let rate = Ack { delivered: SMSS, delivery_interval: SECOND, app_limited: true, ..ack(100, SMSS) };
+    let rate =
+        Ack { delivered: SMSS, delivery_interval_ns: 1_000_000_000, app_limited: true, ..ack(100, SMSS) };
     bbr.on_ack(&Ack { tx_in_flight, lost, ..rate });
 }
 
@@ -207,8 +208,8 @@ fn inflight_at_loss_is_where_losses_crossed_the_threshold() {
 #[test]
 fn sample_shorter_than_any_round_trip_says_nothing_of_the_bandwidth() {
     let mut bbr = Bbr::new(&START);
-    let delivery_interval = Duration::from_millis(99);
-    bbr.on_ack(&Ack { delivery_interval, ..ack(100, SMSS) });
+    let delivery_interval_ns = 99_000_000;
+    bbr.on_ack(&Ack { delivery_interval_ns, ..ack(100, SMSS) });
     assert_eq!(bbr.model.max_bw, 0);
     bbr.on_ack(&ack(100, SMSS));
     assert_eq!(bbr.model.max_bw, 10 * SMSS);

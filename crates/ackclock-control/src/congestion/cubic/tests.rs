@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::{Cubic, Curve, Remainder, cubic_growth_bytes, curve_time, time_to_grow};
@@ -162,10 +160,10 @@ fn growing_delay_ends_the_first_slow_start() {
     let mut delivered = 0;
     for round in 0..20 {
         let prior_delivered = delivered;
-        let rtt = Some(Duration::from_millis(100 + 20 * round.min(3)));
+        let rtt_ns = Some((100 + 20 * round.min(3)) * 1_000_000);
         for _ in 0..cubic.cwnd() / SMSS {
             delivered += SMSS;
-            cubic.on_ack(&Ack { rtt, delivered, prior_delivered, ..ack(round * 100, SMSS) });
+            cubic.on_ack(&Ack { rtt_ns, delivered, prior_delivered, ..ack(round * 100, SMSS) });
         }
     }
     assert!(cubic.ssthresh() < 400 * SMSS, "ssthresh {}", cubic.ssthresh());
@@ -219,7 +217,7 @@ proptest! {
         let mut cubic = after_loss(10);
         cubic.on_mss_change(smss);
         for (now, bytes, srtt) in acks {
-            let ack = Ack { now: Instant::from_nanos(now), srtt: Duration::from_nanos(srtt), ..ack(0, bytes) };
+            let ack = Ack { now: Instant::from_nanos(now), srtt_ns: srtt, ..ack(0, bytes) };
             cubic.on_ack(&ack);
             prop_assert!(cubic.cwnd() >= u64::from(smss).max(1));
         }

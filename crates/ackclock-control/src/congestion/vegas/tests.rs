@@ -21,12 +21,12 @@ fn started() -> Vegas {
 /// A round trip of `rtt_ms` in which a window is sent and acknowledged.
 fn round(vegas: &mut Vegas, delivered: &mut u64, rtt_ms: u64) -> u64 {
     let prior_delivered = *delivered;
-    let rtt = Some(Duration::from_millis(rtt_ms));
+    let rtt_ns = Some(rtt_ms * 1_000_000);
     let mut in_flight = vegas.cwnd();
     for _ in 0..vegas.cwnd() / SMSS {
         *delivered += SMSS;
         in_flight -= SMSS;
-        vegas.on_ack(&Ack { rtt, delivered: *delivered, prior_delivered, ..ack(0, SMSS) });
+        vegas.on_ack(&Ack { rtt_ns, delivered: *delivered, prior_delivered, ..ack(0, SMSS) });
         while in_flight + SMSS <= vegas.cwnd() {
             in_flight += SMSS;
             send(vegas, in_flight);

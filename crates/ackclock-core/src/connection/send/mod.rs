@@ -27,11 +27,12 @@ use super::ecn::Marking;
 use super::timestamps::Timestamps;
 use crate::buffer::Queue;
 use crate::deadline::Deadline;
+use crate::event::Changes;
 use crate::info::FlightInfo;
 use crate::position::Position;
 use crate::sending::{AckNews, Acknowledgement, Call, Expiries, Flight};
 use crate::trace::{Extension, Timer};
-use crate::{Instant, Readiness, TcpConfig};
+use crate::{Instant, TcpConfig};
 
 pub(super) use self::choose::SegmentLimits;
 #[cfg(test)]
@@ -103,7 +104,7 @@ pub(super) struct Lent<'a> {
     pub state: State,
     /// What the flight gets of it.
     pub call: Call<'a>,
-    pub readiness: &'a mut Readiness,
+    pub readiness: &'a mut Changes,
 }
 
 /// Where a new sending half begins.

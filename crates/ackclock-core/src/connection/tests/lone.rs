@@ -3,6 +3,7 @@
 use ackclock_wire::{Codepoint, ControlSegment, Fields, Flags, FlowLabel, write_control};
 
 use super::*;
+use crate::RxPacket;
 use crate::connection::{Handshake, Outgoing};
 
 pub(super) const SMSS: usize = 1460;
@@ -93,7 +94,10 @@ impl Lone {
         let flow_label = FlowLabel::NONE;
         let segment = ControlSegment { src, dst, ttl: 64, traffic_class: 0, flow_label, fields: *fields };
         let len = write_control(&mut packet, &segment);
-        let is_predicted = self.end.take_predicted(self.now, &packet[..len], RxMeta::default(), None);
+        let is_predicted = self.end.take_predicted(
+            self.now,
+            &RxPacket { bytes: &packet[..len], meta: RxMeta::default(), block: None },
+        );
         if !is_predicted {
             self.give(fields, Codepoint::NotEct, &[]);
         }

@@ -41,7 +41,7 @@ use ackclock_wire::{
 use crate::testing::Pair;
 use crate::{
     ConnectionId, Decision, Endpoint, EndpointConfig, Event, Instant, Limits, ListenAddr, ListenOptions,
-    ListenerId, State, TcpConfig,
+    ListenerId, RxPacket, State, TcpConfig,
 };
 
 pub(super) fn tcp_config() -> TcpConfig {
