@@ -77,6 +77,8 @@ struct HarmedPair {
     now: Instant,
     harm: Harm,
     limits: Limits,
+    /// Packets that arrive at the same time are handled in one call.
+    batches: bool,
     /// Packets in transit: the receiving end, and the packet.
     path: Pipe<Instant, (usize, Arriving)>,
     /// What was sent and read since the last comparison.
@@ -95,8 +97,16 @@ impl HarmedPair {
         let listener = ends[1].listen(now, on_port(PORT)).unwrap();
         let client = ends[0].connect(now, server_socket(), (None, 0), None).unwrap();
         let quiet = Harm { lost: 0, late: 0, doubled: 0, changed: 0 };
-        let mut pair =
-            Self { ends, ids: [client; 2], now, harm: quiet, limits, path: Pipe::new(), seen: String::new() };
+        let mut pair = Self {
+            ends,
+            ids: [client; 2],
+            now,
+            harm: quiet,
+            limits,
+            batches: predicts,
+            path: Pipe::new(),
+            seen: String::new(),
+        };
         let mut unused = Rng::new(1);
         for _ in 0..20 {
             pair.advance(&mut unused);
@@ -150,10 +160,19 @@ impl HarmedPair {
         let due = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
         let next = [due, self.path.next_due()].into_iter().flatten().min().unwrap_or(self.now);
         self.now = self.now.max(next);
-        while let Some((_, (to, Arriving { bytes, segment_size }))) = self.path.take_due(self.now) {
-            // Changed packets must reach the connection, so nothing verifies their checksums.
-            let meta = RxMeta { checksum: ChecksumState::Verified, segment_size };
-            self.ends[to].handle_packet(self.now, &bytes, meta);
+        let due: Vec<_> = std::iter::from_fn(|| self.path.take_due(self.now)).map(|(_, due)| due).collect();
+        for (side, end) in self.ends.iter_mut().enumerate() {
+            let packets =
+                due.iter().filter(|(to, _)| *to == side).map(|(_, Arriving { bytes, segment_size })| {
+                    // Changed packets must reach the connection, so nothing verifies their checksums.
+                    let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: *segment_size };
+                    RxPacket { bytes, meta, block: None }
+                });
+            if self.batches {
+                end.handle_packets(self.now, packets);
+            } else {
+                packets.for_each(|packet| end.handle_packet(self.now, packet.bytes, packet.meta));
+            }
         }
         for end in &mut self.ends {
             end.handle_timeout(self.now);
