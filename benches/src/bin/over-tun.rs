@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use ackclock_benches::over_tun::{Beside, Client, Ground, Latencies, Measured, Program, Service, Settings};
+use ackclock_benches::over_tun::{
+    Beside, Client, Ground, Latencies, Many, Measured, Program, Service, Settings, Shared,
+};
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
@@ -15,8 +17,12 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 struct OverTunArgs {
     /// Which.
-    #[arg(long)]
-    program: Which,
+    #[arg(long, required_unless_present = "command")]
+    program: Option<Which>,
+    /// Another one, with its arguments: it makes device pft0 with 10.77.0.1/24, has 10.77.0.2 itself, and
+    /// serves the ports of the services.
+    #[arg(long, value_delimiter = ' ', conflicts_with = "program")]
+    command: Vec<String>,
     /// What is asked of it.
     #[arg(long)]
     service: Service,
@@ -35,10 +41,13 @@ struct OverTunArgs {
     /// Queues of this stack's device, each with a thread of its own.
     #[arg(long)]
     queues: Option<usize>,
-    /// Connections at the same time, each with a thread of the client.
+    /// Connections at the same time, each with a thread of the client unless they are `--together`.
     #[arg(long, default_value_t = 1)]
     flows: usize,
-    /// Measure one-byte round trips beside these connections.
+    /// The connections share one thread of the client, which serves those that are ready.
+    #[arg(long)]
+    together: bool,
+    /// Measure one-byte round trips beside these connections, which are together.
     #[arg(long)]
     echo_beside: bool,
     /// Seconds that are measured.
@@ -63,13 +72,19 @@ enum Line {
         #[serde(flatten)]
         measured: Measured,
     },
+    Shared {
+        /// The same.
+        rate: f64,
+        #[serde(flatten)]
+        shared: Shared,
+    },
     Latencies(Latencies),
 }
 
 fn main() -> anyhow::Result<()> {
     let args = OverTunArgs::parse();
     let folder = std::env::current_exe()?.parent().context("this program lies in a folder")?.to_owned();
-    let program = match args.program {
+    let program = args.program.map(|which| match which {
         Which::Null => Program::Null,
         Which::Kernel => Program::Kernel,
         Which::Ackclock => Program::Ackclock(Settings {
@@ -78,15 +93,22 @@ fn main() -> anyhow::Result<()> {
             queues: args.queues,
             zerocopy: args.zerocopy,
         }),
-    };
+    });
     let ground = Ground::prepare(folder)?;
-    let running = ground.start(program, args.offload)?;
+    let running = match program {
+        Some(program) => ground.start(program, args.offload)?,
+        None => ground.start_other(&args.command)?,
+    };
     let time = Duration::from_secs_f64(args.secs);
+    let rate = |measured: &Measured| measured.count as f64 / measured.seconds;
     let line = if args.echo_beside {
         Line::Latencies(Beside::connect(args.service, args.flows)?.measure(time)?)
+    } else if args.together {
+        let shared = Many::connect(args.service, args.flows)?.measure(&running, time)?;
+        Line::Shared { rate: rate(&shared.measured), shared }
     } else {
         let measured = Client::connect(args.service, args.flows)?.measure(&running, time)?;
-        Line::Rate { rate: measured.count as f64 / measured.seconds, measured }
+        Line::Rate { rate: rate(&measured), measured }
     };
     println!("{}", serde_json::to_string(&line)?);
     Ok(())

@@ -2,18 +2,18 @@
 //! the large ones of others.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Service;
-use super::client::{Flow, PATIENCE};
+use super::client::{Flow, PATIENCE, WARM_UP};
+use super::many::Many;
 
 /// A connection that echoes, and others beside it.
 #[derive(Debug)]
 pub struct Beside {
     echo: Flow,
-    bulk: Vec<Flow>,
+    bulk: Many,
 }
 
 /// How long round trips took, and what was carried beside them.
@@ -39,36 +39,24 @@ impl Beside {
     /// # Errors
     /// It does not listen in time.
     pub fn connect(service: Service, flows: usize) -> io::Result<Self> {
-        let connect = |service| Flow::connect(service, Instant::now() + PATIENCE);
-        let bulk = (0..flows).map(|_| connect(service)).collect::<io::Result<_>>()?;
-        Ok(Self { echo: connect(Service::Echo)?, bulk })
+        let bulk = Many::connect(service, flows)?;
+        Ok(Self { echo: Flow::connect(Service::Echo, Instant::now() + PATIENCE)?, bulk })
     }
 
     /// Measures for `time`, after a warm-up in which windows reach their size.
     ///
     /// # Errors
     /// The program does not do its part.
-    pub fn measure(&mut self, time: Duration) -> io::Result<Latencies> {
-        let (carried, over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let carry = |flow: &mut Flow| {
-            while !over.load(Ordering::Relaxed) {
-                flow.run(STEP)?;
-                carried.fetch_add(STEP, Ordering::Relaxed);
-            }
-            io::Result::Ok(())
-        };
-        thread::scope(|scope| {
-            let carry = &carry;
-            let flows: Vec<_> = self.bulk.iter_mut().map(|flow| scope.spawn(move || carry(flow))).collect();
-            let warm = trips(&mut self.echo, WARM_UP);
-            let (before, began) = (carried.load(Ordering::Relaxed), Instant::now());
-            let measured = warm.and_then(|_| trips(&mut self.echo, time));
-            let (bytes, seconds) = (carried.load(Ordering::Relaxed) - before, began.elapsed().as_secs_f64());
-            over.store(true, Ordering::Relaxed);
-            let measured = measured?;
-            flows.into_iter().try_for_each(|flow| flow.join().expect("a client does not panic"))?;
-            Ok(Latencies::of(measured, seconds, bytes))
-        })
+    pub fn measure(mut self, time: Duration) -> io::Result<Latencies> {
+        let progress = self.bulk.progress();
+        let others = thread::spawn(move || self.bulk.carry());
+        let warm = trips(&mut self.echo, WARM_UP);
+        let (before, began) = (progress.total(), Instant::now());
+        let measured = warm.and_then(|_| trips(&mut self.echo, time));
+        let (bytes, seconds) = (progress.total() - before, began.elapsed().as_secs_f64());
+        progress.end();
+        others.join().expect("a client does not panic")?;
+        Ok(Latencies::of(measured?, seconds, bytes))
     }
 }
 
@@ -98,7 +86,3 @@ fn trips(echo: &mut Flow, time: Duration) -> io::Result<Vec<Duration>> {
     }
     Ok(trips)
 }
-
-/// Bytes after which a connection looks whether it is over.
-const STEP: u64 = 1 << 20;
-const WARM_UP: Duration = Duration::from_millis(500);

@@ -71,20 +71,10 @@ impl Client {
     /// The program does not do its part.
     pub fn measure(&mut self, program: &Running, time: Duration) -> io::Result<Measured> {
         self.run_for(WARM_UP)?;
-        let cpu = || io::Result::Ok((program.cpu_time()?, CpuTime::of(std::process::id())?));
-        let (program_before, client_before) = cpu()?;
-        let began = Instant::now();
+        let (before, began) = (Cpu::now(program)?, Instant::now());
         let count = self.run_for(time)?;
         let seconds = began.elapsed().as_secs_f64();
-        let (program, client) = cpu()?;
-        let program = program.since(program_before);
-        Ok(Measured {
-            seconds,
-            count,
-            user: program.user,
-            system: program.system,
-            client: client.since(client_before).total(),
-        })
+        Ok(Measured::of(seconds, count, Cpu::now(program)?.since(before)))
     }
 
     /// Runs for `time` and returns the count of all flows together.
@@ -100,7 +90,36 @@ impl Client {
     }
 }
 
+/// Processor time of a program and of this process, its client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cpu {
+    program: CpuTime,
+    client: CpuTime,
+}
+
+impl Cpu {
+    pub(super) fn now(program: &Running) -> io::Result<Self> {
+        Ok(Self { program: program.cpu_time()?, client: CpuTime::of(std::process::id())? })
+    }
+
+    pub(super) fn since(self, before: Self) -> Self {
+        let Self { program, client } = self;
+        Self { program: program.since(before.program), client: client.since(before.client) }
+    }
+}
+
+impl Measured {
+    pub(super) fn of(seconds: f64, count: u64, cpu: Cpu) -> Self {
+        let CpuTime { user, system } = cpu.program;
+        Self { seconds, count, user, system, client: cpu.client.total() }
+    }
+}
+
 impl Flow {
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     pub(super) fn connect(service: Service, deadline: Instant) -> io::Result<Self> {
         let stream = loop {
             match TcpStream::connect_timeout(&addr(service), STEP_MAX) {
@@ -188,10 +207,10 @@ fn up_to(left: u64) -> usize {
     usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)
 }
 
-const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = 256 << 10;
 /// Clients that connect at the same time.
 const AT_ONCE: u64 = 8;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// No single call takes longer.
 const STEP_MAX: Duration = Duration::from_secs(2);
-const WARM_UP: Duration = Duration::from_millis(500);
+pub(super) const WARM_UP: Duration = Duration::from_millis(500);

@@ -1,48 +1,50 @@
 //! The kernel's TCP as the program: what any stack in user space is compared with.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
 
 use super::{OWN, Service};
 
-/// Serves all services on the kernel's sockets, each connection on its own thread, without end.
+/// Serves all services on the kernel's sockets, each connection in its own task on one thread, as this
+/// stack's program does, without end.
 ///
 /// # Errors
 /// A port is not free.
 pub fn serve_kernel() -> io::Result<()> {
-    let listeners = Service::ALL.map(|service| {
-        let listener = TcpListener::bind((OWN, service.port()))?;
-        Ok::<_, io::Error>(thread::spawn(move || accept(service, &listener)))
-    });
-    for listener in listeners {
-        listener?.join().expect("a listener does not panic")?;
-    }
-    Ok(())
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let mut services = tokio::task::JoinSet::new();
+        for service in Service::ALL {
+            services.spawn(accept(service, TcpListener::bind((OWN, service.port())).await?));
+        }
+        services.join_next().await.expect("there are services").expect("a listener does not panic")
+    })
 }
 
-fn accept(service: Service, listener: &TcpListener) -> io::Result<()> {
+async fn accept(service: Service, listener: TcpListener) -> io::Result<()> {
     loop {
-        let (stream, _) = listener.accept()?;
-        // A client that disappears ends only its own service.
-        thread::spawn(move || serve(service, stream));
+        let (stream, _) = listener.accept().await?;
+        // A client that disappears ends only its own connection.
+        tokio::spawn(serve(service, stream));
     }
 }
 
-fn serve(service: Service, mut stream: TcpStream) -> io::Result<()> {
+async fn serve(service: Service, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = vec![0x5a; if service == Service::Close { 64 } else { CHUNK }];
     loop {
         if service == Service::Source {
-            stream.write_all(&buffer)?;
+            stream.write_all(&buffer).await?;
             continue;
         }
-        let len = stream.read(&mut buffer)?;
+        let len = stream.read(&mut buffer).await?;
         if len == 0 {
             return Ok(());
         }
         if service == Service::Echo {
-            stream.write_all(&buffer[..len])?;
+            stream.write_all(&buffer[..len]).await?;
         }
     }
 }

@@ -9,6 +9,7 @@
 mod beside;
 mod client;
 mod kernel;
+mod many;
 mod null;
 mod program;
 
@@ -18,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub use beside::{Beside, Latencies};
 pub use client::{Client, Measured};
 pub use kernel::serve_kernel;
+pub use many::{Many, Shared};
 pub use null::Null;
 pub use program::{CpuTime, Ground, Program, Running, Settings, resident};
 

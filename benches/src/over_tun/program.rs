@@ -99,17 +99,22 @@ impl Ground {
     pub fn start_with(&self, program: Program, offload: bool, options: &[&str]) -> anyhow::Result<Running> {
         let (name, mut arguments) = program.command(offload);
         arguments.extend(options.iter().copied().map(str::to_owned));
-        let path = self.programs.join(name);
-        let child = Command::new(&path)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("{} cannot be started", path.display()))?;
-        let mut running = Running { child };
+        let mut running = Running::spawn(&self.programs.join(name), &arguments)?;
         if program == Program::Kernel {
             running.join_kernel()?;
         }
+        running.await_device()?;
+        Ok(running)
+    }
+
+    /// Starts any program that does what those of this module do: its path, and its arguments. It ends with a
+    /// signal.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_other(&self, command: &[String]) -> anyhow::Result<Running> {
+        let (path, arguments) = command.split_first().context("a command begins with a program")?;
+        let mut running = Running::spawn(Path::new(path), arguments)?;
         running.await_device()?;
         Ok(running)
     }
@@ -163,6 +168,13 @@ impl fmt::Display for Program {
 }
 
 impl Running {
+    fn spawn(path: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+        let mut command = Command::new(path);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("{} cannot be started", path.display()))?;
+        Ok(Self { child })
+    }
+
     /// Joins this network with the program's, once it has one.
     fn join_kernel(&self) -> anyhow::Result<()> {
         let network = |id: &str| fs::read_link(format!("/proc/{id}/ns/net"));
