@@ -28,10 +28,10 @@ GROWTH_MAX = 1.02
 # The function of benches/src/pair.rs, what it does, packets for each segment, instructions asked for, those of smoltcp 0.14.
 # One acknowledgement is sent for two segments.
 PHASES = [
-    ("phase_rx_data", "data segment received", 1, 450, 1131),
-    ("phase_rx_ack", "acknowledgement received", 0.5, 400, 742),
-    ("phase_tx_data", "data segment sent", 1, 600, 1184),
-    ("phase_tx_ack", "acknowledgement sent", 0.5, 350, 889),
+    ("phase_rx_data", "data segment received", 1, 550, 1131),
+    ("phase_rx_ack", "acknowledgement received", 0.5, 550, 742),
+    ("phase_tx_data", "data segment sent", 1, 750, 1184),
+    ("phase_tx_ack", "acknowledgement sent", 0.5, 400, 889),
 ]
 
 

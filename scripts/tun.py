@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Measures this stack over TUN against the kernel's TCP, beside a responder without a TCP's work, and makes the table of it.
 
-    scripts/tun.py                    measures what is missing in target/tun.jsonl (as root, in twenty minutes)
-    scripts/tun.py --service beside-source,beside-sink
-                                      only how long an echo waits beside 4, 8 and 32 bulk connections
+    scripts/tun.py                    measures what is missing in target/tun.jsonl (as root, in an hour)
+    scripts/tun.py --service many-source,beside-source
+                                      only up to 1,000 connections that share a client, and an echo beside them
     scripts/tun.py --service sink     only this; also --rounds, --secs, --fresh, --programs
+    scripts/tun.py --peer 'smoltcp, plain=/path/smol --buf 4194304'
+                                      another stack, too: a name, and the command of a program that makes device pft0 with
+                                      10.77.0.1/24, has 10.77.0.2 itself, and serves what target/release/tun-peer does
     scripts/tun.py --write            measures nothing; writes what is measured into docs/benchmarks.md
 
 Each run makes a network of its own, which ends with it. Rounds are the outer loop, and in each every program has its turn in
@@ -36,20 +39,22 @@ CASES = {
     "ackclock, offload, two flows": "--program ackclock --offload --flows 2",
     "the same, two queues": "--program ackclock --offload --flows 2 --queues 2",
 }
-# One-byte round trips beside connections that carry as much as they can, and those connections without them.
-BESIDE_CASES = {
-    "ackclock, offload": "--program ackclock --offload",
-    "kernel, veth": "--program kernel",
-}
-BESIDE_FLOWS = (4, 8, 32)
-BESIDE_ROWS = {f"{case}, {flows} flows": (case, flows) for flows in BESIDE_FLOWS for case in BESIDE_CASES}
-CEILINGS = {case: "null, plain" if "plain" in case else "null, offload" for case in CASES}
+KERNEL = "kernel, veth"
+# Connections that share a client, and one-byte round trips beside them: this stack and the kernel, and any peer.
+MANY_CASES = {"ackclock, offload": "--program ackclock --offload", KERNEL: "--program kernel"}
+MANY_FLOWS = (1, 10, 100, 1000)
 # The heading, and how many of the unit one count is.
 SERVICES = {
     "sink": ("kernel → stack, Gbit/s", 8e-9),
     "source": ("stack → kernel, Gbit/s", 8e-9),
     "echo": ("request and response, thousand/s", 1e-3),
     "close": ("connect and close, thousand/s", 1e-3),
+}
+# What all connections do, and how it is called.
+MANY = {
+    "many-sink": ("sink", "kernel → stack, Gbit/s"),
+    "many-source": ("source", "stack → kernel, Gbit/s"),
+    "many-echo": ("echo", "request and response, thousand/s"),
 }
 # What the others do, and how it is called.
 BESIDE = {
@@ -67,32 +72,59 @@ PATIENCE = 30
 
 def arguments() -> argparse.Namespace:
     options = parser(__doc__, KEPT, ROUNDS, SECONDS)
-    options.add_argument("--service", type=words_of(SERVICES | BESIDE), default=[*SERVICES, *BESIDE], help="which, with commas between them")
+    every = SERVICES | MANY | BESIDE
+    options.add_argument("--service", type=words_of(every), default=list(every), help="which, with commas between them")
     options.add_argument("--programs", type=pathlib.Path, help="the folder of the programs to measure [default: a release build]")
+    options.add_argument("--peer", type=peer_of, action="append", default=[], metavar="NAME=COMMAND", help="another stack, too")
     return options.parse_args()
+
+
+def peer_of(text: str) -> tuple[str, str]:
+    name, equals, command = text.partition("=")
+    if not (name and equals and command):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name, an equals sign and a command")
+    if name in CASES or name in MANY_CASES:
+        raise argparse.ArgumentTypeError(f"there is a case {name!r} already; choose another name")
+    return name, f"--command={command}"
 
 
 def measure(args: argparse.Namespace, lines: list[dict]):
     there = {(line["case"], line["service"], line["round"], line["asked_seconds"]) for line in lines}
+    peers = dict(args.peer)
+    flags = {service: CASES | {KERNEL: MANY_CASES[KERNEL]} | peers for service in SERVICES}
+    flags |= {service: MANY_CASES | peers for service in (MANY | BESIDE)}
     jobs = [
-        (case, service, number, args.secs)
+        (named(case, flows), service, number, args.secs)
         for number in range(1, args.rounds + 1)
         for service in args.service
-        for case in (BESIDE_ROWS if service in BESIDE else CASES)
+        for flows in ([None] if service in SERVICES else MANY_FLOWS)
+        for case in flags[service]
     ]
     programs = args.programs or build(*BUILD)
     describe = lambda line: "{case}, {service}, round {round}".format(**line)
-    measured.measure(args.kept, lines, jobs, there, args.secs, lambda *job: [run(programs, *job)], describe)
+    job = lambda *job: [run(programs, flags, *job)]
+    measured.measure(args.kept, lines, jobs, there, args.secs, job, describe)
 
 
-def run(programs: pathlib.Path, case: str, service: str, number: int, seconds: float) -> dict:
-    about = {"case": case, "service": service, "round": number, "asked_seconds": seconds}
-    if service not in BESIDE:
-        return about | over_tun(programs, [*CASES[case].split(), "--service", service], seconds)
-    program, flows = BESIDE_ROWS[case]
-    flags = [*BESIDE_CASES[program].split(), "--service", BESIDE[service][0], "--flows", str(flows)]
-    alone = over_tun(programs, flags, seconds)
-    return about | over_tun(programs, [*flags, "--echo-beside"], seconds) | {"alone_rate": alone["rate"]}
+def named(case: str, flows: int | None) -> str:
+    """The name of a row: a case of one connection, or of many."""
+    return case if flows is None else f"{case}, {flows:,} flows"
+
+
+def run(programs: pathlib.Path, flags: dict, name: str, service: str, number: int, seconds: float) -> dict:
+    about = {"case": name, "service": service, "round": number, "asked_seconds": seconds}
+    case, flows = (name, None) if service in SERVICES else name.removesuffix(" flows").rsplit(", ", 1)
+    # A command is one word.
+    words = flags[service][case]
+    words = [words] if words.startswith("--command=") else words.split()
+    if flows is None:
+        return about | over_tun(programs, [*words, "--service", service], seconds)
+    what = (MANY | BESIDE)[service][0]
+    words += ["--service", what, "--together", "--flows", flows.replace(",", "")]
+    alone = over_tun(programs, words, seconds)
+    if service in MANY:
+        return about | alone
+    return about | over_tun(programs, [*words, "--echo-beside"], seconds) | {"alone_rate": alone["rate"]}
 
 
 def over_tun(programs: pathlib.Path, flags: list[str], seconds: float) -> dict:
@@ -111,6 +143,8 @@ def table(lines: list[dict]) -> str:
     seconds = sorted({line["asked_seconds"] for line in lines})
     rounds = sorted({len(cell) for cell in cells.values()})
     several = lambda values: " to ".join(f"{value:g}" for value in {values[0]: 0, values[-1]: 0})
+    ceiling_of = lambda case: "null, plain" if "plain" in case else "null, offload"
+    rows_of = lambda service: dict.fromkeys(line["case"] for line in lines if line["service"] == service)
     text = [
         f"Rounds for each: {several(rounds)}, of {several(seconds)} s; {os.cpu_count()} processors, kernel "
         f"{platform.release()}, cubic on both sides, MTU 1500. The processor time is the program's for each, user and system; "
@@ -119,17 +153,15 @@ def table(lines: list[dict]) -> str:
     for service, (heading, factor) in SERVICES.items():
         unit, cost = COSTS[service]
         rows = []
-        for case in CASES:
-            mine = cells.get((case, service), {})
-            if not mine:
-                continue
-            ceiling = cells.get((CEILINGS[case], service), {})
+        for case in rows_of(service):
+            mine = cells[case, service]
+            ceiling = cells.get((ceiling_of(case), service), {})
             ratios = [mine[turn]["rate"] / ceiling[turn]["rate"] for turn in mine if turn in ceiling]
             rows.append(
                 [
                     case,
                     spread((line["rate"] * factor for line in mine.values()), number),
-                    "" if CEILINGS[case] == case else spread(ratios, number),
+                    "" if ceiling_of(case) == case else spread(ratios, number),
                     spread((line["user"] / line["count"] * cost for line in mine.values()), number),
                     spread((line["system"] / line["count"] * cost for line in mine.values()), number),
                     spread(((line["user"] + line["system"] + line["client"]) / line["seconds"] for line in mine.values()), number),
@@ -138,12 +170,31 @@ def table(lines: list[dict]) -> str:
         if rows:
             text += ["", f"| {heading} | measured | of null | user, {unit} | system, {unit} | busy |", "|---|---|---|---|---|---|"]
             text += ["| " + " | ".join(row) + " |" for row in rows]
+    for service, (what, heading) in MANY.items():
+        factor, (unit, cost) = SERVICES[what][1], COSTS[what]
+        rows = [[case, *together(cells[case, service].values(), factor, cost)] for case in rows_of(service)]
+        waits = "median, µs | 99 %, µs" if what == "echo" else "Jain's index"
+        if rows:
+            text += ["", f"| {heading} | measured | processor, {unit} | {waits} |", "|---|---|---|" + "---|" * (waits.count("|") + 1)]
+            text += ["| " + " | ".join(row) + " |" for row in rows]
     for service, (_, heading) in BESIDE.items():
-        rows = [[case, *beside(cells[case, service].values())] for case in BESIDE_ROWS if (case, service) in cells]
+        rows = [[case, *beside(cells[case, service].values())] for case in rows_of(service)]
         if rows:
             text += ["", f"| echo of a byte, {heading} | median, µs | 99 %, µs | longest, ms | others, Gbit/s | of without the echo |"]
             text += ["|---|---|---|---|---|---|", *("| " + " | ".join(row) + " |" for row in rows)]
     return "\n".join(text)
+
+
+def together(turns, factor: float, cost: float) -> list[str]:
+    """The cells of a row: the rate of all, the program's processor time for each, and how evenly, or how long, they were served."""
+    turns = list(turns)
+    cells = [
+        spread((line["rate"] * factor for line in turns), number),
+        spread(((line["user"] + line["system"]) / line["count"] * cost for line in turns), number),
+    ]
+    if turns[0]["p50_us"] > 0:
+        return [*cells, spread((line["p50_us"] for line in turns), number), spread((line["p99_us"] for line in turns), number)]
+    return [*cells, spread((line["jain"] for line in turns), lambda value: f"{value:.3f}")]
 
 
 def beside(turns) -> list[str]:

@@ -1,4 +1,5 @@
-//! Connections that share one thread of the client, which serves those that are ready: as many as a server has.
+//! Connections that share one thread of the client, which serves those that are ready: as many as a server
+//! has.
 
 use std::cell::RefCell;
 use std::io;
@@ -101,7 +102,7 @@ impl Many {
         Arc::clone(&self.progress)
     }
 
-    /// Carries as much as it can until it is told that it is over. Returns the round trips of an echo.
+    /// Carries as much as it can until it is over. Returns the round trips of an echo.
     pub(super) fn carry(self) -> io::Result<Vec<Trip>> {
         let Self { service, streams, progress } = self;
         // All of them write from it and read into it; none waits while it does.

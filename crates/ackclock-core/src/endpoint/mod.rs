@@ -209,9 +209,9 @@ pub struct RxPacket<'a> {
     pub bytes: &'a [u8],
     /// What the device knows about it.
     pub meta: RxMeta,
-    /// A block that contains just these bytes, if a connection may keep part of it instead of copying. It does
-    /// so with at least 32 KiB of text that is next in order. In the memory budget the packet counts as a
-    /// block of 64 KiB.
+    /// A block of just these bytes, if a connection may keep part of it instead of copying. It does so with
+    /// at least 32 KiB of text that is next in order. In the memory budget the packet counts as a block of
+    /// 64 KiB.
     pub block: Option<Bytes>,
 }
 
