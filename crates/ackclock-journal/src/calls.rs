@@ -174,6 +174,7 @@ calls! {
             -> Result<(), UdpSocketError>;
         53 SetBehind = set_behind(behind: bool);
         54 SetQueueStands = set_queue_stands(stands: bool);
+        55 OpenWindows = open_windows[now](bytes: u64);
     }
     other {
         21 ConnectWithData {

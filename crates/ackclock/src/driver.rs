@@ -284,6 +284,8 @@ impl Driver {
         if let Some(stands) = news.stands {
             stack.endpoint.set_queue_stands(stands);
         }
+        let opening = if self.packets.batch.is_full() { bytes / 2 } else { OPENING };
+        stack.endpoint.open_windows(now, opening as u64);
         stack.handle_timeout(now);
         stack.dispatch(now);
         stack.release_writers(now);
@@ -292,7 +294,9 @@ impl Driver {
         } else {
             busy |= self.send(stack, cx, now)?;
         }
-        Ok(busy || stack.endpoint.has_looped() || stack.writers.any_waits())
+        let goes_on =
+            stack.endpoint.has_looped() || stack.endpoint.has_windows_to_open() || stack.writers.any_waits();
+        Ok(busy || goes_on)
     }
 
     /// Sends what the endpoint has. Returns whether there was anything.
@@ -425,6 +429,9 @@ const BATCH_PACKETS: usize = 64;
 /// Bytes in one batch: room for 64 packets of the MTU's size or four of 64 KB. Together with the receive
 /// buffer and the reader's own buffer it fits a processor's second-level cache.
 const BATCH_BYTES: usize = 264 << 10;
+/// Bytes by which receive windows open together in a turn that found the device's queue short; otherwise by
+/// half of what the turn received, so that the queue becomes shorter.
+const OPENING: usize = 768 << 10;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
 const STREAM_MIN: usize = 32 << 10;

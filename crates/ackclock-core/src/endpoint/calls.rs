@@ -364,9 +364,17 @@ impl Endpoint {
     ) -> Option<R> {
         let now = self.advance(now);
         self.connection(id)?;
-        let result = self.change(id.index, |connection| f(connection, now));
+        let most = self.openings.most(id.index);
+        let result = self.change(id.index, |connection| {
+            let result = f(connection, now);
+            (result, most.map(|most| connection.open_window(most)))
+        });
+        let (result, opening) = result?;
+        if let Some((bytes, goes_on)) = opening {
+            self.openings.note(id.index, bytes, goes_on);
+        }
         self.relieve(now);
-        result
+        Some(result)
     }
 
     /// The ids of all connections, including those in accept queues and those released, but not TIME-WAIT

@@ -81,6 +81,7 @@ mod traces;
 mod tuples;
 #[cfg(feature = "prefetch")]
 mod warm;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -111,6 +112,7 @@ use self::slots::Slots;
 use self::time_wait::TimeWaitTable;
 use self::traces::Traces;
 use self::tuples::Tuples;
+use self::windows::Openings;
 use crate::budget::Budget;
 use crate::connection::{Environment, timestamp_clock};
 use crate::reassembly::ReassemblyConfig;
@@ -163,6 +165,7 @@ pub struct Endpoint {
 
     tuples: Tuples,
     memory: Memory,
+    openings: Openings,
     orphans: Orphans,
     addresses: Addresses,
     claims: Claims,
@@ -272,6 +275,7 @@ impl Endpoint {
             clock: Clock::new(now),
             addresses: Addresses::new(config.addresses, config.broadcast, config.mtu),
             memory: Memory::new(budget),
+            openings: Openings::default(),
             tuples: Tuples::new(&secret, config.ephemeral_ports, config.shard),
             connections: Slots::default(),
             last_connection: 0,

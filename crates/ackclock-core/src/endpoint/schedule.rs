@@ -103,7 +103,7 @@ impl Schedule {
 ///
 /// The first one is stored inline: an endpoint with one connection needs no allocation.
 #[derive(Debug)]
-struct IndexQueue {
+pub(super) struct IndexQueue {
     /// [`NONE`] if the queue is empty.
     first: u32,
     rest: Option<Box<Rest>>,
@@ -119,7 +119,7 @@ struct Rest {
 impl IndexQueue {
     /// Appends an index, unless it waits already.
     #[inline]
-    fn push(&mut self, index: u32) {
+    pub fn push(&mut self, index: u32) {
         if self.first == NONE {
             self.first = index;
         } else if self.first != index {
@@ -128,13 +128,13 @@ impl IndexQueue {
     }
 
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.first == NONE
     }
 
     /// Removes the first index.
     #[inline]
-    fn pop(&mut self) -> Option<u32> {
+    pub fn pop(&mut self) -> Option<u32> {
         if self.first == NONE {
             return None;
         }

@@ -127,6 +127,7 @@ fn host_calls(life: &mut Life) {
     life.call(A, |end, now| end.set_mtu(now, 1400));
     life.call(A, |end, _| end.set_behind(true));
     life.call(A, |end, _| end.set_queue_stands(true));
+    life.call(A, |end, now| end.open_windows(now, 1 << 20));
     let route = Route::new("10.0.0.0/8".parse().unwrap(), Egress { link: 1, mtu: 1300 });
     life.call(A, |end, now| end.set_link_routes(now, vec![route]));
     let locals = [("10.0.0.1", false), ("10.0.0.3", true)]

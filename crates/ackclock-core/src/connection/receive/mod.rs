@@ -48,6 +48,8 @@ pub(super) struct ReceiveHalf {
     limit: u32,
     limit_max: u32,
     tuning: Tuning,
+    /// How far the right edge may still advance; [`u32::MAX`]: as far as the buffer has room.
+    opening: u32,
     rare: Option<Box<Rare>>,
 }
 
@@ -105,6 +107,7 @@ impl ReceiveHalf {
             limit: u32::try_from(limit_initial).unwrap_or(u32::MAX).min(limit_max),
             limit_max,
             tuning: Tuning::new(),
+            opening: u32::MAX,
             rare: None,
         }
     }
@@ -555,6 +558,10 @@ impl ReceiveHalf {
         let rounds_up = ack + (up << self.scale) < wanted + unit;
         let units = if rounds_up { up } else { width >> self.scale }.min(u64::from(u16::MAX));
         let shown = ack + (units << self.scale);
+        if self.opening != u32::MAX {
+            let advanced = u32::try_from(shown.since(self.edge)).unwrap_or(u32::MAX);
+            self.opening = self.opening.saturating_sub(advanced);
+        }
         self.edge = self.edge.max(shown);
         self.hidden = u16::try_from(self.edge.since(shown)).unwrap_or(u16::MAX);
         u16::try_from(units).unwrap_or(u16::MAX)
@@ -594,9 +601,31 @@ impl ReceiveHalf {
         gain.saturating_mul(100) >= u64::from(self.limit).saturating_mul(u64::from(percent)).max(1)
     }
 
-    fn wanted_edge(&self) -> Position {
+    /// By how much the window would open beyond what it may already, if it might; 0 if that is not worth a
+    /// segment.
+    #[inline]
+    pub fn window_gain(&self) -> u64 {
+        let gain = self.edge_of_buffer().since(self.edge + self.may_open_by());
+        if gain >= self.step().max(1) { gain } else { 0 }
+    }
+
+    fn may_open_by(&self) -> u64 {
+        if self.opening == u32::MAX { 0 } else { self.opening.into() }
+    }
+
+    /// The window may open by `bytes` more, and no further.
+    pub fn bound_window(&mut self, bytes: u64) {
+        self.opening = u32::try_from(self.may_open_by().saturating_add(bytes)).unwrap_or(u32::MAX);
+    }
+
+    fn edge_of_buffer(&self) -> Position {
         let room = u64::from(self.limit).saturating_sub(self.buffer.readable() as u64);
         self.nxt + room
+    }
+
+    fn wanted_edge(&self) -> Position {
+        let edge = self.edge_of_buffer();
+        if self.opening == u32::MAX { edge } else { edge.min(self.edge + u64::from(self.opening)) }
     }
 
     /// Text was dropped. If the budget had no room for what was offered, offers half as much from now on, but
@@ -615,17 +644,22 @@ impl ReceiveHalf {
     /// when the peer may still send, that of its acknowledgements.
     pub fn on_read(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64, policy: Option<&AckPolicy>) {
         self.tune(now, bytes, rtt_min_ns);
-        if policy.is_some_and(|policy| self.update_is_due() || self.share_is_due(policy)) {
-            self.acks.owe_now();
-        }
+        self.tell_opening(policy);
         if self.up.is_some_and(|up| up <= self.read_position()) {
             self.up = None;
         }
     }
 
+    /// The window has opened, perhaps by enough to tell the peer.
+    pub fn tell_opening(&mut self, policy: Option<&AckPolicy>) {
+        if policy.is_some_and(|policy| self.update_is_due() || self.share_is_due(policy)) {
+            self.acks.owe_now();
+        }
+    }
+
     fn tune(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
-        let edge = self.edge.max(self.wanted_edge());
+        let edge = self.edge.max(self.edge_of_buffer());
         let queue_stands = self.buffer.queue_stands();
         let place = Place { next: self.nxt, edge, rtt_min_ns, limit: self.limit, queue_stands };
         let wanted = self.tuning.on_read(now, bytes, &place).min(self.limit_max);

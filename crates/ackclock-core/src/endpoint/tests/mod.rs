@@ -29,6 +29,7 @@ mod time_wait;
 mod traces;
 mod user_timeout;
 mod walks;
+mod windows;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
