@@ -17,24 +17,6 @@ use crate::{
     ConnectionError, DeliveryInfo, Instant, Keepalive, OptionError, ReadError, TcpConfig, WriteError,
 };
 
-// What the endpoint decides of the receive window.
-impl Connection {
-    /// It may open by `most` bytes more, and no further. Returns by how much it does, and whether it would
-    /// open further.
-    pub(crate) fn open_window(&mut self, most: u64) -> (u64, bool) {
-        if !self.life.state().takes_text() {
-            return (0, false);
-        }
-        let gain = self.rcv.window_gain();
-        let bytes = gain.min(most);
-        self.rcv.bound_window(bytes);
-        if bytes > 0 {
-            self.rcv.tell_opening(Some(&self.tcp.choices.acks));
-        }
-        (bytes, bytes < gain)
-    }
-}
-
 impl Connection {
     /// Copies as much of `data` into the send buffer as fits, and as the memory budget has room for. Returns
     /// how much.
@@ -626,5 +608,23 @@ impl Connection {
         acks.check()?;
         self.own_tcp().choices.acks = acks;
         Ok(())
+    }
+}
+
+// What the endpoint decides of the receive window.
+impl Connection {
+    /// It may open by `most` bytes more, and no further. Returns by how much it does, and whether it would
+    /// open further.
+    pub(crate) fn open_window(&mut self, most: u64) -> (u64, bool) {
+        if !self.life.state().takes_text() {
+            return (0, false);
+        }
+        let gain = self.rcv.window_gain();
+        let bytes = gain.min(most);
+        self.rcv.bound_window(bytes);
+        if bytes > 0 {
+            self.rcv.tell_opening(Some(&self.tcp.choices.acks));
+        }
+        (bytes, bytes < gain)
     }
 }
