@@ -25,7 +25,7 @@ impl Controller for Wary {
         "wary"
     }
     fn on_ack(&mut self, ack: &Ack) {
-        if ack.rtt_ns.is_some_and(|rtt| rtt > ack.rtt_min_ns / 4 * 5) {
+        if ack.rtt_ns.is_some_and(|rtt| rtt / 5 > ack.rtt_min_ns / 4) {
             self.0.limit_slow_start(self.0.cwnd());
         }
         if !Window::may_grow(ack) {
