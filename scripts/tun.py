@@ -3,11 +3,12 @@
 
     scripts/tun.py                    measures what is missing in target/tun.jsonl (as root, in an hour)
     scripts/tun.py --service many-source,beside-source
-                                      only up to 1,000 connections that share a client, and an echo beside them
+                                      only 1 to 1,000 connections on one thread of the client, and an echo beside them
     scripts/tun.py --service sink     only this; also --rounds, --secs, --fresh, --programs
     scripts/tun.py --peer 'smoltcp, plain=/path/smol --buf 4194304'
-                                      another stack, too: a name, and the command of a program that makes device pft0 with
-                                      10.77.0.1/24, has 10.77.0.2 itself, and serves what target/release/tun-peer does
+                                      measures another stack, too: a name, and the command of a program that creates device
+                                      pft0 with 10.77.0.1/24, owns 10.77.0.2 and serves what target/release/tun-peer serves;
+                                      "plain" in the name compares it with the plain null
     scripts/tun.py --write            measures nothing; writes what is measured into docs/benchmarks.md
 
 Each run makes a network of its own, which ends with it. Rounds are the outer loop, and in each every program has its turn in
@@ -40,7 +41,7 @@ CASES = {
     "the same, two queues": "--program ackclock --offload --flows 2 --queues 2",
 }
 KERNEL = "kernel, veth"
-# Connections that share a client, and one-byte round trips beside them: this stack and the kernel, and any peer.
+# Measured with many connections on one thread of the client, and with one-byte round trips beside them, like any peer.
 MANY_CASES = {"ackclock, offload": "--program ackclock --offload", KERNEL: "--program kernel"}
 MANY_FLOWS = (1, 10, 100, 1000)
 # The heading, and how many of the unit one count is.
@@ -50,7 +51,7 @@ SERVICES = {
     "echo": ("request and response, thousand/s", 1e-3),
     "close": ("connect and close, thousand/s", 1e-3),
 }
-# What all connections do, and how it is called.
+# What all connections do, and the heading.
 MANY = {
     "many-sink": ("sink", "kernel → stack, Gbit/s"),
     "many-source": ("source", "stack → kernel, Gbit/s"),
@@ -75,7 +76,7 @@ def arguments() -> argparse.Namespace:
     every = SERVICES | MANY | BESIDE
     options.add_argument("--service", type=words_of(every), default=list(every), help="which, with commas between them")
     options.add_argument("--programs", type=pathlib.Path, help="the folder of the programs to measure [default: a release build]")
-    options.add_argument("--peer", type=peer_of, action="append", default=[], metavar="NAME=COMMAND", help="another stack, too")
+    options.add_argument("--peer", type=peer_of, action="append", default=[], metavar="NAME=COMMAND", help="measure another stack, too")
     return options.parse_args()
 
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ackclock_benches::over_tun::{
-    Beside, Client, Ground, Latencies, Many, Measured, Program, Service, Settings, Shared,
+    Beside, Client, Crowd, CrowdMeasured, Ground, Latencies, Measured, Program, Service, Settings,
 };
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
@@ -19,9 +19,13 @@ struct OverTunArgs {
     /// Which.
     #[arg(long, required_unless_present = "command")]
     program: Option<Which>,
-    /// Another one, with its arguments: it makes device pft0 with 10.77.0.1/24, has 10.77.0.2 itself, and
-    /// serves the ports of the services.
-    #[arg(long, value_delimiter = ' ', conflicts_with = "program")]
+    /// Another program and its arguments, separated by spaces. It must create device pft0 with 10.77.0.1/24,
+    /// own 10.77.0.2, and serve the same ports as tun-peer.
+    #[arg(
+        long,
+        value_delimiter = ' ',
+        conflicts_with_all = ["program", "offload", "buffer", "busy_poll", "zerocopy", "queues"]
+    )]
     command: Vec<String>,
     /// What is asked of it.
     #[arg(long)]
@@ -41,13 +45,13 @@ struct OverTunArgs {
     /// Queues of this stack's device, each with a thread of its own.
     #[arg(long)]
     queues: Option<usize>,
-    /// Connections at the same time, each with a thread of the client unless they are `--together`.
+    /// Connections at the same time. Each has its own thread of the client, unless `--together` is given.
     #[arg(long, default_value_t = 1)]
     flows: usize,
-    /// The connections share one thread of the client, which serves those that are ready.
+    /// Run all connections on one thread of the client, and measure how evenly they are served.
     #[arg(long)]
     together: bool,
-    /// Measure one-byte round trips beside these connections, which are together.
+    /// Measure one-byte round trips beside these connections, which share another thread.
     #[arg(long)]
     echo_beside: bool,
     /// Seconds that are measured.
@@ -72,11 +76,11 @@ enum Line {
         #[serde(flatten)]
         measured: Measured,
     },
-    Shared {
-        /// The same.
+    Crowd {
+        /// Bytes or round trips a second.
         rate: f64,
         #[serde(flatten)]
-        shared: Shared,
+        crowd: CrowdMeasured,
     },
     Latencies(Latencies),
 }
@@ -104,8 +108,8 @@ fn main() -> anyhow::Result<()> {
     let line = if args.echo_beside {
         Line::Latencies(Beside::connect(args.service, args.flows)?.measure(time)?)
     } else if args.together {
-        let shared = Many::connect(args.service, args.flows)?.measure(&running, time)?;
-        Line::Shared { rate: rate(&shared.measured), shared }
+        let crowd = Crowd::connect(args.service, args.flows)?.measure(&running, time)?;
+        Line::Crowd { rate: rate(&crowd.measured), crowd }
     } else {
         let measured = Client::connect(args.service, args.flows)?.measure(&running, time)?;
         Line::Rate { rate: rate(&measured), measured }

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::Service;
 use super::client::{Flow, PATIENCE, WARM_UP};
-use super::many::Many;
+use super::crowd::Crowd;
 
 /// A connection that echoes, and others beside it.
 #[derive(Debug)]
 pub struct Beside {
     echo: Flow,
-    bulk: Many,
+    bulk: Crowd,
 }
 
 /// How long round trips took, and what was carried beside them.
@@ -39,7 +39,7 @@ impl Beside {
     /// # Errors
     /// It does not listen in time.
     pub fn connect(service: Service, flows: usize) -> io::Result<Self> {
-        let bulk = Many::connect(service, flows)?;
+        let bulk = Crowd::connect(service, flows)?;
         Ok(Self { echo: Flow::connect(Service::Echo, Instant::now() + PATIENCE)?, bulk })
     }
 

@@ -8,8 +8,8 @@ use tokio::runtime::Builder;
 
 use super::{OWN, Service};
 
-/// Serves all services on the kernel's sockets, each connection in its own task on one thread, as this
-/// stack's program does, without end.
+/// Serves all services on the kernel's sockets until an error. All connections share one thread, as in this
+/// stack's program.
 ///
 /// # Errors
 /// A port is not free.

@@ -8,8 +8,8 @@
 
 mod beside;
 mod client;
+mod crowd;
 mod kernel;
-mod many;
 mod null;
 mod program;
 
@@ -18,8 +18,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub use beside::{Beside, Latencies};
 pub use client::{Client, Measured};
+pub use crowd::{Crowd, CrowdMeasured};
 pub use kernel::serve_kernel;
-pub use many::{Many, Shared};
 pub use null::Null;
 pub use program::{CpuTime, Ground, Program, Running, Settings, resident};
 

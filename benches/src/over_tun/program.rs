@@ -107,8 +107,8 @@ impl Ground {
         Ok(running)
     }
 
-    /// Starts any program that does what those of this module do: its path, and its arguments. It ends with a
-    /// signal.
+    /// Starts another stack's program, given its path and arguments, that serves what `tun-peer` serves.
+    /// Dropping the result kills it.
     ///
     /// # Errors
     /// As those of [`start`](Self::start).

@@ -101,11 +101,11 @@ pub struct Readiness {
     pub delivered: bool,
 }
 
-/// The changes of a connection that wait to be reported, as bits: each segment asks whether there are any.
+/// A [`Readiness`] as bits. The endpoint checks it after each segment, and the fields would take a test each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Changes(u8);
+pub(crate) struct ReadinessBits(u8);
 
-impl Changes {
+impl ReadinessBits {
     pub const CONNECTED: Self = Self(1);
     pub const READABLE: Self = Self(1 << 1);
     pub const WRITABLE: Self = Self(1 << 2);
@@ -131,7 +131,7 @@ impl Changes {
         }
     }
 
-    /// Removes all, and returns them as the application sees them.
+    /// Clears the bits and returns them as a [`Readiness`].
     pub fn take(&mut self) -> Readiness {
         let Self(bits) = std::mem::take(self);
         let has = |change: Self| bits & change.0 != 0;
@@ -174,7 +174,7 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use super::{BoundId, Changes, ConnectionId, Readiness};
+    use super::{BoundId, ConnectionId, Readiness, ReadinessBits};
 
     #[test]
     fn an_id_comes_back_from_its_number() {
@@ -205,15 +205,15 @@ mod tests {
     fn each_change_is_reported_once_and_as_what_it_is() {
         let none = Readiness::default();
         for (change, readiness) in [
-            (Changes::CONNECTED, Readiness { connected: true, ..none }),
-            (Changes::READABLE, Readiness { readable: true, ..none }),
-            (Changes::WRITABLE, Readiness { writable: true, ..none }),
-            (Changes::CLOSED, Readiness { closed: true, ..none }),
-            (Changes::URGENT, Readiness { urgent: true, ..none }),
-            (Changes::SOFT_ERROR, Readiness { soft_error: true, ..none }),
-            (Changes::DELIVERED, Readiness { delivered: true, ..none }),
+            (ReadinessBits::CONNECTED, Readiness { connected: true, ..none }),
+            (ReadinessBits::READABLE, Readiness { readable: true, ..none }),
+            (ReadinessBits::WRITABLE, Readiness { writable: true, ..none }),
+            (ReadinessBits::CLOSED, Readiness { closed: true, ..none }),
+            (ReadinessBits::URGENT, Readiness { urgent: true, ..none }),
+            (ReadinessBits::SOFT_ERROR, Readiness { soft_error: true, ..none }),
+            (ReadinessBits::DELIVERED, Readiness { delivered: true, ..none }),
         ] {
-            let mut changes = Changes::default();
+            let mut changes = ReadinessBits::default();
             changes.add_if(change, false);
             assert!(changes.is_empty());
             changes.add(change);

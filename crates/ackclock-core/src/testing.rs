@@ -56,11 +56,11 @@ pub struct Pair {
     on_the_way: [OnTheWay; 2],
 }
 
-/// The packets on the way to a side, one behind the other.
+/// The packets on their way to a side, back to back in one buffer.
 #[derive(Debug, Default)]
 struct OnTheWay {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each in `bytes`, and its metadata.
     packets: Vec<(usize, RxMeta)>,
 }
 
@@ -174,11 +174,9 @@ impl Pair {
 impl OnTheWay {
     fn packets(&self) -> impl Iterator<Item = RxPacket<'_>> {
         let mut start = 0;
-        self.packets.iter().map(move |&(end, meta)| RxPacket {
-            bytes: &self.bytes[mem::replace(&mut start, end)..end],
-            meta,
-            block: None,
-        })
+        self.packets
+            .iter()
+            .map(move |&(end, meta)| RxPacket::new(&self.bytes[mem::replace(&mut start, end)..end], meta))
     }
 
     fn lose_last(&mut self) {

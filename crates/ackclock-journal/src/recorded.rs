@@ -105,7 +105,7 @@ impl RecordedEndpoint {
         );
     }
 
-    /// See [`Endpoint::handle_packets`]. With a journal each packet is a call of its own.
+    /// See [`Endpoint::handle_packets`]. The journal records a separate call for each packet.
     #[inline]
     pub fn handle_packets<'p>(&mut self, now: Instant, packets: impl IntoIterator<Item = RxPacket<'p>>) {
         if self.journal.is_none() {

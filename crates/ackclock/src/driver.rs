@@ -284,8 +284,7 @@ impl Driver {
         if let Some(stands) = news.stands {
             stack.endpoint.set_queue_stands(stands);
         }
-        let opening = if self.packets.batch.is_full() { bytes / 2 } else { OPENING };
-        stack.endpoint.open_windows(now, opening as u64);
+        stack.endpoint.open_windows(now, news.opening as u64);
         stack.handle_timeout(now);
         stack.dispatch(now);
         stack.release_writers(now);
@@ -336,10 +335,11 @@ struct Backlog {
     stands: bool,
 }
 
-/// What has changed with a batch: whether the driver is behind, and whether packets stand in the device's
-/// queue.
+/// What follows from a batch: whether the driver is behind and whether packets stand in the device's queue,
+/// if that has changed, and by how much receive windows may open.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BacklogNews {
+    opening: usize,
     is_behind: Option<bool>,
     stands: Option<bool>,
 }
@@ -355,6 +355,7 @@ impl Backlog {
         self.more_turns = if full { (self.more_turns + 1).min(STANDING_TURNS) } else { 0 };
         let news = |was: &mut bool, is: bool| (std::mem::replace(was, is) != is).then_some(is);
         BacklogNews {
+            opening: if full { bytes / 2 } else { OPENING },
             is_behind: news(&mut self.is_behind, self.full_turns >= FULL_TURNS),
             stands: news(&mut self.stands, self.more_turns >= STANDING_TURNS),
         }
@@ -429,8 +430,8 @@ const BATCH_PACKETS: usize = 64;
 /// Bytes in one batch: room for 64 packets of the MTU's size or four of 64 KB. Together with the receive
 /// buffer and the reader's own buffer it fits a processor's second-level cache.
 const BATCH_BYTES: usize = 264 << 10;
-/// Bytes by which receive windows open together in a turn that found the device's queue short; otherwise by
-/// half of what the turn received, so that the queue becomes shorter.
+/// Bytes by which receive windows open in total in a turn whose batch had room for more. A full batch means a
+/// long queue: windows then open by half of what it had, and the queue gets shorter.
 const OPENING: usize = 768 << 10;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
@@ -631,6 +632,14 @@ mod tests {
         let mut after = |full| backlog.after(4, 4 * 65_000, full).stands;
         assert_eq!([true, true, false, true, true].map(&mut after), [None; 5]);
         assert_eq!([true, true, false, false].map(&mut after), [Some(true), None, Some(false), None]);
+    }
+
+    #[test]
+    fn windows_open_by_half_of_a_full_batch_and_by_a_fixed_share_after_any_other() {
+        let mut backlog = Backlog::default();
+        let opening = [(4, 200_000, true), (4, 200_000, false), (0, 0, false), (BATCH_PACKETS, 4_000, true)]
+            .map(|(packets, bytes, full)| backlog.after(packets, bytes, full).opening);
+        assert_eq!(opening, [100_000, OPENING, OPENING, 2_000]);
     }
 
     const fn at(millis: u64) -> Option<Instant> {

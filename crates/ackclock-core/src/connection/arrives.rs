@@ -15,7 +15,7 @@ use super::pmtu::believed_mtu;
 use super::receive::Text;
 use super::send::AckField;
 use super::{Connection, State, lend};
-use crate::event::Changes;
+use crate::event::ReadinessBits;
 use crate::position::Position;
 use crate::trace::{Entry, saturated};
 use crate::{ConnectionError, IcmpError, Instant, RxPacket};
@@ -440,7 +440,7 @@ impl Connection {
         let up = arrival.start + u64::from(arrival.segment.urgent);
         if self.rcv.note_urgent(up) {
             // RFC 9293 MUST-32: the application is notified each time the pointer advances.
-            self.readiness.add(Changes::URGENT);
+            self.readiness.add(ReadinessBits::URGENT);
         }
         StepOutcome::Continue
     }
@@ -486,7 +486,7 @@ impl Connection {
         let taken = self.rcv.on_text(text, self.sack, &self.tcp.choices);
         // RFC 4861 §7.3.1: the arrival of new data shows that earlier acknowledgements are delivered.
         self.progressed |= taken.advanced > 0;
-        self.readiness.add_if(Changes::READABLE, taken.readable);
+        self.readiness.add_if(ReadinessBits::READABLE, taken.readable);
         if taken.advanced > 0 || !taken.dropped {
             self.idle_buffers.end();
         }
@@ -504,7 +504,7 @@ impl Connection {
         // A FIN beyond a gap waits until the gap is filled.
         if self.rcv.process_fin() {
             // RFC 2525 §2.15: the reader sees the end in the same poll as the last data.
-            self.readiness.add(Changes::READABLE);
+            self.readiness.add(ReadinessBits::READABLE);
             self.enter(arrival.now, self.life.state().after_fin(self.snd.fin_acked()));
         } else if arrival.fin {
             self.rcv.owe_ack_now();
@@ -696,7 +696,7 @@ impl Connection {
         let Some(error) = soft_error(kind) else { return };
         // RFC 9293 MUST-54, RFC 9293 MUST-47, RFC 9293 SHLD-25: noted, and available to the application.
         self.errors.note_soft(error);
-        self.readiness.add(Changes::SOFT_ERROR);
+        self.readiness.add(ReadinessBits::SOFT_ERROR);
         // Deviation from RFC 9293 SHLD-26: hard errors end a connection only while it is being opened,
         // because they can be forged (RFC 5927 §5.2). Later they are soft like the others (RFC 9293 MUST-56).
         let hard = matches!(kind, IcmpKind::ProtocolUnreachable | IcmpKind::PortUnreachable);

@@ -611,17 +611,17 @@ impl Connection {
     }
 }
 
-// What the endpoint decides of the receive window.
+// The endpoint decides when the receive window opens.
 impl Connection {
-    /// It may open by `most` bytes more, and no further. Returns by how much it does, and whether it would
-    /// open further.
+    /// Opens the receive window by at most `most` bytes. Returns by how much it opens, and whether the buffer
+    /// has room for more.
     pub(crate) fn open_window(&mut self, most: u64) -> (u64, bool) {
         if !self.life.state().takes_text() {
             return (0, false);
         }
         let gain = self.rcv.window_gain();
         let bytes = gain.min(most);
-        self.rcv.bound_window(bytes);
+        self.rcv.permit_opening(bytes);
         if bytes > 0 {
             self.rcv.tell_opening(Some(&self.tcp.choices.acks));
         }

@@ -55,7 +55,7 @@ use self::receive::ReceiveHalf;
 use self::send::{Expired, SendHalf};
 use self::silence::{Silence, Verdict};
 use self::timestamps::Timestamps;
-use crate::event::Changes;
+use crate::event::ReadinessBits;
 use crate::later::{self, Kept};
 use crate::trace::{BatchCause, Entry, Timer, Trace};
 use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
@@ -113,7 +113,7 @@ pub struct Connection {
     idle_buffers: IdleBuffers,
     segments_sent: u64,
     segments_received: u64,
-    readiness: Changes,
+    readiness: ReadinessBits,
     errors: Errors,
     trace: Trace,
 }
@@ -145,7 +145,7 @@ impl Connection {
         !self.readiness.is_empty()
     }
 
-    /// Changes to report to the application, since the last call.
+    /// ReadinessBits to report to the application, since the last call.
     #[inline]
     pub(crate) fn take_readiness(&mut self) -> Readiness {
         self.readiness.take()
@@ -236,7 +236,7 @@ impl Connection {
         self.pending.close();
         self.snd.close();
         self.rcv.finish();
-        for change in [Changes::READABLE, Changes::WRITABLE, Changes::CLOSED] {
+        for change in [ReadinessBits::READABLE, ReadinessBits::WRITABLE, ReadinessBits::CLOSED] {
             self.readiness.add(change);
         }
     }
@@ -268,7 +268,7 @@ impl Connection {
                 self.silence.stop();
                 self.idle_buffers.end();
                 self.snd.stop_timers();
-                self.readiness.add(Changes::CLOSED);
+                self.readiness.add(ReadinessBits::CLOSED);
             }
             // The search for the path's MTU ends with the data.
             State::FinWait1 | State::LastAck => self.snd.end_search(),
@@ -380,7 +380,7 @@ impl Connection {
         }
         if expiries >= R1 {
             // RFC 9293 SHLD-9: the application is notified between R1 and R2.
-            self.readiness.add(Changes::SOFT_ERROR);
+            self.readiness.add(ReadinessBits::SOFT_ERROR);
         }
         if !self.life.is_established() {
             // RFC 9293 MUST-22: a SYN is treated like any other segment.

@@ -23,7 +23,7 @@ use super::user_timeout::{UserTimeouts, told_user_timeout};
 use super::{Connection, R2_DATA, State, lend};
 use crate::budget::Budget;
 use crate::buffer::Queue;
-use crate::event::Changes;
+use crate::event::ReadinessBits;
 use crate::position::Position;
 use crate::trace::{Entry, Extension, Trace};
 use crate::{FourTuple, Instant, TcpConfig};
@@ -142,7 +142,7 @@ impl Connection {
             idle_buffers: IdleBuffers::default(),
             segments_sent: 0,
             segments_received: 0,
-            readiness: Changes::default(),
+            readiness: ReadinessBits::default(),
             errors: Errors::default(),
         }
     }
@@ -277,9 +277,9 @@ impl Connection {
         self.silence.begin(now);
         self.arm_keepalive(now);
         self.enter(now, State::Established);
-        self.readiness.add(Changes::CONNECTED);
+        self.readiness.add(ReadinessBits::CONNECTED);
         self.tell_user_timeout();
-        self.readiness.add(Changes::WRITABLE);
+        self.readiness.add(ReadinessBits::WRITABLE);
     }
 }
 
@@ -329,8 +329,8 @@ impl Connection {
     /// Takes as much text from a SYN as one segment may have and the window accepts.
     fn process_text_of_syn(&mut self, now: Instant, text: &[u8]) {
         let taken = self.rcv.on_text_of_syn(text);
-        self.readiness.add_if(Changes::READABLE, taken > 0);
-        self.readiness.add(Changes::WRITABLE);
+        self.readiness.add_if(ReadinessBits::READABLE, taken > 0);
+        self.readiness.add(ReadinessBits::WRITABLE);
         self.trace.extension(now, Extension::FastOpenTaken, taken);
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pending {
     reply: Option<Reply>,
-    /// The others, as bits: each segment asks whether there are any.
+    /// What else must be sent, as bits, so that one test finds nothing to send.
     owed: u8,
 }
 

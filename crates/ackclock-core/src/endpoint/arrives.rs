@@ -29,19 +29,18 @@ impl Endpoint {
     // RFC 9293 MUST-58, RFC 9293 MUST-59: all queued segments are processed before an ACK is sent.
     #[inline]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
-        self.handle_packets(now, [RxPacket { bytes: packet, meta, block: None }]);
+        self.handle_packets(now, [RxPacket::new(packet, meta)]);
     }
 
-    /// Packets arrived, in this order: a device's batch. What comes of them is what
-    /// [`handle_packet`](Self::handle_packet) for each would do, for less.
+    /// A batch of packets arrived, in this order. The effect is that of calling
+    /// [`handle_packet`](Self::handle_packet) for each, and costs less.
     #[inline]
     pub fn handle_packets<'p>(&mut self, now: Instant, packets: impl IntoIterator<Item = RxPacket<'p>>) {
         let now = self.advance(now);
         let mut arrived: u64 = 0;
         let mut packets = packets.into_iter().inspect(|_| arrived.count());
         while let Some(packet) = self.take_predicted(now, false, &mut packets) {
-            let frame = Frame { block: packet.block.as_ref(), ..Frame::arrived(packet.bytes, packet.meta) };
-            self.sort_out(now, &frame);
+            self.sort_out(now, &Frame::arrived(&packet));
         }
         drop(packets);
         self.counters.packets_received.grow(arrived);
@@ -60,13 +59,12 @@ impl Endpoint {
         let now = self.advance(now);
         self.rare_counters().strays_taken.count();
         let (packet, meta) = stray.packet();
-        self.receive(now, &Frame { stray: true, ..Frame::arrived(packet, meta) });
+        self.receive(now, &Frame { stray: true, ..Frame::arrived(&RxPacket::new(packet, meta)) });
         self.check_invariants();
     }
 
-    /// Hands packets to the connection of the last segment as long as they have the predicted form and change
-    /// no more than a prediction allows. What follows from them is done once. Returns the first of another
-    /// kind; for that one nothing has changed.
+    /// Hands packets to the connection of the last segment for as long as it expects them, then updates its
+    /// timer and its place in the queues once. Returns the first packet that it does not expect, untouched.
     // Their addresses were checked when the connection was opened, as in `deliver`.
     #[inline]
     fn take_predicted<'p>(
@@ -105,16 +103,15 @@ impl Endpoint {
 
     /// Handles a packet that came from another endpoint of the host, from this one itself, or in fragments.
     pub(super) fn receive(&mut self, now: Instant, frame: &Frame<'_>) {
-        let packet = RxPacket { bytes: frame.packet, meta: frame.meta, block: None };
-        if self.take_predicted(now, frame.looped, &mut std::iter::once(packet)).is_some() {
+        if self.take_predicted(now, frame.looped, &mut std::iter::once(frame.packet.clone())).is_some() {
             self.sort_out(now, frame);
         }
     }
 
-    /// Handles a packet that is not what the last connection expects.
+    /// Handles a packet that the connection of the last segment does not expect.
     #[inline(never)]
     fn sort_out(&mut self, now: Instant, frame: &Frame<'_>) {
-        let parsed = IpPacket::parse(frame.packet);
+        let parsed = IpPacket::parse(frame.packet.bytes);
         if self.tuples.is_sharded() && self.is_elsewhere(&parsed, frame) {
             return;
         }
@@ -141,7 +138,7 @@ impl Endpoint {
 
     fn handle_tcp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: Frame<'_>) {
         // RFC 9293 MUST-3: the checksum is always verified, here unless the device has done it.
-        let segment = match Segment::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
+        let segment = match Segment::parse(ip.src, ip.dst, bytes, frame.packet.meta.checksum) {
             Ok(segment) => segment,
             Err(TcpError::Checksum) => return self.counters.dropped_tcp_checksum.count(),
             Err(_) => return self.counters.dropped_malformed_tcp.count(),
@@ -224,11 +221,11 @@ impl Endpoint {
             // An address of ours, from outside; or one that was ours when this connection was opened.
             return self.counters.dropped_martian_source.count();
         }
-        let Frame { meta, block, .. } = arrival.frame;
+        let RxPacket { meta, ref block, .. } = *arrival.frame.packet;
         self.last_connection = index;
         self.counters.segments_delivered.count();
         self.change(index, |connection| {
-            connection.handle_segment(now, arrival.segment, meta, arrival.codepoint, block);
+            connection.handle_segment(now, arrival.segment, meta, arrival.codepoint, block.as_ref());
         });
     }
 
@@ -337,7 +334,7 @@ impl Endpoint {
             return false;
         }
         let budget = self.memory.budget().clone();
-        let Some((outcome, evicted)) = self.non_tcp().reassemble(now, &budget, frame.packet) else {
+        let Some((outcome, evicted)) = self.non_tcp().reassemble(now, &budget, frame.packet.bytes) else {
             return false;
         };
         let counters = self.rare_counters();
@@ -351,8 +348,8 @@ impl Endpoint {
                 match IpPacket::parse(&packet) {
                     Err(IpError::Fragment) => self.counters.dropped_fragment.count(),
                     _ => {
-                        let whole = Frame::arrived(&packet, RxMeta::default());
-                        self.receive(now, &Frame { looped: frame.looped, ..whole });
+                        let whole = RxPacket::new(&packet, RxMeta::default());
+                        self.receive(now, &Frame { looped: frame.looped, ..Frame::arrived(&whole) });
                     }
                 }
             }
@@ -365,7 +362,7 @@ impl Endpoint {
 
     /// Whether the source is plausible, and the fragment is not for the program that handles other traffic.
     fn wants_fragment(&self, frame: &Frame<'_>) -> bool {
-        let Ok(fragment) = Fragment::parse(frame.packet) else { return true };
+        let Ok(fragment) = Fragment::parse(frame.packet.bytes) else { return true };
         (frame.looped || self.addresses.valid_source(fragment.src))
             && (self.config.other_packets == 0 || self.addresses.is_own(fragment.dst))
     }
@@ -407,7 +404,7 @@ impl Endpoint {
     #[cold]
     fn hand_over(&mut self, frame: &Frame<'_>, to: usize) {
         let once = !frame.stray && !frame.looped;
-        let taken = once && self.tuples.hand_over(frame.packet, frame.meta, to);
+        let taken = once && self.tuples.hand_over(frame.packet.bytes, frame.packet.meta, to);
         let counters = self.rare_counters();
         let counter = if taken { &mut counters.strays_handed_over } else { &mut counters.dropped_strays };
         counter.count();

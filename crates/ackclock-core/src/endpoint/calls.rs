@@ -370,8 +370,8 @@ impl Endpoint {
             (result, most.map(|most| connection.open_window(most)))
         });
         let (result, opening) = result?;
-        if let Some((bytes, goes_on)) = opening {
-            self.openings.note(id.index, bytes, goes_on);
+        if let Some((bytes, wants_more)) = opening {
+            self.openings.note(id.index, bytes, wants_more);
         }
         self.relieve(now);
         Some(result)

@@ -205,36 +205,42 @@ struct Received<'a> {
     codepoint: Codepoint,
 }
 
-/// A packet from a device, for [`Endpoint::handle_packets`].
+/// A received packet.
 #[derive(Clone, Debug)]
 pub struct RxPacket<'a> {
     /// The packet.
     pub bytes: &'a [u8],
     /// What the device knows about it.
     pub meta: RxMeta,
-    /// A block of just these bytes, if a connection may keep part of it instead of copying. It does so with
-    /// at least 32 KiB of text that is next in order. In the memory budget the packet counts as a block of
+    /// The same bytes, if a connection may keep part of them instead of copying. It does so with at least
+    /// 32 KiB of text that is next in order. In the memory budget the packet then counts as a block of
     /// 64 KiB.
     pub block: Option<Bytes>,
 }
 
-/// A packet as it arrived.
+impl<'a> RxPacket<'a> {
+    /// A packet whose text is copied.
+    #[must_use]
+    #[inline]
+    pub fn new(bytes: &'a [u8], meta: RxMeta) -> Self {
+        Self { bytes, meta, block: None }
+    }
+}
+
+/// A packet and the way it came.
 #[derive(Clone, Copy, Debug)]
 struct Frame<'a> {
-    packet: &'a [u8],
-    meta: RxMeta,
+    packet: &'a RxPacket<'a>,
     /// Whether the endpoint sent it to itself.
     looped: bool,
     /// Whether it arrived at another endpoint of the host and was handed over.
     stray: bool,
-    /// The block that contains `packet`, if a connection may keep its text there.
-    block: Option<&'a Bytes>,
 }
 
 impl<'a> Frame<'a> {
     /// A packet as the device gave it.
-    fn arrived(packet: &'a [u8], meta: RxMeta) -> Self {
-        Self { packet, meta, looped: false, stray: false, block: None }
+    fn arrived(packet: &'a RxPacket<'a>) -> Self {
+        Self { packet, looped: false, stray: false }
     }
 }
 

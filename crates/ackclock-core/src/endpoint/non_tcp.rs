@@ -568,7 +568,7 @@ impl Endpoint {
             return true;
         }
         let budget = self.memory.budget().clone();
-        let taken = self.non_tcp().others.push(frame.packet, frame.meta, &budget);
+        let taken = self.non_tcp().others.push(frame.packet.bytes, frame.packet.meta, &budget);
         let counters = self.rare_counters();
         (if taken { &mut counters.others_received } else { &mut counters.dropped_other_full }).count();
         true
@@ -578,7 +578,7 @@ impl Endpoint {
     #[cold]
     pub(super) fn handle_udp(&mut self, now: Instant, ip: &IpPacket<'_>, bytes: &[u8], frame: &Frame<'_>) {
         // No known device delivers a coalesced datagram; its checksum would be that of the whole.
-        let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.meta.checksum) {
+        let datagram = match UdpDatagram::parse(ip.src, ip.dst, bytes, frame.packet.meta.checksum) {
             Ok(datagram) => datagram,
             Err(UdpError::Checksum) => return self.rare_counters().dropped_udp_checksum.count(),
             Err(_) => return self.rare_counters().dropped_malformed_udp.count(),
@@ -599,7 +599,7 @@ impl Endpoint {
                 // RFC 1122 §4.1.3.1: a datagram for a port without a socket SHOULD be answered by port
                 // unreachable.
                 if self.config.port_unreachable {
-                    self.send_error(now, OutgoingIcmpError::PortUnreachable, frame.packet, ip);
+                    self.send_error(now, OutgoingIcmpError::PortUnreachable, frame.packet.bytes, ip);
                 }
             }
         }
@@ -772,7 +772,7 @@ impl Endpoint {
         }
         if !self.non_tcp().echoes.allows(now, per_second) {
             self.rare_counters().dropped_icmp_limited.count();
-        } else if let Some(reply) = write_echo_reply(frame.packet, ip, self.config.tcp.ttl, mtu) {
+        } else if let Some(reply) = write_echo_reply(frame.packet.bytes, ip, self.config.tcp.ttl, mtu) {
             let sent = self.send_icmp(reply);
             self.rare_counters().echoes_answered.grow(u64::from(sent));
         }

@@ -11,7 +11,7 @@ use ackclock_control::tally::Tally;
 use ackclock_wire::{ChecksumState, TxPacket, write_control};
 
 use super::schedule::Subject;
-use super::{Endpoint, Frame};
+use super::{Endpoint, Frame, RxPacket};
 use crate::connection::Outgoing;
 use crate::{ConnectionId, Event, Instant};
 
@@ -226,7 +226,10 @@ impl Endpoint {
             && let Some(packet) = self.non_tcp.as_mut().and_then(|non_tcp| non_tcp.next_looped())
         {
             left.shrink(1);
-            self.receive(now, &Frame { looped: true, ..Frame::arrived(&packet.bytes, packet.meta) });
+            self.receive(
+                now,
+                &Frame { looped: true, ..Frame::arrived(&RxPacket::new(&packet.bytes, packet.meta)) },
+            );
         }
         *left < before
     }
@@ -242,7 +245,8 @@ impl Endpoint {
             (Some(one), Some(other)) => Some(one.min(other)),
             _ => one.or(other),
         };
-        if self.has_looped() {
+        // The driver's next turn is due at once, also if it sleeps.
+        if self.has_looped() || self.has_windows_to_open() {
             return Some(self.clock.now());
         }
         let of_fragments = self.non_tcp.as_ref().and_then(|non_tcp| non_tcp.reassembly_timeout());

@@ -1,30 +1,29 @@
-//! Which receive windows open in a turn of the driver, and which in a later one.
+//! Receive windows that open in turn.
 //!
-//! A device's queue is served in the order of arrival, so a lone request waits for everything that the
-//! windows of other connections have let in before it. One window is bounded by what its application takes in
-//! a round trip; a thousand of them are not bounded together. So in each turn windows open by a share of what
-//! a turn handles, and the other connections wait their turn. What the peers hold back meanwhile would
-//! otherwise wait in the device's queue.
+//! A device delivers packets in order of arrival, so a short request waits behind everything that other
+//! connections were allowed to send. The tuning of each window does not help: a thousand narrow windows fill
+//! the queue, too. The driver therefore calls [`Endpoint::open_windows`] once a turn with a number of bytes.
+//! Windows open by that many bytes in total, and the other connections wait in line. Their peers hold the
+//! data back meanwhile.
 //!
-//! A window that waits to open does not shrink (RFC 9293 SHLD-14), and data is acknowledged meanwhile.
+//! A window that waits does not shrink (RFC 9293 SHLD-14), and its connection still acknowledges data.
 
 use super::Endpoint;
 use super::schedule::IndexQueue;
 use crate::Instant;
 
-/// What may open in this turn, and what waits for the next.
+/// How far windows may open in this turn, and the connections in line.
 #[derive(Debug, Default)]
 pub(super) struct Openings {
-    /// Bytes left in this turn; `None` before the first turn: everything opens.
+    /// Bytes left in this turn; `None` before the first turn, when nothing limits windows.
     left: Option<u64>,
-    /// The connection whose window opened first in this turn: if none waits, it may go on.
+    /// The first connection whose window opened in this turn. While no other waits, it has no limit.
     first: Option<u32>,
-    /// Those whose windows wait, each once.
     waiting: IndexQueue,
 }
 
 impl Openings {
-    /// By how much the window of the connection at `index` may open now; `None` if nothing is bounded.
+    /// By how much the window of the connection at `index` may open now; `None` if nothing limits windows.
     #[inline]
     pub fn most(&self, index: u32) -> Option<u64> {
         let left = self.left?;
@@ -32,36 +31,40 @@ impl Openings {
         Some(if may && self.waiting.is_empty() { u64::MAX } else { 0 })
     }
 
-    /// A window opens by this number of bytes; `goes_on`: it waits to open further.
+    /// A window opens by `bytes`; with `wants_more` its connection gets in line.
     #[inline]
-    pub fn note(&mut self, index: u32, bytes: u64, goes_on: bool) {
+    pub fn note(&mut self, index: u32, bytes: u64, wants_more: bool) {
         if bytes > 0 {
             self.first.get_or_insert(index);
             self.left = self.left.map(|left| left.saturating_sub(bytes));
         }
-        if goes_on {
+        if wants_more {
             self.waiting.push(index);
         }
     }
 }
 
 impl Endpoint {
-    /// A turn of the driver: receive windows may open by `bytes` together until the next call, those that
-    /// wait first, by at most 256 KiB each. If none waits, one may open as far as it can. Before the first
-    /// call all may.
+    /// Begins a turn of the driver: until the next call, receive windows open by `bytes` in total.
+    /// Connections in line come first and open by at most 256 KiB each. If none is in line, the first
+    /// connection may open its window without limit.
+    ///
+    /// Nothing limits windows before the first call. After it the driver calls this each turn; while a
+    /// connection is in line, [`poll_timeout`](Self::poll_timeout) says that a turn is due.
     pub fn open_windows(&mut self, now: Instant, bytes: u64) {
         self.advance(now);
         (self.openings.left, self.openings.first) = (Some(bytes), None);
         while self.openings.left != Some(0) || self.openings.first.is_none() {
             let Some(index) = self.openings.waiting.pop() else { break };
             let opened = self.change(index, |connection| connection.open_window(QUANTUM));
-            if let Some((bytes, goes_on)) = opened {
-                self.openings.note(index, bytes, goes_on);
+            if let Some((bytes, wants_more)) = opened {
+                self.openings.note(index, bytes, wants_more);
             }
         }
+        self.check_invariants();
     }
 
-    /// Whether windows wait to open: the driver's next turn is due at once.
+    /// Whether a connection is in line to open its window.
     #[must_use]
     #[inline]
     pub fn has_windows_to_open(&self) -> bool {
@@ -69,6 +72,5 @@ impl Endpoint {
     }
 }
 
-/// By how much a window that has waited opens at once: what keeps packets large and switches rare, and is
-/// soon handled.
+/// The most by which a window in line opens at once: four packets of 64 KB, or one batch of the driver.
 const QUANTUM: u64 = 256 << 10;

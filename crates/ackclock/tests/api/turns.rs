@@ -211,3 +211,38 @@ async fn a_stack_that_polls_busily_serves_and_rests() {
         }
     }
 }
+
+/// Receive windows open in turn, and only the driver opens those in line. The peers of the first connections
+/// have nothing more to send, so after these reads no packet arrives to wake it.
+#[tokio::test(start_paused = true)]
+async fn windows_in_line_open_although_nothing_else_wakes_the_driver() {
+    const FLOWS: usize = 40;
+    const LONG: usize = 300_000;
+    let hosts = hosts();
+    let (mut writer, mut reader) = connection(&hosts).await;
+    let (mut clients, mut servers) = (tokio::task::JoinSet::new(), Vec::new());
+    for flow in 0..FLOWS {
+        let (mut client, server) = connection(&hosts).await;
+        servers.push(server);
+        clients.spawn(async move {
+            client.write_all(&vec![7; if flow < FLOWS / 2 { 60_000 } else { LONG }]).await.unwrap();
+            client
+        });
+    }
+    writer.write_all(&[7; 2]).await.unwrap();
+    // Every window is filled.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // The first read brings the driver a deadline that is no later than those of the reads below.
+    reader.read_exact(&mut [0; 1]).await.unwrap();
+    settle().await;
+    reader.read_exact(&mut [0; 1]).await.unwrap();
+    settle().await;
+    let began = tokio::time::Instant::now();
+    let mut buffer = vec![0; 1 << 20];
+    let read: Vec<usize> = servers.iter_mut().map(|server| server.try_read(&mut buffer).unwrap()).collect();
+    assert!(read.iter().all(|read| *read >= 60_000), "{read:?}");
+    let (last, first) = (servers.last_mut().unwrap(), read[FLOWS - 1]);
+    last.read_exact(&mut buffer[..LONG - first]).await.unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(100), "{took:?}: the sender waited for its persist timer");
+}

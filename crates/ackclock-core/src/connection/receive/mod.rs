@@ -48,7 +48,7 @@ pub(super) struct ReceiveHalf {
     limit: u32,
     limit_max: u32,
     tuning: Tuning,
-    /// How far the right edge may still advance; [`u32::MAX`]: as far as the buffer has room.
+    /// By how much the right edge may still advance; [`u32::MAX`] means as far as the buffer has room.
     opening: u32,
     rare: Option<Box<Rare>>,
 }
@@ -601,23 +601,24 @@ impl ReceiveHalf {
         gain.saturating_mul(100) >= u64::from(self.limit).saturating_mul(u64::from(percent)).max(1)
     }
 
-    /// By how much the window would open beyond what it may already, if it might; 0 if that is not worth a
-    /// segment.
+    /// By how much the buffer would let the window open beyond what is permitted; 0 for less than a segment.
     #[inline]
     pub fn window_gain(&self) -> u64 {
-        let gain = self.edge_of_buffer().since(self.edge + self.may_open_by());
+        let gain = self.edge_of_buffer().since(self.edge + self.permitted());
         if gain >= self.step().max(1) { gain } else { 0 }
     }
 
-    fn may_open_by(&self) -> u64 {
+    /// By how much the window may still open; 0 if that was never limited.
+    fn permitted(&self) -> u64 {
         if self.opening == u32::MAX { 0 } else { self.opening.into() }
     }
 
-    /// The window may open by `bytes` more, and no further.
-    pub fn bound_window(&mut self, bytes: u64) {
-        self.opening = u32::try_from(self.may_open_by().saturating_add(bytes)).unwrap_or(u32::MAX);
+    /// Permits the window to open by `bytes` more, and limits it to that.
+    pub fn permit_opening(&mut self, bytes: u64) {
+        self.opening = u32::try_from(self.permitted().saturating_add(bytes)).unwrap_or(u32::MAX);
     }
 
+    /// The right edge of a window that only the buffer limits.
     fn edge_of_buffer(&self) -> Position {
         let room = u64::from(self.limit).saturating_sub(self.buffer.readable() as u64);
         self.nxt + room
@@ -650,7 +651,7 @@ impl ReceiveHalf {
         }
     }
 
-    /// The window has opened, perhaps by enough to tell the peer.
+    /// The window may have opened: owes an acknowledgement if the peer should learn of it now.
     pub fn tell_opening(&mut self, policy: Option<&AckPolicy>) {
         if policy.is_some_and(|policy| self.update_is_due() || self.share_is_due(policy)) {
             self.acks.owe_now();

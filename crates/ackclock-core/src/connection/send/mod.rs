@@ -27,7 +27,7 @@ use super::ecn::Marking;
 use super::timestamps::Timestamps;
 use crate::buffer::Queue;
 use crate::deadline::Deadline;
-use crate::event::Changes;
+use crate::event::ReadinessBits;
 use crate::info::FlightInfo;
 use crate::position::Position;
 use crate::sending::{AckNews, Acknowledgement, Call, Expiries, Flight};
@@ -104,7 +104,7 @@ pub(super) struct Lent<'a> {
     pub state: State,
     /// What the flight gets of it.
     pub call: Call<'a>,
-    pub readiness: &'a mut Changes,
+    pub readiness: &'a mut ReadinessBits,
 }
 
 /// Where a new sending half begins.

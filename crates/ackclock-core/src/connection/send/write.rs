@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::feedback::Feedback;
 use super::{Lent, SendHalf};
 use crate::budget::BLOCK;
-use crate::event::Changes;
+use crate::event::ReadinessBits;
 use crate::trace::Limit;
 use crate::{DeliveryInfo, Instant, State, TcpConfig};
 
@@ -147,7 +147,7 @@ impl SendHalf {
         self.wake_writer(lent.readiness);
         if self.awaited.has(Awaited::DELIVERY) {
             // Nothing more will be written, so an awaited byte may never be.
-            lent.readiness.add_if(Changes::DELIVERED, self.feedback().end());
+            lent.readiness.add_if(ReadinessBits::DELIVERED, self.feedback().end());
         }
     }
 
@@ -232,11 +232,11 @@ impl SendHalf {
     }
 
     /// A writer that waits for room tries again: it has room, or another mark, or the stream has ended.
-    fn wake_writer(&mut self, readiness: &mut Changes) {
+    fn wake_writer(&mut self, readiness: &mut ReadinessBits) {
         if self.awaited.has(Awaited::ROOM) {
             self.awaited.remove(Awaited::ROOM);
             self.awaited.remove(Awaited::SENT);
-            readiness.add(Changes::WRITABLE);
+            readiness.add(ReadinessBits::WRITABLE);
         }
     }
 
@@ -258,7 +258,7 @@ impl SendHalf {
             self.note_feedback(lent, true);
         }
         if self.queued() == 0 {
-            lent.readiness.add_if(Changes::WRITABLE, self.closed);
+            lent.readiness.add_if(ReadinessBits::WRITABLE, self.closed);
         }
     }
 
@@ -439,7 +439,8 @@ impl SendHalf {
     #[cold]
     fn tell_feedback(&mut self, lent: &mut Lent<'_>, advanced: bool) {
         let acked = self.acked();
-        lent.readiness.add_if(Changes::DELIVERED, self.feedback().on_ack(lent.call.now, acked, advanced));
+        lent.readiness
+            .add_if(ReadinessBits::DELIVERED, self.feedback().on_ack(lent.call.now, acked, advanced));
     }
 
     /// The most bytes that may wait to be sent for the first time.
@@ -447,7 +448,7 @@ impl SendHalf {
         self.asked()?.lowat()
     }
 
-    pub(in crate::connection) fn set_lowat(&mut self, readiness: &mut Changes, lowat: Option<u32>) {
+    pub(in crate::connection) fn set_lowat(&mut self, readiness: &mut ReadinessBits, lowat: Option<u32>) {
         if lowat.is_none() && self.lowat().is_none() {
             return;
         }

@@ -94,10 +94,8 @@ impl Lone {
         let flow_label = FlowLabel::NONE;
         let segment = ControlSegment { src, dst, ttl: 64, traffic_class: 0, flow_label, fields: *fields };
         let len = write_control(&mut packet, &segment);
-        let is_predicted = self.end.take_predicted(
-            self.now,
-            &RxPacket { bytes: &packet[..len], meta: RxMeta::default(), block: None },
-        );
+        let is_predicted =
+            self.end.take_predicted(self.now, &RxPacket::new(&packet[..len], RxMeta::default()));
         if !is_predicted {
             self.give(fields, Codepoint::NotEct, &[]);
         }

@@ -77,7 +77,7 @@ struct HarmedPair {
     now: Instant,
     harm: Harm,
     limits: Limits,
-    /// Packets that arrive at the same time are handled in one call.
+    /// Whether packets that arrive at the same time are handled in one call.
     batches: bool,
     /// Packets in transit: the receiving end, and the packet.
     path: Pipe<Instant, (usize, Arriving)>,
@@ -166,7 +166,7 @@ impl HarmedPair {
                 due.iter().filter(|(to, _)| *to == side).map(|(_, Arriving { bytes, segment_size })| {
                     // Changed packets must reach the connection, so nothing verifies their checksums.
                     let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: *segment_size };
-                    RxPacket { bytes, meta, block: None }
+                    RxPacket::new(bytes, meta)
                 });
             if self.batches {
                 end.handle_packets(self.now, packets);

@@ -1,5 +1,4 @@
-//! Connections that share one thread of the client, which serves those that are ready: as many as a server
-//! has.
+//! Many connections on one thread of the client, as a server has them.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,16 +18,16 @@ use super::{Measured, Running, Service};
 
 /// The connections of one service.
 #[derive(Debug)]
-pub struct Many {
+pub struct Crowd {
     service: Service,
     streams: Vec<TcpStream>,
-    progress: Arc<Progress>,
+    progress: Arc<CrowdProgress>,
 }
 
-/// What connections carried together, and how evenly.
+/// What the connections carried, and how evenly.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct Shared {
-    /// All together.
+pub struct CrowdMeasured {
+    /// The total.
     #[serde(flatten)]
     pub measured: Measured,
     /// Jain's index of fairness: 1 if all carried the same, 1/n if one of n carried everything.
@@ -39,22 +38,26 @@ pub struct Shared {
     pub p99_us: f64,
 }
 
-/// What each connection has carried, and whether it is over.
+/// What each connection has carried, and whether the client should stop.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct CrowdProgress {
     carried: Box<[AtomicU64]>,
     over: AtomicBool,
 }
 
 /// When a round trip began, and how long it took.
-type Trip = (Instant, Duration);
+type RoundTrip = (Instant, Duration);
 
-impl Many {
+impl Crowd {
     /// Connects `flows` times as soon as the program listens.
     ///
     /// # Errors
-    /// It does not listen in time.
+    /// It does not listen in time, or the service ends its connections at once.
     pub fn connect(service: Service, flows: usize) -> io::Result<Self> {
+        if service == Service::Close {
+            let why = "its connections end at once; choose sink, source or echo";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let deadline = Instant::now() + PATIENCE;
         let connect = |_| {
             let stream = Flow::connect(service, deadline)?.into_stream();
@@ -63,14 +66,18 @@ impl Many {
         };
         let streams = (0..flows).map(connect).collect::<io::Result<_>>()?;
         let carried = (0..flows).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { service, streams, progress: Arc::new(Progress { carried, over: AtomicBool::new(false) }) })
+        Ok(Self {
+            service,
+            streams,
+            progress: Arc::new(CrowdProgress { carried, over: AtomicBool::new(false) }),
+        })
     }
 
     /// Measures for `time`, after a warm-up in which windows reach their size.
     ///
     /// # Errors
     /// The program does not do its part.
-    pub fn measure(self, program: &Running, time: Duration) -> io::Result<Shared> {
+    pub fn measure(self, program: &Running, time: Duration) -> io::Result<CrowdMeasured> {
         let progress = self.progress();
         let client = thread::spawn(move || self.carry());
         thread::sleep(WARM_UP);
@@ -89,7 +96,7 @@ impl Many {
             .collect();
         trips.sort_unstable_by(f64::total_cmp);
         let most = |share: usize| trips.get(trips.len() * share / 100).copied().unwrap_or(0.0);
-        Ok(Shared {
+        Ok(CrowdMeasured {
             measured: Measured::of(seconds, each.iter().sum(), cpu),
             jain: jain(&each),
             p50_us: most(50),
@@ -97,15 +104,15 @@ impl Many {
         })
     }
 
-    /// How far it is, also while it runs.
-    pub(super) fn progress(&self) -> Arc<Progress> {
+    /// A view of the transfer while it runs.
+    pub(super) fn progress(&self) -> Arc<CrowdProgress> {
         Arc::clone(&self.progress)
     }
 
-    /// Carries as much as it can until it is over. Returns the round trips of an echo.
-    pub(super) fn carry(self) -> io::Result<Vec<Trip>> {
+    /// Carries as much as possible until [`CrowdProgress::end`]. Returns the round trips of an echo.
+    pub(super) fn carry(self) -> io::Result<Vec<RoundTrip>> {
         let Self { service, streams, progress } = self;
-        // All of them write from it and read into it; none waits while it does.
+        // All connections share the buffer. None holds it across an await.
         let chunk = Rc::new(RefCell::new(vec![0x5a; CHUNK]));
         let trips = Rc::new(RefCell::new(Vec::new()));
         let local = LocalSet::new();
@@ -156,24 +163,24 @@ impl Many {
     }
 }
 
-impl Progress {
+impl CrowdProgress {
     /// What each connection has carried so far.
     fn each(&self) -> Vec<u64> {
         self.carried.iter().map(|carried| carried.load(Ordering::Relaxed)).collect()
     }
 
-    /// What all of them have.
+    /// What all have carried together.
     pub(super) fn total(&self) -> u64 {
         self.each().iter().sum()
     }
 
-    /// It is over.
+    /// Tells the client to stop.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 }
 
-/// Bytes that a socket took or had; none if it was not ready after all. The end of a stream is an error.
+/// The bytes that a socket took or had: none if it was not ready after all, an error at the end of a stream.
 fn ready(tried: io::Result<usize>) -> io::Result<usize> {
     match tried {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -192,7 +199,7 @@ fn jain(each: &[u64]) -> f64 {
     if squares > 0.0 { sum * sum / (each.len() as f64 * squares) } else { 0.0 }
 }
 
-/// How often the client looks whether it is over.
+/// How often the client checks whether to stop.
 const LOOK: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
