@@ -109,6 +109,38 @@ impl HeaderTemplate {
         template
     }
 
+    /// The source: the address and port that it was made from.
+    #[must_use]
+    #[inline]
+    pub fn src(&self) -> SocketAddr {
+        let [a, b, ..] = self.ports.to_be_bytes();
+        SocketAddr::new(self.addr(12, 8), u16::from_be_bytes([a, b]))
+    }
+
+    /// The destination: the address and port that it was made for.
+    #[must_use]
+    #[inline]
+    pub fn dst(&self) -> SocketAddr {
+        let [.., c, d] = self.ports.to_be_bytes();
+        SocketAddr::new(self.addr(16, 24), u16::from_be_bytes([c, d]))
+    }
+
+    /// Whether its packets are IPv4.
+    #[must_use]
+    #[inline]
+    pub fn is_ipv4(&self) -> bool {
+        self.version == Version::V4
+    }
+
+    /// The address that is at `v4` in an IPv4 header, and at `v6` in an IPv6 header.
+    #[inline]
+    fn addr(&self, v4: usize, v6: usize) -> IpAddr {
+        match self.version {
+            Version::V4 => IpAddr::from(octets::<4>(&self.ip, v4)),
+            Version::V6 => IpAddr::from(octets::<16>(&self.ip, v6)),
+        }
+    }
+
     /// Sets the time to live, or hop limit.
     // RFC 9293 MUST-49: it is configurable.
     pub fn set_ttl(&mut self, ttl: u8) {
@@ -318,6 +350,11 @@ fn write_any_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions
     let len = options.write(&mut bytes);
     put(out, at, bytes);
     (len, sum(&bytes))
+}
+
+#[inline]
+fn octets<const N: usize>(header: &[u8; V6_LEN], at: usize) -> [u8; N] {
+    header.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 fn v6_octets(addr: IpAddr) -> [u8; 16] {

@@ -711,7 +711,7 @@ impl Connection {
 
     /// Path-MTU discovery (RFC 1191, RFC 8201).
     fn on_packet_too_big(&mut self, now: Instant, mtu: u32) {
-        let (known, is_ipv4) = (self.snd.pmtu(), self.tuple.remote_addr.is_ipv4());
+        let (known, is_ipv4) = (self.snd.pmtu(), self.template.is_ipv4());
         if let Some(told) = believed_mtu(mtu, known, is_ipv4).filter(|&told| told < known) {
             self.snd.on_told_mtu(&mut lend!(self, now), told);
         }

@@ -66,7 +66,15 @@ impl LabelledTemplate {
     pub fn new(tuple: &FourTuple, tcp: &TcpConfig, labels: FlowLabels) -> Self {
         let mut template = HeaderTemplate::new(tuple.local(), tuple.remote(), tcp.ttl, tcp.dscp << 2);
         template.set_flow_label(labels.current());
-        Self { template, labels }
+        let labelled = Self { template, labels };
+        debug_assert_eq!(labelled.tuple(), *tuple, "addresses of one family");
+        labelled
+    }
+
+    /// The two sockets between which it goes.
+    #[inline]
+    pub fn tuple(&self) -> FourTuple {
+        FourTuple::new(self.template.src(), self.template.dst())
     }
 
     /// The retransmission timer expired: the present label's path may be the one that loses.

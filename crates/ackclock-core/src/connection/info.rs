@@ -11,14 +11,9 @@ use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 impl Connection {
     /// The two sockets.
     #[must_use]
-    pub fn tuple(&self) -> FourTuple {
-        self.tuple
-    }
-
-    /// The same, by reference.
     #[inline]
-    pub(crate) fn four_tuple(&self) -> &FourTuple {
-        &self.tuple
+    pub fn tuple(&self) -> FourTuple {
+        self.template.tuple()
     }
 
     /// The state of RFC 9293 §3.3.2.

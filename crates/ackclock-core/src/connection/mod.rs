@@ -58,7 +58,7 @@ use self::timestamps::Timestamps;
 use crate::event::ReadinessBits;
 use crate::later::{self, Kept};
 use crate::trace::{BatchCause, Entry, Timer, Trace};
-use crate::{ConnectionError, FourTuple, Instant, Readiness, TcpConfig};
+use crate::{ConnectionError, Instant, Readiness, TcpConfig};
 
 pub(crate) use self::ecn::negotiation::Offer;
 pub(crate) use self::ecn::option_of_syn_ack;
@@ -94,7 +94,6 @@ use lend;
 /// through [`Endpoint::update`](crate::Endpoint::update), which handles the resulting segments and timers.
 #[derive(Debug)]
 pub struct Connection {
-    tuple: FourTuple,
     life: Life,
     snd: SendHalf,
     rcv: ReceiveHalf,

@@ -125,7 +125,6 @@ impl Connection {
             tcp.receive_buffer_max,
         );
         Self {
-            tuple,
             life: Life::new(),
             snd,
             rcv,
@@ -260,7 +259,7 @@ impl Connection {
 
     /// The peer's MSS option and shift count are known, and whether timestamps are agreed on.
     fn set_peer(&mut self, mss: Option<u16>, scale: u8) {
-        let mss = mss.unwrap_or_else(|| default_mss(&self.tuple)).max(PEER_MSS_MIN);
+        let mss = mss.unwrap_or_else(|| default_mss(&self.tuple())).max(PEER_MSS_MIN);
         let mss = mss.min(self.tcp.mss_max.unwrap_or(u16::MAX));
         self.snd.set_peer(u32::from(mss), scale, self.timestamps.is_some());
         let ours = advertised_mss(&self.tcp, self.snd.pmtu() as usize, self.template.transport_offset());

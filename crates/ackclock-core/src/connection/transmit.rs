@@ -180,7 +180,7 @@ impl Connection {
 
     #[inline]
     fn gso_max(&self, limits: Limits) -> usize {
-        if self.tuple.remote_addr.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 }
+        if self.template.is_ipv4() { limits.gso_max_v4 } else { limits.gso_max_v6 }
     }
 
     fn segment_limits(&self, now: Instant, limits: Limits) -> SegmentLimits {

@@ -197,7 +197,7 @@ impl Endpoint {
         self.check_local(addr)?;
         if !sharing.reuse_address {
             let connections = self.connections.iter().filter(|(_, _, slot)| slot.is_bound());
-            let connections = connections.map(|(_, _, slot)| *slot.tuple());
+            let connections = connections.map(|(_, _, slot)| slot.tuple());
             let records = self.time_wait.tuples();
             self.tuples.count_connections(|| connections.chain(records));
         }

@@ -175,7 +175,7 @@ impl Endpoint {
         if let Some(slot) = self.connections.at_mut(index)
             && slot.unbind()
         {
-            self.tuples.strike(slot.tuple(), Target::Connection(index));
+            self.tuples.strike(&slot.tuple(), Target::Connection(index));
         }
     }
 
@@ -187,7 +187,7 @@ impl Endpoint {
             self.remove_time_wait(oldest);
         }
         let Some(slot) = self.remove_released(index) else { return };
-        let (tuple, lasts) = (*slot.tuple(), slot.connection.time_wait_lasts());
+        let (tuple, lasts) = (slot.tuple(), slot.connection.time_wait_lasts());
         let record = self.time_wait.insert(now, lasts, tuple, params);
         self.tuples.leave_record(&tuple, index, record);
     }

@@ -383,23 +383,23 @@ impl Endpoint {
     fn find(&self, tuple: &FourTuple) -> Option<Target> {
         if let Some(last) = self.connections.at(self.last_connection)
             && last.is_bound()
-            && last.tuple() == tuple
+            && last.tuple() == *tuple
         {
             return Some(Target::Connection(self.last_connection));
         }
         self.tuples.find(tuple, |target| {
             let found = match target {
                 Target::Connection(index) => self.connections.at(index).map(|slot| slot.tuple()),
-                Target::HalfOpen(index) => self.listening.tuple(index),
-                Target::TimeWait(index) => self.time_wait.tuple(index),
+                Target::HalfOpen(index) => self.listening.tuple(index).copied(),
+                Target::TimeWait(index) => self.time_wait.tuple(index).copied(),
             };
-            found == Some(tuple)
+            found == Some(*tuple)
         })
     }
 
     /// Puts a new connection into the tables.
     fn add_connection(&mut self, connection: Connection, owner: Owner) -> ConnectionId {
-        let tuple = *connection.four_tuple();
+        let tuple = connection.tuple();
         let number = self.tuples.number(self.traces.number());
         let looped = self.addresses.is_own(tuple.remote_addr);
         let slot = Slot::new(connection, number, looped, owner);

@@ -319,7 +319,7 @@ impl Endpoint {
         let Some(slot) = self.connections.at(index) else { return };
         if slot.is_bound()
             && slot.connection.ended_in_fast_open()
-            && let Some(id) = self.listening.find(slot.tuple())
+            && let Some(id) = self.listening.find(&slot.tuple())
             && let Some(pending) = self.listening.fast_opens(id)
         {
             pending.keep_place(index);

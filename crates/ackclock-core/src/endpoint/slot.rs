@@ -36,8 +36,8 @@ impl Slot {
 
     /// Its two sockets.
     #[inline]
-    pub(super) fn tuple(&self) -> &FourTuple {
-        self.connection.four_tuple()
+    pub(super) fn tuple(&self) -> FourTuple {
+        self.connection.tuple()
     }
 
     /// The connection's number at the endpoint, for traces.

@@ -98,7 +98,7 @@ impl Traces {
             return slot.connection.miss_trace(reader, missed.saturating_add(records.len() as u64));
         }
         self.held.grow(cost);
-        let (connection, tuple) = (slot.number(), *slot.tuple());
+        let (connection, tuple) = (slot.number(), slot.tuple());
         let queue = self.waiting.get_or_insert_default().of(reader);
         queue.push_back(Batch { connection, tuple, profile, congestion, names, records, missed, cause });
     }
@@ -120,7 +120,7 @@ pub(super) fn recorded(slot: &Slot) -> Option<Batch> {
     let (profile, congestion) = connection.trace_choices();
     Some(Batch {
         connection: slot.number(),
-        tuple: *slot.tuple(),
+        tuple: slot.tuple(),
         profile,
         congestion,
         names,

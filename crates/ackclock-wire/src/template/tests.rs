@@ -89,6 +89,7 @@ proptest! {
         template.set_flow_label(FlowLabel::new(label));
         template.set_ttl(ttl);
         template.set_traffic_class(traffic_class);
+        prop_assert_eq!((template.src(), template.dst()), sockets);
         let (first, second) = payload.split_at(at.min(payload.len()));
         let mut out = [0xaa; HEADER_MAX];
         let len = template.write(&mut out, &fields, [first, second], TxChecksum::Full);
