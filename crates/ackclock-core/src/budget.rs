@@ -34,8 +34,6 @@ struct Inner {
     sharers: AtomicU32,
     /// How often a connection that makes progress was refused.
     refusals: AtomicU32,
-    /// Endpoints whose device has had more packets than a turn takes.
-    standing: AtomicU32,
     keeps_bytes: bool,
     free: Mutex<Vec<Box<[u8]>>>,
 }
@@ -62,7 +60,6 @@ impl Budget {
             used: AtomicUsize::new(0),
             sharers: AtomicU32::new(0),
             refusals: AtomicU32::new(0),
-            standing: AtomicU32::new(0),
             keeps_bytes,
             free: Mutex::default(),
         }))
@@ -166,17 +163,6 @@ impl Budget {
         self.0.refusals.load(Ordering::Relaxed)
     }
 
-    /// Whether packets stand in the queue of a device: windows hold no more than they need.
-    #[inline]
-    pub fn queue_stands(&self) -> bool {
-        self.0.standing.load(Ordering::Relaxed) > 0
-    }
-
-    /// What an endpoint says of its device's queue.
-    pub fn device_queue(&self) -> DeviceQueue {
-        DeviceQueue { budget: self.clone(), stands: false }
-    }
-
     /// A lease of `bytes`, if the budget allows it.
     pub fn try_lease(&self, bytes: usize) -> Option<Lease> {
         let mut lease = self.lease();
@@ -193,30 +179,6 @@ impl Budget {
         let used = &self.0.used;
         used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| self.used_with(used, bytes, total))
             .is_ok()
-    }
-}
-
-/// Whether packets stand in the queue of an endpoint's device. On drop they no longer do.
-#[derive(Debug)]
-pub(crate) struct DeviceQueue {
-    budget: Budget,
-    stands: bool,
-}
-
-impl DeviceQueue {
-    pub fn set_stands(&mut self, stands: bool) {
-        let count = &self.budget.0.standing;
-        match (std::mem::replace(&mut self.stands, stands), stands) {
-            (false, true) => count.fetch_add(1, Ordering::Relaxed),
-            (true, false) => count.fetch_sub(1, Ordering::Relaxed),
-            _ => return,
-        };
-    }
-}
-
-impl Drop for DeviceQueue {
-    fn drop(&mut self) {
-        self.set_stands(false);
     }
 }
 
@@ -283,21 +245,6 @@ mod tests {
             assert!(lease.resize(0) && lease.resize(used));
             assert_eq!(budget.under_pressure(), pressed, "{used} of 400");
         }
-    }
-
-    #[test]
-    fn a_queue_stands_until_the_last_endpoint_has_emptied_its_own_or_is_gone() {
-        let budget = Budget::new(1);
-        let (mut one, mut other) = (budget.device_queue(), budget.device_queue());
-        assert!(!budget.queue_stands());
-        one.set_stands(true);
-        one.set_stands(true);
-        other.set_stands(true);
-        one.set_stands(false);
-        one.set_stands(false);
-        assert!(budget.queue_stands(), "the other's");
-        drop(other);
-        assert!(!budget.queue_stands());
     }
 
     #[test]

@@ -173,7 +173,6 @@ calls! {
         52 UdpSetTrafficClass = udp_set_traffic_class(id: UdpId, traffic_class: u8)
             -> Result<(), UdpSocketError>;
         53 SetBehind = set_behind(behind: bool);
-        54 SetQueueStands = set_queue_stands(stands: bool);
         55 OpenWindows = open_windows[now](bytes: u64);
     }
     other {

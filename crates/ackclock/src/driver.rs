@@ -281,9 +281,6 @@ impl Driver {
         if let Some(behind) = news.is_behind {
             stack.endpoint.set_behind(behind);
         }
-        if let Some(stands) = news.stands {
-            stack.endpoint.set_queue_stands(stands);
-        }
         stack.endpoint.open_windows(now, news.opening as u64);
         stack.handle_timeout(now);
         stack.dispatch(now);
@@ -330,18 +327,14 @@ struct Backlog {
     /// one sender, who waits.
     full_turns: u32,
     is_behind: bool,
-    /// Turns in a row whose batches had no room for what the device still had.
-    more_turns: u32,
-    stands: bool,
 }
 
-/// What follows from a batch: whether the driver is behind and whether packets stand in the device's queue,
-/// if that has changed, and by how much receive windows may open.
+/// What follows from a batch: by how much receive windows may open, and whether the driver is behind, if
+/// that has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BacklogNews {
     opening: usize,
     is_behind: Option<bool>,
-    stands: Option<bool>,
 }
 
 impl Backlog {
@@ -352,12 +345,10 @@ impl Backlog {
             (false, true) => self.full_turns.saturating_sub(1),
             (false, false) => 0,
         };
-        self.more_turns = if full { (self.more_turns + 1).min(STANDING_TURNS) } else { 0 };
         let news = |was: &mut bool, is: bool| (std::mem::replace(was, is) != is).then_some(is);
         BacklogNews {
             opening: if full { bytes / 2 } else { OPENING },
             is_behind: news(&mut self.is_behind, self.full_turns >= FULL_TURNS),
-            stands: news(&mut self.stands, self.more_turns >= STANDING_TURNS),
         }
     }
 }
@@ -438,8 +429,6 @@ const OPENING: usize = 768 << 10;
 const STREAM_MIN: usize = 32 << 10;
 /// After this many full batches the driver is behind: TUN's queue is no longer, unless it was set.
 const FULL_TURNS: u32 = 8;
-/// After this many batches in a row that had no room for more, packets stand in the device's queue.
-const STANDING_TURNS: u32 = 3;
 /// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;
 /// How often the driver waits for tasks that other tasks have woken: an accept loop spawns a task, which
@@ -624,14 +613,6 @@ mod tests {
         let turns = (0..100).map(|turn| if turn % 3 == 0 { (4, 4 * 65_000) } else { (BATCH_PACKETS, 4_000) });
         let told: Vec<bool> = turns.filter_map(|(packets, bytes)| after(packets, bytes)).collect();
         assert!(told[0]);
-    }
-
-    #[test]
-    fn packets_stand_in_the_queue_after_three_batches_without_room_and_not_after_one_with_room() {
-        let mut backlog = Backlog::default();
-        let mut after = |full| backlog.after(4, 4 * 65_000, full).stands;
-        assert_eq!([true, true, false, true, true].map(&mut after), [None; 5]);
-        assert_eq!([true, true, false, false].map(&mut after), [Some(true), None, Some(false), None]);
     }
 
     #[test]

@@ -219,11 +219,6 @@ impl ReceiveBuffer {
         !self.queue.budget().under_pressure()
     }
 
-    /// Whether packets stand in the device's queue.
-    pub fn queue_stands(&self) -> bool {
-        self.queue.budget().queue_stands()
-    }
-
     /// Frees the memory if the buffer is empty.
     pub fn release_if_empty(&mut self) {
         if self.queue.len() == 0 && self.ahead.is_empty() {

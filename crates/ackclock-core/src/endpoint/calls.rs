@@ -471,13 +471,6 @@ impl Endpoint {
         self.replies.set_behind(behind, self.counters.packets_received);
     }
 
-    /// Whether packets stand in the device's queue: for some turns it has had more than a turn takes. A lone
-    /// request then waits for all the data of other connections before it. Until `false` the
-    /// endpoint narrows windows to 3/2 of what their applications take in a round trip.
-    pub fn set_queue_stands(&mut self, stands: bool) {
-        self.memory.set_queue_stands(stands);
-    }
-
     /// Records of traced connections, if some are due. A driver that traces calls this after each turn. At
     /// most 4 Mi records wait (64 MiB). Later ones are dropped and counted, in the connection's next batch
     /// ([`Batch::missed`]) and in

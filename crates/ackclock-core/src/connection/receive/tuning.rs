@@ -74,17 +74,11 @@ pub(super) struct Place {
     pub rtt_min_ns: u64,
     /// The bytes that may wait unread.
     pub limit: u32,
-    /// Whether packets stand in the device's queue.
-    pub queue_stands: bool,
 }
 
 impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
-    /// While packets stand in the device's queue, each round trip narrows the window by at most an eighth,
-    /// and never below 64 KiB. A window that the path needs is all taken in a round trip, and so still grows.
-    const NARROWING: u32 = 8;
-    const STANDING_MIN: u32 = 64 << 10;
     /// A longer time is not a round trip: the sender had nothing to send.
     const RTT_MAX_NS: u32 = 3_000_000_000;
 
@@ -123,9 +117,6 @@ impl Tuning {
             return limit;
         }
         limit = limit.min(std::mem::replace(&mut self.lasting, u32::MAX));
-        if place.queue_stands {
-            return Self::while_standing(limit, taken, period_ns, elapsed_ns);
-        }
         limit = taken.saturating_mul(2).max(limit);
         let wanted = if is_one { Self::expected(taken, before).saturating_mul(2) } else { 0 };
         if wanted <= limit {
@@ -143,19 +134,6 @@ impl Tuning {
         }
         let grown = u64::from(taken).saturating_mul(taken.into()).checked_div(before.into());
         u32::try_from(grown.unwrap_or_default()).unwrap_or(u32::MAX).min(taken.saturating_mul(2))
-    }
-
-    /// The window while packets stand in the device's queue: 3/2 of what was taken in the shortest round
-    /// trip. The rest would only stand in that queue. It is narrowed step by step.
-    #[cold]
-    fn while_standing(limit: u32, taken: u32, period_ns: u64, elapsed_ns: u64) -> u32 {
-        // In a long queue the bytes of many round trips come at once.
-        let in_periods = u128::from(taken).saturating_mul(period_ns.into()).saturating_mul(3);
-        let twice_elapsed = u128::from(elapsed_ns).saturating_mul(2);
-        let needed = in_periods.checked_div(twice_elapsed).unwrap_or_default();
-        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-        let least = limit.saturating_sub(limit / Self::NARROWING).max(Self::STANDING_MIN.min(limit));
-        needed.max(least)
     }
 
     /// The smallest round trip, or the shortest time that is measured.
@@ -277,7 +255,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::budget::{Budget, DeviceQueue};
+    use crate::budget::Budget;
     use crate::connection::receive::ReceiveHalf;
 
     const MSS: u64 = 1000;
@@ -292,19 +270,17 @@ mod tests {
         free_at: Instant,
         /// The sending side's smallest round trip, as the connection knows it.
         rtt_min: Duration,
-        device_queue: DeviceQueue,
     }
 
     impl Model {
         fn new(rtt_min: Duration) -> Self {
             let budget = Budget::new(1 << 30);
-            let device_queue = budget.device_queue();
             let mut receiver = ReceiveHalf::new(Position::default(), &budget, 64_000, 6 << 20);
             receiver.scale = 7;
             receiver.mss = MSS as u32;
             receiver.offer(receiver.nxt);
             let now = Instant::from_millis(1000);
-            Self { receiver, now, free_at: now, rtt_min, device_queue }
+            Self { receiver, now, free_at: now, rtt_min }
         }
 
         fn limit(&self) -> u64 {
@@ -403,34 +379,6 @@ mod tests {
             }
         }
         assert_eq!(arrived, 10 * ((1 << 9) - 1));
-    }
-
-    /// 10 MB/s over 20 ms: the path holds 200,000 bytes, and a window of twice that lets 200,000 stand in a
-    /// queue. While the device's queue stands, the window holds 3/2 of what the path does.
-    #[test]
-    fn window_lets_half_of_the_paths_product_wait_while_packets_stand_in_the_devices_queue() {
-        let mut model = Model::new(20 * MS);
-        let (_, before) = model.run(5_000 * MS, 20 * MS, 10_000_000);
-        model.device_queue.set_stands(true);
-        model.run(1_000 * MS, 20 * MS, 10_000_000);
-        let (largest, mean) = model.run(5_000 * MS, 20 * MS, 10_000_000);
-        assert!((350_000..=420_000).contains(&before), "{before} bytes");
-        assert!(largest <= 330_000 && (270_000..=310_000).contains(&mean), "{largest}, {mean} bytes");
-        model.device_queue.set_stands(false);
-        model.run(1_000 * MS, 20 * MS, 10_000_000);
-        let (_, after) = model.run(5_000 * MS, 20 * MS, 10_000_000);
-        assert!((350_000..=420_000).contains(&after), "{after} bytes");
-    }
-
-    /// The product is a megabyte. Others fill the device's queue, and this window still grows to what its
-    /// path needs.
-    #[test]
-    fn window_that_the_path_needs_grows_while_packets_stand_in_the_devices_queue() {
-        let mut model = Model::new(100 * MS);
-        model.device_queue.set_stands(true);
-        model.run(5_000 * MS, 100 * MS, 10_000_000);
-        let (largest, mean) = model.run(5_000 * MS, 100 * MS, 10_000_000);
-        assert!(largest <= 1_650_000 && (1_350_000..=1_550_000).contains(&mean), "{largest}, {mean} bytes");
     }
 
     /// A tenth of the rate is left: the window that filled the path once is now ten products, and no wider.

@@ -7,7 +7,7 @@ use super::*;
 const SHARE: u64 = 100_000;
 const WINDOW: u64 = 64 << 10;
 /// The most by which a window in line opens at once, as `Endpoint::open_windows` says.
-const QUANTUM: u64 = 256 << 10;
+const QUANTUM: u64 = 128 << 10;
 /// A sender may keep less than this back when a window opens, and send it with the next opening.
 const SEGMENT: u64 = 1460;
 
