@@ -34,6 +34,9 @@ struct LossArgs {
     /// Controllers, of both senders.
     #[arg(long, value_delimiter = ',', default_value = "cubic")]
     cc: Vec<String>,
+    /// Controller of this stack's sender, if it is another one.
+    #[arg(long)]
+    ours: Option<String>,
     /// Receivers.
     #[arg(long, value_delimiter = ',', default_value = "linux")]
     receiver: Vec<Whose>,
@@ -117,6 +120,7 @@ fn cells(args: &LossArgs) -> Vec<Cell> {
                             loss_back: args.ack_loss.unwrap_or(loss),
                             rate_bps: (!rate.is_unlimited()).then(|| rate.bits()),
                             controller: cc.clone(),
+                            our_controller: args.ours.as_ref().unwrap_or(cc).clone(),
                             receiver: match receiver {
                                 Whose::Linux => Party::Linux,
                                 Whose::Ackclock => Party::Ackclock,

@@ -7,6 +7,9 @@
 //! `shards threads`: threads, each with a connection of the same queue, ask and answer; before that, one
 //! thread does so alone. The time spent waiting for the queue's lock is that of all threads, drivers
 //! included.
+//!
+//! `shards line`: one thread, then two, add to one count. The difference is what it takes to move a cache
+//! line from one core to another, which bounds how often all queues together may touch what they share.
 
 #![forbid(unsafe_code)]
 
@@ -53,6 +56,8 @@ enum Mode {
         #[arg(long, default_value_t = 8)]
         threads: usize,
     },
+    /// One thread, then two, add to one count.
+    Line,
 }
 
 fn main() {
@@ -69,10 +74,36 @@ fn main() {
                     several.gbit_per_cpu_second / one.gbit_per_cpu_second
                 );
             }
+            Mode::Line => {
+                let [alone, contended] = [1, 2].map(|threads| addition_nanos(threads, secs));
+                println!("line alone_ns={alone:.1} contended_ns={contended:.1}");
+            }
             Mode::Threads { threads } => println!("{}\n{}", ask(1, secs), ask(threads, secs)),
         }
     }
 }
+
+/// The time from one addition to the next, by any of the threads.
+fn addition_nanos(threads: usize, secs: Duration) -> f64 {
+    let (count, over) = (OwnLine(AtomicU64::new(0)), OwnLine(AtomicBool::new(false)));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !over.0.load(Ordering::Relaxed) {
+                    count.0.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(secs);
+        over.0.store(true, Ordering::Relaxed);
+    });
+    began.elapsed().as_nanos() as f64 / count.0.into_inner() as f64
+}
+
+/// What shares a cache line with nothing else.
+#[repr(align(128))]
+struct OwnLine<T>(T);
 
 /// A thread with a runtime, until it is dropped.
 struct Worker {

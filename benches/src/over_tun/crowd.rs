@@ -142,6 +142,8 @@ impl Crowd {
                     if let Some(carried) = progress.carried.get(number) {
                         carried.fetch_add(count as u64, Ordering::Relaxed);
                     }
+                    // A socket that is always ready would keep the thread, since `try_write` has no budget.
+                    tokio::task::yield_now().await;
                 }
             };
             flows.spawn_local_on(flow, &local);

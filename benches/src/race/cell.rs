@@ -30,13 +30,23 @@ pub struct Cell {
     pub loss_back: Share,
     /// Bits a second, each way; `None`: as fast as the machine can.
     pub rate_bps: Option<u64>,
-    /// The controller of both senders.
+    /// The controller of the kernel's sender.
     pub controller: String,
+    /// The controller of this stack's sender.
+    pub our_controller: String,
     /// The receiver of both.
     pub receiver: Party,
 }
 
 impl Cell {
+    /// The controller of a sender.
+    pub fn controller_of(&self, party: Party) -> &str {
+        match party {
+            Party::Linux => &self.controller,
+            Party::Ackclock => &self.our_controller,
+        }
+    }
+
     /// Bytes in front of the bottleneck: one bandwidth-delay product, and at least a hundred packets, so that
     /// the 64 KB that a sender with segmentation offload sends at once find room.
     #[must_use]

@@ -70,7 +70,7 @@ impl Run {
         for (&party, port) in self.senders.iter().zip(PORT..) {
             let receiver = Receiver::listen(&ground.far, cell.receiver, port)?;
             let trace = self.trace.as_deref().filter(|_| party == Party::Ackclock);
-            let sender = Sender::start(&ground.near, party, receiver.addr, &cell.controller, trace)?;
+            let sender = Sender::start(&ground.near, party, receiver.addr, cell.controller_of(party), trace)?;
             flows.push((party, sender, receiver));
         }
         let began = Instant::now();

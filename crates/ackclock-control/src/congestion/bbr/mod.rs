@@ -123,7 +123,7 @@ impl Bbr {
 
     /// Its parameters in the registry's words.
     pub(super) const PARAMETERS: &[Parameter] =
-        &[Parameter { name: "loss", values: Values::Words(&["certain", "draft"]), default: 0 }];
+        &[Parameter { name: "loss", values: Values::Words(&["certain", "draft", "ignored"]), default: 0 }];
 
     /// A controller for one connection.
     #[must_use]

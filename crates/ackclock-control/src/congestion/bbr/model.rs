@@ -227,7 +227,11 @@ pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64, rule: BbrLoss, 
     let allowed = scale(tx_in_flight, LOSS_THRESH_PERCENT);
     // Chance explains twice the square root of the allowed number of losses.
     let chance = || allowed.saturating_mul(smss).isqrt().saturating_mul(CHANCE_DEVIATIONS);
-    lost > allowed && (rule == BbrLoss::Draft || lost.saturating_sub(allowed) > chance())
+    match rule {
+        BbrLoss::Certain => lost > allowed && lost.saturating_sub(allowed) > chance(),
+        BbrLoss::Draft => lost > allowed,
+        BbrLoss::Ignored => false,
+    }
 }
 
 /// InflightAtLoss(): what was in flight when losses crossed the threshold.

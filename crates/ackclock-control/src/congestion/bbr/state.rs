@@ -20,11 +20,18 @@ pub enum BbrLoss {
     Certain,
     /// As the draft has it.
     Draft,
+    /// Losses change nothing, as in version 1. For experiments: it takes a bottleneck from flows that answer
+    /// losses.
+    Ignored,
 }
 
 impl BbrLoss {
     pub(in crate::congestion) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
-        Ok(if settings.value("loss") == 0 { Self::Certain } else { Self::Draft })
+        Ok(match settings.value("loss") {
+            0 => Self::Certain,
+            1 => Self::Draft,
+            _ => Self::Ignored,
+        })
     }
 }
 

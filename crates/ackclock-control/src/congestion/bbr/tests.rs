@@ -188,6 +188,16 @@ fn threshold_of_loss_is_a_share_of_what_was_in_flight_when_the_segment_left() {
 }
 
 #[test]
+fn ignored_losses_bound_neither_model() {
+    let mut bbr = cruising(BbrLoss::Ignored);
+    bbr.is_bw_probe_sample = true;
+    lose(&mut bbr, 90);
+    end_round(&mut bbr, 90);
+    assert_eq!(bbr.model.inflight_longterm, u64::MAX);
+    assert_eq!((bbr.model.bw_shortterm, bbr.model.inflight_shortterm), (u64::MAX, u64::MAX));
+}
+
+#[test]
 fn inflight_at_loss_is_where_losses_crossed_the_threshold() {
     // §5.5.10.2: 80 segments precede this aggregate of 20, and one of them was lost. Another 0.02 * 80 - 1 =
     // 0.6 were allowed; 0.6 / 0.98 of the aggregate's segments use them up.
