@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::bytes::put;
+use crate::bytes::{put, read};
 use crate::checksum::{Sum, pseudo_header, sum};
 use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
 use crate::tcp::PROTOCOL;
@@ -136,8 +136,8 @@ impl HeaderTemplate {
     #[inline]
     fn addr(&self, v4: usize, v6: usize) -> IpAddr {
         match self.version {
-            Version::V4 => IpAddr::from(octets::<4>(&self.ip, v4)),
-            Version::V6 => IpAddr::from(octets::<16>(&self.ip, v6)),
+            Version::V4 => IpAddr::from(read(&self.ip, v4).unwrap_or([0; 4])),
+            Version::V6 => IpAddr::from(read(&self.ip, v6).unwrap_or([0; 16])),
         }
     }
 
@@ -350,11 +350,6 @@ fn write_any_options(out: &mut [u8; HEADER_MAX], at: usize, options: &TcpOptions
     let len = options.write(&mut bytes);
     put(out, at, bytes);
     (len, sum(&bytes))
-}
-
-#[inline]
-fn octets<const N: usize>(header: &[u8; V6_LEN], at: usize) -> [u8; N] {
-    header.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 fn v6_octets(addr: IpAddr) -> [u8; 16] {

@@ -73,5 +73,5 @@ impl Endpoint {
 }
 
 /// The most by which a window in line opens at once: two packets of 64 KB. With four, an echo beside a
-/// hundred senders waits for 2.5 ms at the 99th percentile instead of 0.4.
+/// hundred senders waits several times as long (`over-tun --together --flows 100 --echo-beside`).
 const QUANTUM: u64 = 128 << 10;
