@@ -182,13 +182,33 @@ impl Shared {
         result
     }
 
-    /// The same, but the caller wakes the tasks.
+    /// The same for a call that causes no more than a FIN or an acknowledgement: if the driver lets the woken
+    /// tasks run first, these leave in its turn. At once, they would take along the acknowledgements of
+    /// connections whose tasks have not run yet, and would have gone with what those tasks send.
+    pub fn call_unhurried<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
+        // A destructor that panics leaves no task asleep.
+        let _scope = Scope::enter();
+        let (result, woken) = self.call_leaving(f, |driver| !driver.lets_others);
+        self.wake(woken);
+        result
+    }
+
+    /// The same as [`call`](Self::call), but the caller wakes the tasks.
     pub fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
+        self.call_leaving(f, |_| true)
+    }
+
+    fn call_leaving<R>(
+        &self,
+        f: impl FnOnce(&mut StackState, Instant) -> R,
+        leaves: impl FnOnce(&Parking) -> bool,
+    ) -> (R, Woken) {
         let now = self.now();
         let mut locked = self.lock();
         self.acted.store(true, Ordering::Relaxed);
         let result = f(&mut locked.stack, now);
-        (result, self.settle(&mut locked, now, true))
+        let leaves = leaves(&locked.driver);
+        (result, self.settle(&mut locked, now, leaves))
     }
 
     /// Sees to what a call has caused, whatever it returned: events, packets if the call `leaves` them to

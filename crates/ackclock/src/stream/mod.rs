@@ -318,7 +318,7 @@ impl TcpStream {
     }
 
     fn try_read_limited(&self, limit: usize, put: impl FnMut(&[u8])) -> io::Result<usize> {
-        now_or_would_block(self.shared.call(|state, now| state.read(now, self.id, limit, put)))
+        now_or_would_block(self.shared.call_unhurried(|state, now| state.read(now, self.id, limit, put)))
     }
 
     /// Waits for data and copies it into `buf`, leaving it to be read again.
@@ -384,7 +384,7 @@ impl TcpStream {
     }
 
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
-        self.shared.call(|state, now| state.shutdown_write(now, self.id))
+        self.shared.call_unhurried(|state, now| state.shutdown_write(now, self.id))
     }
 
     /// Resets the connection (RFC 9293's ABORT): sends a reset at once, discards the data of both directions,
@@ -510,7 +510,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when no data is available; the connection's error.
     pub fn try_read_bytes(&self, max: usize) -> io::Result<Bytes> {
-        now_or_would_block(self.shared.call(|state, now| state.read_bytes(now, self.id, max)))
+        now_or_would_block(self.shared.call_unhurried(|state, now| state.read_bytes(now, self.id, max)))
     }
 
     /// Polls for data, and takes it as [`read_bytes`](Self::read_bytes) does. Only the waker of the last call
@@ -544,7 +544,7 @@ impl TcpStream {
 impl Drop for TcpStream {
     // RFC 9293 MAY-1: both directions are given up at once; `shutdown` closes one.
     fn drop(&mut self) {
-        self.shared.call(|state, now| state.release(now, self.id));
+        self.shared.call_unhurried(|state, now| state.release(now, self.id));
     }
 }
 

@@ -29,6 +29,29 @@ async fn a_fin_that_is_answered_by_closing_costs_one_packet() {
     assert_eq!(hosts.server.counters().packets_sent - before, 1, "its FIN acknowledges the client's");
 }
 
+/// The first that closes does not take along the acknowledgements of the others, whose tasks run after it.
+#[tokio::test]
+async fn fins_that_arrive_together_cost_one_packet_each() {
+    let hosts = hosts();
+    let mut clients = Vec::new();
+    let mut closing = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (client, mut server) = connection(&hosts).await;
+        clients.push(client);
+        closing.spawn(async move { assert_eq!(server.read(&mut [0; 8]).await.unwrap(), 0) });
+    }
+    settle().await;
+    let before = hosts.server.counters().packets_sent;
+    for client in &mut clients {
+        at_once(client.shutdown()).await.expect("a FIN waits for nothing").unwrap();
+    }
+    closing.join_all().await;
+    for client in &mut clients {
+        assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
+    }
+    assert_eq!(hosts.server.counters().packets_sent - before, 8, "each FIN acknowledges its client's");
+}
+
 #[tokio::test]
 async fn a_fin_that_no_task_answers_is_acknowledged_at_once() {
     let hosts = hosts();
