@@ -84,6 +84,13 @@ impl Pacer {
         self.late_ns = late_ns.max(self.late_ns.saturating_sub(self.late_ns.div_ceil(8)));
     }
 
+    /// Something else, such as an acknowledgement, came `late` after its timer was due and before the timer,
+    /// which is at least that late. Without this, the first waits of a flow whose acknowledgements outrun its
+    /// timers would each cost that time again.
+    fn on_event_before_timer(&mut self, late: Duration) {
+        self.late_ns = self.late_ns.max(nanos(late).min(Self::LATE_MAX_NS));
+    }
+
     /// Whether everything sent has taken its time.
     fn is_even(&self, now: Instant) -> bool {
         self.even_at <= now
@@ -219,8 +226,11 @@ impl Pacing {
         if self.is_held(now) {
             return None;
         }
-        self.due = Self::UNSET;
         let pacer = self.pacer.get_or_insert_with(|| Box::new(Pacer::new(now)));
+        if self.due != Self::UNSET {
+            pacer.on_event_before_timer(now.saturating_since(self.due));
+            self.due = Self::UNSET;
+        }
         pacer.set_rate(rate);
         let granularity_ns = pacer.late_ns.max(u64::from(self.granularity_ns));
         let per_granularity = rate.saturating_mul(granularity_ns) / Pacer::SECOND_NS;

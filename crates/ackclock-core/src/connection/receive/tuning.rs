@@ -1,5 +1,10 @@
-//! How wide the receive window should be: twice what the application takes in a round trip, so that a sender
-//! whose window doubles is not held back.
+//! How wide the receive window should be: twice what the application takes in a round trip, which is one for
+//! the path and one for a repair.
+//!
+//! While what it takes grows, as in slow start, the next round trip's is reckoned to grow by the same factor.
+//! That part of the window is a loan: it is asked back when the growth ends, so that a sender which has found
+//! its bottleneck does not keep its queue. Without it a window that limits the sender would double every
+//! second round trip only, because a sender doubles what it has in flight while the first half of it arrives.
 //!
 //! The idea of measuring at the receiver is that of dynamic right-sizing (E. Weigle and W. Feng, "Dynamic
 //! right-sizing: a simulation study", ICCCN 2001; not read, cited by its title). A round trip is the smallest
@@ -12,8 +17,6 @@
 //! receive a window stays the same, elsewhere it shrinks likewise. A wider window would show it too, and
 //! lengthen the queue meanwhile.
 
-use ackclock_control::tally::Tally;
-
 use crate::Instant;
 use crate::position::Position;
 
@@ -21,9 +24,14 @@ use crate::position::Position;
 #[derive(Debug)]
 pub(super) struct Tuning {
     started: Instant,
-    taken: usize,
+    /// The bytes taken since then.
+    taken: u32,
+    /// Those of the round trip before; 0 if that was not the one just before.
+    before: u32,
+    /// The limit without what is lent; the largest number if nothing is.
+    lasting: u32,
     /// The smallest time in which a window was received; the largest number before the first.
-    rtt_ns: u64,
+    rtt_ns: u32,
     /// When RCV.NXT is beyond this, which nothing offered before `marked_at` allows, a round trip has passed.
     mark: Option<Position>,
     marked_at: Instant,
@@ -72,13 +80,15 @@ impl Tuning {
     /// The shortest time over which the application's reading is measured.
     const PERIOD_MIN_NS: u64 = 250_000;
     /// A longer time is not a round trip: the sender had nothing to send.
-    const RTT_MAX_NS: u64 = 3_000_000_000;
+    const RTT_MAX_NS: u32 = 3_000_000_000;
 
     pub fn new() -> Self {
         Self {
             started: Instant::ZERO,
             taken: 0,
-            rtt_ns: u64::MAX,
+            before: 0,
+            lasting: u32::MAX,
+            rtt_ns: u32::MAX,
             mark: None,
             marked_at: Instant::ZERO,
             doubt: None,
@@ -88,7 +98,7 @@ impl Tuning {
     /// The application took `bytes`. Returns how many may wait unread from now on.
     #[inline]
     pub fn on_read(&mut self, now: Instant, bytes: usize, place: &Place) -> u32 {
-        self.taken.grow(bytes);
+        self.taken = self.taken.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         let mut limit = place.limit;
         if self.mark.is_none_or(|mark| place.next > mark) {
             limit = self.on_round_trip(now, place);
@@ -98,13 +108,32 @@ impl Tuning {
         if elapsed_ns < period_ns {
             return limit;
         }
-        let taken = u32::try_from(self.taken).unwrap_or(u32::MAX);
-        (self.started, self.taken) = (now, 0);
+        let is_one = elapsed_ns < period_ns.saturating_mul(2);
+        let taken = std::mem::take(&mut self.taken);
+        let before = std::mem::replace(&mut self.before, if is_one { taken } else { 0 });
+        self.started = now;
         let tries = self.doubt.as_ref().is_some_and(|doubt| doubt.trial.is_some());
         if tries {
             return limit;
         }
-        taken.saturating_mul(2).max(limit)
+        limit = limit.min(std::mem::replace(&mut self.lasting, u32::MAX));
+        limit = taken.saturating_mul(2).max(limit);
+        let wanted = if is_one { Self::expected(taken, before).saturating_mul(2) } else { 0 };
+        if wanted <= limit {
+            return limit;
+        }
+        self.lasting = limit;
+        wanted
+    }
+
+    /// What is taken in the next round trip if it grows by the factor of the last, which is two at most: a
+    /// sender in slow start doubles.
+    fn expected(taken: u32, before: u32) -> u32 {
+        if before == 0 || u64::from(taken).saturating_mul(4) < u64::from(before).saturating_mul(5) {
+            return taken;
+        }
+        let grown = u64::from(taken).saturating_mul(taken.into()).checked_div(before.into());
+        u32::try_from(grown.unwrap_or_default()).unwrap_or(u32::MAX).min(taken.saturating_mul(2))
     }
 
     /// The smallest round trip, or the shortest time that is measured.
@@ -113,27 +142,31 @@ impl Tuning {
         let sent = if place.rtt_min_ns > 0 { place.rtt_min_ns } else { u64::MAX };
         let refuted = self.doubt.as_ref().and_then(|doubt| doubt.refuted_ns);
         let sent = if refuted.is_some_and(|refuted| sent >= refuted) { u64::MAX } else { sent };
-        let least = sent.min(self.rtt_ns);
+        let own = if self.rtt_ns == u32::MAX { u64::MAX } else { self.rtt_ns.into() };
+        let least = sent.min(own);
         if least == u64::MAX { Self::PERIOD_MIN_NS } else { least.max(Self::PERIOD_MIN_NS) }
+    }
+
+    /// A time that may be a round trip.
+    fn round_trip(nanos: u64) -> Option<u32> {
+        u32::try_from(nanos).ok().filter(|&nanos| nanos <= Self::RTT_MAX_NS)
     }
 
     /// A window has been received since the last mark.
     #[inline(never)]
     fn on_round_trip(&mut self, now: Instant, place: &Place) -> u32 {
         let Place { limit, rtt_min_ns, .. } = *place;
-        let measured = now.nanos_since(self.marked_at);
-        if self.mark.is_none() || measured > Self::RTT_MAX_NS {
-            return limit;
-        }
-        let known = self.rtt_ns != u64::MAX || rtt_min_ns > 0;
-        if !known || measured <= self.period_ns(place).saturating_mul(2) {
-            self.rtt_ns = self.rtt_ns.min(measured);
+        let elapsed = now.nanos_since(self.marked_at);
+        let Some(rtt_ns) = Self::round_trip(elapsed).filter(|_| self.mark.is_some()) else { return limit };
+        let known = self.rtt_ns != u32::MAX || rtt_min_ns > 0;
+        if !known || elapsed <= self.period_ns(place).saturating_mul(2) {
+            self.rtt_ns = self.rtt_ns.min(rtt_ns);
             return self.doubt.as_mut().map_or(limit, |doubt| doubt.end_trial(now, limit));
         }
         let doubt = self.doubt.get_or_insert_with(|| Box::new(Doubt::new(now)));
-        let (limit, path_is_longer) = doubt.on_long_round_trip(now, measured, limit);
+        let (limit, path_is_longer) = doubt.on_long_round_trip(now, elapsed, limit);
         if path_is_longer {
-            self.rtt_ns = measured;
+            self.rtt_ns = rtt_ns;
             doubt.refuted_ns = (rtt_min_ns > 0).then_some(rtt_min_ns);
         }
         limit
@@ -218,6 +251,7 @@ impl Doubt {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::time::Duration;
 
     use super::*;
@@ -257,7 +291,7 @@ mod tests {
         fn run(&mut self, time: Duration, rtt: Duration, bytes_per_second: u64) -> (u64, u64) {
             let until = self.now + time;
             let gap = Duration::from_nanos(MSS * 1_000_000_000 / bytes_per_second);
-            let mut on_the_way = std::collections::VecDeque::new();
+            let mut on_the_way = VecDeque::new();
             let mut sent = self.receiver.nxt;
             let (mut largest, mut sum, mut count) = (0, 0, 0);
             loop {
@@ -267,14 +301,19 @@ mod tests {
                     sent += MSS;
                 }
                 let Some(arrives) = on_the_way.pop_front() else { break };
-                self.now = arrives;
-                self.receiver.nxt += MSS;
-                let rtt_min = u64::try_from(self.rtt_min.as_nanos()).unwrap();
-                self.receiver.on_read(self.now, MSS as usize, rtt_min, None);
-                self.receiver.offer(self.receiver.nxt);
+                self.arrive(arrives);
                 (largest, sum, count) = (self.limit().max(largest), sum + self.limit(), count + 1);
             }
             (largest, sum / count)
+        }
+
+        /// A segment arrives, and the application takes it.
+        fn arrive(&mut self, now: Instant) {
+            self.now = now;
+            self.receiver.nxt += MSS;
+            let rtt_min = u64::try_from(self.rtt_min.as_nanos()).unwrap();
+            self.receiver.on_read(now, MSS as usize, rtt_min, None);
+            self.receiver.offer(self.receiver.nxt);
         }
     }
 
@@ -313,10 +352,33 @@ mod tests {
     fn queue_that_the_window_fills_does_not_widen_it() {
         for rtt_min in [Duration::ZERO, 20 * MS] {
             let mut model = Model::new(rtt_min);
+            let (largest, _) = model.run(200 * MS, 20 * MS, 10_000_000);
+            // Once, while what arrives in a round trip still grows by half.
+            assert!((600_000..=660_000).contains(&largest), "{largest} bytes, {rtt_min:?} known");
             let (largest, mean) = model.run(60_000 * MS, 20 * MS, 10_000_000);
             assert!(largest <= 2 * 220_000, "{largest} bytes, {rtt_min:?} known");
             assert!((300_000..=420_000).contains(&mean), "{mean} bytes, {rtt_min:?} known");
         }
+    }
+
+    /// Ten segments, then two for each that is acknowledged, over 100 ms: 2.56 MB in the ninth round trip.
+    #[test]
+    fn window_never_holds_back_a_sender_in_slow_start() {
+        let mut model = Model::new(100 * MS);
+        let mut on_the_way: VecDeque<Instant> = (0..10).map(|gap| model.now + gap * MS / 100).collect();
+        let end = model.now + 850 * MS;
+        let mut sent = model.receiver.nxt + 10 * MSS;
+        let mut arrived = 0;
+        while let Some(at) = on_the_way.pop_front().filter(|at| *at < end) {
+            model.arrive(at);
+            arrived += 1;
+            for _ in 0..2 {
+                sent += MSS;
+                assert!(sent <= model.receiver.edge, "{sent:?} of {:?} at {at:?}", model.receiver.edge);
+                on_the_way.push_back(at + 100 * MS);
+            }
+        }
+        assert_eq!(arrived, 10 * ((1 << 9) - 1));
     }
 
     /// A tenth of the rate is left: the window that filled the path once is now ten products, and no wider.

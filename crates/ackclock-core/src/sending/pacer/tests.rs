@@ -1,9 +1,14 @@
 //! The schedule alone, in virtual time.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
-use super::Pacer;
+use super::{Pacer, Pacing};
 use crate::Instant;
+use crate::position::Position;
+use crate::sending::Chosen;
+use crate::trace::SendReason;
 
 const SMSS: u64 = 1448;
 const MILLISECOND: u64 = 1_000_000;
@@ -87,6 +92,39 @@ fn what_was_not_used_is_lost() {
     // After a timer that is a minute late, at most 40 ms are made up for.
     pacer.is_owed = true;
     assert_eq!(pacer.allowance(Instant::from_millis(60_000), 2 * SMSS), 2 * SMSS + rate / 25);
+}
+
+/// An acknowledgement that comes 30 ms after the timer's time, and before the timer, shows how late that
+/// is at least. One that comes sooner shows nothing; the timer itself shows all.
+#[test]
+fn event_before_the_timer_shows_how_late_it_is() {
+    let (rate, smss) = (1_000_000, 1000);
+    let mut pacing = Pacing::new(1_000_000);
+    let mut now = Instant::from_millis(1000);
+    let pace = |pacing: &mut Pacing, now: Instant| {
+        let (start, reason) = (Position::default(), SendReason::NewData);
+        pacing.pace_at(now, rate, smss, Chosen { start, end: start + smss, reason }).is_some()
+    };
+    let late_ms = |pacing: &Pacing| pacing.pacer.as_ref().unwrap().late_ns / MILLISECOND;
+    assert!(pace(&mut pacing, now));
+    // Three segments take 3 ms; the timer is a millisecond sooner.
+    pacing.charge(now, 3 * smss);
+    assert!(!pace(&mut pacing, now));
+    assert_eq!(pacing.due(), now + Duration::from_millis(2));
+    now += Duration::from_millis(32);
+    assert!(pace(&mut pacing, now));
+    assert_eq!((late_ms(&pacing), pacing.is_waiting()), (30, false));
+
+    for (event_late, expected) in [(Some(1), 30), (None, 26)] {
+        pacing.charge(now, 100 * smss);
+        assert!(!pace(&mut pacing, now));
+        now = pacing.due() + Duration::from_millis(event_late.unwrap_or(0));
+        if event_late.is_none() {
+            pacing.on_timer(now);
+        }
+        assert!(pace(&mut pacing, now));
+        assert_eq!(late_ms(&pacing), expected);
+    }
 }
 
 #[test]
