@@ -134,6 +134,13 @@ impl Flow {
         Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
     }
 
+    /// Gives each read and write so long.
+    pub(super) fn with_patience(self, time: Duration) -> io::Result<Self> {
+        self.stream.set_read_timeout(Some(time))?;
+        self.stream.set_write_timeout(Some(time))?;
+        Ok(self)
+    }
+
     /// Carries `count` bytes, or makes as many round trips.
     pub(super) fn run(&mut self, count: u64) -> io::Result<()> {
         let Self { service, stream, chunk } = self;
