@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, NewReno, Parameter,
-    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
+    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
 };
 use crate::InvalidParameter;
 
@@ -331,14 +331,6 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             Thresholds::ONE_THREE,
             Thresholds::from_settings,
             |start, thresholds| Box::new(Vegas::with_thresholds(start, thresholds)),
-        ),
-        configurable(
-            VegasUsc::NAME,
-            VegasUsc::ABOUT,
-            Thresholds::SEGMENTS,
-            Thresholds::ONE_THREE,
-            Thresholds::from_settings,
-            |start, thresholds| Box::new(VegasUsc::with_thresholds(start, thresholds)),
         ),
         configurable(
             VegasStar::NAME,
