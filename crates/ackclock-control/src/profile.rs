@@ -86,13 +86,11 @@ pub enum Recovery {
     RackTlp,
     /// Reno with the fine-grained check of first duplicates (Brakmo and Peterson 1995, §III-A).
     Vegas,
-    /// The same by the clock of USC's NetBSD.
-    VegasUsc,
 }
 
 impl Recovery {
     /// All policies with their names.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("go-back-n", Self::GoBackN),
         ("tahoe", Self::Tahoe),
         ("reno", Self::Reno),
@@ -100,7 +98,6 @@ impl Recovery {
         ("sack", Self::Sack),
         ("rack-tlp", Self::RackTlp),
         ("vegas", Self::Vegas),
-        ("vegas-usc", Self::VegasUsc),
     ];
 
     /// The name under which it is chosen.
@@ -252,7 +249,7 @@ mod tests {
         let message = Profile::find("reno").unwrap_err().to_string();
         assert!(message.contains("modern") && message.contains("reno-1990"), "{message}");
         let message = Recovery::find("rack").unwrap_err().to_string();
-        assert!(message.ends_with("sack, rack-tlp, vegas, vegas-usc"), "{message}");
+        assert!(message.ends_with("sack, rack-tlp, vegas"), "{message}");
         assert!(
             Recovery::ALL
                 .iter()

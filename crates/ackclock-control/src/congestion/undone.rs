@@ -24,14 +24,7 @@ fn mistake(flow: &mut Flow, mistake: Mistake) {
     let lose = |flow: &mut Flow| {
         flow.tell(|controller, now, flight_size, delivered| {
             let cause = LossCause::DuplicateAcks;
-            controller.on_loss_episode(&LossEpisode {
-                now,
-                cause,
-                flight_size,
-                bytes_lost: 1000,
-                delivered,
-                repeated: false,
-            });
+            controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost: 1000, delivered });
         });
     };
     let expire = |flow: &mut Flow, expiries| {
