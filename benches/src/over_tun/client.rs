@@ -134,7 +134,7 @@ impl Flow {
         Ok(Self { service, stream, chunk: vec![0x5a; CHUNK].into() })
     }
 
-    /// Gives each read and write so long.
+    /// Each read and write fails after this time.
     pub(super) fn with_patience(self, time: Duration) -> io::Result<Self> {
         self.stream.set_read_timeout(Some(time))?;
         self.stream.set_write_timeout(Some(time))?;

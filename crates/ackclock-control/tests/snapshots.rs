@@ -233,19 +233,19 @@ queue of one bandwidth-delay product, mean share of the link (payload of ten see
 What it costs others: at 10 Mbit/s and 40 ms one flow takes 72 % of the link beside one of Reno and 68 % beside one of CUBIC,
 where the letter takes 58 % and 51 % (`docs/kit`, `tcplab kit bbr:loss=draft`).
 
-Beside one flow of Linux's BBR, which is version 1 and answers no loss, version 3 must lose: a queue of one bandwidth-delay
-product overflows, both see the loss, and one of them answers. Its share of the bytes of both at 100 Mbit/s, one run of 30 s each by
+Linux's BBR is version 1 and does not respond to loss. When the two share a queue of one bandwidth-delay product, both overflow
+it, and only version 3 slows down. The table shows the share of version 3 at 100 Mbit/s, in one run of 30 s for each path:
 `target/release/loss --rtt 2ms,20ms,100ms --loss 0% --rate 100Mbit/s --cc bbr --ours bbr:loss=ignored --receiver linux --sender
-both --secs 30`, the first row without `--ours`:
+both --secs 30`. The first row is the same command without `--ours`.
 
 | | 2 ms | 20 ms | 100 ms |
 |---|---|---|---|
 | `bbr` | 35 % | 32 % | 25 % |
 | `bbr:loss=ignored` | 35 % | 56 % | 46 % |
 
-So the answer to loss is what costs it the share at 20 and 100 ms, and who must live beside version 1 may choose `loss=ignored`, at
-the price of 6 to 15 % of its packets sent again for 2 to 3 %. At 2 ms that is not the reason, and which is was not found: version 1
-keeps 58 packets in flight there and version 3 22.";
+At 20 and 100 ms, version 3 loses its share by its response to loss. To compete with version 1, choose `loss=ignored`; it then
+retransmits 6 to 15 % of its packets in place of 2 to 3 %. At 2 ms the response to loss makes no difference, and the cause is not
+known. Version 1 ends that run with a window of 58 packets, version 3 with 22.";
 const RECOVERY: &str = "How losses are found and repaired: `crates/ackclock-core/src/sending`.";
 const UNDO: &str =
     "Proofs that nothing was lost, which restore cwnd and ssthresh; any set of them, or `off`.";

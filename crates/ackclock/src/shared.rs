@@ -175,27 +175,32 @@ impl Shared {
     /// A call of the application: changes the state, sends what there is if the driver sleeps, and wakes the
     /// tasks that waited for what has happened.
     pub fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
-        // A destructor that panics leaves no task asleep.
-        let _scope = Scope::enter();
-        let (result, woken) = self.call_unwoken(f);
-        self.wake(woken);
-        result
+        self.call_waking(f, |_| true)
     }
 
-    /// The same for a call that causes no more than a FIN or an acknowledgement: if the driver lets the woken
-    /// tasks run first, these leave in its turn. At once, they would take along the acknowledgements of
-    /// connections whose tasks have not run yet, and would have gone with what those tasks send.
+    /// The same for a call that reads or closes. While the driver lets the woken tasks run, the packets of
+    /// such a call leave in the driver's turn. If they left at once, the acknowledgements of other
+    /// connections would leave with them, before the tasks of those connections have run and could reply in
+    /// the same packets.
     pub fn call_unhurried<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
-        // A destructor that panics leaves no task asleep.
-        let _scope = Scope::enter();
-        let (result, woken) = self.call_leaving(f, |driver| !driver.lets_others);
-        self.wake(woken);
-        result
+        self.call_waking(f, |driver| !driver.lets_others)
     }
 
     /// The same as [`call`](Self::call), but the caller wakes the tasks.
     pub fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
         self.call_leaving(f, |_| true)
+    }
+
+    fn call_waking<R>(
+        &self,
+        f: impl FnOnce(&mut StackState, Instant) -> R,
+        leaves: impl FnOnce(&Parking) -> bool,
+    ) -> R {
+        // A destructor that panics leaves no task asleep.
+        let _scope = Scope::enter();
+        let (result, woken) = self.call_leaving(f, leaves);
+        self.wake(woken);
+        result
     }
 
     fn call_leaving<R>(

@@ -84,9 +84,9 @@ impl Pacer {
         self.late_ns = late_ns.max(self.late_ns.saturating_sub(self.late_ns.div_ceil(8)));
     }
 
-    /// Something else, such as an acknowledgement, came `late` after its timer was due and before the timer,
-    /// which is at least that late. Without this, the first waits of a flow whose acknowledgements outrun its
-    /// timers would each cost that time again.
+    /// An acknowledgement, or another event, arrived `late` after the timer was due and before it expired, so
+    /// the timer is at least that late. A flow whose acknowledgements outrun its timers would otherwise never
+    /// learn how late they are.
     fn on_event_before_timer(&mut self, late: Duration) {
         self.late_ns = self.late_ns.max(nanos(late).min(Self::LATE_MAX_NS));
     }
