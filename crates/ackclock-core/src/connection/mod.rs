@@ -176,6 +176,13 @@ impl Connection {
             && !self.trace.is_on()
     }
 
+    /// Whether all that it may send before something else happens fits into a segment: an acknowledgement, or
+    /// a message that is alone.
+    #[inline]
+    pub(crate) fn sends_little(&self) -> bool {
+        self.snd.queued() <= self.snd.smss() as usize
+    }
+
     /// What to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.life.state() == State::TimeWait && !self.pending.has_reply()).then(|| TimeWaitParams {

@@ -263,8 +263,19 @@ struct Followup {
     reports: bool,
     /// When it wants its timer to expire.
     deadline: Option<Instant>,
-    /// Whether it may have something to send.
-    sends: bool,
+    /// Whether it may have something to send, and when its turn comes.
+    sends: Turn,
+}
+
+/// When the turn of a connection comes to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It has nothing to send.
+    Never,
+    /// Before those with more: it has a segment at most, so that they hardly wait for it.
+    First,
+    /// After those that wait.
+    Last,
 }
 
 impl Endpoint {

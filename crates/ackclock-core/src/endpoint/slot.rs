@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Followup;
+use super::{Followup, Turn};
 use crate::{Connection, FourTuple, ListenerId, Readiness};
 
 /// A connection of an endpoint. It is boxed, so that its table can grow without moving it and an unused slot
@@ -82,14 +82,21 @@ impl Slot {
     /// What follows from a change of the connection. `shortcuts`: it is not asked to send where it is idle.
     #[inline(always)]
     pub(super) fn followup(&mut self, shortcuts: bool) -> Followup {
-        Followup { sends: !(shortcuts && self.connection.is_idle()), ..self.settled() }
+        let sends = if shortcuts && self.connection.is_idle() {
+            Turn::Never
+        } else if self.connection.sends_little() {
+            Turn::First
+        } else {
+            Turn::Last
+        };
+        Followup { sends, ..self.settled() }
     }
 
     /// The same where it has nothing to send.
     // Always inlined, for all four rows of the counted instructions.
     #[inline(always)]
     pub(super) fn settled(&mut self) -> Followup {
-        Followup { reports: self.reports(), deadline: self.connection.poll_timeout(), sends: false }
+        Followup { reports: self.reports(), deadline: self.connection.poll_timeout(), sends: Turn::Never }
     }
 
     #[inline]
