@@ -86,11 +86,13 @@ pub enum Recovery {
     RackTlp,
     /// Reno with the fine-grained check of first duplicates (Brakmo and Peterson 1995, §III-A).
     Vegas,
+    /// The same by the clock of USC's NetBSD.
+    VegasUsc,
 }
 
 impl Recovery {
     /// All policies with their names.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("go-back-n", Self::GoBackN),
         ("tahoe", Self::Tahoe),
         ("reno", Self::Reno),
@@ -98,6 +100,7 @@ impl Recovery {
         ("sack", Self::Sack),
         ("rack-tlp", Self::RackTlp),
         ("vegas", Self::Vegas),
+        ("vegas-usc", Self::VegasUsc),
     ];
 
     /// The name under which it is chosen.
@@ -249,7 +252,7 @@ mod tests {
         let message = Profile::find("reno").unwrap_err().to_string();
         assert!(message.contains("modern") && message.contains("reno-1990"), "{message}");
         let message = Recovery::find("rack").unwrap_err().to_string();
-        assert!(message.ends_with("sack, rack-tlp, vegas"), "{message}");
+        assert!(message.ends_with("sack, rack-tlp, vegas, vegas-usc"), "{message}");
         assert!(
             Recovery::ALL
                 .iter()

@@ -97,6 +97,8 @@ pub struct LossEpisode {
     pub bytes_lost: u64,
     /// Bytes delivered since the connection began.
     pub delivered: u64,
+    /// Whether the first segment that is not acknowledged had been sent again before.
+    pub repeated: bool,
 }
 
 /// Data was found to be lost.

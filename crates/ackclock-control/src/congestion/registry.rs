@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, NewReno, Parameter,
-    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
+    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -333,6 +333,14 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             |start, thresholds| Box::new(Vegas::with_thresholds(start, thresholds)),
         ),
         configurable(
+            VegasUsc::NAME,
+            VegasUsc::ABOUT,
+            Thresholds::SEGMENTS,
+            Thresholds::ONE_THREE,
+            Thresholds::from_settings,
+            |start, thresholds| Box::new(VegasUsc::with_thresholds(start, thresholds)),
+        ),
+        configurable(
             VegasStar::NAME,
             VegasStar::ABOUT,
             Thresholds::PARAMETERS,
@@ -408,7 +416,7 @@ mod tests {
     fn unknown_name_lists_the_valid_ones() {
         for words in ["renoo", "renoo:x=1", ":"] {
             let message = Registry::builtin().find(words).unwrap_err().to_string();
-            assert!(message.contains("choose one of: bbr, ") && message.ends_with("vegas-star"), "{message}");
+            assert!(message.contains("choose one of: bbr, ") && message.ends_with("vegas-usc"), "{message}");
         }
     }
 

@@ -41,6 +41,7 @@ pub(super) fn loss(now_ms: u64, flight_size: u64) -> LossEpisode {
         flight_size,
         bytes_lost: SMSS,
         delivered: 0,
+        repeated: false,
     }
 }
 

@@ -24,7 +24,14 @@ fn mistake(flow: &mut Flow, mistake: Mistake) {
     let lose = |flow: &mut Flow| {
         flow.tell(|controller, now, flight_size, delivered| {
             let cause = LossCause::DuplicateAcks;
-            controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost: 1000, delivered });
+            controller.on_loss_episode(&LossEpisode {
+                now,
+                cause,
+                flight_size,
+                bytes_lost: 1000,
+                delivered,
+                repeated: false,
+            });
         });
     };
     let expire = |flow: &mut Flow, expiries| {

@@ -27,6 +27,10 @@
 //! and with α of 1 an odd window would never grow again, whether of 3 segments or of 15 on a path that holds
 //! 33.
 
+mod usc;
+
+pub use usc::VegasUsc;
+
 use super::round::{RoundTimes, per_second};
 use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
@@ -96,12 +100,17 @@ impl Thresholds {
     pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1, handshake: false };
     /// The alternative of tables I and IV, Vegas-2,4.
     pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1, handshake: false };
-    /// The parameters in the registry's words.
+    /// The parameters in the registry's words; those in segments come first.
     pub(super) const PARAMETERS: &[Parameter] = &[
+        Self::SEGMENTS[0],
+        Self::SEGMENTS[1],
+        Self::SEGMENTS[2],
+        Parameter { name: "base", values: Values::Words(&["data", "any"]), default: 0 },
+    ];
+    pub(super) const SEGMENTS: &[Parameter] = &[
         Parameter { name: "alpha", values: Self::RANGE, default: 1 },
         Parameter { name: "beta", values: Self::RANGE, default: 3 },
         Parameter { name: "gamma", values: Self::RANGE, default: 1 },
-        Parameter { name: "base", values: Values::Words(&["data", "any"]), default: 0 },
     ];
     const RANGE: Values = Values::Number(1, 1000);
 

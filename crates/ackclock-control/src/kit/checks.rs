@@ -99,7 +99,14 @@ fn lose(controller: &mut dyn Controller, cause: LossCause) {
     let flight_size = controller.cwnd();
     let now = Instant::from_millis(1000);
     let bytes_lost = if cause == LossCause::EcnEcho { 0 } else { SEGMENT };
-    controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered: 1 << 20 });
+    controller.on_loss_episode(&LossEpisode {
+        now,
+        cause,
+        flight_size,
+        bytes_lost,
+        delivered: 1 << 20,
+        repeated: false,
+    });
     let in_flight = controller.cwnd();
     controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered: 1 << 20 });
 }
@@ -169,6 +176,7 @@ fn reduces_whatever_is_outstanding(factory: &dyn ControllerFactory) -> Result<()
         flight_size,
         bytes_lost: SEGMENT,
         delivered: 1 << 20,
+        repeated: false,
     });
     let after = (controller.cwnd(), controller.ssthresh());
     expect(after.0 < before && after.1 < before, || {
@@ -250,6 +258,7 @@ fn does_not_grow_in_recovery(factory: &dyn ControllerFactory) -> Result<(), Stri
         flight_size,
         bytes_lost: SEGMENT,
         delivered: 1 << 20,
+        repeated: false,
     });
     let before = controller.cwnd();
     acknowledge(controller.as_mut(), 1, |ack| ack.in_recovery = true);
@@ -316,7 +325,14 @@ fn survives_nothing_in_flight(factory: &dyn ControllerFactory) -> Result<(), Str
     let mut controller = create(factory);
     expire(controller.as_mut(), 0, 1);
     let (now, cause) = (Instant::from_millis(3000), LossCause::Reordering);
-    controller.on_loss_episode(&LossEpisode { now, cause, flight_size: 0, bytes_lost: 0, delivered: 0 });
+    controller.on_loss_episode(&LossEpisode {
+        now,
+        cause,
+        flight_size: 0,
+        bytes_lost: 0,
+        delivered: 0,
+        repeated: false,
+    });
     controller.on_ack(&Ack { prior_in_flight: 0, ..ack(3100, 0, 0, 0) });
     let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
     expect(cwnd >= SEGMENT && ssthresh >= SEGMENT, || format!("cwnd {cwnd}, ssthresh {ssthresh}"))

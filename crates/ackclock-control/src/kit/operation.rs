@@ -77,6 +77,7 @@ impl Operation {
                     flight_size,
                     bytes_lost: flight_size / 2,
                     delivered,
+                    repeated: flight_size.is_multiple_of(2),
                 });
             }
             Self::Timeout { flight_size, expiries } => {

@@ -405,7 +405,14 @@ impl Flow {
         self.episode_from = self.next_number;
         self.totals.episodes.count();
         let (now, delivered) = (self.now, self.delivered);
-        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        self.controller.on_loss_episode(&LossEpisode {
+            now,
+            cause,
+            flight_size,
+            bytes_lost,
+            delivered,
+            repeated: false,
+        });
     }
 
     /// Nothing in flight will arrive.

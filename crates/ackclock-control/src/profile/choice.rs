@@ -19,6 +19,7 @@ impl Recovery {
             Self::Sack => "selective acknowledgements tell what is lost (RFC 6675)",
             Self::RackTlp => "time tells what is lost, probes for lost tails (RFC 8985)",
             Self::Vegas => "Reno, with a look at the clock at first duplicates (Brakmo and Peterson 1995)",
+            Self::VegasUsc => "the same by the clock of USC's NetBSD",
         }
     }
 }

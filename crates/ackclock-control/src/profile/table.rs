@@ -16,6 +16,7 @@ pub(super) const ALL: &[Profile] = &[
     TRI_S_1991,
     DUAL_1992,
     VEGAS_1995,
+    VEGAS_USC_1995,
     VEGAS_STAR_1995,
     BFA_1998,
     NEWRENO_1999,
@@ -130,6 +131,14 @@ const VEGAS_1995: Profile = Profile {
     source: "Brakmo and Peterson, JSAC 1995",
     congestion: "vegas",
     choices: Choices { recovery: Recovery::Vegas, ..RENO_1990.choices },
+};
+
+const VEGAS_USC_1995: Profile = Profile {
+    name: "vegas-usc-1995",
+    summary: "Vegas by the code that was distributed: mean round trips, whole segments",
+    source: "USC's NetBSD-Vegas, after ns' tcp-vegas.cc",
+    congestion: "vegas-usc",
+    choices: Choices { recovery: Recovery::VegasUsc, ..RENO_1990.choices },
 };
 
 const DUAL_1992: Profile = Profile {

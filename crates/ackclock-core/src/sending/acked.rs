@@ -359,6 +359,7 @@ impl Flight {
             flight_size: news.prior_in_flight,
             bytes_lost: 0,
             delivered: self.delivery.bytes(),
+            repeated: false,
         });
         self.trace_window(call, WindowCause::Marked);
         self.mark_in_full = self.control.cwnd() <= before.saturating_sub(before / 4);

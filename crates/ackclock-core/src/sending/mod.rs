@@ -451,8 +451,16 @@ impl Flight {
             return;
         }
         self.watch_reduction(call, false);
-        let (now, delivered) = (call.now, self.delivery.bytes());
-        self.control.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        let (now, delivered, repeated) =
+            (call.now, self.delivery.bytes(), self.scoreboard.first_is_repeated());
+        self.control.on_loss_episode(&LossEpisode {
+            now,
+            cause,
+            flight_size,
+            bytes_lost,
+            delivered,
+            repeated,
+        });
         self.trace_window(call, WindowCause::LossEpisode);
     }
 

@@ -317,6 +317,11 @@ impl Scoreboard {
         self.records.front().map(|first| first.moment.at)
     }
 
+    /// Whether the first unacknowledged segment was sent more than once.
+    pub(super) fn first_is_repeated(&self) -> bool {
+        self.records.front().is_some_and(|first| first.retransmitted)
+    }
+
     /// The lowest lost bytes that wait to be retransmitted: at most `max`, contiguous.
     pub(super) fn next_lost(&self, max: u64) -> Option<(Position, Position)> {
         self.lost.first().map(|(start, end)| (start, end.min(start + max)))

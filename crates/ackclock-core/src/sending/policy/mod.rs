@@ -38,7 +38,7 @@ use self::rack_tlp::RackTlp;
 use self::reno::Reno;
 use self::sack::Sack;
 use self::tahoe::Tahoe;
-use self::vegas::Vegas;
+use self::vegas::{Clock, Vegas};
 use super::DUP_THRESH;
 use super::episode::Episode;
 use super::scoreboard::{AckOutcome, Marked, Scoreboard};
@@ -237,7 +237,8 @@ impl Policies {
             Recovery::GoBackN => Self::GoBackN(GoBackN),
             Recovery::Tahoe => Self::Tahoe(Tahoe),
             Recovery::Reno => Self::Reno(Reno),
-            Recovery::Vegas => Self::Vegas(Vegas::default()),
+            Recovery::Vegas => Self::Vegas(Vegas::new(Clock::Paper)),
+            Recovery::VegasUsc => Self::Vegas(Vegas::new(Clock::Usc)),
             Recovery::Sack if sack => Self::Sack(Sack::default()),
             Recovery::RackTlp if sack => Self::RackTlp(RackTlp::default()),
             _ => Self::NewReno(NewReno),
@@ -250,7 +251,7 @@ impl Policies {
             Self::Tahoe(_) => Recovery::Tahoe,
             Self::Reno(_) => Recovery::Reno,
             Self::NewReno(_) => Recovery::NewReno,
-            Self::Vegas(_) => Recovery::Vegas,
+            Self::Vegas(vegas) => vegas.name(),
             Self::Sack(_) => Recovery::Sack,
             Self::RackTlp(_) => Recovery::RackTlp,
         }
