@@ -121,6 +121,7 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
                 flight_size,
                 bytes_lost: bytes,
                 delivered,
+                repeated: false,
             });
         }
         400 => controller.on_undo(&Undo { now }),

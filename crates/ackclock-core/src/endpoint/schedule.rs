@@ -33,7 +33,7 @@ pub(super) enum Subject {
 }
 
 impl Schedule {
-    /// So many small turns take less time than one of 64 KB, and it waits no longer than that for them.
+    /// These small turns take less time than one of 64 KB, which waits no longer than that for them.
     const LITTLE_MAX: u32 = 8;
 
     pub fn new(now: Instant) -> Self {

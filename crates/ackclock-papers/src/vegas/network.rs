@@ -45,8 +45,7 @@ pub(super) struct Sender {
 
 pub(super) const RENO: Sender = Sender { name: "Reno", profile: "reno-1990", congestion: None };
 pub(super) const NEWRENO: Sender = Sender { name: "NewReno", profile: "newreno-1999", congestion: None };
-pub(super) const VEGAS: Sender =
-    Sender { name: "Vegas", profile: "vegas-usc-1995", congestion: None };
+pub(super) const VEGAS: Sender = Sender { name: "Vegas", profile: "vegas-usc-1995", congestion: None };
 pub(super) const VEGAS_2_4: Sender =
     Sender { name: "Vegas-2,4", profile: "vegas-usc-1995", congestion: Some("vegas-usc:alpha=2,beta=4") };
 /// Vegas whose BaseRTT only counts data segments.

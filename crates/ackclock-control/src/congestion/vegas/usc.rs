@@ -12,7 +12,7 @@
 //! | Diff | rounded to whole segments | in hundredths |
 //! | Expected | what is in transit, over BaseRTT | the window, over BaseRTT |
 //! | BaseRTT | of data; the last mean where a round sent one segment | of data, or of everything |
-//! | leaving slow start | an eighth less | what is queued less, but for a segment |
+//! | leaving slow start | an eighth less | what is queued less, except for a segment |
 //! | growth | 1/cwnd for each acknowledgement of a round | a segment at its start |
 //! | loss | a quarter less, half if it was sent again before | half |
 //! | timeout | two segments | one segment |

@@ -6,10 +6,10 @@
 //! with a timeout from a fine-grained estimate, and retransmits an older segment at once. The window is
 //! decreased only if the segment was sent after the last decrease.
 //!
-//! The paper does not say how the fine timeout is computed. Here it is SRTT + 4 * RTTVAR with the gains of RFC
-//! 6298, over every segment sent once, without lower bound or ticks. USC's code ([`Clock::Usc`], as ns'
-//! `tcp/tcp-vegas.cc` has it) takes 17/16 of SRTT + 2 * RTTVAR, an eighth more after each use, twice as much
-//! if the segment had been sent again before; the next sample takes that back. Its second check follows the
+//! The paper does not say how the fine timeout is computed. Here it is SRTT + 4 * RTTVAR with the gains of
+//! RFC 6298, over every segment sent once, without lower bound or ticks. USC's code ([`Clock::Usc`], after
+//! ns' `tcp/tcp-vegas.cc`) takes 17/16 of SRTT + 2 * RTTVAR, an eighth more after each use, twice as much if
+//! the segment had been sent again before; the next sample takes that back. Its second check follows the
 //! first only if that found something.
 //!
 //! Deviation: after a timeout, when everything is retransmitted anyway, nothing is checked until all of it is
