@@ -279,6 +279,6 @@ mod tests {
             .filter(|profile| registry.find(profile.congestion).is_err())
             .map(|profile| profile.name)
             .collect();
-        assert_eq!(experiments, ["none-1987"]);
+        assert_eq!(experiments, ["bsd43-1986", "none-1987"]);
     }
 }

@@ -159,7 +159,14 @@ impl Driven {
                 lost: bytes_lost,
             });
         }
-        self.controller.on_loss_episode(&LossEpisode { now, cause, flight_size, bytes_lost, delivered });
+        self.controller.on_loss_episode(&LossEpisode {
+            now,
+            cause,
+            flight_size,
+            bytes_lost,
+            delivered,
+            repeated: false,
+        });
     }
 
     fn expire(&mut self) {

@@ -10,7 +10,7 @@ use crate::Malformed;
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::{ControllerFactory, IdlePolicy};
 use ackclock_core::profile::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
-use ackclock_core::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
@@ -150,7 +150,8 @@ choices! {
         Decision::Unreachable(Unreachable::Prohibited)
     ]
     IdlePolicy [IdlePolicy::Keep, IdlePolicy::OneSegment, IdlePolicy::RestartWindow, IdlePolicy::Validated]
-    Arithmetic [Arithmetic::Fine, Arithmetic::Ticks]
+    Arithmetic [Arithmetic::Fine, Arithmetic::Ticks, Arithmetic::BsdTicks, Arithmetic::Bsd43]
+    Backoff [Backoff::None, Backoff::Doubling, Backoff::Bsd43]
     DeviationFloor [DeviationFloor::Term, DeviationFloor::Deviation]
     Sampling [Sampling::EverySegment, Sampling::OncePerFlight]
 }

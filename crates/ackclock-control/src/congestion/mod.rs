@@ -125,7 +125,7 @@ pub use snapshot::Snapshot;
 pub use start_up::{StartUp, StartUpEstimate};
 pub use tahoe::Tahoe;
 pub use tri_s::TriS;
-pub use uncontrolled::Uncontrolled;
+pub use uncontrolled::{AfterTimeout, Uncontrolled};
 pub use vegas::{Thresholds, Vegas, VegasUsc};
 pub use vegas_star::VegasStar;
 pub use window::{Counting, SlowStart, Window};

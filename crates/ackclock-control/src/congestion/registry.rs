@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, NewReno, Parameter,
-    Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
+    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual,
+    NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
+    VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -45,9 +46,14 @@ impl Registry {
     #[must_use]
     pub fn with_experiments() -> Self {
         let mut registry = Self::builtin();
-        registry.insert(described(Uncontrolled::NAME, Uncontrolled::ABOUT, |start| {
-            Box::new(Uncontrolled::new(start))
-        }));
+        registry.insert(configurable(
+            Uncontrolled::NAME,
+            Uncontrolled::ABOUT,
+            Uncontrolled::PARAMETERS,
+            AfterTimeout::All,
+            AfterTimeout::from_settings,
+            |start, after_timeout| Box::new(Uncontrolled::with_timeout(start, after_timeout)),
+        ));
         registry
     }
 

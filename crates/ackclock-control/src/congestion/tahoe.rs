@@ -27,10 +27,16 @@ impl Tahoe {
         signal: Signal::Loss,
         keeps_in_queue: "up to the whole buffer, nothing after a loss",
         deviations: "grows by whole segments; small acknowledgements count for what they acknowledge",
-        exceptions: &[Exception {
-            check: "does not grow in recovery",
-            why: "it has no recovery: after a loss it starts from one segment at once",
-        }],
+        exceptions: &[
+            Exception {
+                check: "does not grow in recovery",
+                why: "it has no recovery: after a loss it starts from one segment at once",
+            },
+            Exception {
+                check: "keeps ssthresh at a second expiry",
+                why: "halves the window of the moment at each, as Appendix B says",
+            },
+        ],
     };
 
     /// A controller for one connection.
@@ -64,7 +70,11 @@ impl Controller for Tahoe {
     }
 
     fn on_timeout(&mut self, timeout: &Timeout) {
-        self.window.collapse(timeout, self.window.half_of(timeout.flight_size));
+        let half = self.window.half_of(timeout.flight_size);
+        self.window.collapse(timeout, half);
+        // Appendix B: half of the current window at every timeout. The exception of RFC 5681 §3.1 for a segment
+        // that the timer has sent again is of 2009.
+        self.window.set_ssthresh(half);
     }
 
     fn on_undo(&mut self, _: &Undo) {

@@ -9,7 +9,7 @@ use super::{AckPolicy, Ecn, Profile, Recovery, UndoChoice};
 use crate::bandwidth::SenderEstimatorKind;
 use crate::congestion::IdlePolicy;
 use crate::names::nearest;
-use crate::rtt::{RtoConfig, presets};
+use crate::rtt::{Backoff, RtoConfig, presets};
 
 /// How a connection sends and acknowledges: all that a profile chooses, except the congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,10 +64,10 @@ impl Choices {
     }
 
     /// Whether these choices break a rule that every network but a simulated one relies on: a timeout that
-    /// does not back off.
+    /// does not double at each expiry.
     #[must_use]
     pub fn for_simulations_only(&self) -> bool {
-        !self.rto.backoff
+        self.rto.backoff != Backoff::Doubling
     }
 }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
 use crate::congestion::IdlePolicy;
-use crate::rtt::{Arithmetic, DeviationFloor, Formula, RtoConfig, Sampling};
+use crate::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, RtoConfig, Sampling};
 
 /// The default first, then by year.
 pub(super) const ALL: &[Profile] = &[
     MODERN,
+    BSD43_1986,
     NONE_1987,
+    BSD43_PLUS_1987,
     TAHOE_1988,
     CARD_1989,
     RENO_1990,
@@ -191,6 +193,22 @@ const TAHOE_1988: Profile = Profile {
     },
 };
 
+/// What the traces of "4.3+BSD" show: no fast retransmit, which "is described in a soon-to-be-published RFC"
+/// (§3), and a timeout of about three seconds, to which the intervals of figure 12 "were chosen to match",
+/// as a + 4v has it and a + 2v does not. Deltas of `sys/netinet`: `tcp_timer.c` of 30 June (mean and variance),
+/// 10 August (Karn's rule, doubling, the round trip of the SYN) and 4 September 1987 (ssthresh).
+const BSD43_PLUS_1987: Profile = Profile {
+    name: "bsd43-plus-1987",
+    summary: "slow start and avoidance by the timer alone, a + 4v in ticks of 500 ms",
+    source: "4.3BSD's tcp_timer.c of September 1987; Jacobson and Karels, figs. 4, 9, 12",
+    congestion: "tahoe",
+    choices: Choices {
+        recovery: Recovery::GoBackN,
+        rto: RtoConfig { arithmetic: Arithmetic::BsdTicks, ..BSD },
+        ..TAHOE_1988.choices
+    },
+};
+
 const NONE_1987: Profile = Profile {
     name: "none-1987",
     summary: "no congestion control, the timeout of RFC 793: for simulated networks only",
@@ -203,12 +221,33 @@ const NONE_1987: Profile = Profile {
             formula: Formula::Multiple { beta: 2 },
             arithmetic: Arithmetic::Fine,
             // Jacobson and Karels 1988, (ii): the exponential backoff is one of the new algorithms.
-            backoff: false,
+            backoff: Backoff::None,
             ..BSD
         },
         idle: IdlePolicy::Keep,
         acks: AckPolicy::WindowShare { percent: 35, delay_max: Duration::from_millis(200) },
         ..RENO_1990.choices
+    },
+};
+
+/// Deltas of `sys/netinet`: `tcp_timer.c` 6.10 of 13 January 1986 (the table of factors), `tcp_output.c` 6.7 of
+/// 14 November 1984 (one segment while the timer has expired) in the release of 5 June 1986. Its delayed
+/// acknowledgements wait for gaps, too; only the delta of 14 May 1988 answers those at once.
+const BSD43_1986: Profile = Profile {
+    name: "bsd43-1986",
+    summary: "no congestion control, one segment at each timeout: for simulated networks only",
+    source: "4.3BSD as released, 5 June 1986; Jacobson and Karels, figs. 3 and 8",
+    congestion: "none-1987:timeout=one",
+    choices: Choices {
+        rto: RtoConfig {
+            arithmetic: Arithmetic::Bsd43,
+            // tcp_timer.h: TCPTV_SRTTDFLT times beta, TCPTV_MAX.
+            initial: Duration::from_secs(6),
+            rto_max: Duration::from_secs(30),
+            backoff: Backoff::Bsd43,
+            ..NONE_1987.choices.rto
+        },
+        ..NONE_1987.choices
     },
 };
 

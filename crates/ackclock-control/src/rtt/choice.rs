@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::presets::{self, UnknownPreset};
-use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use super::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use crate::quantity::{Span, UnitError, exact};
 
 /// A description of an estimator that is unknown or impossible.
@@ -70,7 +70,7 @@ impl RtoConfig {
     /// Parses an estimator: a preset's name (`rfc6298` if left out) and the parameters that differ from it,
     /// all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k`,
     /// `k-falling` and `beta` factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat` take
-    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` takes `fine` or `ticks`, `floor`
+    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` takes `fine`, `ticks`, `bsd-ticks` or `bsd43`, `floor`
     /// takes `term` or `deviation`. [`Display`](fmt::Display) writes the same words.
     ///
     /// # Errors
@@ -93,7 +93,8 @@ impl RtoConfig {
         }
     }
 
-    /// As [`Self::find`], but `backoff=off` is read too, which only a simulated network survives.
+    /// As [`Self::find`], but `backoff=off` and `backoff=bsd43` are read too, which only a simulated network
+    /// survives.
     pub(crate) fn find_for_simulations(words: &str) -> Result<Self, InvalidRto> {
         let mut config = Self::RFC_6298;
         for (index, word) in words.split(',').map(str::trim).enumerate() {
@@ -130,7 +131,7 @@ impl RtoConfig {
         if self.granularity > GRANULARITY_MAX {
             return Err(InvalidRto::Granularity(self.granularity));
         }
-        if self.granularity.is_zero() && self.arithmetic == Arithmetic::Ticks {
+        if self.granularity.is_zero() && self.arithmetic != Arithmetic::Fine {
             return Err(InvalidRto::NoTick);
         }
         match self.formula {
@@ -161,13 +162,12 @@ impl RtoConfig {
             ("a1", _) => self.srtt_gain = gain(value).ok_or_else(wrong)?,
             ("a2", _) => self.rttvar_gain = gain(value).ok_or_else(wrong)?,
             ("heartbeat", _) => self.heartbeat = switch()?,
-            ("backoff", _) => self.backoff = switch()?,
+            ("backoff", _) => self.backoff = named(&BACKOFFS, value).ok_or_else(wrong)?,
+            ("arithmetic", _) => self.arithmetic = named(&ARITHMETICS, value).ok_or_else(wrong)?,
             ("floor", "term") => self.deviation_floor = DeviationFloor::Term,
             ("floor", "deviation") => self.deviation_floor = DeviationFloor::Deviation,
             ("sampling", "every") => self.sampling = Sampling::EverySegment,
             ("sampling", "flight") => self.sampling = Sampling::OncePerFlight,
-            ("arithmetic", "fine") => self.arithmetic = Arithmetic::Fine,
-            ("arithmetic", "ticks") => self.arithmetic = Arithmetic::Ticks,
             ("k" | "k-falling" | "beta" | "adapt", _) => return self.set_factor(word, name, value),
             _ => return Err(wrong()),
         }
@@ -230,15 +230,12 @@ impl RtoConfig {
             format!("a1={}", gain_words(*srtt_gain)),
             format!("a2={}", gain_words(*rttvar_gain)),
             format!("heartbeat={}", on_or_off(self.heartbeat)),
-            format!("backoff={}", on_or_off(self.backoff)),
+            format!("backoff={}", name_of(&BACKOFFS, self.backoff)),
+            format!("arithmetic={}", name_of(&ARITHMETICS, self.arithmetic)),
         ];
         words.push(match self.sampling {
             Sampling::EverySegment => "sampling=every".to_owned(),
             Sampling::OncePerFlight => "sampling=flight".to_owned(),
-        });
-        words.push(match self.arithmetic {
-            Arithmetic::Fine => "arithmetic=fine".to_owned(),
-            Arithmetic::Ticks => "arithmetic=ticks".to_owned(),
         });
         words.push(match self.deviation_floor {
             DeviationFloor::Term => "floor=term".to_owned(),
@@ -267,6 +264,14 @@ fn gain_words(gain: Gain) -> String {
     }
 }
 
+fn named<T: Copy>(values: &[(&str, T)], name: &str) -> Option<T> {
+    values.iter().find(|(valid, _)| *valid == name).map(|&(_, value)| value)
+}
+
+fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: T) -> &'static str {
+    values.iter().find(|(_, valid)| *valid == value).map_or("unknown", |&(name, _)| name)
+}
+
 fn on_or_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
@@ -286,7 +291,16 @@ fn gain(word: &str) -> Option<Gain> {
 
 const PARAMETERS: &str = "min=TIME, max=TIME, initial=TIME, g=TIME (a time as 200ms or 1.5s), k=N, \
     k-falling=N, beta=N, a1=1/N, a2=1/N, adapt=on|off, heartbeat=on|off, sampling=every|flight, \
-    arithmetic=fine|ticks, floor=term|deviation";
+    arithmetic=fine|ticks|bsd-ticks|bsd43, floor=term|deviation";
+
+const ARITHMETICS: [(&str, Arithmetic); 4] = [
+    ("fine", Arithmetic::Fine),
+    ("ticks", Arithmetic::Ticks),
+    ("bsd-ticks", Arithmetic::BsdTicks),
+    ("bsd43", Arithmetic::Bsd43),
+];
+const BACKOFFS: [(&str, Backoff); 3] =
+    [("on", Backoff::Doubling), ("off", Backoff::None), ("bsd43", Backoff::Bsd43)];
 
 /// The longest time that the estimator counts.
 const DURATION_MAX: Duration = Duration::from_secs(86_400);
@@ -298,7 +312,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::presets;
-    use super::{Formula, Gain, InvalidRto, RtoConfig, Sampling};
+    use super::{Backoff, Formula, Gain, InvalidRto, RtoConfig, Sampling};
 
     #[test]
     fn preset_alone_is_the_preset() {
@@ -357,7 +371,7 @@ mod tests {
     #[test]
     fn timeout_without_backoff_is_for_simulated_networks_only() {
         let config = RtoConfig::find_for_simulations("rfc6298,backoff=off").unwrap();
-        assert_eq!(config, RtoConfig { backoff: false, ..RtoConfig::RFC_6298 });
+        assert_eq!(config, RtoConfig { backoff: Backoff::None, ..RtoConfig::RFC_6298 });
         for words in ["rfc6298,backoff=off", "backoff=on"] {
             assert!(matches!(RtoConfig::find(words), Err(InvalidRto::Parameter { .. })), "{words}");
         }

@@ -30,9 +30,8 @@ pub struct RtoConfig {
     pub heartbeat: bool,
     /// Which segments are timed.
     pub sampling: Sampling,
-    /// Whether each expiry in a row doubles the timeout (RFC 6298 §5 (5.5)). Every TCP since 1988 does. No
-    /// parameter turns it off: `false` is for simulated networks only.
-    pub backoff: bool,
+    /// What expiries in a row make of the timeout.
+    pub backoff: Backoff,
 }
 
 impl RtoConfig {
@@ -55,7 +54,7 @@ impl RtoConfig {
         deviation_floor: DeviationFloor::Term,
         heartbeat: false,
         sampling: Sampling::EverySegment,
-        backoff: true,
+        backoff: Backoff::Doubling,
     };
 }
 
@@ -145,9 +144,30 @@ pub enum Formula {
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
     Fine,
-    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A) and BSD. The gains are 1/8 and 1/4
-    /// whatever the configuration says.
+    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A). The gains are 1/8 and 1/4 whatever
+    /// the configuration says.
     Ticks,
+    /// The same as the code of 4.3BSD had it from June 1987 on: the counter of a round trip begins at one, and
+    /// only later samples take that off, so that the first mean is a tick more.
+    BsdTicks,
+    /// As 4.3BSD had it in 1986: a mean of real numbers, of which each sample counts a tick more than went by,
+    /// and a timeout cut to whole ticks.
+    Bsd43,
+}
+
+/// What expiries in a row make of the timeout. RFC 9293 requires [`Self::Doubling`] (MUST-19); no parameter
+/// turns it off, and the others are for simulated networks only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Backoff {
+    /// It stays the same.
+    None,
+    /// Each doubles it (RFC 6298 §5 (5.5)).
+    Doubling,
+    /// 1, 2, 4, 6, 8, 10, 15, 20, then 30 times beta * srtt, until an acknowledgement of new data comes (4.3BSD,
+    /// 1986).
+    Bsd43,
 }
 
 /// What must not be smaller than one tick of the clock.

@@ -31,7 +31,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 pub use choice::InvalidRto;
-pub use config::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+pub use config::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 pub use ticks::TickEstimator;
 
 use crate::Instant;
@@ -146,6 +146,12 @@ impl RttEstimator {
         true
     }
 
+    /// Takes the round trip of the SYN, sent once at `sent_at` and answered `now`.
+    pub fn on_syn_acked(&mut self, sent_at: Instant, now: Instant) {
+        let measured = now.nanos_since(sent_at).min(SAMPLE_NS_MAX);
+        self.take(measured, self.shown_between(sent_at, now));
+    }
+
     /// The time that a clock of this granularity shows between two instants.
     #[inline]
     fn shown_between(&self, from: Instant, to: Instant) -> u64 {
@@ -153,9 +159,16 @@ impl RttEstimator {
         let shown = if tick == NonZeroU64::MIN {
             to.nanos_since(from)
         } else {
-            (to.as_nanos() / tick).saturating_sub(from.as_nanos() / tick).saturating_mul(tick.get())
+            let ticks = (to.as_nanos() / tick).saturating_sub(from.as_nanos() / tick);
+            ticks.saturating_add(self.ticks_ahead()).saturating_mul(tick.get())
         };
         shown.min(SAMPLE_NS_MAX)
+    }
+
+    /// How many ticks the next sample counts before one has gone by.
+    fn ticks_ahead(&self) -> u64 {
+        let first = !self.has_sample() && self.flags.has(Flags::FIRST_COUNTS_ONE_MORE);
+        u64::from(first || self.flags.has(Flags::WHOLE_TICKS))
     }
 
     /// Whether one segment at a time is timed.
@@ -297,9 +310,25 @@ impl RttEstimator {
             return base;
         }
         // Both factors are at most 2^64, so the product is exact; the bound makes the result fit again.
-        let doublings = if self.flags.has(Flags::BACKOFF) { self.backoff.min(64) } else { 0 };
-        let backed_off = u128::from(base) << doublings;
+        let backed_off = if self.flags.has(Flags::DOUBLES) {
+            u128::from(base) << self.backoff.min(64)
+        } else if self.flags.has(Flags::BSD43_TABLE) {
+            // sys/netinet/tcp_timer.c 6.10, 13 January 1986: the bounds come after the factor.
+            let at = usize::from(self.backoff.saturating_sub(1)).min(BSD43_BACKOFF.len().saturating_sub(1));
+            let factor = BSD43_BACKOFF.get(at).copied().unwrap_or(1);
+            u128::from(self.rto_unbounded_ns().saturating_mul(factor).max(self.rto_min_ns))
+        } else {
+            u128::from(base)
+        };
         u64::try_from(backed_off).unwrap_or(u64::MAX).min(self.rto_max_ns)
+    }
+
+    /// New data was acknowledged after an expiry. Takes the backoff back if it lasts no longer than that,
+    /// whether or not there is a sample.
+    pub fn on_progress_after_expiry(&mut self) {
+        if self.flags.has(Flags::BSD43_TABLE) {
+            self.backoff = 0;
+        }
     }
 
     /// The timeout without backoff, within its bounds.
@@ -374,6 +403,11 @@ impl RttEstimator {
     }
 
     fn rto_base_ns(&self) -> u64 {
+        self.rto_unbounded_ns().clamp(self.rto_min_ns, self.rto_max_ns)
+    }
+
+    #[inline(always)]
+    fn rto_unbounded_ns(&self) -> u64 {
         let base = match (self.formula, self.averages) {
             (Formula::Static, _) | (_, Averages::None) => self.initial_ns,
             (Formula::Multiple { beta }, _) => self.srtt_nanos().saturating_mul(u64::from(beta)),
@@ -388,7 +422,7 @@ impl RttEstimator {
                 self.mean_deviation_ns(srtt, rttvar, if self.srv_ns < 0 { k_falling } else { k })
             }
         };
-        self.up_to_tick(base).clamp(self.rto_min_ns, self.rto_max_ns)
+        if self.flags.has(Flags::WHOLE_TICKS) { base - base % self.tick_ns() } else { self.up_to_tick(base) }
     }
 
     fn mean_deviation_ns(&self, srtt: u64, rttvar: u64, k: u8) -> u64 {
@@ -406,7 +440,10 @@ impl RttEstimator {
     /// What a clock of granularity G shows for a round trip, ignoring phase: the nearest number of ticks.
     fn ticks_of(&self, rtt_ns: u64) -> u64 {
         let tick = self.tick_ns();
-        if tick == NonZeroU64::MIN { rtt_ns } else { nearest_multiple(rtt_ns, tick) }
+        if tick == NonZeroU64::MIN {
+            return rtt_ns;
+        }
+        nearest_multiple(rtt_ns, tick).saturating_add(self.ticks_ahead().saturating_mul(tick.get()))
     }
 
     fn in_ticks(&self, rtt_ns: u64) -> u32 {
@@ -443,14 +480,21 @@ impl Flags {
     const TICKS: u8 = 1;
     const HEARTBEAT: u8 = 2;
     const ONCE_PER_FLIGHT: u8 = 4;
-    const BACKOFF: u8 = 8;
+    const DOUBLES: u8 = 8;
+    const BSD43_TABLE: u8 = 16;
+    const FIRST_COUNTS_ONE_MORE: u8 = 32;
+    /// Each sample counts one more, and a timeout is cut to whole ticks.
+    const WHOLE_TICKS: u8 = 64;
 
     fn of(config: &RtoConfig) -> Self {
         let flags = [
-            (config.arithmetic == Arithmetic::Ticks, Self::TICKS),
+            (matches!(config.arithmetic, Arithmetic::Ticks | Arithmetic::BsdTicks), Self::TICKS),
+            (config.arithmetic == Arithmetic::BsdTicks, Self::FIRST_COUNTS_ONE_MORE),
+            (config.arithmetic == Arithmetic::Bsd43, Self::WHOLE_TICKS),
             (config.heartbeat, Self::HEARTBEAT),
             (config.sampling == Sampling::OncePerFlight, Self::ONCE_PER_FLIGHT),
-            (config.backoff, Self::BACKOFF),
+            (config.backoff == Backoff::Doubling, Self::DOUBLES),
+            (config.backoff == Backoff::Bsd43, Self::BSD43_TABLE),
         ];
         Self(flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag))
     }
@@ -471,6 +515,8 @@ fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
+/// By how much 4.3BSD multiplied the timeout after the first expiry in a row, the second, and so on.
+const BSD43_BACKOFF: [u64; 9] = [1, 2, 4, 6, 8, 10, 15, 20, 30];
 /// Bits below the nanosecond.
 const FRACTION_BITS: u32 = 8;
 /// Longer samples count as this value: 78 hours.

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use super::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 
 /// An estimator with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ const BASE: RtoConfig = RtoConfig {
     deviation_floor: DeviationFloor::Deviation,
     heartbeat: true,
     sampling: Sampling::OncePerFlight,
-    backoff: true,
+    backoff: Backoff::Doubling,
 };
 
 /// WS95: the implementation in G. Wright and W. R. Stevens, "TCP/IP Illustrated, Volume 2", 1995.

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, RttEstimator, Sampling};
+use super::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, RttEstimator, Sampling};
 use crate::Instant;
+use crate::profile::Profile;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -300,13 +301,71 @@ fn rfc_793_is_a_multiple_of_the_mean() {
 #[test]
 fn the_timeout_of_before_1988_is_not_backed_off() {
     // Tests: J3
-    let before = crate::profile::Profile::find("none-1987").unwrap().choices.rto;
-    for (config, third) in [(before, 1000 * MS), (RtoConfig { backoff: true, ..before }, 8000 * MS)] {
+    let before = Profile::find("none-1987").unwrap().choices.rto;
+    for (config, third) in
+        [(before, 1000 * MS), (RtoConfig { backoff: Backoff::Doubling, ..before }, 8000 * MS)]
+    {
         let mut rtt = RttEstimator::new(&config);
         rtt.on_sample(100 * MS);
         (0..3).for_each(|_| rtt.on_expiry());
         assert_eq!((rtt.rto(), rtt.backoff()), (third, 3));
     }
+}
+
+/// `sys/netinet/tcp_timer.c` of 4.3BSD, 5 June 1986: tcp_beta * t_srtt times tcp_backoff, cut to whole ticks and
+/// then bounded; `tcp_input.c`: a new acknowledgement takes the factor back, with or without a sample.
+#[test]
+fn the_timeout_of_1986_backs_off_by_a_table() {
+    // Tests: J3
+    let mut rtt = RttEstimator::new(&Profile::find("bsd43-1986").unwrap().choices.rto);
+    let half_seconds = |rtt: &RttEstimator| rtt.rto().as_millis() / 500;
+    assert_eq!(half_seconds(&rtt), 12, "beta times TCPTV_SRTTDFLT");
+    // A round trip of 600 ms meets one tick or two, and the counter began at one.
+    rtt.on_syn_acked(Instant::from_millis(1100), Instant::from_millis(1700));
+    assert_eq!((rtt.srtt(), half_seconds(&rtt)), (1000 * MS, 4));
+    let backed_off: Vec<_> = (0..10)
+        .map(|_| {
+            rtt.on_expiry();
+            half_seconds(&rtt)
+        })
+        .collect();
+    assert_eq!(backed_off, [4, 8, 16, 24, 32, 40, 60, 60, 60, 60], "at most TCPTV_MAX, 30 s");
+    rtt.on_progress_after_expiry();
+    assert_eq!(half_seconds(&rtt), 4);
+}
+
+#[test]
+fn the_timeout_of_1986_is_cut_to_whole_ticks_before_its_bound() {
+    let mut rtt = RttEstimator::new(&Profile::find("bsd43-1986").unwrap().choices.rto);
+    rtt.on_sample(300 * MS);
+    rtt.on_sample(1000 * MS);
+    // 0.9 * 2 ticks + 0.1 * 3 ticks, twice: 4.2 ticks.
+    assert_eq!((rtt.srtt(), rtt.rto()), (1050 * MS, 2000 * MS));
+    let mut short = RttEstimator::new(&Profile::find("bsd43-1986").unwrap().choices.rto);
+    short.on_sample(10 * MS);
+    assert_eq!(short.srtt(), 500 * MS);
+    (0..3).for_each(|_| short.on_expiry());
+    assert_eq!(short.rto(), 4000 * MS, "4 times beta * srtt");
+}
+
+/// `sys/netinet/tcp_input.c` of 4 September 1987: t_rtt begins at one, the first sample is taken as it is, and
+/// "Adjust t_rtt to origin 0" applies to later ones.
+#[test]
+fn the_first_mean_of_1987_is_a_tick_more() {
+    // Tests: J1
+    let mut rtt = RttEstimator::new(&Profile::find("bsd43-plus-1987").unwrap().choices.rto);
+    rtt.on_syn_acked(Instant::from_millis(1100), Instant::from_millis(1600));
+    // Two ticks: a + 4v = 2 + 4 * 1.
+    assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (1000 * MS, 500 * MS, 3000 * MS));
+    rtt.on_segment_sent(Instant::from_millis(2100));
+    rtt.on_segment_acked(Instant::from_millis(2100), Instant::from_millis(2600));
+    // One tick: a = 2 - 1/8, v = 1 + (1 - 1)/4.
+    assert_eq!((rtt.srtt(), rtt.rttvar()), (937_500 * MS / 1000, 500 * MS));
+    // Karn's rule keeps the doubled timeout until a sample comes.
+    let unbacked = rtt.rto();
+    rtt.on_expiry();
+    rtt.on_progress_after_expiry();
+    assert_eq!(rtt.rto(), 2 * unbacked);
 }
 
 #[test]
@@ -386,7 +445,7 @@ fn any_config() -> impl Strategy<Value = RtoConfig> {
                 deviation_floor: if term { DeviationFloor::Term } else { DeviationFloor::Deviation },
                 heartbeat,
                 sampling: if every { Sampling::EverySegment } else { Sampling::OncePerFlight },
-                backoff,
+                backoff: if backoff { Backoff::Doubling } else { Backoff::None },
             }
         },
     )

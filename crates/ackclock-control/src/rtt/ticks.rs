@@ -4,8 +4,8 @@
 //! The mean is kept in eighths of a clock tick and the mean deviation in quarters, so that gains of 1/8 and
 //! 1/4 are shifts. Both are at most one tick away from the recursion with real numbers (a test proves it).
 //!
-//! Deviation: the first sample sets the mean to itself and the deviation to half of it, as RFC 6298 (2.2) and
-//! 4.4BSD do. The paper leaves the start open.
+//! The paper leaves the start open. Here the first sample sets the mean to itself and the deviation to half of
+//! it, as in RFC 6298 (2.2); in BSD's code it counts a tick more ([`Arithmetic::BsdTicks`](super::Arithmetic)).
 
 use crate::divide::at_least_one;
 
@@ -47,10 +47,11 @@ impl TickEstimator {
     }
 
     /// The timeout in ticks: a + 2v in 1988 (`k` = 2), a + 4v in the revision. The truncated quarters of 4v
-    /// carry the half tick of rounding and the tick of phase (Appendix A.2).
+    /// carry the half tick of rounding and the tick of phase (Appendix A.2). Only the sum is cut to whole ticks,
+    /// so that the fractions of a and of 2v may make one, as in BSD's code.
     #[must_use]
     pub fn rto_ticks(&self, k: u8) -> u64 {
-        let rto = (self.sa >> 3).saturating_add(self.sv.saturating_mul(k.into()) >> 2);
+        let rto = (self.sa >> 1).saturating_add(self.sv.saturating_mul(k.into())) >> 2;
         rto.max(0).unsigned_abs()
     }
 
@@ -76,6 +77,14 @@ mod tests {
     #[test]
     fn first_sample_gives_three_times_itself() {
         assert_eq!(TickEstimator::first(6).rto_ticks(4), 18);
+    }
+
+    #[test]
+    fn fractions_of_mean_and_deviation_add_up() {
+        // sys/netinet/tcp_timer.c of 4.3BSD, 30 June 1987: ((srtt >> 2) + rttvar) >> 1.
+        let ticks = TickEstimator { sa: 12, sv: 3 };
+        assert_eq!(ticks.rto_ticks(2), ((12 >> 2) + 3) >> 1);
+        assert_eq!(ticks.rto_ticks(4), (12 >> 3) + 3);
     }
 
     #[test]

@@ -115,7 +115,8 @@ def signed():
 
 
 def ticks(series):
-    """Appendix A.2 of the 1988 paper, statement by statement: a + 2v and a + 4v in clock ticks."""
+    """Appendix A.2 of the 1988 paper, statement by statement: a + 2v and a + 4v in clock ticks. The appendix has a + 4v only; a + 2v
+    is cut to ticks as 4.3BSD's tcp_timer.c did on 30 June 1987."""
     sa = sv = None
     for tick in series:
         if sa is None:
@@ -127,7 +128,7 @@ def ticks(series):
                 m = -m
             m -= sv >> 2
             sv += m
-        yield tick, (sa >> 3) + (sv >> 1), (sa >> 3) + sv
+        yield tick, ((sa >> 2) + sv) >> 1, (sa >> 3) + sv
 
 
 def jacobson1988():

@@ -71,5 +71,5 @@ fn round(controller: &mut dyn Controller, now_ms: u64) {
 }
 
 fn loss(flight_size: u64, cause: LossCause) -> LossEpisode {
-    LossEpisode { now: Instant::ZERO, cause, flight_size, bytes_lost: SMSS, delivered: 0 }
+    LossEpisode { now: Instant::ZERO, cause, flight_size, bytes_lost: SMSS, delivered: 0, repeated: false }
 }

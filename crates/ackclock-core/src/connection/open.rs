@@ -170,7 +170,7 @@ impl Connection {
         let mut connection = Self::agreed(now, tuple, tcp, env, handshake);
         connection.snd.on_syn_acked(now, connection.snd.iss() + 1, false);
         if let Some(rtt) = handshake.rtt {
-            connection.snd.on_handshake_sample(rtt);
+            connection.snd.on_handshake_sample(rtt, now);
         }
         connection.establish(now, handshake.repetitions == 0);
         connection

@@ -96,10 +96,10 @@ impl Flight {
         self.nxt = self.nxt.max(ack);
     }
 
-    /// The SYN was answered: a first round-trip sample.
-    pub(crate) fn on_handshake_sample(&mut self, rtt: Duration) {
-        self.rto.estimator_mut().on_sample(rtt);
-        self.delivery.set_path_rtt(PathRtt::measured(rtt));
+    /// The SYN of `sent_at` was answered `now`: a first round-trip sample.
+    pub(crate) fn on_handshake_sample(&mut self, sent_at: Instant, now: Instant) {
+        self.rto.estimator_mut().on_syn_acked(sent_at, now);
+        self.delivery.set_path_rtt(PathRtt::measured(now.saturating_since(sent_at)));
     }
 
     /// Processes an acknowledgement and judges losses by it. Says whether it brings `news`; the connection

@@ -85,7 +85,10 @@ impl Rto {
     #[inline]
     pub fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.waiting_since = outstanding.then_some(now);
-        self.expiries = 0;
+        if self.expiries > 0 {
+            self.expiries = 0;
+            self.estimator.on_progress_after_expiry();
+        }
     }
 
     /// The handshake is over. `clean`: no SYN of ours was lost.

@@ -51,7 +51,7 @@ impl Sender {
         sender.call(|flight, call| {
             flight.on_syn_sent(call, iss);
             flight.on_syn_acked(iss + 1);
-            flight.on_handshake_sample(Duration::from_millis(20));
+            flight.on_handshake_sample(now - Duration::from_millis(20), now);
             flight.establish(call, true, SMSS as u32, true);
         });
         sender.board = Some(Board::new(&sender.flight));

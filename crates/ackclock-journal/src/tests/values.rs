@@ -13,7 +13,7 @@ use crate::outcome::ResultCode;
 use ackclock_core::bandwidth::SenderEstimatorKind;
 use ackclock_core::congestion::IdlePolicy;
 use ackclock_core::profile::{AckPolicy, Choices, Ecn, Recovery, UndoChoice};
-use ackclock_core::rtt::{Arithmetic, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
+use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, RtoConfig, Sampling};
 use ackclock_core::trace::TraceKeep;
 use ackclock_core::{
     BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, ListenerId,
@@ -92,7 +92,8 @@ fn enums(page: &mut Page) {
     page.all(unreachable.map(Decision::Unreachable));
     page.all([Decision::Accept, Decision::Reset, Decision::Drop]);
     page.all(IdlePolicy::ALL.map(|(_, policy)| policy));
-    page.all([Arithmetic::Fine, Arithmetic::Ticks]);
+    page.all([Arithmetic::Fine, Arithmetic::Ticks, Arithmetic::BsdTicks, Arithmetic::Bsd43]);
+    page.all([Backoff::None, Backoff::Doubling, Backoff::Bsd43]);
     page.all([DeviationFloor::Term, DeviationFloor::Deviation]);
     page.all([Sampling::EverySegment, Sampling::OncePerFlight]);
     let partial = ChecksumState::Partial(ChecksumAt { start: 300, offset: 16 });
@@ -150,7 +151,7 @@ fn tcp() -> TcpConfig {
                 deviation_floor: DeviationFloor::Deviation,
                 heartbeat: true,
                 sampling: Sampling::OncePerFlight,
-                backoff: false,
+                backoff: Backoff::None,
             },
             start_up: Some(SenderEstimatorKind::PacketPair),
             undo: UndoChoice { timestamps: false, dsack: false, frto: true, min_rtt_quarters: Some(3) },

@@ -7,7 +7,7 @@ use ackclock_control::Instant;
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 
-use super::{BACKED_OFF, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
+use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
 use crate::{Band, Experiment, Findings, Table, Value, draw};
@@ -35,29 +35,25 @@ struct Run {
 /// A kind of sender, in words and settings.
 type Kind = (&'static str, fn() -> TcpSettings, bool);
 
-const WITHOUT: Kind = ("none-1987", without, true);
-const WITH: Kind = ("slow start, avoidance, timer alone", bsd_plus, false);
-/// Possible alternatives to 4.3+BSD.
+const WITHOUT: Kind = ("bsd43-1986", old, true);
+const WITH: Kind = ("bsd43-plus-1987", bsd_plus, false);
+/// Possible alternatives.
 const OTHERS: [Kind; 3] = [
-    ("none-1987 with a timer that is backed off", backed_off, true),
-    ("the same with fast retransmit (tahoe-1988)", tahoe, false),
-    ("timer alone, a + 4v in the place of a + 2v", four_v, false),
+    ("none-1987: no backoff, all sent again", none, true),
+    ("bsd43-plus-1987 with fast retransmit", tahoe, false),
+    ("bsd43-plus-1987 with a + 2v", two_v, false),
 ];
 
-fn without() -> TcpSettings {
+fn none() -> TcpSettings {
     bsd("none-1987")
 }
 
-fn backed_off() -> TcpSettings {
-    without().choose("rto", BACKED_OFF)
-}
-
 fn tahoe() -> TcpSettings {
-    bsd("tahoe-1988")
+    bsd_plus().choose("recovery", "tahoe")
 }
 
-fn four_v() -> TcpSettings {
-    bsd_plus().choose("rto", "jacobson-1992")
+fn two_v() -> TcpSettings {
+    bsd_plus().choose("rto", A_PLUS_2V)
 }
 
 fn run() -> anyhow::Result<Findings> {
@@ -261,7 +257,7 @@ impl Run {
     fn delivered(&self, from: Span, to: Span) -> f64 {
         let (from_at, to_at) = (Instant::from_nanos(from.0), Instant::from_nanos(to.0));
         let acked = self.conversations.iter().map(|one| one.acked_by(to_at) - one.acked_by(from_at));
-        acked.sum::<u64>() as f64 / (seconds(to) - seconds(from)) / link_data_rate()
+        acked.sum::<u64>() as f64 / (seconds(to) - seconds(from)) / LINK_DATA as f64
     }
 
     /// What was sent in the same time.
@@ -272,7 +268,7 @@ impl Run {
             one.sent.iter().filter(|sent| within(sent.at)).map(|sent| sent.to - sent.from).sum()
         };
         let sent: u64 = self.conversations.iter().map(bytes).sum();
-        sent as f64 / (seconds(to) - seconds(from)) / link_data_rate()
+        sent as f64 / (seconds(to) - seconds(from)) / LINK_DATA as f64
     }
 
     fn again_of(&self, which: [usize; 2]) -> f64 {
@@ -380,7 +376,7 @@ impl Run {
                 one.sent.iter().for_each(|sent| add(sent.at, sent.to - sent.from));
             }
         }
-        let unit = every as f64 * link_data_rate();
+        let unit = every as f64 * LINK_DATA as f64;
         let middle = |index: usize| (index as f64 + 0.5) * every as f64;
         bytes.iter().enumerate().map(|(index, bytes)| (middle(index), bytes / unit)).collect()
     }

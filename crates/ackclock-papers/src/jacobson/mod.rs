@@ -6,7 +6,7 @@ mod slow_start;
 mod timers;
 
 use ackclock_sim::scenario::{Jitter, Variation};
-use ackclock_sim::units::{Rate, Span};
+use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, TcpSettings};
 
 use super::Experiment;
@@ -20,8 +20,11 @@ const SEGMENT_BYTES: u64 = 512;
 const PACKET_BYTES: u64 = SEGMENT_BYTES + 40;
 /// The receiver's window: 32 segments.
 const WINDOW_BYTES: u64 = 16 << 10;
-/// The link between the two routers.
-const LINK: Rate = Rate::bits_per_second(230_400);
+/// The link between the two routers: 230.4 kbit/s, of which its framing leaves 25 KB/s of data in such packets ("the
+/// link data bandwidth is 25 KBps", fig. 8).
+const LINK: Rate = Rate::bits_per_second(LINK_DATA * 8 * PACKET_BYTES / SEGMENT_BYTES);
+/// Bytes of data that the link carries in a second.
+const LINK_DATA: u64 = 25_000;
 
 /// Pairs of hosts on Ethernets around the link of figure 7, with this delay in milliseconds and this many
 /// buffers.
@@ -34,26 +37,27 @@ fn figure_7(pairs: usize, delay_ms: u64, buffers: u64) -> Dumbbell {
     Dumbbell { pairs, access: ethernet.mtu(PACKET_BYTES), bottleneck, back: None }
 }
 
-/// A 4.3BSD with this profile: 16 KB of window, segments of 512 bytes.
+/// A 4.3BSD with this profile: 16 KB of window, which are socket buffers of 16 KB at both ends, and segments of 512
+/// bytes.
 fn bsd(profile: &str) -> TcpSettings {
     TcpSettings {
         mss: Some(SEGMENT_BYTES as u16),
+        send_buffer: Some(Bytes(WINDOW_BYTES)),
         ..TcpSettings::profile(profile).fixed_window(WINDOW_BYTES)
     }
 }
 
-/// 4.3+BSD as in the paper's traces: slow start and congestion avoidance, but no fast retransmit, which "is
-/// described in a soon-to-be-published RFC"; figure 12 shows senders that wait for their timers.
+/// The two Suns of figures 3 and 8 ("the 4.3BSD TCP").
+fn old() -> TcpSettings {
+    bsd("bsd43-1986")
+}
+
+/// 4.3+BSD.
 fn bsd_plus() -> TcpSettings {
-    bsd("tahoe-1988").choose("recovery", "go-back-n")
+    bsd("bsd43-plus-1987")
 }
 
-/// Bytes of data that the link carries in a second.
-fn link_data_rate() -> f64 {
-    LINK.bits() as f64 / 8.0 * SEGMENT_BYTES as f64 / PACKET_BYTES as f64
-}
-
-/// The timeout of none-1987, but with exponential backoff.
-const BACKED_OFF: &str = "rfc793,g=500ms,heartbeat=on,min=1s,max=64s,initial=3s,sampling=flight";
+/// The timeout of bsd43-plus-1987 with the factor of the first version of the paper.
+const A_PLUS_2V: &str = "jacobson-1988,arithmetic=bsd-ticks";
 /// The longest that a host takes for a packet.
 const HOST_TIME: Span = Span::millis(1);

@@ -6,7 +6,7 @@ use ackclock_sim::scenario::{Arrivals, SizeOf, TimeOf};
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{Scenario, TcpSettings, TrafficConfig, TrafficKind};
 
-use super::{BACKED_OFF, LINK, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, link_data_rate};
+use super::{A_PLUS_2V, LINK, LINK_DATA, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
 use crate::{Band, Experiment, Findings, Table, Value, draw};
@@ -34,9 +34,9 @@ struct PathOf {
 
 /// One run, first without and then with slow start.
 struct Run {
-    /// Share of the link's data rate that was acknowledged in the first 10 s, and in a minute.
-    used: f64,
-    used_minute: f64,
+    /// KB/s that were acknowledged in the first 10 s, and in a minute.
+    rate: f64,
+    rate_minute: f64,
     /// Share of the segments of the first 10 s that were sent more than once, and the highest count for one
     /// segment.
     repeated: f64,
@@ -48,7 +48,7 @@ struct Run {
 }
 
 fn run() -> anyhow::Result<Findings> {
-    let without = runs(&bsd("none-1987"), PATH, 0..RUNS)?;
+    let without = runs(&old(), PATH, 0..RUNS)?;
     let with = runs(&bsd_plus(), PATH, 0..RUNS)?;
     let of = |runs: &[Run], measure: fn(&Run) -> f64| Summary::of(runs.iter().map(measure));
     let values = vec![
@@ -57,14 +57,14 @@ fn run() -> anyhow::Result<Findings> {
             band: Band::Within(0.345, 0.355),
             limit: Some(Band::Below(0.6)),
             reason: Some(NOT_SO_LOW),
-            ..of(&without, |run| run.used).value("without: share of the link used, 10 s", "")
+            ..of(&without, |run| run.rate).value("without: share of the link used, 10 s", "")
         },
         Value {
             paper: "7 of 20 KB/s, however long",
             // 6.5 to 7.5 KB/s.
             band: Band::Within(0.325, 0.375),
             reason: Some(DELAY_DECIDES),
-            ..of(&without, |run| run.used_minute).value("without: the same, 60 s", "")
+            ..of(&without, |run| run.rate_minute).value("without: the same, 60 s", "")
         },
         Value {
             paper: "almost everything",
@@ -89,13 +89,13 @@ fn run() -> anyhow::Result<Findings> {
             // 15.5 to 16.5 KB/s.
             band: Band::Within(0.775, 0.825),
             reason: Some(DELAY_OFFSETS),
-            ..of(&with, |run| run.used).value("with: share of the link used, 10 s", "")
+            ..of(&with, |run| run.rate).value("with: share of the link used, 10 s", "")
         },
         Value {
             paper: "19 of 20 KB/s",
             // 18.5 to 19.5 KB/s.
             band: Band::Within(0.925, 0.975),
-            ..of(&with, |run| run.used_minute).value("with: the same, 60 s", "")
+            ..of(&with, |run| run.rate_minute).value("with: the same, 60 s", "")
         },
     ];
     let figures = [("JE3", &without, "without slow start"), ("JE4", &with, "with slow start")];
@@ -130,17 +130,17 @@ fn scenario(settings: &TcpSettings, path: PathOf, start: Span) -> Scenario {
 }
 
 fn measure(conversation: Conversation, start: Span) -> Run {
-    let used = |seconds: u64| {
+    let rate = |seconds: u64| {
         let until = Instant::from_nanos(start.0 + Span::seconds(seconds).0);
-        conversation.acked_by(until) as f64 / seconds as f64 / link_data_rate()
+        conversation.acked_by(until) as f64 / seconds as f64 / 1000.0
     };
     let ten = Instant::from_nanos(start.0 + Span::seconds(10).0);
     let mut early = Conversation::default();
     early.sent = conversation.sent.iter().copied().take_while(|sent| sent.at <= ten).collect();
     let times = early.times_sent(SEGMENT_BYTES);
     Run {
-        used: used(10),
-        used_minute: used(60),
+        rate: rate(10),
+        rate_minute: rate(60),
         repeated: share(times.iter().filter(|times| **times > 1).count() as f64, times.len() as f64),
         times_max: times.iter().max().copied().unwrap_or(0).into(),
         sent_again: early.sent.iter().filter(|sent| sent.again).count() as f64,
@@ -149,13 +149,13 @@ fn measure(conversation: Conversation, start: Span) -> Run {
     }
 }
 
-/// The senders: the paper's two, and each with the other of the timers that the paper allows.
+/// The senders: the paper's two, and one like each of them.
 fn kinds() -> [(&'static str, TcpSettings); 4] {
     [
-        ("without", bsd("none-1987")),
-        ("without, timer backed off", bsd("none-1987").choose("rto", BACKED_OFF)),
-        ("with (a + 2v)", bsd_plus()),
-        ("with (a + 4v)", bsd_plus().choose("rto", "jacobson-1992")),
+        ("without: bsd43-1986", old()),
+        ("none-1987: no backoff, all sent again", bsd("none-1987")),
+        ("with: bsd43-plus-1987", bsd_plus()),
+        ("the same with a + 2v", bsd_plus().choose("rto", A_PLUS_2V)),
     ]
 }
 
@@ -171,8 +171,8 @@ fn delays() -> anyhow::Result<Table> {
                 format!("{} ms", path.delay_ms),
                 format!("{} %", path.others_percent),
                 name.to_owned(),
-                format!("{:.2}", of(|run| run.used)),
-                format!("{:.2}", of(|run| run.used_minute)),
+                format!("{:.2}", of(|run| run.rate)),
+                format!("{:.2}", of(|run| run.rate_minute)),
                 format!("{:.2}", of(|run| run.repeated)),
                 format!("{:.1}", of(|run| run.times_max)),
                 format!("{:.1}", of(|run| run.sent_again)),
@@ -203,7 +203,7 @@ fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
         sent.map(move |sent| ((sent.at.as_nanos() - began) as f64 / 1e9, sent.from as f64 / 1000.0))
             .take_while(|(time, _)| *time <= 10.0)
     };
-    let line = [(0.0, 0.0), (10.0, link_data_rate() / 100.0)];
+    let line = [(0.0, 0.0), (10.0, LINK_DATA as f64 / 100.0)];
     let panel = draw::panel(
         "sequence number (KB)",
         vec![
@@ -248,11 +248,11 @@ mod tests {
 
     #[test]
     fn without_slow_start_everything_goes_out_again_and_with_it_nothing() {
-        let without = runs(&bsd("none-1987"), PATH, 0..2).unwrap();
+        let without = runs(&old(), PATH, 0..2).unwrap();
         let with = runs(&bsd_plus(), PATH, 0..2).unwrap();
         for (without, with) in without.iter().zip(&with) {
-            assert!(without.used < 0.6 && without.times_max >= 3.0, "{} {}", without.used, without.times_max);
-            assert!(with.sent_again == 0.0 && with.used > without.used, "{} {}", with.sent_again, with.used);
+            assert!(without.rate < 0.6 && without.times_max >= 3.0, "{} {}", without.rate, without.times_max);
+            assert!(with.sent_again == 0.0 && with.rate > without.rate, "{} {}", with.sent_again, with.rate);
         }
     }
 }

@@ -319,7 +319,7 @@ mod tests {
     fn slow_start_ends_an_eighth_lower_when_diff_rounds_to_more_than_one() {
         for (rtt, expected) in [(109, (32, true)), (111, (14, false))] {
             let mut flow = Flow::new(16);
-            flow.round(&[100]);
+            flow.vegas.base_rtt = 100_000_000;
             flow.round(&[rtt]);
             let window = flow.round(&[rtt]);
             assert_eq!((window, flow.vegas.window.in_slow_start()), expected, "{rtt} ms");
@@ -361,11 +361,13 @@ mod tests {
 
     #[test]
     fn round_of_one_segment_replaces_the_base() {
-        let mut flow = Flow::new(1);
-        flow.round(&[100]);
-        flow.round(&[300]);
-        flow.round(&[300]);
-        assert_eq!(flow.vegas.base_rtt, 300_000_000);
+        for (segments, base_ms) in [(1, 300), (2, 100)] {
+            let mut vegas = Flow::steady(2).vegas;
+            vegas.base_rtt = 100_000_000;
+            vegas.round = Round { sent: segments * SMSS, sum_ns: 300_000_000, samples: 1 };
+            vegas.on_round(2 * SMSS);
+            assert_eq!(vegas.base_rtt / 1_000_000, base_ms);
+        }
     }
 
     #[test]

@@ -409,15 +409,15 @@ impl SendHalf {
             && let Some(sent_at) =
                 self.flight.syn_sent_once_at().filter(|&at| !self.flight.left_before_pause(at))
         {
-            self.flight.on_handshake_sample(now.saturating_since(sent_at));
+            self.flight.on_handshake_sample(sent_at, now);
         }
         self.flight.on_syn_acked(ack);
         clean
     }
 
     /// The endpoint has measured the round trip of a passive handshake.
-    pub(super) fn on_handshake_sample(&mut self, rtt: Duration) {
-        self.flight.on_handshake_sample(rtt);
+    pub(super) fn on_handshake_sample(&mut self, rtt: Duration, now: Instant) {
+        self.flight.on_handshake_sample(now - rtt, now);
     }
 
     /// The peer's MSS, shift count, and whether it sends timestamps are known.

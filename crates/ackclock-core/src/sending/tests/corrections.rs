@@ -187,7 +187,7 @@ fn window_is_paced_from_a_round_trip_of_more_than_two_granularities_on() {
             Sender::new(TcpConfig { choices: Choices { pacing: true, ..reno().choices }, ..reno() });
         sender.send(1).wait(1).ack(1, &[]);
         sender.flight.rto = crate::sending::Rto::new(&sender.tcp.choices.rto);
-        sender.flight.on_handshake_sample(Duration::from_nanos(round_trip_ns));
+        sender.flight.on_handshake_sample(sender.now - Duration::from_nanos(round_trip_ns), sender.now);
         let (start, end) = (at(1), at(100));
         let chosen = crate::sending::Chosen { start, end, reason: SendReason::NewData };
         let Sender { flight, tcp, now, .. } = &mut sender;

@@ -29,7 +29,7 @@ fn second_probe_is_left_out_where_it_would_leave_with_the_timeout() {
     for (round_trip_ms, earlier) in [(45, false), (44, true)] {
         let mut sender = Sender::new(reno());
         sender.flight.rto = crate::sending::Rto::new(&sender.tcp.choices.rto);
-        sender.flight.on_handshake_sample(Duration::from_millis(round_trip_ms));
+        sender.flight.on_handshake_sample(sender.now - Duration::from_millis(round_trip_ms), sender.now);
         // Twice the time of the first: 2 * (2 * 45 + 10) ms are the timeout.
         sender.send(4).expire();
         assert_eq!(sender.resend(1), [(3, SendReason::TailProbe)]);
