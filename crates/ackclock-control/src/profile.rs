@@ -149,15 +149,12 @@ pub enum AckPolicy {
         /// The time from tick to tick.
         tick: Duration,
     },
-    /// When the window can move on by a share of it, or after a delay, whether or not there are gaps (4.3BSD:
-    /// 35 % or 200 ms; Jacobson and Karels 1988, fig. 9).
-    ///
-    /// Deviation: the delay runs from the first unacknowledged segment; in 4.3BSD it ended at the next tick
-    /// of a clock of 200 ms.
+    /// When the window can move on by a share of it, or at the next tick of a free-running clock,
+    /// whether or not there are gaps (4.3BSD: 35 % or 200 ms; Jacobson and Karels 1988, fig. 9).
     WindowShare {
         /// The share in hundredths.
         percent: u8,
-        /// The longest delay.
+        /// The time from tick to tick: the longest delay.
         delay_max: Duration,
     },
 }
@@ -173,17 +170,20 @@ impl AckPolicy {
         }
     }
 
-    /// The latest time to acknowledge data that arrives `now`.
+    /// The latest time to acknowledge data that arrives `now`. The clock of [`Self::WindowShare`] ticks
+    /// `phase` nanoseconds before each multiple of its tick, and that of [`Self::EverySecondByTick`] at
+    /// each.
     #[must_use]
     #[inline]
-    pub fn deadline(self, now: Instant) -> Instant {
-        match self {
-            Self::EverySecondByTick { tick } => {
-                let tick = at_least_one(nanos(tick));
-                Instant::from_nanos((now.as_nanos() / tick).saturating_add(1).saturating_mul(tick.get()))
-            }
-            Self::EverySecondSegment { delay_max } | Self::WindowShare { delay_max, .. } => now + delay_max,
-        }
+    pub fn deadline(self, now: Instant, phase: u32) -> Instant {
+        let (tick, phase) = match self {
+            Self::EverySecondSegment { delay_max } => return now + delay_max,
+            Self::EverySecondByTick { tick } => (tick, 0),
+            Self::WindowShare { delay_max, .. } => (delay_max, phase),
+        };
+        let tick = at_least_one(nanos(tick));
+        let since = now.as_nanos().saturating_add(phase.into()) % tick;
+        now.plus_nanos(tick.get().saturating_sub(since))
     }
 }
 

@@ -197,15 +197,24 @@ fn acknowledgements_wait_for_a_time_or_for_a_tick() {
         let delay = policy.delay_max();
         for nanos in [0, 1, 199_999_999, 200_000_000, 200_000_001] {
             let expected = match policy {
-                AckPolicy::EverySecondByTick { tick } => {
-                    let tick = (tick.as_nanos() as u64).max(1);
+                AckPolicy::EverySecondByTick { .. } | AckPolicy::WindowShare { .. } => {
+                    let tick = (delay.as_nanos() as u64).max(1);
                     (nanos / tick + 1) * tick
                 }
                 _ => nanos + delay.as_nanos() as u64,
             };
-            assert_eq!(policy.deadline(Instant::from_nanos(nanos)).as_nanos(), expected, "{policy}");
+            assert_eq!(policy.deadline(Instant::from_nanos(nanos), 0).as_nanos(), expected, "{policy}");
         }
     }
+}
+
+#[test]
+fn clocks_of_acknowledgements_have_phases() {
+    let at = |nanos, phase| AckPolicy::BSD_4_3.deadline(Instant::from_nanos(nanos), phase).as_nanos();
+    assert_eq!(
+        [0, 149_999_999, 150_000_000].map(|nanos| at(nanos, 50_000_000)),
+        [150_000_000, 150_000_000, 350_000_000]
+    );
 }
 
 #[test]

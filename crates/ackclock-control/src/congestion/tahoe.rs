@@ -72,8 +72,8 @@ impl Controller for Tahoe {
     fn on_timeout(&mut self, timeout: &Timeout) {
         let half = self.window.half_of(timeout.flight_size);
         self.window.collapse(timeout, half);
-        // Appendix B: half of the current window at every timeout. The exception of RFC 5681 §3.1 for a segment
-        // that the timer has sent again is of 2009.
+        // Appendix B: half of the current window at every timeout. The exception of RFC 5681 §3.1 for a
+        // segment that the timer has sent again is of 2009.
         self.window.set_ssthresh(half);
     }
 

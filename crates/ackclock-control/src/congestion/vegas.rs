@@ -100,18 +100,18 @@ impl Thresholds {
     pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1, handshake: false };
     /// The alternative of tables I and IV, Vegas-2,4.
     pub const TWO_FOUR: Self = Self { alpha: 2, beta: 4, gamma: 1, handshake: false };
-    /// The parameters in the registry's words; those in segments come first.
+    /// The parameters in the registry's words.
     pub(super) const PARAMETERS: &[Parameter] = &[
-        Self::SEGMENTS[0],
-        Self::SEGMENTS[1],
-        Self::SEGMENTS[2],
+        Self::ALPHA,
+        Self::BETA,
+        Self::GAMMA,
         Parameter { name: "base", values: Values::Words(&["data", "any"]), default: 0 },
     ];
-    pub(super) const SEGMENTS: &[Parameter] = &[
-        Parameter { name: "alpha", values: Self::RANGE, default: 1 },
-        Parameter { name: "beta", values: Self::RANGE, default: 3 },
-        Parameter { name: "gamma", values: Self::RANGE, default: 1 },
-    ];
+    /// Those in segments.
+    pub(super) const SEGMENTS: &[Parameter] = &[Self::ALPHA, Self::BETA, Self::GAMMA];
+    const ALPHA: Parameter = Parameter { name: "alpha", values: Self::RANGE, default: 1 };
+    const BETA: Parameter = Parameter { name: "beta", values: Self::RANGE, default: 3 };
+    const GAMMA: Parameter = Parameter { name: "gamma", values: Self::RANGE, default: 1 };
     const RANGE: Values = Values::Number(1, 1000);
 
     /// Other thresholds: each from 1 to 1000, α below β.

@@ -193,10 +193,11 @@ const TAHOE_1988: Profile = Profile {
     },
 };
 
-/// What the traces of "4.3+BSD" show: no fast retransmit, which "is described in a soon-to-be-published RFC"
-/// (§3), and a timeout of about three seconds, to which the intervals of figure 12 "were chosen to match",
-/// as a + 4v has it and a + 2v does not. Deltas of `sys/netinet`: `tcp_timer.c` of 30 June (mean and variance),
-/// 10 August (Karn's rule, doubling, the round trip of the SYN) and 4 September 1987 (ssthresh).
+/// What the traces of "4.3+BSD" show: no fast retransmit, which "is described in a soon-to-be-published
+/// RFC" (§3), and a timeout of about three seconds, to which the intervals of figure 12 "were chosen to
+/// match", as a + 4v has it and a + 2v does not. Deltas of `sys/netinet`: `tcp_timer.c` of 30 June (mean
+/// and variance), 10 August (Karn's rule, doubling, the round trip of the SYN) and 4 September 1987
+/// (ssthresh).
 const BSD43_PLUS_1987: Profile = Profile {
     name: "bsd43-plus-1987",
     summary: "slow start and avoidance by the timer alone, a + 4v in ticks of 500 ms",
@@ -230,9 +231,9 @@ const NONE_1987: Profile = Profile {
     },
 };
 
-/// Deltas of `sys/netinet`: `tcp_timer.c` 6.10 of 13 January 1986 (the table of factors), `tcp_output.c` 6.7 of
-/// 14 November 1984 (one segment while the timer has expired) in the release of 5 June 1986. Its delayed
-/// acknowledgements wait for gaps, too; only the delta of 14 May 1988 answers those at once.
+/// Deltas of `sys/netinet`: `tcp_timer.c` 6.10 of 13 January 1986 (the table of factors), `tcp_output.c`
+/// 6.7 of 14 November 1984 (one segment while the timer has expired) in the release of 5 June 1986. Its
+/// delayed acknowledgements wait for gaps, too; only the delta of 14 May 1988 answers those at once.
 const BSD43_1986: Profile = Profile {
     name: "bsd43-1986",
     summary: "no congestion control, one segment at each timeout: for simulated networks only",

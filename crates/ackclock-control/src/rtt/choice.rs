@@ -67,11 +67,12 @@ pub enum InvalidRto {
 }
 
 impl RtoConfig {
-    /// Parses an estimator: a preset's name (`rfc6298` if left out) and the parameters that differ from it,
-    /// all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k`,
-    /// `k-falling` and `beta` factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat` take
-    /// `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` takes `fine`, `ticks`, `bsd-ticks` or `bsd43`, `floor`
-    /// takes `term` or `deviation`. [`Display`](fmt::Display) writes the same words.
+    /// Parses an estimator: a preset's name (`rfc6298` if left out) and the parameters that differ from
+    /// it, all separated by commas. `min`, `max`, `initial` and `g` (the clock's tick) take times, `k`,
+    /// `k-falling` and `beta` factors, `a1` and `a2` gains such as `1/8` or `0`. `adapt` and `heartbeat`
+    /// take `on` or `off`, `sampling` takes `every` or `flight`, `arithmetic` takes `fine`, `ticks`,
+    /// `bsd-ticks` or `bsd43`, `floor` takes `term` or `deviation`. [`Display`](fmt::Display) writes the
+    /// same words.
     ///
     /// # Errors
     /// [`InvalidRto`]; its message lists the valid choices.

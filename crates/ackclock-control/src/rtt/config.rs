@@ -144,14 +144,14 @@ pub enum Formula {
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
     Fine,
-    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A). The gains are 1/8 and 1/4 whatever
-    /// the configuration says.
+    /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A). The gains are 1/8 and 1/4
+    /// whatever the configuration says.
     Ticks,
-    /// The same as the code of 4.3BSD had it from June 1987 on: the counter of a round trip begins at one, and
-    /// only later samples take that off, so that the first mean is a tick more.
+    /// The same as the code of 4.3BSD had it from June 1987 on: the counter of a round trip begins at
+    /// one, and only later samples take that off, so that the first mean is a tick more.
     BsdTicks,
-    /// As 4.3BSD had it in 1986: a mean of real numbers, of which each sample counts a tick more than went by,
-    /// and a timeout cut to whole ticks.
+    /// As 4.3BSD had it in 1986: a mean of real numbers. Each sample counts a tick more than went by, and the
+    /// timeout is cut to whole ticks.
     Bsd43,
 }
 
@@ -165,8 +165,8 @@ pub enum Backoff {
     None,
     /// Each doubles it (RFC 6298 §5 (5.5)).
     Doubling,
-    /// 1, 2, 4, 6, 8, 10, 15, 20, then 30 times beta * srtt, until an acknowledgement of new data comes (4.3BSD,
-    /// 1986).
+    /// 1, 2, 4, 6, 8, 10, 15, 20, then 30 times beta * srtt, until an acknowledgement of new data comes
+    /// (4.3BSD, 1986).
     Bsd43,
 }
 

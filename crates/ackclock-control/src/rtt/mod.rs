@@ -146,10 +146,13 @@ impl RttEstimator {
         true
     }
 
-    /// Takes the round trip of the SYN, sent once at `sent_at` and answered `now`.
+    /// Takes the round trip of the SYN, sent once at `sent_at` and answered `now`. The arithmetics of
+    /// BSD count its ticks, too (4.3BSD, 10 August 1987: "get rtt estimate on SYN").
     pub fn on_syn_acked(&mut self, sent_at: Instant, now: Instant) {
         let measured = now.nanos_since(sent_at).min(SAMPLE_NS_MAX);
-        self.take(measured, self.shown_between(sent_at, now));
+        let counts = self.flags.has(Flags::FIRST_COUNTS_ONE_MORE) || self.flags.has(Flags::WHOLE_TICKS);
+        let shown = if counts { self.shown_between(sent_at, now) } else { self.ticks_of(measured) };
+        self.take(measured, shown);
     }
 
     /// The time that a clock of this granularity shows between two instants.
@@ -422,7 +425,11 @@ impl RttEstimator {
                 self.mean_deviation_ns(srtt, rttvar, if self.srv_ns < 0 { k_falling } else { k })
             }
         };
-        if self.flags.has(Flags::WHOLE_TICKS) { base - base % self.tick_ns() } else { self.up_to_tick(base) }
+        if self.flags.has(Flags::WHOLE_TICKS) {
+            base.saturating_sub(base % self.tick_ns())
+        } else {
+            self.up_to_tick(base)
+        }
     }
 
     fn mean_deviation_ns(&self, srtt: u64, rttvar: u64, k: u8) -> u64 {

@@ -312,8 +312,9 @@ fn the_timeout_of_before_1988_is_not_backed_off() {
     }
 }
 
-/// `sys/netinet/tcp_timer.c` of 4.3BSD, 5 June 1986: tcp_beta * t_srtt times tcp_backoff, cut to whole ticks and
-/// then bounded; `tcp_input.c`: a new acknowledgement takes the factor back, with or without a sample.
+/// `sys/netinet/tcp_timer.c` of 4.3BSD, 5 June 1986: tcp_beta * t_srtt times tcp_backoff, cut to whole
+/// ticks and then bounded; `tcp_input.c`: a new acknowledgement takes the factor back, with or without a
+/// sample.
 #[test]
 fn the_timeout_of_1986_backs_off_by_a_table() {
     // Tests: J3
@@ -348,8 +349,8 @@ fn the_timeout_of_1986_is_cut_to_whole_ticks_before_its_bound() {
     assert_eq!(short.rto(), 4000 * MS, "4 times beta * srtt");
 }
 
-/// `sys/netinet/tcp_input.c` of 4 September 1987: t_rtt begins at one, the first sample is taken as it is, and
-/// "Adjust t_rtt to origin 0" applies to later ones.
+/// `sys/netinet/tcp_input.c` of 4 September 1987: t_rtt begins at one, the first sample is taken as it
+/// is, and "Adjust t_rtt to origin 0" applies to later ones.
 #[test]
 fn the_first_mean_of_1987_is_a_tick_more() {
     // Tests: J1

@@ -4,8 +4,9 @@
 //! The mean is kept in eighths of a clock tick and the mean deviation in quarters, so that gains of 1/8 and
 //! 1/4 are shifts. Both are at most one tick away from the recursion with real numbers (a test proves it).
 //!
-//! The paper leaves the start open. Here the first sample sets the mean to itself and the deviation to half of
-//! it, as in RFC 6298 (2.2); in BSD's code it counts a tick more ([`Arithmetic::BsdTicks`](super::Arithmetic)).
+//! The paper leaves the start open. Here the first sample sets the mean to itself and the deviation to
+//! half of it, as in RFC 6298 (2.2); in BSD's code it counts a tick more
+//! ([`Arithmetic::BsdTicks`](super::Arithmetic)).
 
 use crate::divide::at_least_one;
 
@@ -46,9 +47,9 @@ impl TickEstimator {
         self.sv = self.sv.saturating_add(err.saturating_abs()).saturating_sub(self.sv >> 2);
     }
 
-    /// The timeout in ticks: a + 2v in 1988 (`k` = 2), a + 4v in the revision. The truncated quarters of 4v
-    /// carry the half tick of rounding and the tick of phase (Appendix A.2). Only the sum is cut to whole ticks,
-    /// so that the fractions of a and of 2v may make one, as in BSD's code.
+    /// The timeout in ticks: a + 2v in 1988 (`k` = 2), a + 4v in the revision. The truncated quarters of
+    /// 4v carry the half tick of rounding and the tick of phase (Appendix A.2). Only the sum is cut to
+    /// whole ticks, so that the fractions of a and of 2v may make one, as in BSD's code.
     #[must_use]
     pub fn rto_ticks(&self, k: u8) -> u64 {
         let rto = (self.sa >> 1).saturating_add(self.sv.saturating_mul(k.into())) >> 2;

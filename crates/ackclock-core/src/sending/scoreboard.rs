@@ -213,7 +213,15 @@ impl Scoreboard {
                 outcome.count(first, bytes);
             }
             if first.end > una {
+                let left = left_of_segment(una.since(first.start), first.segment);
                 first.start = una;
+                let edge = first.end.min(una + left);
+                if first.retransmitted && left > 0 && edge < first.end {
+                    // A record begins with a segment, and what is left of one counts as one. What was
+                    // sent once is not split, so that the common case need not look for it.
+                    let place = self.records.place_at(una);
+                    self.records.isolate(place, una, edge);
+                }
                 break;
             }
             self.records.pop_front();
@@ -527,6 +535,15 @@ impl Scoreboard {
 /// Records that a check visits per call on average, if there are more.
 #[cfg(debug_assertions)]
 pub(super) const CHECKED_EACH_CALL: u64 = 64;
+
+/// How much of a segment is left after `bytes` of segments of this size; zero at the end of one.
+fn left_of_segment(bytes: u64, segment: u32) -> u64 {
+    let segment = u64::from(segment);
+    match bytes.checked_rem(segment) {
+        None | Some(0) => 0,
+        Some(begun) => segment.saturating_sub(begun),
+    }
+}
 
 /// The part of `from..until` within `record`, cut inward to the edges of the segments in which it was sent.
 fn inner_edges(record: &Record, from: Position, until: Position) -> (Position, Position) {

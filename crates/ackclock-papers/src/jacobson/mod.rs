@@ -20,8 +20,8 @@ const SEGMENT_BYTES: u64 = 512;
 const PACKET_BYTES: u64 = SEGMENT_BYTES + 40;
 /// The receiver's window: 32 segments.
 const WINDOW_BYTES: u64 = 16 << 10;
-/// The link between the two routers: 230.4 kbit/s, of which its framing leaves 25 KB/s of data in such packets ("the
-/// link data bandwidth is 25 KBps", fig. 8).
+/// The link between the two routers: 230.4 kbit/s, of which its framing leaves 25 KB/s of data in such
+/// packets ("the link data bandwidth is 25 KBps", fig. 8).
 const LINK: Rate = Rate::bits_per_second(LINK_DATA * 8 * PACKET_BYTES / SEGMENT_BYTES);
 /// Bytes of data that the link carries in a second.
 const LINK_DATA: u64 = 25_000;
@@ -37,8 +37,8 @@ fn figure_7(pairs: usize, delay_ms: u64, buffers: u64) -> Dumbbell {
     Dumbbell { pairs, access: ethernet.mtu(PACKET_BYTES), bottleneck, back: None }
 }
 
-/// A 4.3BSD with this profile: 16 KB of window, which are socket buffers of 16 KB at both ends, and segments of 512
-/// bytes.
+/// A 4.3BSD with this profile: 16 KB of window, which are socket buffers of 16 KB at both ends, and
+/// segments of 512 bytes.
 fn bsd(profile: &str) -> TcpSettings {
     TcpSettings {
         mss: Some(SEGMENT_BYTES as u16),

@@ -1,7 +1,7 @@
 //! What the experiments of Brakmo and Peterson share: the network of fig. 6, the senders, and the
 //! measurements of a transfer.
 //!
-//! The paper leaves five points open. They are chosen once, to agree with its results, and hold for all
+//! The paper leaves four points open. They are chosen once, to agree with its results, and hold for all
 //! experiments:
 //!
 //! * The delay of 50 ms is one way (§V-B): a send buffer of 20 KB then just fills the pipe, as §IV-B3 says.
@@ -10,9 +10,6 @@
 //!   (§IV-B1).
 //! * A packet holds one of the router's buffers while it is being sent. Only then does Vegas lose exactly "a
 //!   packet" of the 32 that it sends into 300 KB/s and 16 buffers (fig. 11).
-//! * `BaseRTT` is that of "the first segment sent by the connection" (§III-B), the SYN. If only data counts,
-//!   16 segments fit into the pipe of fig. 7 unnoticed, Vegas doubles to 32 and loses a dozen, where the
-//!   figure shows no loss.
 //! * A KB is 1,000 bytes and a packet of 1.4 KB an IP packet of 1,400; a megabyte is 1,024 KB, as in table
 //!   II.
 //!
@@ -48,9 +45,9 @@ pub(super) const NEWRENO: Sender = Sender { name: "NewReno", profile: "newreno-1
 pub(super) const VEGAS: Sender = Sender { name: "Vegas", profile: "vegas-usc-1995", congestion: None };
 pub(super) const VEGAS_2_4: Sender =
     Sender { name: "Vegas-2,4", profile: "vegas-usc-1995", congestion: Some("vegas-usc:alpha=2,beta=4") };
-/// Vegas whose BaseRTT only counts data segments.
-pub(super) const VEGAS_BY_DATA: Sender =
-    Sender { name: "Vegas, BaseRTT of data", profile: "vegas-1995", congestion: Some("vegas:base=data") };
+/// Vegas as in vegas-1995, which compares the smallest round trip of a round, as Linux does.
+pub(super) const VEGAS_LINUX_LIKE: Sender =
+    Sender { name: "the controller vegas", profile: "vegas-1995", congestion: Some("vegas:base=data") };
 pub(super) const VEGAS_STAR: Sender =
     Sender { name: "Vegas*", profile: "vegas-star-1995", congestion: Some("vegas-star:base=any") };
 

@@ -85,7 +85,8 @@ impl VegasUsc {
         source: "USC's NetBSD-Vegas, after ns' tcp-vegas.cc; Brakmo and Peterson, IEEE JSAC 13(8)",
         signal: Signal::Delay,
         keeps_in_queue: "one to three segments",
-        deviations: "none known; counts bytes where ns counts segments",
+        deviations: "counts bytes where ns counts segments; small acknowledgements count for what they \
+                     acknowledge",
         exceptions: &[
             Exception {
                 check: "halves on loss",
@@ -163,16 +164,18 @@ impl VegasUsc {
         diff
     }
 
-    fn grow(&mut self) {
+    /// An acknowledgement of less than a segment counts for what it acknowledges, or a peer that sends
+    /// many would gain by them.
+    fn grow(&mut self, bytes_acked: u64) {
         if self.growth == Growth::Segment && !self.window.in_slow_start() {
             self.growth = Growth::Nothing;
         }
-        let smss = self.window.smss();
+        let counted = bytes_acked.min(self.window.smss());
         match self.growth {
             Growth::Nothing => {}
-            Growth::Segment => self.window.grow_by(smss),
+            Growth::Segment => self.window.grow_by(counted),
             Growth::Share => {
-                let share = smss.saturating_mul(smss) / at_least_one(self.window.cwnd());
+                let share = self.window.smss().saturating_mul(counted) / at_least_one(self.window.cwnd());
                 self.window.grow_by(share.max(1));
             }
         }
@@ -201,7 +204,7 @@ impl Controller for VegasUsc {
         }
         // ns: not where more than two segments of the window are unused.
         if Window::may_grow(ack) {
-            self.grow();
+            self.grow(ack.bytes_acked);
         }
         if let Some(rtt) = ack.rtt_ns {
             self.base_rtt = self.base_rtt.min(rtt);
@@ -294,10 +297,11 @@ mod tests {
         /// window in segments.
         fn round(&mut self, rtts_ms: &[u64]) -> u64 {
             let prior_delivered = self.delivered;
-            for number in 0..self.in_flight / SMSS {
+            let segments = self.in_flight / SMSS;
+            for (_, rtt_ms) in (0..segments).zip(rtts_ms.iter().cycle()) {
                 self.delivered += SMSS;
                 self.in_flight -= SMSS;
-                let rtt_ns = Some(rtts_ms[number as usize % rtts_ms.len()] * 1_000_000);
+                let rtt_ns = Some(rtt_ms * 1_000_000);
                 let (delivered, in_flight) = (self.delivered, self.in_flight);
                 self.vegas.on_ack(&Ack { rtt_ns, delivered, prior_delivered, in_flight, ..ack(0, SMSS) });
                 self.send();

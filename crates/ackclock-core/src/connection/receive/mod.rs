@@ -334,8 +334,11 @@ impl ReceiveHalf {
             // in 4.3BSD, whose "lazy" receivers the paper of 1988 measures.
             AckPolicy::WindowShare { percent, .. } => self.may_move_by(percent),
         };
-        // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s.
-        self.acks.owe(due, || policy.deadline(text.now).min(text.now + ACK_DELAY_MAX));
+        // RFC 9293 SHLD-18, RFC 9293 MUST-40: delayed, by less than 0.5 s. The phase of a free-running
+        // clock is arbitrary. That of the peer's first number keeps the clocks of several receivers
+        // apart.
+        let phase = self.irs.seq().raw();
+        self.acks.owe(due, || policy.deadline(text.now, phase).min(text.now + ACK_DELAY_MAX));
     }
 
     /// Text arrived at `place`, around a gap or twice: queues a report.

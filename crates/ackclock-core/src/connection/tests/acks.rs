@@ -66,8 +66,12 @@ fn every_second_segment_is_acknowledged_at_once() {
 #[test]
 fn lazy_receiver_waits_for_a_share_of_the_window() {
     // Tests: J5
+    // Eight segments, or fewer where the clock ticks: every 200 ms, in which 50 come.
     let [data, acks] = exchanged([sender(), receiver(LAZY)], SEGMENTS);
-    assert_eq!((data, data / acks), (SEGMENTS as u64, 8));
+    let ticks = SEGMENTS as u64 * 4 / 200 + 1;
+    let full = SEGMENTS as u64 / 8;
+    assert_eq!(data, SEGMENTS as u64);
+    assert!((full..=full + ticks).contains(&acks), "{acks} for {full} shares and {ticks} ticks");
 }
 
 /// When side 1 acknowledges, after `segments` have been sent to it at the start of this.
@@ -97,16 +101,25 @@ fn acknowledged(acks: AckPolicy, segments: usize, lost: Option<u64>) -> Vec<Dura
 fn delays_end_at_their_time() {
     let ms = Duration::from_millis;
     assert_eq!(acknowledged(AckPolicy::EVERY_SECOND, 1, None), [DELAY + ms(40)]);
-    let policy = AckPolicy::WindowShare { percent: 35, delay_max: ms(150) };
-    assert_eq!(acknowledged(policy, 3, None), [DELAY + ms(150)]);
     // Whenever the segment came, the tick is the clock's. Tests: J5
-    let ticks = AckPolicy::EverySecondByTick { tick: ms(70) };
-    let mut pair = ConnectionPair::established([receiver(ticks), receiver(ticks)], perfect());
-    pair.ends[0].write(pair.now, b"x").unwrap();
-    pair.step(pair.now + DELAY);
-    let deadline = pair.ends[1].poll_timeout().unwrap();
-    assert!(deadline > pair.now && deadline <= pair.now + ms(70), "{deadline:?}");
-    assert_eq!(deadline.as_millis() % 70, 0, "{deadline:?}");
+    for ticks in [
+        AckPolicy::EverySecondByTick { tick: ms(70) },
+        AckPolicy::WindowShare { percent: 35, delay_max: ms(70) },
+    ] {
+        let mut pair = ConnectionPair::established([receiver(ticks), receiver(ticks)], perfect());
+        let mut deadlines = [0, 33, 500].map(|pause| {
+            pair.now = pair.now + ms(pause);
+            pair.ends[0].write(pair.now, b"x").unwrap();
+            pair.step(pair.now + DELAY);
+            let deadline = pair.ends[1].poll_timeout().unwrap();
+            assert!(deadline > pair.now && deadline <= pair.now + ms(70), "{deadline:?}");
+            pair.run_for(ms(200));
+            deadline
+        });
+        deadlines.sort();
+        assert_eq!(deadlines[1].nanos_since(deadlines[0]) % 70_000_000, 0, "{deadlines:?}");
+        assert_eq!(deadlines[2].nanos_since(deadlines[0]) % 70_000_000, 0, "{deadlines:?}");
+    }
     // No configuration delays longer than RFC 9293 allows. Tests: RFC 9293 MUST-40
     let forever = AckPolicy::EverySecondSegment { delay_max: ms(5000) };
     let mut pair = ConnectionPair::established([receiver(forever), receiver(forever)], perfect());
@@ -131,7 +144,10 @@ fn gap_is_told_at_once_today_and_was_not_in_1987() {
         8,
         Some(2),
     );
-    assert_eq!(lazy, [DELAY + Duration::from_millis(150)]);
+    assert!(
+        matches!(lazy[..], [at] if (DELAY..=DELAY + Duration::from_millis(150)).contains(&at)),
+        "{lazy:?}"
+    );
 }
 
 #[test]

@@ -71,6 +71,7 @@ const OTHER_BOUNDS: &[(&str, &str)] = &[
     ("SAVED_MAX", "answers saved while the driver is behind"),
     ("ICMP_MAX", "ICMP to send: a newcomer is dropped"),
     ("HELD_MAX", "trace records: the newest batch is dropped, and counted"),
+    ("LITTLE_MAX", "turns of those with a segment before one of another; no table"),
     ("DURATIONS_MAX", "lists of TIME-WAIT, one for each duration"),
     ("SCALE_MAX", "the largest shift of a window; no table"),
     ("SEGMENTS_MAX", "datagrams of one call: more are an error"),

@@ -75,7 +75,7 @@ fn pieces_gain_nothing_where_bytes_count() {
     }
 }
 
-const COUNT_ACKNOWLEDGEMENTS: [&str; 11] = [
+const COUNT_ACKNOWLEDGEMENTS: [&str; 12] = [
     "bfa",
     "bfa-decreasing",
     "bfa-gentle",
@@ -87,4 +87,5 @@ const COUNT_ACKNOWLEDGEMENTS: [&str; 11] = [
     "vegas",
     "vegas-2-4",
     "vegas-star",
+    "vegas-usc",
 ];
