@@ -108,7 +108,7 @@ fn delays_end_at_their_time() {
     ] {
         let mut pair = ConnectionPair::established([receiver(ticks), receiver(ticks)], perfect());
         let mut deadlines = [0, 33, 500].map(|pause| {
-            pair.now = pair.now + ms(pause);
+            pair.now += ms(pause);
             pair.ends[0].write(pair.now, b"x").unwrap();
             pair.step(pair.now + DELAY);
             let deadline = pair.ends[1].poll_timeout().unwrap();
