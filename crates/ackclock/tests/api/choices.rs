@@ -216,6 +216,9 @@ async fn a_sender_without_congestion_control_is_for_simulated_networks_only() {
     let by_name = hosts.client.socket().set_profile("none-1987").unwrap_err();
     assert!(by_name.to_string().contains("simulated networks only"), "{by_name}");
     assert_eq!(by_name.downcast::<SimulatedOnly>().unwrap(), SimulatedOnly("none-1987"));
+    // Its controller has a parameter, and its timer does not double.
+    let of_1986 = hosts.client.socket().set_profile("bsd43-1986").unwrap_err();
+    assert!(of_1986.to_string().contains("simulated networks only"), "{of_1986}");
 
     let (stream, _peer) = connection(&hosts).await;
     stream.set_congestion_control("none-1987").unwrap_err().downcast::<SimulatedOnly>().unwrap();
