@@ -213,7 +213,10 @@ impl Endpoint {
         self.tuples.forget_few_connections();
         let port = port.ok_or(ListenError::AddressInUse)?;
         let bound = self.claims.claim(addr, port, sharing)?;
-        self.tuples.note_port(wanted, port);
+        if !self.claims.is_free(addr, port, sharing) {
+            // Another like it cannot have the port, too.
+            self.tuples.note_port(wanted, port);
+        }
         Ok(bound)
     }
 

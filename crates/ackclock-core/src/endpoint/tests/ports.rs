@@ -192,6 +192,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[test]
+fn sockets_that_share_find_the_port_that_they_share() {
+    let mut host = Host::with(EndpointConfig { ephemeral_ports: (5_000, 5_001), ..config(SERVER) });
+    let mut bind = |port, reuse_address| {
+        let sharing = Sharing { reuse_address, reuse_port: false };
+        let id = host.endpoint.bind(host.now, BindOptions { addr: None, port, sharing })?;
+        Ok::<_, ListenError>(host.endpoint.bound_addr(id).unwrap().port)
+    };
+    bind(5_000, false).unwrap();
+    // The first that meets 5,000 remembers it. The others may have 5,001 although one has it.
+    assert_eq!([(); 16].map(|()| bind(0, true)), [(); 16].map(|()| Ok(Some(5_001))));
+}
+
 /// What is taken, kept in lists that are searched whole.
 #[derive(Default)]
 struct Model {
