@@ -50,6 +50,12 @@ pub struct Value {
     pub measured: f64,
     /// The smallest and the largest of single runs, if there were several.
     pub spread: Option<(f64, f64)>,
+    /// The number of runs, and the standard deviation of one of them; zero without noise.
+    pub runs: usize,
+    /// See `runs`.
+    pub deviation: f64,
+    /// The number of runs that the paper's value rests on: one, unless the paper gives another.
+    pub paper_runs: usize,
     /// Where it must lie. It follows from the paper or from the other simulator, never from what is measured.
     pub band: Band,
     /// What every correct implementation must reach, if that was decided before the value was measured. No
@@ -66,6 +72,13 @@ pub struct Value {
 pub enum Band {
     /// Neither the paper nor another simulator says anything to hold it against.
     NoReference,
+    /// Equal to this number, which is printed to within `half`, half a unit of its last digit.
+    Printed {
+        /// The number.
+        number: f64,
+        /// Half a unit of its last digit.
+        half: f64,
+    },
     /// At this or above.
     AtLeast(f64),
     /// At this or below.
@@ -78,17 +91,20 @@ pub enum Band {
     Within(f64, f64),
 }
 
-/// The verdict on a value and its band.
+/// The verdict on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandVerdict {
-    /// It is inside.
-    Ok,
+    /// It differs from the number that the paper prints, or from the edge of its range, by at most two
+    /// standard errors of the difference.
+    Equal,
+    /// The paper claims an order, or a range, and it holds.
+    Order,
     /// There is nothing to judge it by.
     NoReference,
-    /// It is outside, and the reason is known and documented.
-    Explained,
-    /// It is outside without an explanation.
+    /// It differs, and the reason is documented.
+    Differs,
+    /// It differs without an explanation.
     Outside,
 }
 
@@ -107,20 +123,58 @@ impl Value {
     /// The verdict: a limit outweighs a reason.
     #[must_use]
     pub fn verdict(&self) -> BandVerdict {
-        if self.limit.is_some_and(|limit| !limit.holds(self.measured)) {
+        if self.measured.is_nan() || self.limit.is_some_and(|limit| !limit.holds(self.measured)) {
             return BandVerdict::Outside;
         }
-        match (self.band.holds(self.measured), self.reason) {
-            (true, _) if self.band == Band::NoReference => BandVerdict::NoReference,
-            (true, _) => BandVerdict::Ok,
-            (false, Some(_)) => BandVerdict::Explained,
-            (false, None) => BandVerdict::Outside,
+        match self.band {
+            Band::NoReference => BandVerdict::NoReference,
+            band if band.holds(self.measured) && !matches!(band, Band::Printed { .. }) => BandVerdict::Order,
+            Band::Printed { .. } if self.distance() <= 2.0 => BandVerdict::Equal,
+            _ if self.deviation > 0.0 && self.distance() <= 2.0 => BandVerdict::Equal,
+            _ if self.reason.is_some() => BandVerdict::Differs,
+            _ => BandVerdict::Outside,
         }
     }
 
-    /// Holds it against the number that the paper prints, to the paper's last digit.
+    /// The standard error of the mean over the runs.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.deviation / (self.runs.max(1) as f64).sqrt()
+    }
+
+    /// The distance from the paper's number, or from the edge of its range, in standard errors of the
+    /// difference. The paper's error is that of as many of our runs as it had, or half a digit if that
+    /// is more. Without any error, infinite.
+    #[must_use]
+    pub fn distance(&self) -> f64 {
+        let (away, half) = match self.band {
+            Band::NoReference => return 0.0,
+            Band::Printed { number, half } => ((self.measured - number).abs(), half),
+            band => (band.away(self.measured), 0.0),
+        };
+        let papers = (self.deviation / (self.paper_runs.max(1) as f64).sqrt()).max(half);
+        if away == 0.0 { 0.0 } else { away / self.error().hypot(papers) }
+    }
+
+    /// The verdict in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match (self.verdict(), self.distance()) {
+            (BandVerdict::Differs, distance) if distance.is_finite() => {
+                format!("differs by {} SE", number(distance))
+            }
+            (verdict, _) => verdict.to_string(),
+        }
+    }
+
+    /// Holds it against the number that the paper prints.
     pub(crate) fn printed(self, paper: &'static str) -> Self {
         Self { paper, band: Band::printed(paper), ..self }
+    }
+
+    /// The paper's value rests on this many runs.
+    pub(crate) fn of_runs(self, paper_runs: usize) -> Self {
+        Self { paper_runs, ..self }
     }
 
     /// Gives it a limit that no reason excuses.
@@ -139,20 +193,10 @@ impl Band {
     /// ratios of 1.02 and 1.09 that the throughput "stays pretty much unchanged".
     pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
 
-    /// A number as it is printed: within half a unit of its last digit. Other words are a band that holds
-    /// nothing.
-    pub(crate) fn printed(number: &str) -> Self {
-        Self::between(number, number)
-    }
-
-    /// From the smaller to the larger of two printed numbers, with half a unit of the last digit on either
-    /// side.
-    pub(crate) fn between(one: &str, other: &str) -> Self {
-        let [(one, half_one), (other, half_other)] = [one, other].map(|number| {
-            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            (number.parse().unwrap_or(f64::NAN), 0.5 / 10_f64.powi(decimals as i32))
-        });
-        Self::Within((one - half_one).min(other - half_other), (one + half_one).max(other + half_other))
+    /// A number as it is printed. Other words are a band that holds nothing.
+    pub(crate) fn printed(words: &str) -> Self {
+        let (number, half) = printed(words);
+        Self::Printed { number, half }
     }
 
     /// Whether `value` is inside. NaN is in no band, not even where there is no reference.
@@ -160,6 +204,7 @@ impl Band {
     pub fn holds(self, value: f64) -> bool {
         match self {
             Self::NoReference => !value.is_nan(),
+            Self::Printed { number, half } => (value - number).abs() <= half,
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Below(limit) => value < limit,
@@ -169,10 +214,32 @@ impl Band {
     }
 }
 
+impl Band {
+    /// How far `value` lies beyond its edge; zero inside.
+    fn away(self, value: f64) -> f64 {
+        match self {
+            band if band.holds(value) => 0.0,
+            Self::NoReference => 0.0,
+            Self::Printed { number, .. } => (value - number).abs(),
+            Self::AtLeast(edge) | Self::AtMost(edge) | Self::Below(edge) | Self::Above(edge) => {
+                (value - edge).abs()
+            }
+            Self::Within(least, most) => (least - value).max(value - most),
+        }
+    }
+}
+
+/// A number as it is printed, and half a unit of its last digit.
+fn printed(words: &str) -> (f64, f64) {
+    let decimals = words.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    (words.parse().unwrap_or(f64::NAN), 0.5 / 10_f64.powi(decimals as i32))
+}
+
 impl fmt::Display for Band {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoReference => Ok(()),
+            Self::Printed { number: printed, half } => write!(f, "{} ± {}", number(*printed), number(*half)),
             Self::AtLeast(least) => write!(f, "≥ {}", number(*least)),
             Self::AtMost(most) => write!(f, "≤ {}", number(*most)),
             Self::Below(limit) => write!(f, "< {}", number(*limit)),
@@ -185,9 +252,10 @@ impl fmt::Display for Band {
 impl fmt::Display for BandVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ok => "ok",
+            Self::Equal => "equal within noise",
+            Self::Order => "order only",
             Self::NoReference => "no reference",
-            Self::Explained => "outside, with reason",
+            Self::Differs => "differs",
             Self::Outside => "OUTSIDE",
         })
     }
@@ -196,25 +264,51 @@ impl fmt::Display for BandVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::many::Summary;
+
+    fn value(measured: f64, band: Band) -> Value {
+        Value { band, ..Summary::of([measured]).value("", "") }
+    }
 
     #[test]
     fn a_value_outside_its_band_needs_a_reason() {
-        let value = |measured, band, reason| {
-            let (name, unit, paper, others, spread, limit) = (String::new(), "", "", "", None, None);
-            Value { name, unit, paper, others, measured, spread, band, limit, reason }
-        };
-        let verdict = |measured, band, reason| value(measured, band, reason).verdict();
-        assert_eq!(verdict(2.0, Band::AtLeast(2.0), None), BandVerdict::Ok);
+        let verdict = |measured, band, reason| Value { reason, ..value(measured, band) }.verdict();
+        assert_eq!(verdict(2.0, Band::AtLeast(2.0), None), BandVerdict::Order);
         assert_eq!(verdict(2.0, Band::Above(2.0), None), BandVerdict::Outside);
-        assert_eq!(verdict(2.0, Band::Below(2.0), Some("why")), BandVerdict::Explained);
-        assert_eq!(verdict(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Ok);
+        assert_eq!(verdict(2.0, Band::Below(2.0), Some("why")), BandVerdict::Differs);
+        assert_eq!(verdict(2.0, Band::AtMost(2.0), Some("why")), BandVerdict::Order);
         assert_eq!(verdict(2.0, Band::Within(2.1, 3.0), None), BandVerdict::Outside);
         assert_eq!(verdict(2.0, Band::NoReference, None), BandVerdict::NoReference);
-        assert_eq!(verdict(f64::NAN, Band::NoReference, None), BandVerdict::Outside);
-        for (measured, expected) in [(2.0, BandVerdict::Explained), (1.9, BandVerdict::Outside)] {
-            let limited = value(measured, Band::Above(2.0), Some("why")).limited(Band::AtLeast(2.0));
+        assert_eq!(verdict(f64::NAN, Band::NoReference, Some("why")), BandVerdict::Outside);
+        assert_eq!(verdict(2.0, Band::printed("about 2"), None), BandVerdict::Outside);
+        for (measured, expected) in [(2.0, BandVerdict::Differs), (1.9, BandVerdict::Outside)] {
+            let limited = Value {
+                limit: Some(Band::AtLeast(2.0)),
+                reason: Some("why"),
+                ..value(measured, Band::Above(2.0))
+            };
             assert_eq!(limited.verdict(), expected);
         }
+    }
+
+    #[test]
+    fn a_number_is_equal_within_two_standard_errors_of_the_difference() {
+        // Nine runs of 10 ± 3 have an error of 1. The paper's one run has 3, its nine have 1.
+        let ours = Value { runs: 9, deviation: 3.0, ..value(10.0, Band::printed("16")) };
+        assert_eq!(ours.error(), 1.0);
+        assert!((ours.distance() - 6.0 / 10.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(ours.verdict(), BandVerdict::Equal);
+        let more = Value { reason: Some("why"), ..ours.of_runs(9) };
+        assert!((more.distance() - 6.0 / 2.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(more.words(), "differs by 4.243 SE");
+        // Without noise, half a digit is the error.
+        assert_eq!(value(15.0, Band::printed("16")).verdict(), BandVerdict::Equal);
+        assert_eq!(value(14.9, Band::printed("16")).verdict(), BandVerdict::Outside);
+        let near = Value { runs: 9, deviation: 3.0, ..value(10.0, Band::AtLeast(16.0)) };
+        assert_eq!(near.verdict(), BandVerdict::Equal);
+        // Beyond the edge of a range there is no digit.
+        let order = Value { reason: Some("why"), ..value(1.0, Band::AtLeast(2.0)) };
+        assert_eq!(order.words(), "differs");
     }
 
     #[test]
@@ -222,8 +316,6 @@ mod tests {
         assert!(Band::printed("123").holds(122.5) && Band::printed("123").holds(123.5));
         assert!(!Band::printed("123").holds(122.4) && !Band::printed("123").holds(123.6));
         assert!(Band::printed("0.993").holds(0.9934) && !Band::printed("0.993").holds(0.9936));
-        assert!(Band::between("66", "56").holds(55.6) && Band::between("66", "56").holds(66.4));
-        assert!(!Band::between("66", "56").holds(55.4) && !Band::between("66", "56").holds(66.6));
         assert!(!Band::printed("about 5").holds(5.0));
     }
 }

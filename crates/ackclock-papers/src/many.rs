@@ -31,6 +31,8 @@ pub(crate) struct Summary {
     pub least: f64,
     pub most: f64,
     pub count: usize,
+    /// The standard deviation of one.
+    pub deviation: f64,
 }
 
 impl Summary {
@@ -38,10 +40,13 @@ impl Summary {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() {
-            return Self { mean: 0.0, least: 0.0, most: 0.0, count: 0 };
+            return Self { mean: 0.0, least: 0.0, most: 0.0, count: 0, deviation: 0.0 };
         }
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Self {
-            mean: values.iter().sum::<f64>() / values.len() as f64,
+            mean,
+            deviation: (squares / (values.len() - 1).max(1) as f64).sqrt(),
             least: values.iter().copied().fold(f64::INFINITY, f64::min),
             most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             count: values.len(),
@@ -53,6 +58,20 @@ impl Summary {
         Self::of(reports.iter().map(measure))
     }
 
+    /// The standard error of the mean.
+    pub fn error(self) -> f64 {
+        self.deviation / (self.count.max(1) as f64).sqrt()
+    }
+
+    /// The ratio of two means, with the deviation that it would have for one run of each: both relative ones,
+    /// which add as squares. There is no range.
+    pub fn over_mean(self, other: Self) -> Self {
+        let mean = self.mean / other.mean;
+        let deviation = mean.abs() * (self.deviation / self.mean).hypot(other.deviation / other.mean);
+        let deviation = if deviation.is_finite() { deviation } else { 0.0 };
+        Self { mean, least: f64::NAN, most: f64::NAN, count: self.count.min(other.count), deviation }
+    }
+
     /// A value without a reference. The caller fills in what there is.
     pub fn value(self, name: impl Into<String>, unit: &'static str) -> Value {
         Value {
@@ -61,7 +80,10 @@ impl Summary {
             paper: "",
             others: "",
             measured: self.mean,
-            spread: (self.count > 1).then_some((self.least, self.most)),
+            spread: (self.count > 1 && !self.least.is_nan()).then_some((self.least, self.most)),
+            runs: self.count,
+            deviation: self.deviation,
+            paper_runs: 1,
             band: Band::NoReference,
             limit: None,
             reason: None,
@@ -95,7 +117,10 @@ mod tests {
     #[test]
     fn a_summary_is_mean_least_and_most() {
         let summary = Summary::of([3.0, 1.0, 2.0]);
-        assert_eq!((summary.mean, summary.least, summary.most), (2.0, 1.0, 3.0));
+        assert_eq!((summary.mean, summary.least, summary.most, summary.deviation), (2.0, 1.0, 3.0, 1.0));
+        let ratio = summary.over_mean(Summary::of([4.0, 4.0]));
+        assert_eq!((ratio.mean, ratio.deviation, ratio.count), (0.5, 0.25, 2));
+        assert_eq!(ratio.value("x", "").spread, None);
         assert_eq!(summary.value("x", "s").spread, Some((1.0, 3.0)));
         assert_eq!(Summary::of([5.0]).value("x", "s").spread, None);
     }

@@ -42,13 +42,15 @@ struct Judged<'a> {
 /// The number of values by verdict, and of experiments that could not be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Inside their bands.
-    pub ok: usize,
+    /// Equal to the paper's number within noise.
+    pub equal: usize,
+    /// In the order, or the range, that the paper claims.
+    pub order: usize,
     /// Without anything to judge them by.
     pub no_reference: usize,
-    /// Outside, with a reason.
-    pub explained: usize,
-    /// Outside without a reason.
+    /// Different, with a reason.
+    pub differs: usize,
+    /// Different without a reason.
     pub outside: usize,
     /// Experiments that could not be run.
     pub failed: usize,
@@ -66,9 +68,10 @@ impl Counts {
             };
             for value in &findings.values {
                 match value.verdict() {
-                    BandVerdict::Ok => counts.ok += 1,
+                    BandVerdict::Equal => counts.equal += 1,
+                    BandVerdict::Order => counts.order += 1,
                     BandVerdict::NoReference => counts.no_reference += 1,
-                    BandVerdict::Explained => counts.explained += 1,
+                    BandVerdict::Differs => counts.differs += 1,
                     BandVerdict::Outside => counts.outside += 1,
                 }
             }
@@ -76,7 +79,7 @@ impl Counts {
         counts
     }
 
-    /// Whether every value outside its band has an explanation.
+    /// Whether every value that differs has an explanation.
     #[must_use]
     pub fn passed(self) -> bool {
         self.outside == 0 && self.failed == 0
@@ -85,11 +88,11 @@ impl Counts {
     /// In words.
     #[must_use]
     pub fn words(self) -> String {
-        let Self { ok, no_reference, explained, outside, failed } = self;
-        let judged = ok + explained + outside;
+        let Self { equal, order, no_reference, differs, outside, failed } = self;
+        let judged = equal + order + differs + outside;
         let mut words = format!(
-            "{} values, {judged} judged: {ok} ok, {explained} outside with reason, {outside} OUTSIDE; \
-             {no_reference} with no reference",
+            "{} values, {judged} judged: {equal} equal within noise, {order} order only, {differs} \
+             differ with reason, {outside} OUTSIDE; {no_reference} with no reference",
             judged + no_reference
         );
         if failed > 0 {
@@ -115,7 +118,10 @@ pub fn table(outcomes: &[ExperimentResult<'_>]) -> String {
             Err(error) => rows.push(vec![experiment.id.to_owned(), format!("could not be done: {error}")]),
         }
     }
-    table::columns(&["id", "value", "paper", "others", "measured", "runs", "band", "verdict"], &rows)
+    table::columns(
+        &["id", "value", "paper", "others", "measured", "SE", "n", "runs", "band", "verdict"],
+        &rows,
+    )
 }
 
 /// Everything as JSON.
@@ -147,16 +153,18 @@ fn page(outcomes: &[ExperimentResult<'_>], all: usize) -> String {
         _ => "tcplab papers --out DIR".to_owned(),
     };
     let mut page = format!(
-        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes from \
-         running the code beside it, in virtual time, and is the same each time. {}.\n\nA value is the mean \
-         over the runs, and `runs` gives the least and the largest of single ones. A band follows from its \
-         source: where the paper prints a number, half a unit of its last digit on either side (with another \
-         simulator's beside it, from the one to the other); where it claims an order, or its numbers are \
-         rows of a table over traces that are not public, that order; where it calls something unchanged, \
-         0.91 to 1.09, since Brakmo and Peterson call 1.09 so. Where neither says anything, the verdict is \
-         'no reference', which is not counted among the judged. A `limit` is what every correct \
-         implementation must reach, whatever the paper's number; it was set before the value was measured. A \
-         value outside its limit, or outside its band without a written reason, fails the command.\n\n",
+        "# What the papers found, and what this code finds\n\nMade by `{command}`; every number comes \
+         from running the code beside it, in virtual time, and is the same each time. {}.\n\nA value is \
+         the mean over n runs. `SE` is its standard error, and `runs` gives the least and the largest \
+         of single ones. Where the paper prints a number, the value is *equal within noise* if it \
+         differs from it by at most two standard errors of the difference: of ours, and of the paper's, \
+         which is that of as many of our runs as it had (one, unless it says more), or half a unit of \
+         its last digit if that is more. Where it claims an order or a range, or its numbers are rows \
+         of a table over traces that are not public, the verdict is *order only* if that holds; where \
+         it calls something unchanged, the range is 0.91 to 1.09, since Brakmo and Peterson call 1.09 \
+         so. Else it *differs*, by that many standard errors if there are any. Where the paper says \
+         nothing, the verdict is 'no reference', which is not counted among the judged. A value outside \
+         its `limit`, or one that differs without a written reason, fails the command.\n\n",
         Counts::of(outcomes).words()
     );
     let summary = outcomes.iter().map(|ExperimentResult { experiment, findings }| {
@@ -180,12 +188,12 @@ fn section(ExperimentResult { experiment, findings }: &ExperimentResult<'_>) -> 
     };
     if !findings.values.is_empty() {
         let rows: Vec<Vec<String>> = findings.values.iter().map(cells).collect();
-        let head = ["value", "paper", "others", "measured", "runs", "band", "verdict"];
+        let head = ["value", "paper", "others", "measured", "SE", "n", "runs", "band", "verdict"];
         text += &format!("\n{}", table::markdown(&head, &rows));
     }
     for value in &findings.values {
-        if let (BandVerdict::Explained, Some(reason)) = (value.verdict(), value.reason) {
-            text += &format!("\n**{}, outside its band:** {reason}\n", value.name);
+        if let (BandVerdict::Differs, Some(reason)) = (value.verdict(), value.reason) {
+            text += &format!("\n**{} differs:** {reason}\n", value.name);
         }
     }
     for note in &findings.notes {
@@ -208,21 +216,24 @@ fn cells(value: &Value) -> Vec<String> {
         Some(limit) => format!("{}; limit {limit}", value.band).trim_start_matches("; ").to_owned(),
         None => value.band.to_string(),
     };
+    let has_noise = value.runs > 1;
     vec![
         value.name.clone(),
         value.paper.to_owned(),
         value.others.to_owned(),
         format!("{} {}", number(value.measured), value.unit).trim_end().to_owned(),
+        if has_noise { number(value.error()) } else { String::new() },
+        if has_noise { value.runs.to_string() } else { String::new() },
         spread.unwrap_or_default(),
         band,
-        value.verdict().to_string(),
+        value.words(),
     ]
 }
 
 fn worst(findings: &Findings) -> BandVerdict {
     let verdicts = || findings.values.iter().map(Value::verdict);
     let first = |verdict| verdicts().find(|other| *other == verdict);
-    let order = [BandVerdict::Outside, BandVerdict::Explained, BandVerdict::Ok];
+    let order = [BandVerdict::Outside, BandVerdict::Differs, BandVerdict::Order, BandVerdict::Equal];
     order.into_iter().find_map(first).unwrap_or(BandVerdict::NoReference)
 }
 
@@ -268,6 +279,7 @@ pub const PICTURES: &str = "pictures";
 mod tests {
     use super::*;
     use crate::Band;
+    use crate::many::Summary;
 
     const EXPERIMENT: Experiment = Experiment {
         id: "VE5/7",
@@ -278,24 +290,20 @@ mod tests {
     };
 
     fn value(measured: f64, reason: Option<&'static str>) -> Value {
-        Value {
-            name: "ratio".to_owned(),
-            unit: "KB/s",
-            paper: "1.37",
-            others: "",
-            measured,
-            spread: Some((1.0, 1.25)),
-            band: Band::AtLeast(1.2),
-            limit: None,
-            reason,
-        }
+        let runs = Summary::of([measured - 0.1, measured + 0.1]);
+        Value { paper: "1.37", band: Band::AtLeast(1.2), reason, ..runs.value("ratio", "KB/s") }
     }
 
     #[test]
     fn the_page_shows_values_verdicts_and_reasons() {
         let unknown = Value { band: Band::NoReference, ..value(1.3, None) };
-        let values =
-            vec![value(1.3, None), unknown, value(1.1, Some("the link is slower")), value(1.1, None)];
+        let values = vec![
+            value(1.3, None),
+            unknown,
+            value(0.7, Some("the link is slower")),
+            value(0.7, None),
+            value(1.3, None).printed("1.37"),
+        ];
         let findings = Findings { values, notes: vec!["A note.".to_owned()], ..Findings::default() };
         let outcomes = [
             ExperimentResult { experiment: &EXPERIMENT, findings: Ok(findings) },
@@ -303,22 +311,23 @@ mod tests {
         ];
         let page = page(&outcomes, 2);
         for wanted in [
-            "4 values, 3 judged: 1 ok, 1 outside with reason, 1 OUTSIDE; 1 with no reference; 1 experiments \
-             could not be done",
-            "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 |  | no reference |",
+            "5 values, 4 judged: 1 equal within noise, 1 order only, 1 differ with reason, 1 OUTSIDE; \
+             1 with no reference; 1 experiments could not be done",
+            "| ratio | 1.37 |  | 1.3 KB/s | 0.1 | 2 | 1.2 … 1.4 |  | no reference |",
             "| [VE5/7](#ve57-alone-on-the-link) | alone on the link | OUTSIDE |",
-            "| ratio | 1.37 |  | 1.3 KB/s | 1 … 1.25 | ≥ 1.2 | ok |",
-            "**ratio, outside its band:** the link is slower",
+            "| ratio | 1.37 |  | 1.3 KB/s | 0.1 | 2 | 1.2 … 1.4 | ≥ 1.2 | order only |",
+            "| ratio | 1.37 |  | 1.3 KB/s | 0.1 | 2 | 1.2 … 1.4 | 1.37 ± 0.005 | equal within noise |",
+            "**ratio differs:** the link is slower",
             "A note.",
             "Could not be done: no host",
         ] {
             assert!(page.contains(wanted), "{wanted} in {page}");
         }
         let counts = Counts::of(&outcomes);
-        assert_eq!(counts, Counts { ok: 1, no_reference: 1, explained: 1, outside: 1, failed: 1 });
-        assert!(!counts.passed() && Counts { explained: 1, ..Counts::default() }.passed());
+        assert_eq!(counts, Counts { equal: 1, order: 1, no_reference: 1, differs: 1, outside: 1, failed: 1 });
+        assert!(!counts.passed() && Counts { differs: 1, ..Counts::default() }.passed());
         let json = json(&outcomes).unwrap();
-        assert_eq!(json["experiments"][0]["values"][2]["verdict"], "explained");
+        assert_eq!(json["experiments"][0]["values"][2]["verdict"], "differs");
         assert_eq!(json["experiments"][1]["error"], "no host");
     }
 }

@@ -147,7 +147,7 @@ pub enum Arithmetic {
     /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A). The gains are 1/8 and 1/4
     /// whatever the configuration says.
     Ticks,
-    /// The same as the code of 4.3BSD had it from June 1987 on: the counter of a round trip begins at
+    /// The same as the code of 4.3BSD had it from September 1987 on: the counter of a round trip begins at
     /// one, and only later samples take that off, so that the first mean is a tick more.
     BsdTicks,
     /// As 4.3BSD had it in 1986: a mean of real numbers. Each sample counts a tick more than went by, and the

@@ -3,21 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::trace_set::TraceSet;
+use crate::many::Summary;
 use crate::{Band, Value};
 
 /// A value without a reason and without a spread.
 pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: f64, band: Band) -> Value {
-    Value {
-        name: name.into(),
-        unit: "",
-        paper,
-        others: "",
-        measured,
-        spread: None,
-        band,
-        limit: None,
-        reason: None,
-    }
+    Value { paper, band, ..Summary::of([measured]).value(name, "") }
 }
 
 /// Why shares of the paper's set are not those of this one.

@@ -56,8 +56,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = vec![
         Value {
             paper: "7: 35 % of 20",
-            // 34.5 to 35.5 %.
-            band: Band::Within(6.9, 7.1),
+            band: Band::Printed { number: 7.0, half: 0.1 },
             reason: Some(NOT_SO_LOW),
             ..of(&without, |run| run.rate).value("without: first 10 s", "KB/s")
         },

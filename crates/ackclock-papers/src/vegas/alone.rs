@@ -66,7 +66,7 @@ fn run() -> anyhow::Result<Findings> {
         Value {
             paper: "169",
             others: "178 [156-178] (ns-3.48)",
-            band: Band::between("169", "178"),
+            band: Band::printed("169"),
             limit: Some(VEGAS_RATE),
             reason: Some(FIRST_ROUND),
             ..vegas.transfers.throughput.value("Vegas' throughput", "KB/s")
@@ -77,8 +77,10 @@ fn run() -> anyhow::Result<Findings> {
             band: Band::printed("1.37"),
             limit: Some(GAIN),
             reason: Some(FAST_RENO),
-            spread: None,
-            ..Summary::of([ratio(vegas.transfers.throughput.mean, reno.transfers.throughput.mean)])
+            ..vegas
+                .transfers
+                .throughput
+                .over_mean(reno.transfers.throughput)
                 .value("Vegas/Reno throughput", "")
         },
     ];

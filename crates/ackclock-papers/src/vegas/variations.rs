@@ -4,7 +4,7 @@ use ackclock_chart::{Figure, Style};
 use ackclock_sim::units::Bytes;
 use ackclock_sim::{TcpSettings, TrafficConfig};
 
-use super::background::{Background, USUAL, beside, beside_with};
+use super::background::{Background, PAPER_RUNS, USUAL, beside, beside_with};
 use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, head, ratio, transfer};
 use crate::draw::{axis, panel, series};
 use crate::many::Summary;
@@ -38,21 +38,21 @@ fn two_way() -> anyhow::Result<Findings> {
     let both_ways = Background { two_way: true, ..USUAL };
     let [reno, vegas] = [RENO, VEGAS].map(|sender| beside(both_ways, sender, SEEDS));
     let (reno, vegas) = (reno?.transfers, vegas?.transfers);
-    let over = |of: fn(&Transfers) -> Summary| Summary::of([ratio(of(&vegas).mean, of(&reno).mean)]);
+    let over = |of: fn(&Transfers) -> Summary| of(&vegas).over_mean(of(&reno));
     let values = vec![
         Value {
             paper: "1.53: “stayed the same” as one way",
             // What 1.53 is when it "stayed the same", as [`Band::UNCHANGED`] has it.
             band: Band::Within(1.53 * 0.91, 1.53 * 1.09),
             limit: Some(Band::Above(1.0)),
-            ..over(|one| one.throughput).value("Vegas/Reno throughput", "")
+            ..over(|one| one.throughput).value("Vegas/Reno throughput", "").of_runs(PAPER_RUNS)
         },
         Value {
             paper: "0.29",
             band: Band::printed("0.29"),
             limit: Some(Band::Below(1.0)),
             reason: Some(VEGAS_SENDS_MORE),
-            ..over(|one| one.retransmitted).value("Vegas/Reno sent again", "")
+            ..over(|one| one.retransmitted).value("Vegas/Reno sent again", "").of_runs(PAPER_RUNS)
         },
     ];
     let rows = [RENO, VEGAS].iter().zip([&reno, &vegas]);
