@@ -147,7 +147,16 @@ impl Value {
     /// is more. Without any error, infinite.
     #[must_use]
     pub fn distance(&self) -> f64 {
-        let (away, half) = match self.band {
+        self.distance_to(self.band)
+    }
+
+    /// Whether it is equal, within noise, to a number that the paper prints.
+    pub(crate) fn is_equal_to(&self, paper: &str) -> bool {
+        self.distance_to(Band::printed(paper)) <= 2.0
+    }
+
+    fn distance_to(&self, band: Band) -> f64 {
+        let (away, half) = match band {
             Band::NoReference => return 0.0,
             Band::Printed { number, half } => ((self.measured - number).abs(), half),
             band => (band.away(self.measured), 0.0),

@@ -28,6 +28,7 @@
 
 mod allman_paxson;
 mod bfa;
+mod claims;
 mod draw;
 mod experiment;
 mod jacobson;

@@ -44,6 +44,8 @@ impl Summary {
         }
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        // Rounding leaves something of equal values.
+        let squares = if squares < 1e-20 * mean * mean { 0.0 } else { squares };
         Self {
             mean,
             deviation: (squares / (values.len() - 1).max(1) as f64).sqrt(),

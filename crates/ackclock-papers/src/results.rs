@@ -167,6 +167,8 @@ fn page(outcomes: &[ExperimentResult<'_>], all: usize) -> String {
          its `limit`, or one that differs without a written reason, fails the command.\n\n",
         Counts::of(outcomes).words()
     );
+    page += &crate::claims::page(outcomes);
+    page += "\n## The experiments\n\n";
     let summary = outcomes.iter().map(|ExperimentResult { experiment, findings }| {
         let verdict = match findings {
             Ok(findings) => worst(findings).to_string(),
