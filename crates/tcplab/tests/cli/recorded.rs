@@ -16,7 +16,7 @@ use ackclock_device::impair::{Impaired, Settings, Share};
 use ackclock_tests::kernel::program::{Program, eventually, have};
 use ackclock_tests::kernel::scene::{Family, TUN, open_tun, stack_on, within};
 use ackclock_tests::kernel::transfer;
-use ackclock_tests::netns::in_namespace;
+use ackclock_tests::netns::{in_namespace, ip};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
@@ -31,6 +31,10 @@ fn real_transfers_in_both_directions_are_assessed_from_both_ends() {
         let folder = Scratch::new();
         let files = ["stack.pcapng", "kernel.pcap"].map(|name| folder.text(name));
         let lost = transfers(files[0].as_ref(), files[1].as_ref()).await;
+        for file in &files {
+            fs::copy(file, format!("/tmp/k/{}", Path::new(file).file_name().unwrap().to_str().unwrap()))
+                .unwrap();
+        }
         let said = spawn_blocking(move || {
             let of = |command| assessed(command, &files, &folder.text(command));
             (of("rto"), of("ssthresh"))
@@ -143,6 +147,9 @@ async fn complete(file: &Path) {
 /// Sends to the kernel and receives from it, with both ends captured. Returns how many packets were lost.
 async fn transfers(stack_file: &Path, kernel_file: &Path) -> u64 {
     let device = open_tun(OffloadMode::Off);
+    // A sender with pacing, as the kernel's default may be, stamps packets with the time at which they
+    // are due, and a capture has that.
+    ip(&format!("route change 10.9.0.0/24 dev {TUN} congctl cubic"));
     let tcpdump = tcpdump(kernel_file).await;
     let settings =
         Settings { loss: Share::percent(3), delay: Duration::from_millis(10), ..Settings::default() };
