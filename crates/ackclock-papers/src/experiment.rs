@@ -202,7 +202,7 @@ impl Band {
     /// ratios of 1.02 and 1.09 that the throughput "stays pretty much unchanged".
     pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
 
-    /// A number as it is printed. Other words are a band that holds nothing.
+    /// The number that these words print. No value is in the band of words that print none.
     pub(crate) fn printed(words: &str) -> Self {
         let (number, half) = printed(words);
         Self::Printed { number, half }
@@ -238,7 +238,7 @@ impl Band {
     }
 }
 
-/// A number as it is printed, and half a unit of its last digit.
+/// The number that these words print, with half a unit of its last digit.
 fn printed(words: &str) -> (f64, f64) {
     let decimals = words.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     (words.parse().unwrap_or(f64::NAN), 0.5 / 10_f64.powi(decimals as i32))

@@ -95,6 +95,23 @@ pub struct Thresholds {
     handshake: bool,
 }
 
+impl Comparison {
+    /// The numbers of figure 8; zero while unknown.
+    fn snapshot(&self, base_rtt: u64, thresholds: Thresholds, doubling: bool) -> Snapshot {
+        let base_rtt = if base_rtt == u64::MAX { 0 } else { base_rtt };
+        let Self { expected, actual, extra, number } = *self;
+        Snapshot::default()
+            .with("base_rtt_us", signed(base_rtt / 1000))
+            .with("expected_bytes_per_second", signed(expected))
+            .with("actual_bytes_per_second", signed(actual))
+            .with("diff_hundredths", signed(extra))
+            .with("alpha", thresholds.alpha.into())
+            .with("beta", thresholds.beta.into())
+            .with("doubling", doubling.into())
+            .with("comparisons", signed(number))
+    }
+}
+
 impl Thresholds {
     /// The paper's choice, Vegas-1,3.
     pub const ONE_THREE: Self = Self { alpha: 1, beta: 3, gamma: 1, handshake: false };
@@ -320,19 +337,8 @@ impl Controller for Vegas {
         }
     }
 
-    /// The numbers of figure 8; zero while unknown.
     fn snapshot(&self) -> Snapshot {
-        let base_rtt = if self.base_rtt == u64::MAX { 0 } else { self.base_rtt };
-        let Comparison { expected, actual, extra, number } = self.compared;
-        Snapshot::default()
-            .with("base_rtt_us", signed(base_rtt / 1000))
-            .with("expected_bytes_per_second", signed(expected))
-            .with("actual_bytes_per_second", signed(actual))
-            .with("diff_hundredths", signed(extra))
-            .with("alpha", self.thresholds.alpha.into())
-            .with("beta", self.thresholds.beta.into())
-            .with("doubling", self.doubling.into())
-            .with("comparisons", signed(number))
+        self.compared.snapshot(self.base_rtt, self.thresholds, self.doubling)
     }
 
     window_methods!();

@@ -176,8 +176,7 @@ impl Connection {
             && !self.trace.is_on()
     }
 
-    /// Whether all that it may send before something else happens fits into a segment: an acknowledgement, or
-    /// a message that is alone.
+    /// Whether what it has to send fits into one segment, as an acknowledgement or a short message does.
     #[inline]
     pub(crate) fn sends_little(&self) -> bool {
         self.snd.queued() <= self.snd.smss() as usize

@@ -464,9 +464,7 @@ const NOTES: [&str; 2] = [
      segment. A sender that sends everything at each timeout and never backs off (none-1987) sends half of \
      its packets again (table).",
     "Who gets how much depends on when lazy receivers acknowledge. Their clock of 200 ms runs freely, \
-     so that they wait for 100 ms on average. With a delay of 200 ms after each first segment the lazy \
-     ones would have 8.1 and 7.0 KB/s and the prompt ones 5.1 and 4.7: the ones that grow faster lose \
-     more.",
+     so that they wait for 100 ms on average.",
 ];
 /// KB/s of the four (fig. 9).
 const RATES: [&str; 4] = ["8", "4.5", "8", "4.5"];

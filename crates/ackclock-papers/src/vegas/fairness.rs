@@ -35,8 +35,7 @@ const NOTE: &str = "Sixteen connections of Vegas are about as fair as sixteen of
 const DELAYS_NOT_GIVEN: &str = "the paper gives neither delays nor buffers: its index is within those of \
     single runs here, which differ in the delay (first table)";
 const SIXTEEN: &str = "the paper gives neither delays nor buffers; over these the index of sixteen \
-    goes from 0.92 to 0.97 for Vegas and from 0.96 to 0.98 for Reno (third table). Hosts that need time \
-    for a packet make Reno fairer: without it the timers of one clock favour some";
+    goes from 0.92 to 0.97 for Vegas and from 0.96 to 0.98 for Reno (third table)";
 const BESIDE_RENO: &str =
     "single runs, which differ in the delay and the starts, range over more than the distance";
 /// The most that a host takes for a packet: the time that one takes on the link. Without it, all timers

@@ -19,9 +19,8 @@
 //!
 //! Deviation: ns counts a window in segments, and so bytes are counted here by full segments.
 
-use super::Thresholds;
+use super::{Comparison, Thresholds};
 use crate::congestion::round::{Rounds, per_second};
-use crate::congestion::snapshot::signed;
 use crate::congestion::window::{Window, window_methods};
 use crate::congestion::{
     About, Ack, Controller, Exception, IdleRestart, LossEpisode, Sent, Signal, Snapshot, Start, Timeout, Undo,
@@ -64,16 +63,6 @@ enum Growth {
     Segment,
     /// A segment's share of the window.
     Share,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Comparison {
-    /// In bytes a second.
-    expected: u64,
-    actual: u64,
-    /// Diff in whole segments.
-    diff: u64,
-    number: u64,
 }
 
 impl VegasUsc {
@@ -158,7 +147,7 @@ impl VegasUsc {
         self.compared = Comparison {
             expected: per_second(in_transit, self.base_rtt),
             actual: per_second(sent, rtt),
-            diff,
+            extra: diff.saturating_mul(100),
             number: self.compared.number.saturating_add(1),
         };
         diff
@@ -235,17 +224,7 @@ impl Controller for VegasUsc {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let base_rtt = if self.base_rtt == u64::MAX { 0 } else { self.base_rtt };
-        let Comparison { expected, actual, diff, number } = self.compared;
-        Snapshot::default()
-            .with("base_rtt_us", signed(base_rtt / 1000))
-            .with("expected_bytes_per_second", signed(expected))
-            .with("actual_bytes_per_second", signed(actual))
-            .with("diff_hundredths", signed(diff.saturating_mul(100)))
-            .with("alpha", self.thresholds.alpha.into())
-            .with("beta", self.thresholds.beta.into())
-            .with("doubling", self.doubling.into())
-            .with("comparisons", signed(number))
+        self.compared.snapshot(self.base_rtt, self.thresholds, self.doubling)
     }
 
     window_methods!();
@@ -338,7 +317,7 @@ mod tests {
             flow.round(&[100]);
             flow.round(rtts);
             flow.round(&[100]);
-            flow.vegas.compared.diff
+            (flow.vegas.compared.extra / 100)
         };
         // Half of them at 100 and half at 180 ms are 140 in the mean: 10 - 10 * 100 / 140 = 2.9.
         assert_eq!(grown(&[100, 180]), 3);
@@ -357,7 +336,7 @@ mod tests {
             flow.vegas.growth = Growth::Nothing;
             flow.vegas.window.set_cwnd(20 * SMSS);
             let after = flow.round(&[rtt]);
-            assert_eq!(flow.vegas.compared.diff, diff, "{rtt} ms");
+            assert_eq!((flow.vegas.compared.extra / 100), diff, "{rtt} ms");
             // Twenty shares of a growing window are a little less than a segment.
             assert_eq!((after * SMSS).max(flow.vegas.cwnd() + 50) / SMSS, window, "{rtt} ms");
         }
