@@ -317,7 +317,7 @@ mod tests {
             flow.round(&[100]);
             flow.round(rtts);
             flow.round(&[100]);
-            (flow.vegas.compared.extra / 100)
+            flow.vegas.compared.extra / 100
         };
         // Half of them at 100 and half at 180 ms are 140 in the mean: 10 - 10 * 100 / 140 = 2.9.
         assert_eq!(grown(&[100, 180]), 3);
@@ -336,7 +336,7 @@ mod tests {
             flow.vegas.growth = Growth::Nothing;
             flow.vegas.window.set_cwnd(20 * SMSS);
             let after = flow.round(&[rtt]);
-            assert_eq!((flow.vegas.compared.extra / 100), diff, "{rtt} ms");
+            assert_eq!(flow.vegas.compared.extra / 100, diff, "{rtt} ms");
             // Twenty shares of a growing window are a little less than a segment.
             assert_eq!((after * SMSS).max(flow.vegas.cwnd() + 50) / SMSS, window, "{rtt} ms");
         }
