@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use ackclock_assess::Replay;
+use ackclock_assess::{Replay, Transfer};
 use ackclock_chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
 use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, assess_each};
-use ackclock_control::rtt::presets;
+use ackclock_control::rtt::{RtoConfig, presets};
 
-use super::orderings;
-use super::shared::{OTHER_SET, about, percent, rises, share, value};
+use super::bootstrap::resampled;
+use super::shared::{about, percent, rises, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
+use super::{elevated, orderings, variants};
+use crate::many::Summary as Spread;
 use crate::{Band, Findings, Table, Value};
 
 /// A row: the preset, and the paper's W in seconds, W~ and B in percent.
@@ -74,67 +76,104 @@ const TABLES: [(&str, &[Row]); 4] = [
     ("Table 4: the factor k", TABLE_4),
 ];
 
-/// An estimator's results on the whole set.
-struct Measured {
-    summary: Summary,
-    good: u32,
-    bad: u32,
-    repeated: u32,
-    /// Transfers with a bad timeout.
-    with_bad: usize,
+/// What each estimator did on each transfer, by the names of the presets.
+pub(super) struct All {
+    by_name: HashMap<&'static str, Vec<Timeouts>>,
+    transfers: usize,
 }
 
-/// By the names of the presets.
-struct All(HashMap<&'static str, Measured>);
+/// Some of the transfers, perhaps several times.
+pub(super) struct Chosen<'a> {
+    all: &'a All,
+    numbers: &'a [usize],
+}
 
-impl All {
-    fn measure(set: &TraceSet) -> anyhow::Result<Self> {
-        let names: Vec<&'static str> = presets::names().filter(|name| name.starts_with("ap-")).collect();
-        let measured = on_all_cores(names.len() as u64, |number| {
-            let name = names[number as usize];
-            let config = presets::find(name)?.config;
-            let events = set.transfers.iter().map(|transfer| transfer.replay.events.iter().copied());
-            let each: Vec<Timeouts> = events.map(|events| assess(events, &config, None)).collect();
-            let sum = |count: fn(&Timeouts) -> u32| each.iter().map(count).sum();
-            Ok((
-                name,
-                Measured {
-                    summary: Summary::of(each.iter().copied()),
-                    good: sum(|timeouts| timeouts.good),
-                    bad: sum(|timeouts| timeouts.bad),
-                    repeated: sum(|timeouts| timeouts.repeated),
-                    with_bad: each.iter().filter(|timeouts| timeouts.bad > 0).count(),
-                },
-            ))
-        })?;
-        Ok(Self(measured.into_iter().collect()))
+impl Chosen<'_> {
+    fn each(&self, name: &str) -> impl Iterator<Item = &Timeouts> {
+        let timeouts = self.all.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        self.numbers.iter().filter_map(|number| timeouts.get(*number))
     }
 
     fn summary(&self, name: &str) -> Summary {
-        self.0.get(name).map_or(Summary::default(), |measured| measured.summary)
+        Summary::of(self.each(name).copied())
     }
 
-    fn w(&self, name: &str) -> f64 {
+    pub fn w(&self, name: &str) -> f64 {
         self.summary(name).w.as_secs_f64()
     }
 
-    fn w_tilde(&self, name: &str) -> f64 {
+    pub fn w_tilde(&self, name: &str) -> f64 {
         self.summary(name).w_tilde
     }
 
-    fn b(&self, name: &str) -> f64 {
+    pub fn b(&self, name: &str) -> f64 {
         self.summary(name).b
+    }
+
+    fn sum(&self, name: &str, count: fn(&Timeouts) -> u32) -> u32 {
+        self.each(name).map(count).sum()
+    }
+
+    fn with_bad(&self, name: &str) -> usize {
+        self.each(name).filter(|timeouts| timeouts.bad > 0).count()
     }
 
     /// Bad timeouts per transfer that has one: shows whether a few transfers have most of them.
     fn clustered(&self, name: &str) -> f64 {
-        self.0.get(name).map_or(f64::NAN, |measured| f64::from(measured.bad) / measured.with_bad as f64)
+        f64::from(self.sum(name, |timeouts| timeouts.bad)) / self.with_bad(name) as f64
     }
 
     /// The largest over the smallest value of `measure` for these.
     fn spread(&self, names: &[&str], measure: fn(&Self, &str) -> f64) -> f64 {
-        let values = || names.iter().map(|name| measure(self, name));
-        values().fold(0.0, f64::max) / values().fold(f64::INFINITY, f64::min)
+        let values = names.iter().map(|name| measure(self, name));
+        let (least, most) =
+            values.fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
+        most / least
+    }
+
+    /// `measure` of the first estimator over that of the second.
+    pub fn ratio(&self, measure: fn(&Self, &str) -> f64, first: &str, second: &str) -> f64 {
+        measure(self, first) / measure(self, second)
+    }
+}
+
+impl All {
+    fn measure(set: &TraceSet) -> anyhow::Result<Self> {
+        let names: Vec<&'static str> = presets::names().filter(|name| name.starts_with("ap-")).collect();
+        Self::of(&set.transfers, &names)
+    }
+
+    /// Assesses these estimators on these transfers.
+    pub fn of(transfers: &[Transfer], names: &[&'static str]) -> anyhow::Result<Self> {
+        let by_name = on_all_cores(names.len() as u64, |number| {
+            let name = names[number as usize];
+            let config = presets::find(name)?.config;
+            let events = transfers.iter().map(|transfer| transfer.replay.events.iter().copied());
+            Ok((name, events.map(|events| assess(events, &config, None)).collect()))
+        })?;
+        Ok(Self { by_name: by_name.into_iter().collect(), transfers: transfers.len() })
+    }
+
+    /// A value, with its error.
+    pub fn value(
+        &self,
+        name: &str,
+        paper: &'static str,
+        measure: impl Fn(&Chosen<'_>) -> f64,
+        band: Band,
+    ) -> Value {
+        let measured = resampled(self.transfers, |numbers| measure(&Chosen { all: self, numbers }));
+        value(name, paper, measured, band)
+    }
+
+    /// Of all transfers.
+    pub fn of_all<R>(&self, measure: impl Fn(&Chosen<'_>) -> R) -> R {
+        self.of_these(&(0..self.transfers).collect::<Vec<usize>>(), measure)
+    }
+
+    /// Of the transfers with these numbers.
+    pub fn of_these<R>(&self, numbers: &[usize], measure: impl Fn(&Chosen<'_>) -> R) -> R {
+        measure(&Chosen { all: self, numbers })
     }
 
     fn table(&self, title: &str, rows: &[Row]) -> Table {
@@ -151,21 +190,23 @@ impl All {
             "repeated",
             "transfers with a bad one",
         ];
-        let rows = rows.iter().filter_map(|&(name, paper_w, paper_w_tilde, paper_b)| {
-            let Measured { summary, good, bad, repeated, with_bad } = self.0.get(name)?;
-            Some(vec![
-                name.to_owned(),
-                format!("{paper_w:.0}"),
-                format!("{:.0}", summary.w.as_secs_f64()),
-                format!("{paper_w_tilde:.1}"),
-                format!("{:.1}", summary.w_tilde),
-                format!("{paper_b:.2} %"),
-                percent(summary.b),
-                good.to_string(),
-                bad.to_string(),
-                repeated.to_string(),
-                with_bad.to_string(),
-            ])
+        let rows = rows.iter().map(|&(name, paper_w, paper_w_tilde, paper_b)| {
+            self.of_all(|all| {
+                let summary = all.summary(name);
+                vec![
+                    name.to_owned(),
+                    format!("{paper_w:.0}"),
+                    format!("{:.0}", summary.w.as_secs_f64()),
+                    format!("{paper_w_tilde:.1}"),
+                    format!("{:.1}", summary.w_tilde),
+                    format!("{paper_b:.2} %"),
+                    percent(summary.b),
+                    all.sum(name, |timeouts| timeouts.good).to_string(),
+                    all.sum(name, |timeouts| timeouts.bad).to_string(),
+                    all.sum(name, |timeouts| timeouts.repeated).to_string(),
+                    all.with_bad(name).to_string(),
+                ]
+            })
         });
         Table { title: title.to_owned(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
     }
@@ -175,48 +216,88 @@ impl All {
 pub(super) fn tables() -> anyhow::Result<Findings> {
     let set = trace_set()?;
     let all = All::measure(set)?;
-    let values = [of_the_set(set), of_table_1(&all), of_table_2(&all), of_table_3(&all), of_table_4(&all)];
-    let (orders, reversed) = orderings::of(&TABLES, |name| [all.w(name), all.w_tilde(name), all.b(name)]);
-    let mut notes = vec![about(set)];
+    let values =
+        [calibrated(set, &all), of_the_set(set), of_table_1(&all), of_table_2(&all), of_table_3(&all)];
+    let (orders, reversed) = orderings::of(&TABLES, &all);
+    let mut notes = vec![about(set), CALIBRATION.to_owned()];
     notes.push(
         "The paper gives `fast` as 1/2 and 1/4 in its table, and as twice the standard gains in its text; \
          the text is followed."
             .to_owned(),
     );
+    let [parts, varied] = variants::tables(set, &all)?;
+    let printed = TABLES.iter().map(|(title, rows)| all.table(title, rows));
     Ok(Findings {
-        values: values.into_iter().flatten().chain(orders).collect(),
-        tables: TABLES.iter().map(|(title, rows)| all.table(title, rows)).chain([reversed]).collect(),
+        values: values.into_iter().flatten().chain(of_table_4(&all)).chain(orders).collect(),
+        tables: printed.chain([reversed, parts, varied]).collect(),
         figures: Vec::new(),
         notes,
     })
 }
 
+const CALIBRATION: &str = "The values whose names begin with \"calibrated\" are what the set was fitted to, \
+    with two shares of PBM' in table 5; they prove nothing and are not judged. The others are held out: \
+    nothing was fitted to them, though they were in view, and a limit set before decided between settings \
+    that fit alike.";
+
+/// What the set was fitted to. They are not judged.
+fn calibrated(set: &TraceSet, all: &All) -> Vec<Value> {
+    let of_set = |name: &str, paper, measure: fn(&Replay) -> bool| {
+        let measured = resampled(set.transfers.len(), |numbers| {
+            let found = numbers.iter().filter(|number| measure(&set.transfers[**number].replay)).count();
+            share(found, numbers.len())
+        });
+        value(name, paper, measured, Band::NoReference)
+    };
+    let good = |chosen: &Chosen<'_>| f64::from(chosen.sum(STATIC, |timeouts| timeouts.good));
+    let of_all = |name: &str, paper, measure: &dyn Fn(&Chosen<'_>) -> f64| {
+        all.value(name, paper, measure, Band::NoReference)
+    };
+    vec![
+        of_set("calibrated: transfers without a retransmission", "0.25", |replay| {
+            replay.retransmissions == 0
+        }),
+        of_set("calibrated: transfers without a timeout", "0.34", |replay| {
+            replay.timeouts + replay.avoidable == 0
+        }),
+        of_all("calibrated: first timeouts of a transfer", "3.68", &|chosen| {
+            good(chosen) / chosen.numbers.len() as f64
+        }),
+        of_all("calibrated: W~ of a static second", "8.2", &|chosen| chosen.w_tilde(STATIC)),
+        of_all("calibrated: W of a static second over first timeouts, seconds", "2.57", &|chosen| {
+            chosen.w(STATIC) / good(chosen)
+        }),
+    ]
+}
+
+const STATIC: &str = "ap-static-1000";
+
+const REPEATED: &str = "hauls lose each packet for itself, so a transfer that times out often also loses \
+    what it sends again: repeated timeouts are more than the at most 0.97 that the paper leaves for them \
+    (67,073 less 53,110, of 14,433 traces)";
+
 /// Properties of the traces themselves.
 fn of_the_set(set: &TraceSet) -> Vec<Value> {
-    let count = |of: fn(&Replay) -> u32| {
-        set.transfers.iter().map(|transfer| f64::from(of(&transfer.replay))).sum::<f64>()
+    let timeouts = |numbers: &[usize]| -> f64 {
+        let replays = numbers.iter().map(|number| &set.transfers[*number].replay);
+        replays.map(|replay| f64::from(replay.timeouts + replay.avoidable)).sum()
     };
-    let without = set.transfers.iter().filter(|transfer| transfer.replay.timeouts == 0).count();
-    let timeouts = count(|replay| replay.timeouts) + count(|replay| replay.avoidable);
+    let all = set.transfers.len();
     vec![
         value(
-            "unavoidable timeouts of a transfer",
-            "4.6",
-            count(|replay| replay.timeouts) / set.transfers.len() as f64,
-            Band::printed("4.6"),
+            "timeout retransmissions of a transfer",
+            "4.65",
+            resampled(all, |numbers| timeouts(numbers) / numbers.len() as f64),
+            Band::printed("4.65"),
         )
-        .because(OTHER_SET),
-        value(
-            "transfers without a timeout",
-            "0.34",
-            share(without, set.transfers.len()),
-            Band::printed("0.34"),
-        )
-        .because(OTHER_SET),
+        .because(REPEATED),
         value(
             "timeouts found in the packets over those the senders counted",
             "",
-            timeouts / set.expiries as f64,
+            resampled(all, |numbers| {
+                let counted: u64 = numbers.iter().map(|number| set.expiries[*number]).sum();
+                timeouts(numbers) / counted as f64
+            }),
             Band::NoReference,
         )
         .limited(Band::Within(0.95, 1.05)),
@@ -224,146 +305,164 @@ fn of_the_set(set: &TraceSet) -> Vec<Value> {
 }
 
 fn of_table_1(all: &All) -> Vec<Value> {
-    let falling = ["ap-min-1000", "ap-min-750", "ap-min-500", "ap-min-250", "ap-min-0"];
-    let w_tilde = rises(falling.map(|name| all.w_tilde(name)));
-    let b = rises(falling.map(|name| -all.b(name)));
+    const FALLING: [&str; 5] = ["ap-min-1000", "ap-min-750", "ap-min-500", "ap-min-250", "ap-min-0"];
     vec![
-        value(
+        all.value(
             "table 1: steps to a smaller RTO_min at which W~ does not fall",
             "0",
-            w_tilde,
+            |of| rises(FALLING.map(|name| of.w_tilde(name))),
             Band::AtMost(0.0),
         ),
-        value("table 1: steps to a smaller RTO_min at which B does not rise", "0", b, Band::AtMost(0.0)),
-        value(
+        all.value(
+            "table 1: steps to a smaller RTO_min at which B does not rise",
+            "0",
+            |of| rises(FALLING.map(|name| -of.b(name))),
+            Band::AtMost(0.0),
+        ),
+        all.value(
             "table 1: W~ at 1 s over W~ without a minimum",
             "2.7",
-            all.w_tilde("ap-min-1000") / all.w_tilde("ap-min-0"),
+            |of| of.ratio(Chosen::w_tilde, "ap-min-1000", "ap-min-0"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 1: B without a minimum over B at 1 s",
             "7.5",
-            all.b("ap-min-0") / all.b("ap-min-1000"),
+            |of| of.ratio(Chosen::b, "ap-min-0", "ap-min-1000"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 1: B of a static second over B of RTO_min 1 s",
             "9.7",
-            all.b("ap-static-1000") / all.b("ap-min-1000"),
+            |of| of.ratio(Chosen::b, STATIC, "ap-min-1000"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 1: bad timeouts of each transfer that has one, static 2 s over RTO_min 250 ms",
             "more",
-            all.clustered("ap-static-2000") / all.clustered("ap-min-250"),
+            |of| of.ratio(Chosen::clustered, "ap-static-2000", "ap-min-250"),
             Band::Above(1.0),
         ),
     ]
 }
 
 fn of_table_2(all: &All) -> Vec<Value> {
-    let fine = ["ap-g-100", "ap-g-50", "ap-g-20", "ap-g-10", "ap-g-1"];
+    const FINE: [&str; 5] = ["ap-g-100", "ap-g-50", "ap-g-20", "ap-g-10", "ap-g-1"];
     vec![
-        value(
+        all.value(
             "table 2: largest over smallest W~ for G of 1 to 100 ms",
             "1.0",
-            all.spread(&fine, All::w_tilde),
+            |of| of.spread(&FINE, Chosen::w_tilde),
             Band::AtMost(1.09),
         ),
-        value(
+        all.value(
             "table 2: W~ at G = 500 ms over W~ at 1 ms",
             "2.3",
-            all.w_tilde("ap-g-500") / all.w_tilde("ap-g-1"),
+            |of| of.ratio(Chosen::w_tilde, "ap-g-500", "ap-g-1"),
             // "a cost of more than a factor of two" (§2.4).
             Band::Above(2.0),
         ),
-        value(
+        all.value(
             "table 2: B at G = 500 ms over B at 1 ms",
             "0.57",
-            all.b("ap-g-500") / all.b("ap-g-1"),
+            |of| of.ratio(Chosen::b, "ap-g-500", "ap-g-1"),
             Band::Below(1.0),
         ),
-        value(
+        all.value(
             "table 2: W~ of WS95 over W~ at G = 500 ms",
             "0.80",
-            all.w_tilde("ap-ws95") / all.w_tilde("ap-g-500"),
+            |of| of.ratio(Chosen::w_tilde, "ap-ws95", "ap-g-500"),
             Band::Below(1.0),
         ),
     ]
 }
 
 fn of_table_3(all: &All) -> Vec<Value> {
-    let gains = ["ap-very-slow", "ap-slow", "ap-std", "ap-fast"];
-    let ratio = |above: f64, below: f64| above / below;
+    const GAINS: [&str; 4] = ["ap-very-slow", "ap-slow", "ap-std", "ap-fast"];
     vec![
-        value(
+        all.value(
             "table 3: largest over smallest W~ from very-slow to fast",
             "1.3",
-            all.spread(&gains, All::w_tilde),
+            |of| of.spread(&GAINS, Chosen::w_tilde),
             Band::printed("1.3"),
         )
         .limited(Band::AtMost(1.5))
-        .because(OTHER_SET),
-        value("table 3: the same of W", "1.3", all.spread(&gains, All::w), Band::printed("1.3"))
+        .because(FIRST_ROUND_TRIP),
+        all.value("table 3: the same of W", "1.3", |of| of.spread(&GAINS, Chosen::w), Band::printed("1.3"))
             .limited(Band::AtMost(1.5))
-            .because(OTHER_SET),
-        value(
+            .because(SLOW_LINES),
+        all.value(
             "table 3: W~ of std-every over std",
             "1.0",
-            ratio(all.w_tilde("ap-std-every"), all.w_tilde("ap-std")),
+            |of| of.ratio(Chosen::w_tilde, "ap-std-every", "ap-std"),
             Band::UNCHANGED,
         ),
-        value(
+        all.value(
             "table 3: W~ of WS95-every over WS95",
             "0.95",
-            ratio(all.w_tilde("ap-ws95-every"), all.w_tilde("ap-ws95")),
+            |of| of.ratio(Chosen::w_tilde, "ap-ws95-every", "ap-ws95"),
             Band::UNCHANGED,
         ),
-        value(
+        all.value(
             "table 3: B of take-last over std",
             "4.2",
-            ratio(all.b("ap-take-last"), all.b("ap-std")),
+            |of| of.ratio(Chosen::b, "ap-take-last", "ap-std"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 3: B of fast over std",
             "1.5",
-            ratio(all.b("ap-fast"), all.b("ap-std")),
+            |of| of.ratio(Chosen::b, "ap-fast", "ap-std"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 3: W~ of take-first over std",
             "1.4",
-            ratio(all.w_tilde("ap-take-first"), all.w_tilde("ap-std")),
+            |of| of.ratio(Chosen::w_tilde, "ap-take-first", "ap-std"),
             Band::printed("1.4"),
-        )
-        .because(OTHER_SET),
+        ),
     ]
 }
 
-/// From the rows of the tables with the same timers.
-const MINIMUM_AND_K: &str = "here the deviation matters more and the minimum less than in the paper: from k \
-    = 4 to k = 6 B falls to a third (in the paper to half), and from no minimum to 250 ms hardly at all (in \
-    the paper to half). Which property of the two sets makes that difference is not known";
+// From the tables of parts and of variants.
+
+const FIRST_ROUND_TRIP: &str = "queues decide it (tables of parts and variants): with a line of 64 or 512 \
+    kbit/s, or where busy hauls delay three times as long, it is about 1.2; with lines of 10 Mbit/s alone it \
+    is 1.5, because slow gains keep the deviation of the first round trip, which the others forget; where \
+    receivers hardly delay acknowledgements there is less to keep (1.2)";
+const SLOW_LINES: &str = "slow lines decide it (table of parts): behind them the round trip varies so much \
+    that the gains change nothing (1.03), and they have much of W; with lines of 10 Mbit/s alone it is \
+    1.29";
+const MINIMUM_AND_K: &str = "the lines decide it (table of parts): with lines of 10 Mbit/s alone it is 0.92, \
+    the paper's; the slower a line, the more its queue makes the round trip vary, by more than 250 ms, and \
+    then k protects and the minimum does not. Without the other traffic on the lines it is 1.11 (table of \
+    variants)";
 
 fn of_table_4(all: &All) -> Vec<Value> {
-    let falling = ["ap-k-16", "ap-k-12", "ap-k-8", "ap-k-6", "ap-k-4", "ap-k-3", "ap-k-2"];
-    let w_tilde = rises(falling.map(|name| all.w_tilde(name)));
-    let b = rises(falling.map(|name| -all.b(name)));
+    const FALLING: [&str; 7] = ["ap-k-16", "ap-k-12", "ap-k-8", "ap-k-6", "ap-k-4", "ap-k-3", "ap-k-2"];
     vec![
-        value("table 4: steps to a smaller k at which W~ does not fall", "0", w_tilde, Band::AtMost(0.0)),
-        value("table 4: steps to a smaller k at which B does not rise", "0", b, Band::AtMost(0.0)),
-        value(
+        all.value(
+            "table 4: steps to a smaller k at which W~ does not fall",
+            "0",
+            |of| rises(FALLING.map(|name| of.w_tilde(name))),
+            Band::AtMost(0.0),
+        ),
+        all.value(
+            "table 4: steps to a smaller k at which B does not rise",
+            "0",
+            |of| rises(FALLING.map(|name| -of.b(name))),
+            Band::AtMost(0.0),
+        ),
+        all.value(
             "table 4: B at k = 2 over B at k = 4",
             "2.9",
-            all.b("ap-k-2") / all.b("ap-k-4"),
+            |of| of.ratio(Chosen::b, "ap-k-2", "ap-k-4"),
             Band::Above(1.0),
         ),
-        value(
+        all.value(
             "table 4: B of RTO_min 250 ms with k = 4 over B of k = 6 without a minimum",
             "0.93",
-            all.b("ap-min-250") / all.b("ap-k-6"),
+            |of| of.ratio(Chosen::b, "ap-min-250", "ap-k-6"),
             // "performs strictly better than the no-minimum k = 6 variant" (§2.6).
             Band::Below(1.0),
         )
@@ -374,46 +473,58 @@ fn of_table_4(all: &All) -> Vec<Value> {
 /// Figure 1.
 pub(super) fn figure_1() -> anyhow::Result<Findings> {
     let set = trace_set()?;
-    let mut too_early: Vec<Expiry> = Vec::new();
     let config = presets::find("ap-min-0")?.config;
-    for transfer in &set.transfers {
-        assess_each(transfer.replay.events.iter().copied(), &config, None, &mut |expiry| {
-            // How much longer it should have waited is a question for the first of several expiries.
-            if !expiry.good && !expiry.again {
-                too_early.push(*expiry);
-            }
-        });
-    }
-    let ratios = |unit: fn(&Expiry) -> f64| {
-        let ratios = too_early.iter().map(|expiry| expiry.until_ack.as_secs_f64() / unit(expiry));
+    let too_early: Vec<Vec<Expiry>> =
+        set.transfers.iter().map(|transfer| too_early(transfer, &config)).collect();
+    let all: Vec<usize> = (0..too_early.len()).collect();
+    let ratios = |unit: fn(&Expiry) -> f64, numbers: &[usize]| {
+        let expiries = numbers.iter().flat_map(|number| &too_early[*number]);
+        let ratios = expiries.map(|expiry| expiry.until_ack.as_secs_f64() / unit(expiry));
         let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
         ratios.sort_by(f64::total_cmp);
         ratios
     };
-    let rttvar = ratios(|expiry| expiry.rttvar.as_secs_f64());
-    let largest = ratios(|expiry| expiry.rtt_largest.as_secs_f64());
-    let rto = ratios(|expiry| expiry.rto.as_secs_f64());
+    let rttvar = |numbers: &[usize]| ratios(|expiry| expiry.rttvar.as_secs_f64(), numbers);
+    let largest = |numbers: &[usize]| ratios(|expiry| expiry.rtt_largest.as_secs_f64(), numbers);
+    let rto = |numbers: &[usize]| ratios(|expiry| expiry.rto.as_secs_f64(), numbers);
     let below_1 = |ratios: &[f64]| share(ratios.iter().filter(|ratio| **ratio < 1.0).count(), ratios.len());
     let quantile = |ratios: &[f64], at: f64| {
         ratios.get((ratios.len() as f64 * at) as usize).copied().unwrap_or(f64::NAN)
     };
-    let values = vec![
+    let orders = |numbers: &[usize]| {
+        let ratios = rttvar(numbers);
+        (quantile(&ratios, 0.95) / quantile(&ratios, 0.05)).log10()
+    };
+    let transfers = set.transfers.len();
+    let mut values = vec![
         value(
             "A/RTTVAR: orders of magnitude from its 5 % to its 95 % quantile",
             "several",
-            (quantile(&rttvar, 0.95) / quantile(&rttvar, 0.05)).log10(),
+            resampled(transfers, orders),
             Band::AtLeast(2.0),
         ),
-        value("share of bad timeouts with A below the timeout", "most", below_1(&rto), Band::Above(0.5)),
+        value(
+            "share of bad timeouts with A below the timeout",
+            "most",
+            resampled(transfers, |numbers| below_1(&rto(numbers))),
+            Band::Above(0.5),
+        ),
         value(
             "share of bad timeouts with A below the largest round trip so far",
             "most",
-            below_1(&largest),
+            resampled(transfers, |numbers| below_1(&largest(numbers))),
             Band::Above(0.5),
         ),
-        value("bad timeouts, each first of its kind", "", too_early.len() as f64, Band::NoReference)
-            .limited(Band::AtLeast(50.0)),
+        value(
+            "bad timeouts, each first of its kind",
+            "",
+            Spread::of([too_early.iter().map(Vec::len).sum::<usize>() as f64]),
+            Band::NoReference,
+        )
+        .limited(Band::AtLeast(50.0)),
     ];
+    values.extend(lasting(set, &config));
+    let [rttvar, largest, rto] = [rttvar(&all), largest(&all), rto(&all)];
     let figure = cumulative(
         [("A / RTTVAR", &rttvar), ("A / largest RTT", &largest), ("A / RTO", &rto)],
         set.transfers.len(),
@@ -424,6 +535,45 @@ pub(super) fn figure_1() -> anyhow::Result<Findings> {
         figures: vec![("af1-extra-waiting".to_owned(), figure)],
         notes: vec![about(set)],
     })
+}
+
+/// The bad timeouts of a transfer. How much longer one should have waited is a question for the first of
+/// several expiries.
+fn too_early(transfer: &Transfer, config: &RtoConfig) -> Vec<Expiry> {
+    let mut found = Vec::new();
+    assess_each(transfer.replay.events.iter().copied(), config, None, &mut |expiry| {
+        if !expiry.good && !expiry.again {
+            found.push(*expiry);
+        }
+    });
+    found
+}
+
+const LASTING: &str = "the paper does not say which round trips it counts; here they are those of all \
+    acknowledgements. The shares of no longer one (0.65 for 0.62) and of ten (0.017 for 0.02) are the \
+    paper's; a busy haul delays each packet for itself, so that a longer round trip here says less of the \
+    next than that of a queue, which drains";
+
+/// "Does it reflect a momentary increase in RTT, or a sustained increase?" Round trips of all
+/// acknowledgements count, not only those that the estimator times.
+fn lasting(set: &TraceSet, config: &RtoConfig) -> Vec<Value> {
+    let elevated: Vec<Vec<usize>> = set
+        .transfers
+        .iter()
+        .map(|transfer| elevated::after_bad_timeouts(&transfer.replay.events, config))
+        .collect();
+    let share_of = |name: &str, paper: &'static str, is: fn(usize) -> bool| {
+        let measured = resampled(elevated.len(), |numbers| {
+            let after = || numbers.iter().flat_map(|number| &elevated[*number]);
+            share(after().filter(|longer| is(**longer)).count(), after().count())
+        });
+        value(name, paper, measured, Band::printed(paper)).because(LASTING)
+    };
+    vec![
+        share_of("bad timeouts followed by a round trip below the timeout", "0.62", |longer| longer == 0),
+        share_of("bad timeouts followed by one longer round trip", "0.24", |longer| longer == 1),
+        share_of("bad timeouts followed by 10 or more longer round trips", "0.02", |longer| longer >= 10),
+    ]
 }
 
 fn cumulative(ratios: [(&str, &[f64]); 3], transfers: usize) -> Figure {
