@@ -35,17 +35,23 @@ const VARIANTS: [Variant; 5] = [
     }),
 ];
 
+/// The most that other traffic asks for of a line and a direction, in hundredths.
+fn most_load(path: &DrawnPath) -> u64 {
+    path.lines.iter().map(|line| line.load.max(line.load_back)).max().unwrap_or(0)
+}
+
 /// Some paths of the set.
 type Part = (&'static str, fn(&DrawnPath) -> bool);
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("all", |_| true),
     ("a quiet haul", |path| !path.haul.is_busy()),
     ("a busy haul", |path| path.haul.is_busy()),
     ("a line of 64 or 512 kbit/s", |path| path.slowest_bps() <= 512_000),
     ("a line of 1.5 or 2 Mbit/s, none slower", |path| (512_001..10_000_000).contains(&path.slowest_bps())),
     ("both lines of 10 Mbit/s", |path| path.slowest_bps() == 10_000_000),
-    ("a busy haul, both lines of 10 Mbit/s", |path| path.haul.is_busy() && path.slowest_bps() == 10_000_000),
+    ("other traffic below half of each line", |path| most_load(path) < 50),
+    ("other traffic above 9/10 of a line", |path| most_load(path) > 90),
 ];
 
 fn with_wait(mut path: DrawnPath, wait: Span) -> DrawnPath {
