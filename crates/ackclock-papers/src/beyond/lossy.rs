@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ackclock_core::Instant;
 use ackclock_sim::observe::{Observer, PacketEvent, What};
-use ackclock_sim::scenario::Scripted;
+use ackclock_sim::scenario::{Loss, Scripted};
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 
@@ -14,6 +14,8 @@ use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 pub(super) enum Losses {
     /// The packets of data with the numbers `first`, `first + every`, `first + 2 * every` and so on.
     Periodic { first: u64, every: u64 },
+    /// Each packet with the same probability.
+    Random(Loss),
 }
 
 /// A path and a sender.
@@ -37,6 +39,8 @@ pub(super) struct Lossy {
 pub(super) struct Between {
     /// Packets of data that the link carried or lost in a round trip, on average.
     pub(super) window: f64,
+    /// The share of them that it lost.
+    pub(super) loss: f64,
 }
 
 /// Counts packets of data, and remembers the count and the time of each loss.
@@ -65,13 +69,14 @@ impl Lossy {
         let packets = (end.1 - begin.1) as f64;
         let seconds = end.0.saturating_since(begin.0).as_secs_f64();
         let window = packets / seconds * self.rtt.duration().as_secs_f64();
-        Ok(Between { window })
+        Ok(Between { window, loss: self.counted as f64 / packets })
     }
 
     fn scenario(&self) -> Scenario {
         let wire = Direction::new(FAST, Span(self.rtt.0 / 2)).mtu(self.mtu).buffers(ROOM);
         let mut there = wire.clone();
         match self.losses {
+            Losses::Random(loss) => there = there.loss(loss),
             Losses::Periodic { first, every } => {
                 let count = (self.settling + self.counted + 2) as u64;
                 let packets = (0..count).map(|number| first + number * every).collect();

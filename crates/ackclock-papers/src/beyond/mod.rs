@@ -2,7 +2,8 @@
 
 mod cubic_window;
 mod lossy;
+mod response;
 
 use super::Experiment;
 
-pub(crate) const EXPERIMENTS: &[Experiment] = &[cubic_window::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[cubic_window::EXPERIMENT, response::EXPERIMENT];
