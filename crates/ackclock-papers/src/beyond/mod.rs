@@ -1,9 +1,11 @@
 //! Published figures of other sources than the four papers, judged the same way.
 
 mod cubic_window;
+mod drops;
 mod lossy;
 mod response;
 
 use super::Experiment;
 
-pub(crate) const EXPERIMENTS: &[Experiment] = &[cubic_window::EXPERIMENT, response::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[cubic_window::EXPERIMENT, response::EXPERIMENT, drops::EXPERIMENT];
