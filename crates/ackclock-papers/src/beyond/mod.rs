@@ -3,9 +3,10 @@
 mod cubic_window;
 mod drops;
 mod lossy;
+mod recovery;
 mod response;
 
 use super::Experiment;
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[cubic_window::EXPERIMENT, response::EXPERIMENT, drops::EXPERIMENT];
+    &[cubic_window::EXPERIMENT, response::EXPERIMENT, drops::EXPERIMENT, recovery::EXPERIMENT];
