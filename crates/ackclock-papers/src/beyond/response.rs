@@ -119,8 +119,10 @@ const LARGE: u64 = 65_000;
 const PERIOD: u64 = 100_000;
 const RANDOM: Share = Share::per_million(100);
 const RUNS: u64 = 4;
-const RECOVERY: &str = "the model has no recovery. It is one round trip of about 80 (random losses) or 260 \
-    to 520 (periodic ones), at half the window and without growth";
+const RECOVERY: &str = "the model has no recovery, which is one round trip of 77 to 370 here, at half the \
+    window and without growth, and it sends fractions of segments. With delayed acknowledgements and \
+    periodic losses the window is 272.4 segments on average, of which 271.5 are out; together that is 0.8 %. \
+    The windows under random loss are a third of these, and lose more";
 
 #[cfg(test)]
 mod tests {
