@@ -19,8 +19,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              ms with 8 buffers behind one of 8 Mbit/s, packets of 1,000 bytes, a receiver's window of 28, an \
              initial window of two, every segment acknowledged. The 14th packet is lost, then also the 28th, \
              the 26th and the 24th. Profiles tahoe-1988, reno-1990, newreno-1999 and sack-2003. What ns-2.35 \
-             does was counted in its traces; Reno is without its `bugFix_`, which the paper's did not have. \
-             The paper's text was not at hand, so it has no column.",
+             does was counted in its traces, for Reno without `bugFix_`, the guard against a second fast \
+             retransmission that RFC 6582 §1 says Reno lacks. The paper's text was not at hand, so its \
+             column is empty.",
     run,
 };
 
