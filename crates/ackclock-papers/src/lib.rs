@@ -1,6 +1,7 @@
 //! The experiments of the four papers from which ackclock's TCP comes, in virtual time: Jacobson and Karels
 //! (1988), Brakmo and Peterson (1995), Awadallah and Rai (1998), Allman and Paxson (1999). Each holds what it
-//! measures against what its paper prints.
+//! measures against what its paper prints. Some more hold the other controllers against figures of other
+//! sources, judged the same way.
 //!
 //! [`experiments`] lists them, [`select`] finds them by their ids, and [`run`] runs them. [`table`] and
 //! [`json`] show the outcomes, [`files`] is `RESULTS.md` with its pictures. The command is `tcplab papers`.
@@ -28,6 +29,7 @@
 #![warn(missing_docs)]
 
 mod allman_paxson;
+mod beyond;
 mod bfa;
 mod changes;
 mod claims;
@@ -53,11 +55,11 @@ pub use self::results::{Counts, ExperimentResult, PICTURES, files, json, table};
 pub use self::select::{UnknownExperiment, select};
 pub use self::sweep::{COMBINATIONS_MAX, Sweep, Unknown, combinations, sweep};
 
-/// All experiments, in the order of the papers.
+/// All experiments, in the order of the papers; those of other sources follow.
 #[must_use]
 pub fn experiments() -> Vec<&'static Experiment> {
     let papers = [jacobson::EXPERIMENTS, vegas::EXPERIMENTS, bfa::EXPERIMENTS, allman_paxson::EXPERIMENTS];
-    papers.into_iter().flatten().collect()
+    papers.into_iter().chain([beyond::EXPERIMENTS]).flatten().collect()
 }
 
 /// Runs these experiments with `changes` on all cores, and calls `done` after each. The outcomes are in the
