@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::many::{Summary, each};
 use crate::segments::{Observed, observe};
-use crate::{Band, Experiment, Findings, Value};
+use crate::{Band, Experiment, Findings, Table, Value};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "FF96",
@@ -76,26 +76,43 @@ const SENDERS: [Sender; 4] = [
 ];
 
 fn run() -> anyhow::Result<Findings> {
-    let rows = each(SENDERS, values)?;
-    Ok(Findings { values: rows.into_iter().flatten().collect(), ..Findings::default() })
+    let found = each(SENDERS, values)?;
+    let (values, rows): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let head = ["sender", "lost", "fast retransmissions", "timeouts", "packets sent again"];
+    let table = Table {
+        title: "What was counted".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: rows.into_iter().flatten().collect(),
+    };
+    Ok(Findings {
+        values: values.into_iter().flatten().collect(),
+        tables: vec![table],
+        ..Findings::default()
+    })
 }
 
-fn values(sender: Sender) -> anyhow::Result<Vec<Value>> {
-    let mut values = Vec::new();
+/// The values of a sender, and its counts by losses.
+fn values(sender: Sender) -> anyhow::Result<(Vec<Value>, Vec<Vec<String>>)> {
+    let (mut values, mut rows) = (Vec::new(), Vec::new());
+    let mut alike = 0;
     for losses in 0..LOST.len() {
         let Observed { report, conversations, .. } = observe(&scenario(sender, losses + 1), &["a"])?;
         let WayReport { loss_episodes, timeouts, retransmits, .. } =
             report.flow("transfer").context("no transfer")?.there;
-        let name = |what: &str| format!("{}, {} lost: {what}", sender.name, losses + 1);
-        values.push(exact(name("fast retransmissions"), loss_episodes, sender.fast[losses]));
-        values.push(exact(name("timeouts"), timeouts, sender.timeouts[losses]));
-        values.push(exact(name("packets sent again"), retransmits, sender.again[losses]));
+        let counts = [loss_episodes, timeouts, retransmits];
+        let ns = [sender.fast[losses], sender.timeouts[losses], sender.again[losses]];
+        alike += counts.iter().zip(ns).filter(|(here, ns)| **here == *ns).count();
+        let row = [sender.name.to_owned(), (losses + 1).to_string()];
+        rows.push(row.into_iter().chain(counts.map(|count| count.to_string())).collect());
         let ns = sender.span[losses];
         if !ns.is_empty() {
             let again = || conversations[0].sent.iter().filter(|sent| sent.again).map(|sent| sent.at);
             let (first, last) = again().min().zip(again().max()).context("nothing is sent again")?;
             let span = last.saturating_since(first).as_secs_f64() * 1000.0;
-            let value = Summary::of([span]).value(name("last sent again after the first"), "ms");
+            let value = Summary::of([span]).value(
+                format!("{}, {} lost: last sent again after the first", sender.name, losses + 1),
+                "ms",
+            );
             let reason = (sender.name == "SACK").then_some(IS_LOST);
             values.push(Value {
                 others: ns,
@@ -105,12 +122,13 @@ fn values(sender: Sender) -> anyhow::Result<Vec<Value>> {
             });
         }
     }
-    Ok(values)
-}
-
-fn exact(name: String, measured: u64, ns: u64) -> Value {
-    let band = Band::Printed { number: ns as f64, half: 0.0 };
-    Value { others: WORDS[ns as usize], band, ..Summary::of([measured as f64]).value(name, "") }
+    let name = format!("{}: counts that are ns-2's, of twelve", sender.name);
+    let counts = Value {
+        others: "12 (ns-2.35)",
+        band: Band::Printed { number: 12.0, half: 0.0 },
+        ..Summary::of([alike as f64]).value(name, "")
+    };
+    Ok(([counts].into_iter().chain(values).collect(), rows))
 }
 
 fn scenario(sender: Sender, losses: usize) -> Scenario {
@@ -134,9 +152,6 @@ const LOST: [u64; 4] = [14, 28, 26, 24];
 const IS_LOST: &str = "RFC 6675 §4 takes a segment for lost when three above it have arrived. The SACK of \
     1996, as ns-2 has it, sends the next hole again as soon as the pipe has room, two to four packets of 10 \
     ms earlier";
-/// What ns-2.35 does, in words.
-const WORDS: [&str; 7] =
-    ["0 (ns-2.35)", "1 (ns-2.35)", "2 (ns-2.35)", "3 (ns-2.35)", "4 (ns-2.35)", "5 (ns-2.35)", "6 (ns-2.35)"];
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +161,7 @@ mod tests {
     #[test]
     fn all_counts_are_those_of_ns() {
         let findings = run().unwrap();
-        assert_eq!(findings.values.len(), 48 + 10);
+        assert_eq!(findings.values.len(), 4 + 10);
         for value in findings.values.iter().filter(|value| value.unit.is_empty()) {
             assert_eq!(value.verdict(), BandVerdict::Equal, "{}", value.name);
         }

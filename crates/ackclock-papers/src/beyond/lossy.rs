@@ -7,7 +7,9 @@ use ackclock_core::Instant;
 use ackclock_sim::observe::{Observer, PacketEvent, What};
 use ackclock_sim::scenario::{Loss, Scripted};
 use ackclock_sim::units::{Bytes, Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig};
+
+use crate::changes;
 
 /// What is lost of the sender's packets.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +56,7 @@ impl Lossy {
     /// Runs until enough losses are counted.
     pub(super) fn run(&self) -> anyhow::Result<Between> {
         let counter = Rc::new(RefCell::new(Counter::default()));
-        let mut simulation = Simulation::new(&self.scenario())?;
+        let mut simulation = changes::simulation(&self.scenario())?;
         simulation.observe(Rc::clone(&counter));
         let (first, last) = (self.settling, self.settling + self.counted);
         while counter.borrow().losses.len() <= last && simulation.now() < at(LONGEST) {

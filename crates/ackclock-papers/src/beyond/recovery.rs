@@ -6,11 +6,11 @@ use std::rc::Rc;
 use ackclock_sim::observe::{Observer, PacketEvent, What};
 use ackclock_sim::scenario::Scripted;
 use ackclock_sim::units::{Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
+use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig};
 use anyhow::Context;
 
 use crate::many::{Summary, each};
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "PRR",
@@ -106,7 +106,7 @@ fn sums<'a>(sent: impl Iterator<Item = &'a str> + 'a) -> impl Iterator<Item = f6
 
 /// What the sender sends at each of the example's acknowledgements.
 fn sent(example: &Example) -> anyhow::Result<Vec<String>> {
-    let mut simulation = Simulation::new(&scenario(example))?;
+    let mut simulation = changes::simulation(&scenario(example))?;
     let sender = simulation.node("a").context("no sender")?.number;
     let answers = Rc::new(RefCell::new(Answers { sender, ..Answers::default() }));
     simulation.observe(Rc::clone(&answers));
