@@ -110,7 +110,13 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
     controller.on_sent(&Sent { now, bytes, in_flight: flight_size, retransmission: true });
     let cause = if n.is_multiple_of(200) { LossCause::EcnEcho } else { LossCause::Reordering };
     match n % 500 {
-        100 => controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered }),
+        100 => controller.on_timeout(&Timeout {
+            now,
+            flight_size,
+            expiries: 1,
+            delivered,
+            peer_window: u64::MAX,
+        }),
         200 | 300 => {
             let (tx_in_flight, lost) = (flight_size, bytes);
             let lost = Lost { now, bytes, delivered, prior_delivered, app_limited, tx_in_flight, lost };
@@ -122,10 +128,13 @@ fn seldom(controller: &mut dyn Controller, n: u64) {
                 bytes_lost: bytes,
                 delivered,
                 repeated: false,
+                peer_window: u64::MAX,
             });
         }
         400 => controller.on_undo(&Undo { now }),
-        _ => controller.on_recovery_end(&RecoveryEnd { now, in_flight: flight_size, delivered }),
+        _ => {
+            controller.on_recovery_end(&RecoveryEnd { now, in_flight: flight_size, delivered, inflation: 0 })
+        }
     }
 }
 

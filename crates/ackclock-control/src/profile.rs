@@ -78,6 +78,8 @@ pub enum Recovery {
     Tahoe,
     /// Fast recovery up to the first new acknowledgement (4.3BSD-Reno; RFC 5681).
     Reno,
+    /// The same as it was released in 1990 and 1991: duplicates after a timeout retransmit, too (Net/2).
+    Net2Reno,
     /// Fast recovery up to the last segment outstanding at its start (RFC 6582).
     NewReno,
     /// Selective acknowledgements (RFC 6675).
@@ -92,10 +94,11 @@ pub enum Recovery {
 
 impl Recovery {
     /// All policies with their names.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("go-back-n", Self::GoBackN),
         ("tahoe", Self::Tahoe),
         ("reno", Self::Reno),
+        ("net2-reno", Self::Net2Reno),
         ("newreno", Self::NewReno),
         ("sack", Self::Sack),
         ("rack-tlp", Self::RackTlp),

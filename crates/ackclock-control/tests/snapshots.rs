@@ -166,12 +166,19 @@ impl Driven {
             bytes_lost,
             delivered,
             repeated: false,
+            peer_window: u64::MAX,
         });
     }
 
     fn expire(&mut self) {
         let (now, delivered, flight_size) = (self.now, self.delivered, self.controller.cwnd());
-        self.controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
+        self.controller.on_timeout(&Timeout {
+            now,
+            flight_size,
+            expiries: 1,
+            delivered,
+            peer_window: u64::MAX,
+        });
         self.send(1);
     }
 

@@ -1,13 +1,13 @@
 //! Runs over many seeds, and their summaries.
 
-use ackclock_sim::{Report, Scenario, Simulation};
+use ackclock_sim::{Report, Scenario};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::{Band, Value};
+use crate::{Band, Value, changes};
 
 /// Runs a scenario.
 pub(crate) fn run(scenario: &Scenario) -> anyhow::Result<Report> {
-    Ok(Simulation::new(scenario)?.run())
+    Ok(changes::simulation(scenario)?.run())
 }
 
 /// Runs `one` for each item, on all cores. The results are in the items' order, whichever finished first.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use ackclock_control::Instant;
 use ackclock_control::assess::timeouts::{Event, Why};
 use ackclock_sim::observe::{Observer, PacketEvent, Series, What};
-use ackclock_sim::{Report, Scenario, Simulation};
+use ackclock_sim::{Report, Scenario};
 
 /// Observes some hosts, each the sender of one conversation.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) struct Observed {
 
 /// Runs a scenario and observes these hosts, each of which sends in one conversation, and the samples.
 pub(crate) fn observe(scenario: &Scenario, hosts: &[&str]) -> anyhow::Result<Observed> {
-    let mut simulation = Simulation::new(scenario)?;
+    let mut simulation = crate::changes::simulation(scenario)?;
     let nodes: Vec<u32> =
         hosts.iter().filter_map(|host| simulation.node(host)).map(|node| node.number).collect();
     anyhow::ensure!(nodes.len() == hosts.len(), "the network lacks one of the hosts {hosts:?}");

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use ackclock_assess::simulated::write_traces;
 use ackclock_chart::{Figure, Style};
 use ackclock_core::Instant;
+use ackclock_sim::Scenario;
 use ackclock_sim::observe::Traces;
-use ackclock_sim::{Scenario, Simulation};
 use ackclock_trace::file::{Origin, Source, Trace, TracedSource};
 use ackclock_trace::graphs;
 use anyhow::Context;
@@ -15,7 +15,7 @@ use anyhow::Context;
 /// Runs a scenario. Returns the trace of a connection of `host`, which should have only one.
 pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<TracedSource> {
     scenario.tcp = scenario.tcp.traced();
-    let mut simulation = Simulation::new(&scenario)?;
+    let mut simulation = crate::changes::simulation(&scenario)?;
     let traces = Rc::new(RefCell::new(Traces::new([])));
     simulation.observe(Rc::clone(&traces));
     simulation.run();

@@ -35,7 +35,7 @@ enum Command {
     Run(run::RunArgs),
     /// Compare congestion controllers over a grid of rates, delays, buffers and losses
     Compare(compare::CompareArgs),
-    /// Repeat the experiments of the four papers
+    /// Repeat the experiments of the four papers, and checks by figures of other sources
     Papers(papers::PapersArgs),
     /// Examine congestion controllers: the checks of the kit, and fixed simulated situations
     Kit(kit_command::KitArgs),

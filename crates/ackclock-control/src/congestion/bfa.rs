@@ -7,15 +7,18 @@
 //! unfreezes it. Round trips are measured in ticks of 10 ms. The coarse timeout of §3.1 is a preset of the
 //! estimator ([`rtt`](crate::rtt)).
 //!
-//! Deviations: one round trip is measured at a time, as in a BSD without timestamps, and the smallest one
-//! counts. §6 only names the variants; [`BfaConfig`] documents what is chosen for them.
+//! §3.2 says that timestamps make the samples "more frequent": with `sample=acks` each acknowledgement gives
+//! one, as in the FreeBSD 2.1.6 of §5. With `sample=rounds` the smallest round trip of each round is the
+//! sample, which a burst and a delayed acknowledgement do not lengthen.
+//!
+//! §6 only names the variants; [`BfaConfig`] documents what is chosen for them.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::round::RoundTimes;
 use super::snapshot::signed;
-use super::window::{SlowStart, Window, window_methods};
+use super::window::{Counting, Window, window_methods};
 use super::{
     About, Ack, Controller, IdleRestart, LossEpisode, Parameter, Settings, Signal, Snapshot, Start, Timeout,
     Undo, Values,
@@ -50,6 +53,18 @@ pub struct BfaConfig {
     thresholds: BfaThresholds,
     tick: Duration,
     decreasing: bool,
+    sampling: BfaSampling,
+    counting: Counting,
+}
+
+/// Which round trips TCP-BFA measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BfaSampling {
+    /// That of each acknowledgement, as timestamps give it.
+    Acks,
+    /// The smallest of each round.
+    Rounds,
 }
 
 impl BfaConfig {
@@ -61,6 +76,8 @@ impl BfaConfig {
         Parameter { name: "tick", values: Values::Millis(1, 1000), default: 10 },
         Parameter { name: "thresholds", values: Values::Words(&["fixed", "path"]), default: 0 },
         Parameter { name: "decreasing", values: Values::Words(&["no", "yes"]), default: 0 },
+        Parameter { name: "sample", values: Values::Words(&["acks", "rounds"]), default: 1 },
+        Counting::Acks.parameter(),
     ];
 
     /// These parameters with another gain: the share of the signed deviation that each sample keeps (α_srv),
@@ -112,17 +129,31 @@ impl BfaConfig {
         Self { decreasing, ..self }
     }
 
+    /// These parameters with other round trips.
+    #[must_use]
+    pub fn with_sampling(self, sampling: BfaSampling) -> Self {
+        Self { sampling, ..self }
+    }
+
+    /// These parameters with another count of acknowledgements for the growth of the window.
+    #[must_use]
+    pub fn with_counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
+    }
+
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, InvalidParameter> {
         let magnitude = |name| u16::try_from(settings.value(name).unsigned_abs()).unwrap_or(0);
         let thresholds = match settings.value("thresholds") {
             0 => BfaThresholds::Fixed { on_ms: magnitude("on"), off_ms: magnitude("off") },
             _ => BfaThresholds::Path,
         };
+        let sampling = if settings.value("sample") == 0 { BfaSampling::Acks } else { BfaSampling::Rounds };
         Bfa::PAPER
             .with_memory_quarters(u8::try_from(magnitude("gain")).unwrap_or(u8::MAX))?
             .with_thresholds(thresholds)?
             .with_tick(Duration::from_millis(magnitude("tick").into()))
-            .map(|config| config.with_decrease(settings.value("decreasing") == 1))
+            .map(|config| config.with_decrease(settings.value("decreasing") == 1).with_sampling(sampling))
+            .and_then(|config| Ok(config.with_counting(Counting::from_settings(settings)?)))
     }
 }
 
@@ -149,23 +180,26 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip; counts bytes in congestion avoidance",
+        deviations: "measures the smallest of each round trip unless sample=acks",
         exceptions: &[],
     };
     /// The variants of §6.
     pub const ABOUT_VARIANT: About = About {
         keeps_in_queue: "less than what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip; a variant that the paper names in §6, its \
+        deviations: "as bfa without parameters; a variant that the paper names in §6, its \
             numbers chosen here",
         ..Self::ABOUT
     };
-    /// The algorithm as the paper measures it: α_srv = 1/2, thresholds of 10 ms.
+    /// The paper's α_srv = 1/2 and thresholds of 10 ms, with what suits receivers that delay their
+    /// acknowledgements.
     pub const PAPER: BfaConfig = BfaConfig {
         name: "bfa",
         memory_quarters: 2,
         thresholds: BfaThresholds::Fixed { on_ms: 10, off_ms: 10 },
         tick: Duration::from_millis(10),
         decreasing: false,
+        sampling: BfaSampling::Rounds,
+        counting: Counting::Acks,
     };
     /// α_srv = 3/4 (figs. 21 and 22).
     pub const GENTLE: BfaConfig = BfaConfig { name: "bfa-gentle", memory_quarters: 3, ..Self::PAPER };
@@ -246,11 +280,14 @@ impl Controller for Bfa {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        // One round trip is measured at a time, and the smallest one counts. Within a burst each segment's
-        // round trip is longer than the last, which says nothing about the standing queue, and an
-        // acknowledgement may have been delayed.
+        // Within a burst each segment's round trip is longer than the last, which says nothing about the
+        // standing queue, and an acknowledgement may have been delayed.
         let round = self.rounds.on_ack(ack);
-        if let Some(Some(rtt)) = round {
+        let sample = match self.config.sampling {
+            BfaSampling::Acks => ack.rtt_ns,
+            BfaSampling::Rounds => round.flatten(),
+        };
+        if let Some(rtt) = sample {
             self.measure(Duration::from_nanos(rtt));
         }
         if !Window::may_grow(ack) {
@@ -261,10 +298,8 @@ impl Controller for Bfa {
             if self.config.decreasing && round.is_some() {
                 self.shrink();
             }
-        } else if self.window.in_slow_start() {
-            self.window.slow_start(ack.bytes_acked, SlowStart::PerAck);
         } else {
-            self.window.reno_step(ack.bytes_acked);
+            self.window.grow(ack.bytes_acked, self.config.counting);
         }
     }
 

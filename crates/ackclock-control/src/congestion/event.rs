@@ -93,6 +93,8 @@ pub struct LossEpisode {
     /// Bytes outstanding when the loss was found (RFC 5681's FlightSize), or the used part of the window if
     /// use validates it ([`Validation::as_used`](super::Validation::as_used)).
     pub flight_size: u64,
+    /// The window that the peer offers, in bytes (RFC 9293's SND.WND).
+    pub peer_window: u64,
     /// Bytes declared lost so far.
     pub bytes_lost: u64,
     /// Bytes delivered since the connection began.
@@ -127,6 +129,8 @@ pub struct Timeout {
     pub now: Instant,
     /// Bytes outstanding before the timeout (RFC 5681's FlightSize).
     pub flight_size: u64,
+    /// The window that the peer offers, in bytes (RFC 9293's SND.WND).
+    pub peer_window: u64,
     /// How many times in a row the timer has expired for the same segment; 1 the first time. RFC 5681 §3.1
     /// lowers ssthresh only then.
     pub expiries: u32,
@@ -154,6 +158,9 @@ pub struct RecoveryEnd {
     pub now: Instant,
     /// Bytes in flight.
     pub in_flight: u64,
+    /// Bytes by which duplicate acknowledgements had inflated the window (RFC 5681 §3.2 (3) and (4)); 0 if
+    /// the peer sends SACKs.
+    pub inflation: u64,
     /// Bytes delivered since the connection began.
     pub delivered: u64,
 }

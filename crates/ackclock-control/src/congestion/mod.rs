@@ -79,6 +79,7 @@ mod hystart;
 mod idle;
 #[cfg(test)]
 mod layer;
+mod net2;
 mod newreno;
 mod pacing;
 mod parameters;
@@ -102,7 +103,7 @@ use std::fmt;
 
 pub use about::{About, Exception, Signal};
 pub use bbr::{Bbr, BbrLoss, DraftRow, Standing};
-pub use bfa::{Bfa, BfaConfig, BfaThresholds};
+pub use bfa::{Bfa, BfaConfig, BfaSampling, BfaThresholds};
 pub use card::Card;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
@@ -112,6 +113,7 @@ pub use event::{
 };
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation};
+pub use net2::Net2Reno;
 pub use newreno::NewReno;
 pub use pacing::window_rate;
 pub use parameters::{Parameter, Settings, Values};

@@ -94,7 +94,12 @@ mod tests {
         let mut newreno = NewReno::new(&START);
         newreno.on_loss_episode(&loss(100, 10 * SMSS));
         assert_eq!(newreno.cwnd(), 5 * SMSS);
-        newreno.on_recovery_end(&RecoveryEnd { now: Instant::ZERO, in_flight: SMSS, delivered: 0 });
+        newreno.on_recovery_end(&RecoveryEnd {
+            now: Instant::ZERO,
+            in_flight: SMSS,
+            delivered: 0,
+            inflation: 0,
+        });
         assert_eq!((newreno.cwnd(), newreno.ssthresh()), (2 * SMSS, 5 * SMSS));
     }
 
@@ -102,7 +107,12 @@ mod tests {
     fn full_pipe_at_the_end_of_recovery_keeps_ssthresh() {
         let mut newreno = NewReno::new(&START);
         newreno.on_loss_episode(&loss(100, 10 * SMSS));
-        newreno.on_recovery_end(&RecoveryEnd { now: Instant::ZERO, in_flight: 5 * SMSS, delivered: 0 });
+        newreno.on_recovery_end(&RecoveryEnd {
+            now: Instant::ZERO,
+            in_flight: 5 * SMSS,
+            delivered: 0,
+            inflation: 0,
+        });
         assert_eq!(newreno.cwnd(), 5 * SMSS);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual,
-    NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar,
-    VegasUsc,
+    Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas,
+    VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -361,6 +361,14 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             BbrLoss::Certain,
             BbrLoss::from_settings,
             |start, loss| Box::new(Bbr::with_loss(start, loss)),
+        ),
+        configurable(
+            Net2Reno::NAME,
+            Net2Reno::ABOUT,
+            Net2Reno::PARAMETERS,
+            false,
+            Net2Reno::eighth_from,
+            |start, eighth| Box::new(Net2Reno::with_eighth(start, eighth)),
         ),
         default_factory(),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),

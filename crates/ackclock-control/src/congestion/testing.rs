@@ -42,11 +42,12 @@ pub(super) fn loss(now_ms: u64, flight_size: u64) -> LossEpisode {
         bytes_lost: SMSS,
         delivered: 0,
         repeated: false,
+        peer_window: u64::MAX,
     }
 }
 
 pub(super) fn timeout(flight_size: u64, expiries: u32) -> Timeout {
-    Timeout { now: Instant::from_millis(1000), flight_size, expiries, delivered: 0 }
+    Timeout { now: Instant::from_millis(1000), flight_size, expiries, delivered: 0, peer_window: u64::MAX }
 }
 
 pub(super) fn idle(restart_window: u64) -> IdleRestart {

@@ -31,12 +31,13 @@ fn mistake(flow: &mut Flow, mistake: Mistake) {
                 bytes_lost: 1000,
                 delivered,
                 repeated: false,
+                peer_window: u64::MAX,
             });
         });
     };
     let expire = |flow: &mut Flow, expiries| {
         flow.tell(|controller, now, flight_size, delivered| {
-            controller.on_timeout(&Timeout { now, flight_size, expiries, delivered });
+            controller.on_timeout(&Timeout { now, flight_size, expiries, delivered, peer_window: u64::MAX });
         });
     };
     match mistake {
@@ -137,7 +138,13 @@ fn controller_keeps_what_it_learns_before_the_proof() {
                 let episodes = twin.totals().episodes;
                 let before = twin.controller().cwnd();
                 told.tell(|controller, now, flight_size, delivered| {
-                    controller.on_timeout(&Timeout { now, flight_size, expiries: 1, delivered });
+                    controller.on_timeout(&Timeout {
+                        now,
+                        flight_size,
+                        expiries: 1,
+                        delivered,
+                        peer_window: u64::MAX,
+                    });
                 });
                 // The segments of a few acknowledgements.
                 [&mut told, &mut twin].into_iter().for_each(|flow| flow.run(Duration::from_millis(30)));

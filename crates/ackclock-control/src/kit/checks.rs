@@ -106,13 +106,20 @@ fn lose(controller: &mut dyn Controller, cause: LossCause) {
         bytes_lost,
         delivered: 1 << 20,
         repeated: false,
+        peer_window: u64::MAX,
     });
     let in_flight = controller.cwnd();
-    controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered: 1 << 20 });
+    controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered: 1 << 20, inflation: 0 });
 }
 
 fn expire(controller: &mut dyn Controller, flight_size: u64, expiries: u32) {
-    controller.on_timeout(&Timeout { now: Instant::from_millis(2000), flight_size, expiries, delivered: 0 });
+    controller.on_timeout(&Timeout {
+        now: Instant::from_millis(2000),
+        flight_size,
+        expiries,
+        delivered: 0,
+        peer_window: u64::MAX,
+    });
 }
 
 fn keeps_its_name(factory: &dyn ControllerFactory) -> Result<(), String> {
@@ -177,6 +184,7 @@ fn reduces_whatever_is_outstanding(factory: &dyn ControllerFactory) -> Result<()
         bytes_lost: SEGMENT,
         delivered: 1 << 20,
         repeated: false,
+        peer_window: u64::MAX,
     });
     let after = (controller.cwnd(), controller.ssthresh());
     expect(after.0 < before && after.1 < before, || {
@@ -259,6 +267,7 @@ fn does_not_grow_in_recovery(factory: &dyn ControllerFactory) -> Result<(), Stri
         bytes_lost: SEGMENT,
         delivered: 1 << 20,
         repeated: false,
+        peer_window: u64::MAX,
     });
     let before = controller.cwnd();
     acknowledge(controller.as_mut(), 1, |ack| ack.in_recovery = true);
@@ -332,6 +341,7 @@ fn survives_nothing_in_flight(factory: &dyn ControllerFactory) -> Result<(), Str
         bytes_lost: 0,
         delivered: 0,
         repeated: false,
+        peer_window: u64::MAX,
     });
     controller.on_ack(&Ack { prior_in_flight: 0, ..ack(3100, 0, 0, 0) });
     let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());

@@ -75,19 +75,31 @@ impl Operation {
                     now,
                     cause,
                     flight_size,
+                    peer_window: flight_size.rotate_left(17),
                     bytes_lost: flight_size / 2,
                     delivered,
                     repeated: flight_size.is_multiple_of(2),
                 });
             }
             Self::Timeout { flight_size, expiries } => {
-                controller.on_timeout(&Timeout { now, flight_size, expiries, delivered });
+                controller.on_timeout(&Timeout {
+                    now,
+                    flight_size,
+                    peer_window: flight_size.rotate_left(17),
+                    expiries,
+                    delivered,
+                });
             }
             Self::Sent { bytes, in_flight } => {
                 controller.on_sent(&Sent { now, bytes, in_flight, retransmission: bytes % 2 == 1 });
             }
             Self::RecoveryEnd { in_flight } => {
-                controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered });
+                controller.on_recovery_end(&RecoveryEnd {
+                    now,
+                    in_flight,
+                    inflation: in_flight.rotate_left(17),
+                    delivered,
+                });
             }
             Self::IdleRestart { restart_window } => {
                 let (idle, rto) = (Duration::from_nanos(restart_window), Duration::from_secs(1));

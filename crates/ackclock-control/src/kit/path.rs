@@ -393,7 +393,7 @@ impl Flow {
         if self.recover.is_some_and(|recover| newest >= recover) {
             self.recover = None;
             let (now, in_flight, delivered) = (self.now, self.bytes_in_flight, self.delivered);
-            self.controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered });
+            self.controller.on_recovery_end(&RecoveryEnd { now, in_flight, delivered, inflation: 0 });
         }
     }
 
@@ -412,6 +412,7 @@ impl Flow {
             bytes_lost,
             delivered,
             repeated: false,
+            peer_window: u64::MAX,
         });
     }
 
@@ -425,7 +426,13 @@ impl Flow {
         self.expiries.count();
         self.totals.timeouts.count();
         let (now, flight_size, delivered) = (self.now, self.bytes_in_flight, self.delivered);
-        self.controller.on_timeout(&Timeout { now, flight_size, expiries: self.expiries, delivered });
+        self.controller.on_timeout(&Timeout {
+            now,
+            flight_size,
+            expiries: self.expiries,
+            delivered,
+            peer_window: u64::MAX,
+        });
         self.in_flight.clear();
         self.bytes_in_flight = 0;
         self.recover = None;

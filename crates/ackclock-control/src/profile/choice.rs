@@ -15,6 +15,7 @@ impl Recovery {
             Self::GoBackN => "the timer alone, then everything outstanding again (before 1988)",
             Self::Tahoe => "fast retransmit, then slow start (4.3BSD-Tahoe; Jacobson and Karels 1988)",
             Self::Reno => "fast recovery up to the first new acknowledgement (4.3BSD-Reno; RFC 5681)",
+            Self::Net2Reno => "the same as released in 1990: duplicates after a timeout retransmit (Net/2)",
             Self::NewReno => "fast recovery until all that was outstanding is acknowledged (RFC 6582)",
             Self::Sack => "selective acknowledgements tell what is lost (RFC 6675)",
             Self::RackTlp => "time tells what is lost, probes for lost tails (RFC 8985)",

@@ -16,6 +16,7 @@ pub(super) const ALL: &[Profile] = &[
     CARD_1989,
     RENO_1990,
     TRI_S_1991,
+    NET2_RENO_1991,
     DUAL_1992,
     VEGAS_1995,
     VEGAS_USC_1995,
@@ -115,7 +116,7 @@ const BFA_1998: Profile = Profile {
     name: "bfa-1998",
     summary: "Reno that stops growing while round trips get longer; fine round trips, coarse timeouts",
     source: "Awadallah and Rai 1998",
-    congestion: "bfa",
+    congestion: "bfa:sample=acks",
     choices: Choices { rto: BFA, timestamps: true, ..RENO_1990.choices },
 };
 
@@ -159,10 +160,27 @@ const TRI_S_1991: Profile = Profile {
     ..RENO_1990
 };
 
+/// `sys/netinet` of the release of June 1991, whose TCP is that of 28 June 1990: `tcp_input.c` (fast
+/// retransmit, growth, the round trip that counts a tick more at first), `tcp_timer.c` (halving at each
+/// timeout), `tcp_output.c` (one segment after idleness), `tcp_timer.h` (one to 64 seconds).
+///
+/// Deviation: the fourth timeout in a row does not forget the mean.
+const NET2_RENO_1991: Profile = Profile {
+    name: "net2-reno-1991",
+    summary: "Reno as released: halves cwnd or the peer's window, at each timeout, at duplicates after one",
+    source: "Net/2, June 1991; Jacobson 1990",
+    congestion: "net2-reno",
+    choices: Choices {
+        recovery: Recovery::Net2Reno,
+        rto: RtoConfig { arithmetic: Arithmetic::BsdTicks, initial: Duration::from_secs(6), ..BSD },
+        ..RENO_1990.choices
+    },
+};
+
 const RENO_1990: Profile = Profile {
     name: "reno-1990",
-    summary: "fast retransmit and fast recovery, ticks of 500 ms",
-    source: "4.3BSD-Reno; Jacobson 1990",
+    summary: "Reno's fast recovery by the rules of RFC 5681, ticks of 500 ms",
+    source: "Jacobson 1990; RFC 5681",
     congestion: "reno:count=acks",
     choices: Choices {
         recovery: Recovery::Reno,

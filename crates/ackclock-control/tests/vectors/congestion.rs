@@ -26,7 +26,13 @@ fn reno_window_by_round() {
     for row in rows(include_str!("reno_rounds.csv")) {
         let flight_size = reno.cwnd();
         if row[0] == 30 {
-            reno.on_timeout(&Timeout { now: Instant::ZERO, flight_size, expiries: 1, delivered: 0 });
+            reno.on_timeout(&Timeout {
+                now: Instant::ZERO,
+                flight_size,
+                expiries: 1,
+                delivered: 0,
+                peer_window: u64::MAX,
+            });
         } else if flight_size >= 40 * SMSS {
             reno.on_loss_episode(&loss(flight_size, LossCause::DuplicateAcks));
         } else {
@@ -123,7 +129,13 @@ fn tahoe_window_by_round() {
     for row in rows(include_str!("tahoe_rounds.csv")) {
         let flight_size = tahoe.cwnd();
         if row[0] == 30 {
-            tahoe.on_timeout(&Timeout { now: Instant::ZERO, flight_size, expiries: 1, delivered: 0 });
+            tahoe.on_timeout(&Timeout {
+                now: Instant::ZERO,
+                flight_size,
+                expiries: 1,
+                delivered: 0,
+                peer_window: u64::MAX,
+            });
         } else if flight_size >= 40 * SMSS {
             tahoe.on_loss_episode(&loss(flight_size, LossCause::DuplicateAcks));
         } else {
@@ -143,6 +155,7 @@ fn newreno_leaves_recovery_without_a_burst() {
             now: Instant::ZERO,
             in_flight: row[0].unsigned_abs(),
             delivered: 0,
+            inflation: 0,
         });
         assert_eq!(newreno.cwnd(), row[1].unsigned_abs(), "{row:?}");
     }

@@ -71,5 +71,13 @@ fn round(controller: &mut dyn Controller, now_ms: u64) {
 }
 
 fn loss(flight_size: u64, cause: LossCause) -> LossEpisode {
-    LossEpisode { now: Instant::ZERO, cause, flight_size, bytes_lost: SMSS, delivered: 0, repeated: false }
+    LossEpisode {
+        now: Instant::ZERO,
+        cause,
+        flight_size,
+        bytes_lost: SMSS,
+        delivered: 0,
+        repeated: false,
+        peer_window: u64::MAX,
+    }
 }

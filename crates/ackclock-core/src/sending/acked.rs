@@ -13,7 +13,7 @@ use super::mtu_probe::MtuProbe;
 use super::policy::{LossAnswer, LossFound, Policy, Progress, Seen};
 use super::scoreboard::{AckOutcome, Marked, SendMoment};
 use super::undo::{self, NewData};
-use super::{Call, DUP_THRESH, Echo, Flight, Policies};
+use super::{Call, DUP_THRESH, Echo, Flight, Outstanding, Policies};
 use crate::Instant;
 use crate::position::Position;
 use crate::trace::{Entry, LossRule, UndoRule, WindowCause};
@@ -46,6 +46,8 @@ pub(crate) struct AckNews {
     pub(crate) advanced: u64,
     /// Bytes in flight before it.
     prior_in_flight: u64,
+    /// SND.WND.
+    peer_window: u32,
     prior_una: Position,
     reports_duplicate: bool,
     outcome: AckOutcome,
@@ -127,6 +129,7 @@ impl Flight {
         }
         news.prior_una = prior_una;
         news.prior_in_flight = self.in_flight();
+        news.peer_window = seen.window;
         let outcome = &mut news.outcome;
         let mut advanced = 0;
         if seen.ack > prior_una {
@@ -167,7 +170,8 @@ impl Flight {
         if undone || self.answers_original(seen, outcome) {
             outcome.newest_is_original = outcome.newest_was_repeated;
         }
-        self.judge_losses(call, Seen { advanced, duplicate, reported, reports_probe: false, outcome });
+        let judged = Seen { advanced, duplicate, reported, reports_probe: false, outcome };
+        self.judge_losses(call, judged, seen.window);
         true
     }
 
@@ -306,7 +310,7 @@ impl Flight {
 
     /// Judges losses after an acknowledgement that advanced SND.UNA, was a duplicate, or reported either.
     #[inline]
-    fn judge_losses(&mut self, call: &mut Call<'_>, mut seen: Seen<'_>) {
+    fn judge_losses(&mut self, call: &mut Call<'_>, mut seen: Seen<'_>, peer_window: u32) {
         self.episode.count(seen.advanced, seen.duplicate);
         if !self.episode.is_open() {
             self.end_episode_if_done(call);
@@ -317,7 +321,8 @@ impl Flight {
         // RFC 5681 §3.1 (4): FlightSize is what was outstanding when the loss was detected, before this
         // acknowledgement.
         let flight_size = self.flight_size().saturating_add(seen.advanced);
-        seen.reports_probe = self.end_tail_probe(call, &seen, flight_size);
+        let outstanding = Outstanding { flight_size, peer_window };
+        seen.reports_probe = self.end_tail_probe(call, &seen, outstanding);
         let found = if self.judge_mtu_probe(call, &seen) {
             None
         } else {
@@ -325,7 +330,7 @@ impl Flight {
         };
         let safe = seen.advanced > 0 && found.is_none();
         if let Some(found) = found {
-            self.process_loss(call, found, flight_size);
+            self.process_loss(call, found, outstanding);
         }
         self.regulate(Some(seen.outcome.newly_acked), safe);
         self.arm_tail_probe(call.now);
@@ -357,6 +362,7 @@ impl Flight {
             now: call.now,
             cause: LossCause::EcnEcho,
             flight_size: news.prior_in_flight,
+            peer_window: news.peer_window.into(),
             bytes_lost: 0,
             delivered: self.delivery.bytes(),
             repeated: false,
@@ -596,7 +602,7 @@ impl Flight {
     /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports
     /// a probe's copy.
     #[inline]
-    fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, flight_size: u64) -> bool {
+    fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, outstanding: Outstanding) -> bool {
         // A report of only a probe's copy does not count, or probes that arrive would delay the timeout for
         // ever.
         if seen.advanced > 0 || seen.outcome.newly_acked > 0 {
@@ -606,7 +612,7 @@ impl Flight {
         let end = self.probe.end();
         if self.una > end && self.probe.is_undecided() {
             self.probe.settle();
-            self.process_repaired_loss(call, seen.outcome, end, flight_size);
+            self.process_repaired_loss(call, seen.outcome, end, outstanding);
         }
         is_copy
     }
@@ -646,7 +652,7 @@ impl Flight {
         call: &mut Call<'_>,
         outcome: &AckOutcome,
         end: Position,
-        flight_size: u64,
+        outstanding: Outstanding,
     ) {
         if !self.episode.is_open() {
             return;
@@ -656,7 +662,7 @@ impl Flight {
         let marked = Marked { bytes, newest, span: Some((end.back(bytes), end)) };
         let answer = LossAnswer::Episode { cause: LossCause::Reordering, bytes_lost: bytes };
         let found = LossFound { rule: LossRule::TailProbe, marked, answer, left_network: None };
-        self.process_loss(call, found, flight_size);
+        self.process_loss(call, found, outstanding);
         self.end_episode_if_done(call);
     }
 

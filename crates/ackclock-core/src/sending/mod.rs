@@ -90,6 +90,15 @@ pub(crate) struct Call<'a> {
     pub trace: &'a mut Trace,
 }
 
+/// What is outstanding, and what could be, when a loss is found.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    /// RFC 5681's FlightSize, before what led to it.
+    flight_size: u64,
+    /// SND.WND.
+    peer_window: u32,
+}
+
 /// Everything sent and not acknowledged, and the rules by which more may follow.
 #[derive(Debug)]
 pub(crate) struct Flight {
@@ -415,8 +424,8 @@ impl Flight {
         call.trace.lost(call.now, rule, span);
     }
 
-    /// A policy found a loss: informs everything concerned. `flight_size`: FlightSize before what led to it.
-    fn process_loss(&mut self, call: &mut Call<'_>, found: LossFound, flight_size: u64) {
+    /// A policy found a loss: informs everything concerned.
+    fn process_loss(&mut self, call: &mut Call<'_>, found: LossFound, outstanding: Outstanding) {
         if self.is_lost_for_its_size(&found) {
             self.note_loss(call, found.rule, &found.marked);
             return self.episode.force();
@@ -424,10 +433,10 @@ impl Flight {
         self.declare_lost(call, found.rule, found.marked);
         match found.answer {
             LossAnswer::Episode { cause, bytes_lost } => {
-                self.begin_episode(call, cause, bytes_lost, flight_size);
+                self.begin_episode(call, cause, bytes_lost, outstanding);
             }
             LossAnswer::SlowStart { cause, bytes_lost } => {
-                self.begin_episode(call, cause, bytes_lost, flight_size);
+                self.begin_episode(call, cause, bytes_lost, outstanding);
                 self.episode.slow_start(self.nxt);
             }
             LossAnswer::Retransmission => self.enter_recovery(),
@@ -439,7 +448,13 @@ impl Flight {
     }
 
     /// Tells congestion control once an episode.
-    fn begin_episode(&mut self, call: &mut Call<'_>, cause: LossCause, bytes_lost: u64, flight_size: u64) {
+    fn begin_episode(
+        &mut self,
+        call: &mut Call<'_>,
+        cause: LossCause,
+        bytes_lost: u64,
+        outstanding: Outstanding,
+    ) {
         if self.episode.phase() != Phase::Open {
             return;
         }
@@ -456,7 +471,8 @@ impl Flight {
         self.control.on_loss_episode(&LossEpisode {
             now,
             cause,
-            flight_size,
+            flight_size: outstanding.flight_size,
+            peer_window: outstanding.peer_window.into(),
             bytes_lost,
             delivered,
             repeated,
@@ -490,8 +506,12 @@ impl Flight {
     }
 
     fn tell_recovery_end(&mut self, call: &mut Call<'_>) {
-        let (now, in_flight, delivered) = (call.now, self.scoreboard.pipe(), self.delivery.bytes());
-        self.control.on_recovery_end(&RecoveryEnd { now, in_flight, delivered });
+        self.control.on_recovery_end(&RecoveryEnd {
+            now: call.now,
+            in_flight: self.scoreboard.pipe(),
+            inflation: self.episode.left_network(),
+            delivered: self.delivery.bytes(),
+        });
         self.trace_window(call, WindowCause::RecoveryEnd);
     }
 
@@ -637,7 +657,7 @@ impl Flight {
 
     /// A deadline may have come. A spurious call does nothing. Returns whether the retransmission timer
     /// expired.
-    pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, window_open: bool) -> bool {
+    pub(crate) fn on_timer(&mut self, call: &mut Call<'_>, peer_window: u32, window_open: bool) -> bool {
         let now = call.now;
         if self.probe.deadline() <= now && !self.has_probe() {
             // A probe without a segment must not delay the timeout.
@@ -647,11 +667,11 @@ impl Flight {
             call.trace.fired(now, Timer::TailProbe, self.probe.deadline(), self.probe.number());
             self.on_probe_timer(call, window_open);
         }
-        let expired = self.rto.deadline() <= now && self.on_retransmission_timer(call);
+        let expired = self.rto.deadline() <= now && self.on_retransmission_timer(call, peer_window);
         let reordering_at = self.policy.deadline();
         if reordering_at <= now {
             call.trace.fired(now, Timer::Reordering, reordering_at, 1);
-            self.on_reordering_timer(call);
+            self.on_reordering_timer(call, peer_window);
         }
         let pacing_at = self.pacing.due();
         if pacing_at <= now {
@@ -661,7 +681,7 @@ impl Flight {
         expired
     }
 
-    fn on_retransmission_timer(&mut self, call: &mut Call<'_>) -> bool {
+    fn on_retransmission_timer(&mut self, call: &mut Call<'_>, peer_window: u32) -> bool {
         call.trace.fired(
             call.now,
             Timer::Retransmission,
@@ -678,14 +698,14 @@ impl Flight {
         // RFC 9293 MUST-22: a SYN is retransmitted like any other segment, and congestion control has not
         // begun.
         if self.has_data() {
-            self.lose_all(call);
+            self.lose_all(call, peer_window);
         }
         true
     }
 
     /// The retransmission timer expired: marks what the policy says is lost, usually everything that the peer
     /// is not known to hold.
-    fn lose_all(&mut self, call: &mut Call<'_>) {
+    fn lose_all(&mut self, call: &mut Call<'_>, peer_window: u32) {
         self.watch_reduction(call, true);
         let lost = if self.scoreboard.first_is_sacked() {
             // RFC 2018 §8: a peer that held the first byte would have acknowledged it, so it has discarded
@@ -701,6 +721,7 @@ impl Flight {
         self.control.on_timeout(&Timeout {
             now: call.now,
             flight_size: self.flight_size(),
+            peer_window: peer_window.into(),
             expiries: self.rto.expiries(),
             delivered: self.delivery.bytes(),
         });
@@ -711,12 +732,13 @@ impl Flight {
     }
 
     /// The reordering window of a segment has closed.
-    fn on_reordering_timer(&mut self, call: &mut Call<'_>) {
+    fn on_reordering_timer(&mut self, call: &mut Call<'_>, peer_window: u32) {
         let outcome = &AckOutcome::default();
         let seen = Seen { advanced: 0, duplicate: false, reported: None, reports_probe: false, outcome };
         let found = self.with_evidence(call.now, &seen, Policies::on_timer);
         if let Some(found) = found {
-            self.process_loss(call, found, self.flight_size());
+            let outstanding = Outstanding { flight_size: self.flight_size(), peer_window };
+            self.process_loss(call, found, outstanding);
             self.regulate(None, false);
         }
     }

@@ -169,7 +169,7 @@ impl Sender {
     fn expire(&mut self) -> &mut Self {
         self.now = self.flight.next_timeout();
         assert!(self.now != Instant::FAR_FUTURE, "a timer runs");
-        self.call(|flight, call| flight.on_timer(call, true));
+        self.call(|flight, call| flight.on_timer(call, u32::MAX, true));
         self
     }
 

@@ -10,11 +10,12 @@ use std::thread;
 
 use ackclock_core::Instant;
 use ackclock_core::trace::Entry;
+use ackclock_sim::Scenario;
 use ackclock_sim::observe::Traces;
 use ackclock_sim::units::Span;
-use ackclock_sim::{Scenario, Simulation};
 
 use super::path::{DrawnPath, GIVE_UP};
+use crate::changes::{self, Changes};
 use ackclock_assess::simulated::Recorder;
 use ackclock_assess::{LeftOut, Side, Transfer, transfers};
 
@@ -109,7 +110,9 @@ pub(super) fn on_all_cores<R: Send>(
     one: impl Fn(u64) -> anyhow::Result<R> + Sync,
 ) -> anyhow::Result<Vec<R>> {
     let next = AtomicU64::new(0);
+    let changes = Changes::in_force();
     let work = || {
+        changes.enforce();
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +137,7 @@ pub(super) fn on_all_cores<R: Send>(
 /// Runs a scenario whose first traffic is the transfer from `a` to `b`, until that is complete. Records both
 /// ends.
 pub(super) fn record(scenario: &Scenario) -> anyhow::Result<Recorded> {
-    let mut simulation = Simulation::new(scenario)?;
+    let mut simulation = changes::simulation(scenario)?;
     let nodes = ["a", "b"].map(|name| simulation.node(name).map(|node| node.number));
     let recorder = Rc::new(RefCell::new(Recorder::new(nodes.into_iter().flatten().collect())));
     simulation.observe(recorder.clone());

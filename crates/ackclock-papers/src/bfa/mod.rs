@@ -6,7 +6,6 @@ mod single;
 mod transatlantic;
 mod variants;
 
-use ackclock_control::profile::Profile;
 use ackclock_sim::report::FlowReport;
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Report, TcpSettings};
@@ -19,6 +18,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] =
 
 /// The packets of §4: "64 Kbps translates to 8.0 packets/sec".
 const PACKET_BYTES: u64 = 1000;
+/// What they carry beside the headers.
+const PAYLOAD_BYTES: u64 = PACKET_BYTES - 40;
 const LINK: Rate = Rate::bits_per_second(64_000);
 /// One-way delay of the link between the routers. Figure 3 gave it; the text does not.
 const DELAY_MS: u64 = 100;
@@ -38,25 +39,24 @@ fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
 }
 
 /// A source of ns 2.1 with this profile: "the receiver window is set to a large value". The sink acknowledges
-/// each packet.
+/// each packet. By ns' defaults (`timestamps_ false`) sources send no timestamps and time one segment of each
+/// window; BFA compares the smallest round trip of a round, which that one has while the window grows.
 fn ns(profile: &str) -> TcpSettings {
-    TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES).choose("acks", "every-second:0s")
-}
-
-/// Bytes of data in a packet of this size with this profile.
-fn payload(profile: &str, packet_bytes: u64) -> f64 {
-    let timestamps = Profile::find(profile).is_ok_and(|profile| profile.choices.timestamps);
-    (packet_bytes - 40 - if timestamps { 12 } else { 0 }) as f64
+    let mut settings = TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES);
+    if profile == BFA {
+        settings.congestion = Some("bfa".to_owned());
+    }
+    settings.choose("timestamps", "off").choose("acks", "every-second:0s")
 }
 
 /// Packets delivered in order per second over `seconds`.
-fn throughput(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
-    flow.there.bytes as f64 / payload(profile, PACKET_BYTES) / seconds
+fn throughput(flow: &FlowReport, seconds: f64) -> f64 {
+    flow.there.bytes as f64 / PAYLOAD_BYTES as f64 / seconds
 }
 
 /// Throughput over delay (§1, Jain 1989, Kleinrock 1979), the delay being the mean of the round trips timed.
-fn power(flow: &FlowReport, profile: &str, seconds: f64) -> f64 {
-    ackclock_sim::report::power(throughput(flow, profile, seconds), flow.there.rtt.mean)
+fn power(flow: &FlowReport, seconds: f64) -> f64 {
+    ackclock_sim::report::power(throughput(flow, seconds), flow.there.rtt.mean)
 }
 
 /// Packets that the bottleneck dropped.

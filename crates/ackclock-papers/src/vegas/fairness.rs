@@ -2,10 +2,10 @@
 
 use ackclock_chart::{Axis, Figure, Style};
 use ackclock_core::Instant;
+use ackclock_sim::Scenario;
 use ackclock_sim::report::jain_index;
 use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
-use ackclock_sim::{Scenario, Simulation};
 
 use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transfer};
 use crate::draw::{axis, panel, series};
@@ -225,7 +225,7 @@ fn endless() -> anyhow::Result<Table> {
     let rows = each([(RENO, 20), (VEGAS, 20), (RENO, 80), (VEGAS, 80)], |(sender, buffers)| {
         let case = Case { connections: 16, kilobytes: 64 * 1024, doubled: false, buffers };
         let scenario = scenario(case, [sender; 2], 50, 1);
-        let mut simulation = Simulation::new(&scenario)?;
+        let mut simulation = crate::changes::simulation(&scenario)?;
         let mut cells = vec![sender.name.to_owned(), buffers.to_string()];
         let mut before = vec![0.0; case.connections];
         for end in ENDS {

@@ -9,7 +9,7 @@ use ackclock_core::Instant;
 use ackclock_sim::observe::{Observer, PacketEvent, What};
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::{Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TrafficConfig, TrafficKind};
+use ackclock_sim::{Direction, Scenario, TrafficConfig, TrafficKind};
 use anyhow::Context;
 
 use super::network::Sender;
@@ -154,7 +154,7 @@ const EVERY: Span = Span::millis(80);
 
 pub(super) fn figure_12(sender: Sender, seconds: u64) -> anyhow::Result<Network> {
     let scenario = network(sender, seconds);
-    let mut simulation = Simulation::new(&scenario)?;
+    let mut simulation = crate::changes::simulation(&scenario)?;
     let counted_from = Instant::ZERO + Span::seconds(seconds / 3).duration();
     let link = |from: String, to: String| {
         simulation.link(&from, &to).with_context(|| format!("there is no link from {from} to {to}"))

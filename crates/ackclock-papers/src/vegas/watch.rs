@@ -6,7 +6,7 @@ use std::rc::Rc;
 use ackclock_chart::{Panel, Style};
 use ackclock_sim::observe::Series as Samples;
 use ackclock_sim::units::Span;
-use ackclock_sim::{Report, Scenario, Simulation};
+use ackclock_sim::{Report, Scenario};
 
 use super::network::{KB, until_over};
 use crate::draw::{panel, series};
@@ -26,7 +26,7 @@ pub(super) struct Watched {
 pub(super) fn watch(mut scenario: Scenario, names: &[&str]) -> anyhow::Result<Watched> {
     scenario.sample_every = Some(SAMPLE);
     let samples = Rc::new(RefCell::new(Samples::default()));
-    let mut simulation = Simulation::new(&scenario)?;
+    let mut simulation = crate::changes::simulation(&scenario)?;
     simulation.observe(samples.clone());
     let link = simulation.link("left", "right").unwrap_or_default() as usize;
     let report = until_over(&mut simulation, &scenario, names)?;

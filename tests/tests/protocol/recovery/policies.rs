@@ -13,7 +13,11 @@ const TWO: &[(u32, u32)] = &[(5, 1), (8, 1)];
 const THREE: &[(u32, u32)] = &[(5, 1), (8, 1), (11, 1)];
 
 fn run(policy: Recovery, lost: &[(u32, u32)]) -> (ScriptedPath, ConnectionInfo) {
-    let controller = if policy == Recovery::Tahoe { "tahoe" } else { "reno" };
+    let controller = match policy {
+        Recovery::Tahoe => "tahoe",
+        Recovery::Net2Reno => "net2-reno",
+        _ => "reno",
+    };
     let mut path = ScriptedPath::new(tcp(policy, controller, 16), lost);
     let info = path.transfer(48);
     assert_eq!(info.recovery, policy);
@@ -59,6 +63,25 @@ fn reno_leaves_at_the_first_new_acknowledgement_and_pays_for_each_loss() {
     assert_eq!(answer(Recovery::Reno, TWO), (vec![(106, 5), (302, 8)], 0, 2));
     // The third finds no three duplicates any more.
     assert_eq!(answer(Recovery::Reno, THREE), (vec![(106, 5), (303, 8), (603, 11)], 1, 2));
+}
+
+#[test]
+fn net2_takes_duplicates_after_a_timeout_for_a_loss_and_halves_once_more() {
+    // Tests: J8
+    assert_eq!(answer(Recovery::Net2Reno, ONE), (vec![(106, 5)], 0, 1));
+    assert_eq!(answer(Recovery::Net2Reno, TWO), (vec![(106, 5), (302, 8)], 0, 2));
+    // The fast retransmission is lost as well. After the timeout slow start sends what the receiver holds,
+    // too, and with 21 to 25 it draws three duplicates.
+    let lost = [(1, 1), (1, 2), (6, 1), (11, 1), (16, 1), (21, 1), (26, 1)];
+    let answer = |policy| {
+        let mut path = ScriptedPath::new(tcp(policy, "net2-reno", 32), &lost);
+        let info = path.transfer(64);
+        let twice =
+            [21, 26].map(|segment| path.again().iter().filter(|(_, again)| *again == segment).count());
+        (twice, info.timeouts, info.loss_episodes)
+    };
+    assert_eq!(answer(Recovery::Net2Reno), ([2, 2], 1, 4));
+    assert_eq!(answer(Recovery::Reno), ([1, 1], 1, 2));
 }
 
 #[test]

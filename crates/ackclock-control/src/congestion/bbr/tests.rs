@@ -243,7 +243,13 @@ fn a_longer_round_trip_counts_once_the_shortest_is_more_than_ten_seconds_old() {
 fn window_before_a_timeout_returns_when_all_of_it_has_been_delivered() {
     let mut bbr = cruising(BbrLoss::Certain);
     (bbr.model.min_rtt, bbr.probe_rtt_min_delay) = (100_000_000, 100_000_000);
-    bbr.on_timeout(&Timeout { now: Instant::ZERO, flight_size: 10 * SMSS, expiries: 1, delivered: 0 });
+    bbr.on_timeout(&Timeout {
+        now: Instant::ZERO,
+        flight_size: 10 * SMSS,
+        expiries: 1,
+        delivered: 0,
+        peer_window: u64::MAX,
+    });
     assert_eq!(bbr.cwnd(), SMSS);
     bbr.on_ack(&Ack { delivered: 9 * SMSS, ..ack(100, SMSS) });
     assert!(bbr.in_recovery && bbr.cwnd() < 10 * SMSS, "{}", bbr.cwnd());

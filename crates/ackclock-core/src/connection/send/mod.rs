@@ -690,7 +690,7 @@ impl SendHalf {
             return Expired::GiveUp;
         }
         let window_open = self.is_window_open(lent.state);
-        if !self.flight.on_timer(&mut lent.call, window_open) {
+        if !self.flight.on_timer(&mut lent.call, self.wnd, window_open) {
             return Expired::Settled;
         }
         self.suspect_black_hole(lent);

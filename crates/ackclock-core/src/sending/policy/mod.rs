@@ -6,6 +6,7 @@
 //! | [`tahoe`] | three duplicate acknowledgements | everything again, in slow start |
 //! | [`reno`] | three duplicates | one segment; new data for each further duplicate, until the first new acknowledgement |
 //! | [`newreno`] | three duplicates, partial acknowledgements | a hole for each partial acknowledgement |
+//! | [`reno`] of Net/2 | three duplicates, after a timeout too | the same |
 //! | [`vegas`] | the clock at the first duplicates, three of them | as Reno |
 //! | [`sack`] | SACK evidence | what the pipe leaves room for |
 //! | [`rack_tlp`] | time; a probe for lost tails | as many bytes as [`prr`] says |
@@ -236,7 +237,8 @@ impl Policies {
         match chosen {
             Recovery::GoBackN => Self::GoBackN(GoBackN),
             Recovery::Tahoe => Self::Tahoe(Tahoe),
-            Recovery::Reno => Self::Reno(Reno),
+            Recovery::Reno => Self::Reno(Reno::Rfc5681),
+            Recovery::Net2Reno => Self::Reno(Reno::Net2),
             Recovery::Vegas => Self::Vegas(Vegas::new(Clock::Paper)),
             Recovery::VegasUsc => Self::Vegas(Vegas::new(Clock::Usc)),
             Recovery::Sack if sack => Self::Sack(Sack::default()),
@@ -249,7 +251,8 @@ impl Policies {
         match self {
             Self::GoBackN(_) => Recovery::GoBackN,
             Self::Tahoe(_) => Recovery::Tahoe,
-            Self::Reno(_) => Recovery::Reno,
+            Self::Reno(Reno::Rfc5681) => Recovery::Reno,
+            Self::Reno(Reno::Net2) => Recovery::Net2Reno,
             Self::NewReno(_) => Recovery::NewReno,
             Self::Vegas(vegas) => vegas.name(),
             Self::Sack(_) => Recovery::Sack,

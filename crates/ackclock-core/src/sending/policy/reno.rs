@@ -5,14 +5,22 @@
 //! loss in the same window needs three more duplicates and another halving, or the timer if there are too
 //! few.
 //!
-//! Deviations: no limited transmit (RFC 5681 §3.2 (1)), which is ten years younger than Reno. Duplicates
-//! after a timeout begin nothing until everything outstanding is acknowledged (RFC 6582 §4).
+//! [`Reno::Net2`] is the sender of `sys/netinet/tcp_input.c` in the releases of June 1990 and June 1991: the
+//! third duplicate retransmits after a timeout as well, though the timer's own needless retransmissions may
+//! have drawn it, and the window falls once more.
+//!
+//! Deviations: no limited transmit (RFC 5681 §3.2 (1)), which is ten years younger than Reno. With
+//! [`Reno::Rfc5681`] duplicates after a timeout begin nothing until everything outstanding is acknowledged
+//! (RFC 6582 §4).
 
 use super::{DUP_THRESH, Evidence, LossFound, Policy};
 use crate::position::Position;
 
-#[derive(Debug)]
-pub(in crate::sending) struct Reno;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sending) enum Reno {
+    Rfc5681,
+    Net2,
+}
 
 impl Policy for Reno {
     /// RFC 5681 §3.2 (6): the next acknowledgement of new data ends recovery, and deflates the window.
@@ -21,14 +29,23 @@ impl Policy for Reno {
     }
 
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
-        if evidence.episode.is_open() && evidence.episode.dup_acks() >= DUP_THRESH {
-            // RFC 5681 §3.2 (2) and (3): the first hole is retransmitted; the window is ssthresh plus three
-            // segments.
-            return evidence.fast_retransmit(DUP_THRESH);
+        if evidence.episode.in_recovery() {
+            if evidence.seen.duplicate {
+                evidence.inflate(evidence.smss);
+            }
+            return None;
         }
-        if evidence.episode.in_recovery() && evidence.seen.duplicate {
-            evidence.inflate(evidence.smss);
+        if evidence.episode.dup_acks() < DUP_THRESH {
+            return None;
         }
-        None
+        match self {
+            // The timer's slow start is over.
+            Self::Net2 => evidence.episode.end(),
+            Self::Rfc5681 if !evidence.episode.is_open() => return None,
+            Self::Rfc5681 => {}
+        }
+        // RFC 5681 §3.2 (2) and (3): the first hole is retransmitted; the window is ssthresh plus three
+        // segments.
+        evidence.fast_retransmit(DUP_THRESH)
     }
 }

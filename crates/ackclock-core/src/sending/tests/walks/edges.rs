@@ -144,7 +144,7 @@ fn timers(sender: &mut Sender, walk: &mut Walk) {
     if at < Instant::FAR_FUTURE {
         sender.now = sender.now.max(at + walk.pick(&[Duration::ZERO, Duration::from_nanos(1)]));
         let open = !walk.one_in(4);
-        sender.call(|flight, call| flight.on_timer(call, open));
+        sender.call(|flight, call| flight.on_timer(call, 65_535, open));
     }
 }
 
