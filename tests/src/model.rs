@@ -35,9 +35,13 @@ pub struct ModelPath {
 #[must_use]
 pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: ModelPath) -> Duration {
     let segments = bytes as f64 / path.segment_bytes as f64;
+    // BFA takes what a receiver adds to a round trip for a queue: after a timeout its window stands at a
+    // segment or two.
+    let stands_still = sender.congestion == "bfa:sample=acks" && path.loss > Share::ZERO;
     // A receiver that waits for a share of its window makes a small flight wait for its clock instead.
     let held = match receiver.choices.acks {
         AckPolicy::WindowShare { delay_max, .. } if path.loss > Share::ZERO => delay_max.as_secs_f64(),
+        acks if stands_still => acks.delay_max().as_secs_f64(),
         _ => 0.0,
     };
     let rtt = path.rtt.as_secs_f64() + held;
@@ -50,6 +54,7 @@ pub fn transfer_time(bytes: u64, sender: &Profile, receiver: &Profile, path: Mod
     let most = match sender.congestion {
         "card" => CARD_WINDOW,
         "dual" => DUAL_WINDOW,
+        _ if stands_still => 1.0,
         _ => f64::INFINITY,
     };
     let on_the_wire = path.rate_bps.map_or(0.0, |rate| bytes as f64 * 8.0 * 1.05 / rate as f64);

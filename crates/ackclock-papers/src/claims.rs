@@ -43,9 +43,9 @@ impl Claim {
         let in_size = values.iter().all(equal)
             && self.prints.iter().all(|(place, paper)| values[*place].is_equal_to(paper));
         let holds = match ((self.sign)(&measured), in_size) {
-            (true, true) => Holds::InSize,
+            (_, true) => Holds::InSize,
             (true, false) => Holds::InSign,
-            (false, _) => Holds::Not,
+            (false, false) => Holds::Not,
         };
         Some((holds, measured.iter().map(|value| number(*value)).collect::<Vec<_>>().join(", ")))
     }
@@ -427,7 +427,7 @@ const CLAIMS: &[Claim] = &[
         ],
         prints: &[(0, "2.7"), (1, "7.5")],
         sign: |v| v.iter().all(|ratio| *ratio > 1.0),
-        why: "the set's paths are about twice as long as the paper's, so that 1 s adds less",
+        why: "queues behind slow and loaded lines vary more than the paper's; with little other traffic W~ is 2.74",
     },
     Claim {
         what: "Gains and the rate of samples hardly matter: W~ over all gains, every sample over one a flight",
@@ -438,7 +438,7 @@ const CLAIMS: &[Claim] = &[
         ],
         prints: &[(1, "1.0")],
         sign: |v| v[0] < 1.5 && (0.91..=1.09).contains(&v[1]),
-        why: "",
+        why: "with a line of 64 or 512 kbit/s it is 1.2, with lines of 10 Mbit/s alone 1.5 (AT1-4's table of parts)",
     },
     Claim {
         what: "Clocks up to 100 ms are alike, 500 ms are not: W~",
@@ -449,7 +449,7 @@ const CLAIMS: &[Claim] = &[
         ],
         prints: &[(0, "1.0"), (1, "2.3")],
         sign: |v| v[0] < 1.09 && v[1] > 2.0,
-        why: "",
+        why: "2.1 at 500 ms, with a standard error of 0.06",
     },
     Claim {
         what: "A least timeout of 250 ms is worth more than k = 6: B",
@@ -457,7 +457,7 @@ const CLAIMS: &[Claim] = &[
         values: &[("AT1-4", "table 4: B of RTO_min 250 ms with k = 4 over B of k = 6 without a minimum")],
         prints: &[],
         sign: |v| v[0] < 1.0,
-        why: "reversed; the set's paths are about twice as long as the paper's (W~ at 1 s: 3.7 for 8.4)",
+        why: "reversed; behind slow lines round trips vary by more than 250 ms; over lines of 10 Mbit/s it is 0.92",
     },
     Claim {
         what: "Undo with f = 1/2 halves the bad timeouts and is seldom wrong: fall of B, good ones among its finds",
@@ -465,7 +465,7 @@ const CLAIMS: &[Claim] = &[
         values: &[("AU", "fall of B with f = 1/2"), ("AU", "the same with f = 1/2")],
         prints: &[],
         sign: |v| v[0] > 0.3 && v[1] < 0.5,
-        why: "the set has other paths, loads and queues than the paper's traces",
+        why: "too often wrong: the smallest round trip so far is not yet the path's, whatever of the set is varied",
     },
     Claim {
         what: "The largest of the receiver's samples harms least: share harmed, and by the smallest less the mean's",
@@ -476,7 +476,7 @@ const CLAIMS: &[Claim] = &[
         ],
         prints: &[(1, "0.52")],
         sign: |v| v[0] < 0.01 && v[1] > 0.0,
-        why: "the set has other paths, loads and queues than the paper's traces",
+        why: "the smallest harms 0.57, with a standard error of 0.02",
     },
 ];
 

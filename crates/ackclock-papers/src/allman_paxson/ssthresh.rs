@@ -50,7 +50,7 @@ const HEAD_5: [&str; 8] = [
 const HEAD_6: [&str; 5] = ["estimator", "no estimate", "unknown impact", "optimal", "reduced performance"];
 
 pub(super) fn tables() -> anyhow::Result<Findings> {
-    let set = trace_set()?;
+    let set = &*trace_set()?;
     let (mut start_ups, mut unfit) = (Vec::new(), 0);
     for transfer in &set.transfers {
         match StartUp::new(transfer) {

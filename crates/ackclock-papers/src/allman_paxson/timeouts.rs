@@ -214,7 +214,7 @@ impl All {
 
 /// Tables 1 to 4.
 pub(super) fn tables() -> anyhow::Result<Findings> {
-    let set = trace_set()?;
+    let set = &*trace_set()?;
     let all = All::measure(set)?;
     let values =
         [calibrated(set, &all), of_the_set(set), of_table_1(&all), of_table_2(&all), of_table_3(&all)];
@@ -472,7 +472,7 @@ fn of_table_4(all: &All) -> Vec<Value> {
 
 /// Figure 1.
 pub(super) fn figure_1() -> anyhow::Result<Findings> {
-    let set = trace_set()?;
+    let set = &*trace_set()?;
     let config = presets::find("ap-min-0")?.config;
     let too_early: Vec<Vec<Expiry>> =
         set.transfers.iter().map(|transfer| too_early(transfer, &config)).collect();

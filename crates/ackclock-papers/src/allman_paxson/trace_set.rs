@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use ackclock_core::Instant;
@@ -69,10 +69,22 @@ pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one i
 ///
 /// It does not run on rayon's threads: one that waited for its share would begin another experiment, which
 /// would wait for the set that the first is making.
-pub(super) fn trace_set() -> anyhow::Result<&'static TraceSet> {
-    static SET: OnceLock<Result<TraceSet, String>> = OnceLock::new();
-    let set = SET.get_or_init(|| TraceSet::of(PATHS, |path| path).map_err(|error| format!("{error:#}")));
-    set.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+pub(super) fn trace_set() -> anyhow::Result<Arc<TraceSet>> {
+    type Made = Result<Arc<TraceSet>, String>;
+    /// The last one, and the changes that it was made with.
+    static LAST: Mutex<Option<(String, Made)>> = Mutex::new(None);
+    let changes = Changes::in_force().to_string();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = match &*last {
+        Some((with, made)) if *with == changes => made.clone(),
+        _ => {
+            let set = TraceSet::of(PATHS, |path| path);
+            let made = set.map(Arc::new).map_err(|error| format!("{error:#}"));
+            *last = Some((changes, made.clone()));
+            made
+        }
+    };
+    made.map_err(|error| anyhow::anyhow!("{error}"))
 }
 
 impl TraceSet {

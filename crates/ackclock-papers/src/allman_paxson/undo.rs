@@ -39,7 +39,7 @@ const WRONG: &str = "the smallest round trip so far is not yet the path's: nearl
 const FRACTIONS: [Option<u8>; 4] = [None, Some(2), Some(3), Some(4)];
 
 pub(super) fn undo() -> anyhow::Result<Findings> {
-    let set = trace_set()?;
+    let set = &*trace_set()?;
     let all = on_all_cores(FRACTIONS.len() as u64, |number| Undo::measure(set, FRACTIONS[number as usize]))?;
     let [plain, half, three_quarters, whole] = &all[..] else {
         anyhow::bail!("one result for each fraction")

@@ -75,12 +75,13 @@ fn pieces_gain_nothing_where_bytes_count() {
     }
 }
 
-const COUNT_ACKNOWLEDGEMENTS: [&str; 12] = [
+const COUNT_ACKNOWLEDGEMENTS: [&str; 13] = [
     "bfa",
     "bfa-decreasing",
     "bfa-gentle",
     "bfa-path",
     "dual",
+    "net2-reno",
     "newreno",
     "tahoe",
     "tri-s",
