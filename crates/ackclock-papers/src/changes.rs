@@ -207,21 +207,25 @@ fn name(element: &Value) -> Option<String> {
     element.get("name").and_then(text).or_else(nodes)
 }
 
-/// Puts `new` wherever a `kind` is `old`.
+/// Puts `new` wherever a `kind` is `old`. Whether there was one.
 fn replace(node: &mut Value, kind: &str, old: &str, new: &str) -> bool {
-    match node {
+    let found = match node {
         Value::Array(elements) => {
-            elements.iter_mut().fold(false, |found, one| replace(one, kind, old, new) || found)
+            elements.iter_mut().filter_map(|one| replace(one, kind, old, new).then_some(())).count()
         }
-        Value::Object(table) => table.iter_mut().fold(false, |found, (key, value)| {
-            if key == kind && value.as_str() == Some(old) {
-                *value = new.into();
-                return true;
-            }
-            replace(value, kind, old, new) || found
-        }),
-        _ => false,
-    }
+        Value::Object(table) => table
+            .iter_mut()
+            .filter_map(|(key, value)| {
+                let is_it = key == kind && value.as_str() == Some(old);
+                if is_it {
+                    *value = new.into();
+                }
+                (is_it || replace(value, kind, old, new)).then_some(())
+            })
+            .count(),
+        _ => 0,
+    };
+    found > 0
 }
 
 #[cfg(test)]

@@ -68,15 +68,9 @@ pub(super) const VEGAS_LINUX_LIKE: Sender = Sender {
     profile: "vegas-1995",
     rto: None,
     congestion: Some("vegas:base=data"),
-    ..RENO
 };
-pub(super) const VEGAS_STAR: Sender = Sender {
-    name: "Vegas*",
-    profile: "vegas-star-1995",
-    rto: None,
-    congestion: Some("vegas-star:base=any"),
-    ..RENO
-};
+pub(super) const VEGAS_STAR: Sender =
+    Sender { name: "Vegas*", profile: "vegas-star-1995", rto: None, congestion: Some("vegas-star:base=any") };
 
 impl Sender {
     /// Its settings. The receiver's window limits the sender instead of the send buffer, which has the effect
