@@ -43,9 +43,9 @@ impl Claim {
         let in_size = values.iter().all(equal)
             && self.prints.iter().all(|(place, paper)| values[*place].is_equal_to(paper));
         let holds = match ((self.sign)(&measured), in_size) {
-            (_, true) => Holds::InSize,
+            (true, true) => Holds::InSize,
             (true, false) => Holds::InSign,
-            (false, false) => Holds::Not,
+            (false, _) => Holds::Not,
         };
         Some((holds, measured.iter().map(|value| number(*value)).collect::<Vec<_>>().join(", ")))
     }
@@ -287,7 +287,7 @@ const CLAIMS: &[Claim] = &[
         values: &[("VT3", "Reno's 300 KB beside Vegas over beside Reno, throughput")],
         prints: &[(0, "1.02")],
         sign: |v| (0.91..=1.09).contains(&v[0]),
-        why: "",
+        why: "a tenth more, with a standard error of 0.04; beside Reno single runs go down to 28 KB/s",
     },
     Claim {
         what: "With traffic both ways: throughput of Reno's, sent again",

@@ -85,7 +85,7 @@ fn run() -> anyhow::Result<Findings> {
     ];
     Ok(Findings {
         values,
-        tables: vec![choices()?, renos()?],
+        tables: vec![choices()?, renos()?, witness(&reno.transfers, &vegas.transfers)],
         figures: vec![picture("fig5-reno-alone", RENO)?, picture("fig7-vegas-alone", VEGAS)?, comparisons()?],
         notes: vec![NOTE.to_owned()],
     })
@@ -160,6 +160,33 @@ fn choices() -> anyhow::Result<Table> {
         rows,
     })
 }
+
+/// The same by a model that was written from the same rules, without this code
+/// (`tests/reference/fig6.py`).
+fn witness(reno: &Transfers, vegas: &Transfers) -> Table {
+    let rows = [("reno,", "Reno", reno), ("vegas,", "Vegas", vegas)].map(|(sender, name, here)| {
+        let model = |column: usize| {
+            let runs = MODEL.lines().filter(|line| line.starts_with(sender));
+            Summary::of(runs.filter_map(|line| line.split(',').nth(column)?.parse().ok()))
+        };
+        let range = |of: Summary| format!("{:.1} ({:.1} to {:.1})", of.mean, of.least, of.most);
+        let both =
+            |here: Summary, model: Summary| [format!("{:.1}", here.mean), format!("{:.1}", model.mean)];
+        let rates = [range(here.throughput), range(model(2))];
+        let [again, timeouts] = [both(here.retransmitted, model(3)), both(here.timeouts, model(4))];
+        [[name.to_owned()].to_vec(), rates.to_vec(), again.to_vec(), timeouts.to_vec()].concat()
+    });
+    let of = |what: &str| [format!("{what}: here"), format!("{what}: the model")];
+    let heads = ["KB/s", "sent again (KB)", "timeouts"].into_iter().flat_map(of);
+    Table {
+        title: "Beside a model in Python of 150 lines".to_owned(),
+        head: ["sender".to_owned()].into_iter().chain(heads).collect(),
+        rows: rows.to_vec(),
+    }
+}
+
+/// The model's runs, made by `scripts/vectors.py`.
+const MODEL: &str = include_str!("../../tests/vectors/alone.csv");
 
 /// By Reno's rules.
 fn renos() -> anyhow::Result<Table> {
