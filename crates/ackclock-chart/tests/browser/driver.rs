@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -38,24 +38,12 @@ impl Browser {
     }
 
     fn open(dark: bool) -> Result<Self> {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut said = String::new();
-        let mut output = BufReader::new(driver.stdout.take().ok_or("no output")?);
-        let mut browser = Self { driver, port: 0, session: String::new() };
-        while browser.port == 0 {
-            said.clear();
-            if output.read_line(&mut said)? == 0 {
-                return Err("chromedriver ended without a port".into());
-            }
-            let port =
-                said.split("successfully on port ").nth(1).map(|rest| rest.trim().trim_end_matches('.'));
-            browser.port = port.map(str::parse).transpose()?.unwrap_or(0);
+        // A driver draws a free port for IPv4, and ends if another program has the same one for IPv6.
+        let mut started = Self::start_driver();
+        for _ in 0..4 {
+            started = started.or_else(|_| Self::start_driver());
         }
+        let (mut browser, mut output) = started?;
         // The rest is not needed, but a full pipe would block the browser.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         let mut arguments =
@@ -76,6 +64,29 @@ impl Browser {
         let value = browser.call("POST", "/session", &options)?;
         browser.session = value["sessionId"].as_str().ok_or("no session")?.to_owned();
         Ok(browser)
+    }
+
+    /// Starts a driver without a session. Returns it with what it says from then on.
+    fn start_driver() -> Result<(Self, BufReader<ChildStdout>)> {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut said = String::new();
+        let mut output = BufReader::new(driver.stdout.take().ok_or("no output")?);
+        let mut browser = Self { driver, port: 0, session: String::new() };
+        while browser.port == 0 {
+            said.clear();
+            if output.read_line(&mut said)? == 0 {
+                return Err("chromedriver ended without a port".into());
+            }
+            let port =
+                said.split("successfully on port ").nth(1).map(|rest| rest.trim().trim_end_matches('.'));
+            browser.port = port.map(str::parse).transpose()?.unwrap_or(0);
+        }
+        Ok((browser, output))
     }
 
     /// Gives the page this many pixels, whatever the window's borders.
