@@ -165,7 +165,7 @@ impl Changes {
     }
 }
 
-/// The scenario as it is run, with the changes in force.
+/// The scenario with the changes in force.
 pub(crate) fn changed(scenario: &Scenario) -> anyhow::Result<Scenario> {
     let changes = Changes::in_force();
     if changes.is_empty() { Ok(scenario.clone()) } else { changes.applied(scenario) }

@@ -21,7 +21,7 @@ pub(super) struct DrawnPath {
     pub(super) delay_ms: u64,
     /// The lines of the sender's and the receiver's site.
     pub(super) lines: [Line; 2],
-    pub(super) haul: Haul,
+    haul: Haul,
     pub(super) tcp: Tcp,
     /// When the transfer begins.
     begins: Span,
@@ -34,18 +34,18 @@ pub(super) struct Line {
     /// Packets that fit into its queue.
     pub(super) buffers: u64,
     /// Other traffic, in hundredths of the rate: with the data, and against it.
-    pub(super) load: u64,
-    pub(super) load_back: u64,
+    load: u64,
+    load_back: u64,
 }
 
 /// The long haul between the lines, alike in both directions. Too many connections share it to simulate them,
 /// so what they do to a packet is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Haul {
+struct Haul {
     /// The share of packets that it loses, each for itself.
     loss: Share,
     /// The mean of an exponential delay. Packets do not overtake each other.
-    pub(super) wait: Span,
+    wait: Span,
 }
 
 /// What the two ends run.
@@ -55,7 +55,7 @@ pub(super) struct Tcp {
     mss: u16,
     window: u64,
     /// The receiver's policy.
-    pub(super) acks: &'static str,
+    acks: &'static str,
 }
 
 // Calibrated: each constant beside the number of the paper that fixed it.
@@ -134,6 +134,38 @@ impl DrawnPath {
         }
     }
 
+    /// Whether its long haul is busy.
+    pub fn is_busy(&self) -> bool {
+        self.haul.is_busy()
+    }
+
+    /// The most that other traffic asks for of a line and a direction, in hundredths.
+    pub fn most_load(&self) -> u64 {
+        self.lines.iter().map(|line| line.load.max(line.load_back)).max().unwrap_or(0)
+    }
+
+    /// With another mean wait in the queues of the long haul, if that is busy.
+    pub fn waiting(mut self, wait: Span) -> Self {
+        if self.is_busy() {
+            self.haul.wait = wait;
+        }
+        self
+    }
+
+    /// Without other traffic on its lines.
+    pub fn without_others(mut self) -> Self {
+        for line in &mut self.lines {
+            (line.load, line.load_back) = (0, 0);
+        }
+        self
+    }
+
+    /// With another policy of the receiver.
+    pub fn acknowledged(mut self, acks: &'static str) -> Self {
+        self.tcp.acks = acks;
+        self
+    }
+
     /// The rate of the slower line.
     pub fn slowest_bps(&self) -> u64 {
         self.lines[0].rate_bps.min(self.lines[1].rate_bps)
@@ -205,7 +237,7 @@ impl Haul {
         Self { loss: Share::per_million(u32::try_from(ppm).unwrap_or(u32::MAX)), wait: BUSY_WAIT }
     }
 
-    pub fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.loss != Share::ZERO
     }
 

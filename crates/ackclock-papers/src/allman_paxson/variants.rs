@@ -17,49 +17,26 @@ const PATHS: u64 = 300;
 type Variant = (&'static str, fn(DrawnPath) -> DrawnPath);
 
 const VARIANTS: [Variant; 5] = [
-    ("busy hauls do not delay", |path| with_wait(path, QUIET_WAIT)),
-    ("busy hauls delay three times as long", |path| with_wait(path, Span(3 * BUSY_WAIT.0))),
-    ("no other traffic on the lines", |mut path| {
-        for line in &mut path.lines {
-            (line.load, line.load_back) = (0, 0);
-        }
-        path
-    }),
-    ("all receivers by the clock of 200 ms", |mut path| {
-        path.tcp.acks = ACKS[0].0;
-        path
-    }),
-    ("receivers that hardly delay acknowledgements", |mut path| {
-        path.tcp.acks = "every-second:1ms";
-        path
-    }),
+    ("busy hauls do not delay", |path| path.waiting(QUIET_WAIT)),
+    ("busy hauls delay three times as long", |path| path.waiting(Span(3 * BUSY_WAIT.0))),
+    ("no other traffic on the lines", DrawnPath::without_others),
+    ("all receivers by the clock of 200 ms", |path| path.acknowledged(ACKS[0].0)),
+    ("receivers that hardly delay acknowledgements", |path| path.acknowledged("every-second:1ms")),
 ];
-
-/// The most that other traffic asks for of a line and a direction, in hundredths.
-fn most_load(path: &DrawnPath) -> u64 {
-    path.lines.iter().map(|line| line.load.max(line.load_back)).max().unwrap_or(0)
-}
 
 /// Some paths of the set.
 type Part = (&'static str, fn(&DrawnPath) -> bool);
 
 const PARTS: [Part; 8] = [
     ("all", |_| true),
-    ("a quiet haul", |path| !path.haul.is_busy()),
-    ("a busy haul", |path| path.haul.is_busy()),
+    ("a quiet haul", |path| !path.is_busy()),
+    ("a busy haul", DrawnPath::is_busy),
     ("a line of 64 or 512 kbit/s", |path| path.slowest_bps() <= 512_000),
     ("a line of 1.5 or 2 Mbit/s, none slower", |path| (512_001..10_000_000).contains(&path.slowest_bps())),
     ("both lines of 10 Mbit/s", |path| path.slowest_bps() == 10_000_000),
-    ("other traffic below half of each line", |path| most_load(path) < 50),
-    ("other traffic above 9/10 of a line", |path| most_load(path) > 90),
+    ("other traffic below half of each line", |path| path.most_load() < 50),
+    ("other traffic above 9/10 of a line", |path| path.most_load() > 90),
 ];
-
-fn with_wait(mut path: DrawnPath, wait: Span) -> DrawnPath {
-    if path.haul.is_busy() {
-        path.haul.wait = wait;
-    }
-    path
-}
 
 /// A value of estimators of the timeout, mostly a ratio of two, and the paper's.
 type Ratio = (&'static str, &'static str, fn(&Chosen<'_>) -> f64);

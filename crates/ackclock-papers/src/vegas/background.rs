@@ -17,9 +17,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "a megabyte beside tcplib's traffic",
     set_up: "The network of fig. 6 with 10, 15 and 20 buffers; tcplib between the hosts of the first pair \
              over Reno, and from the 20th second a megabyte between those of the second: 19 seeds for each \
-             number of buffers, 57 runs. The paper does not say how dense the traffic is; here conversations \
-             begin every 350 ms on average, with which Reno's megabyte comes to about the paper's 58 KB/s. \
-             The table shows other densities, and tcplib over Vegas.",
+             number of buffers, 57 runs. The paper does not say how dense the traffic is; here \
+             conversations begin every 350 ms on average, with which Reno's megabyte comes to about the \
+             paper's 58 KB/s. Sizes and numbers of items are log-normal and geometric ones in the place of \
+             tcplib's tables. The table shows other densities, and tcplib over Vegas.",
     run,
 };
 

@@ -54,3 +54,27 @@ fn the_list_has_a_line_for_each() {
     let said = run(&["papers", "--list"]).done();
     assert!(said.starts_with("id"), "{said}");
 }
+
+#[test]
+fn settings_are_changed_by_their_keys_and_what_each_explains_is_told() {
+    let slower = ["papers", "VE5", "--set", "link.bottleneck.there.rate=100KB/s"];
+    let said = run(&slower).done();
+    assert!(said.contains("with link.bottleneck.there.rate=100KB/s"), "{said}");
+    let usual = run(&["papers", "VE5"]).done();
+    assert_ne!(said.lines().nth(1), usual.lines().nth(1), "Reno's throughput");
+    let rates = "link.bottleneck.there.rate=100KB/s 200KB/s";
+    let said = run(&["papers", "VE5", "--sweep", rates, "--sweep", "seed=1 2"]).done();
+    let reno = said.lines().find(|line| line.starts_with("| Reno's throughput |")).expect("a row");
+    // The seed decides nothing here: nothing is random.
+    assert!(reno.contains("| 100 % | 0 % | 0 % |"), "{reno}");
+}
+
+#[test]
+fn changes_that_change_nothing_are_refused_with_what_would() {
+    let said = run(&["papers", "VE5", "--set", "link.left.there.delay=30ms"]).failed(1);
+    assert!(said.contains("`left` is none of bottleneck, "), "{said}");
+    let said = run(&["papers", "VE5", "--set", "delay"]).failed(2);
+    assert!(said.contains("write KEY=VALUE"), "{said}");
+    let said = run(&["papers", "VE5", "--set", "seed=1", "--sweep", "seed=1 2"]).failed(2);
+    assert!(said.contains("--sweep"), "{said}");
+}
