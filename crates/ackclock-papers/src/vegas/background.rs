@@ -17,10 +17,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "a megabyte beside tcplib's traffic",
     set_up: "The network of fig. 6 with 10, 15 and 20 buffers; tcplib between the hosts of the first pair \
              over Reno, and from the 20th second a megabyte between those of the second: 19 seeds for each \
-             number of buffers, 57 runs. The paper does not say how dense the traffic is; here \
-             conversations begin every 350 ms on average, with which Reno's megabyte comes to about the \
-             paper's 58 KB/s. Sizes and numbers of items are log-normal and geometric ones in the place of \
-             tcplib's tables. The table shows other densities, and tcplib over Vegas.",
+             number of buffers, 57 runs. The paper does not say how dense the traffic is; here conversations \
+             begin every 560 ms on average, with which Reno's megabyte comes to about the paper's 58 KB/s. \
+             The table shows other densities, and tcplib over Vegas.",
     run,
 };
 
@@ -35,7 +34,7 @@ pub(super) struct Background {
 }
 
 /// The density at which Reno reaches the paper's throughput.
-pub(super) const USUAL: Background = Background { every: Span::millis(350), sender: RENO, two_way: false };
+pub(super) const USUAL: Background = Background { every: Span::millis(560), sender: RENO, two_way: false };
 const DENSITY: &str = "it moves with the density of the traffic, which the paper does not give and \
     which is chosen by Reno's throughput alone: from 250 to 600 ms between conversations Reno sends 63 \
     to 40 KB again and has 10.4 to 3.1 timeouts, Vegas 32 to 12 KB and 1.4 to 0.2 (second table)";

@@ -179,7 +179,7 @@ fn cross(name: &str, from: &str, to: &str, every: Span) -> TrafficConfig {
 fn every(hour: u64) -> Span {
     let from_peak = (hour % 24).abs_diff(15);
     let hours = from_peak.min(24 - from_peak);
-    Span::millis(400 + 800 * hours / 12)
+    Span::millis(720 + 1440 * hours / 12)
 }
 
 fn table(found: &[[Transfers; 2]], wide: &Transfers) -> Table {

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use ackclock_core::{ConnectionId, Instant, TcpConfig, fetch};
 
 use super::source::{Source, Step};
-use super::{Answer, ByConnection, Table, pop_if, tcplib};
+use super::tcplib::{self, Script};
+use super::{Answer, ByConnection, Table, pop_if};
 use crate::app::{App, AppContext, AppEvent};
 use crate::rng::Variates as _;
 use crate::scenario::TrafficKind;
@@ -45,6 +46,8 @@ struct Talk {
     expected: VecDeque<(u64, Instant)>,
     promised: u64,
     is_closed: bool,
+    /// The connections that follow this one.
+    then: VecDeque<Script>,
 }
 
 impl Caller {
@@ -115,8 +118,8 @@ impl Caller {
                 if until.is_some_and(|until| cx.now() >= Instant::from_nanos(until.0)) {
                     return;
                 }
-                for script in tcplib::conversation(mix, cx.rng()) {
-                    self.open(Source::Script(script), cx);
+                for row in tcplib::conversation(mix, cx.rng()) {
+                    self.open_next(row, cx);
                 }
             }
             TrafficKind::Arrivals(arrivals) => {
@@ -128,7 +131,18 @@ impl Caller {
         self.set_next_arrival(cx);
     }
 
+    /// Opens the first connection of a row; the others follow it.
+    fn open_next(&mut self, mut row: VecDeque<Script>, cx: &mut AppContext<'_>) {
+        if let Some(script) = row.pop_front() {
+            self.open_with(Source::Script(script), row, cx);
+        }
+    }
+
     fn open(&mut self, source: Source, cx: &mut AppContext<'_>) {
+        self.open_with(source, VecDeque::new(), cx);
+    }
+
+    fn open_with(&mut self, source: Source, then: VecDeque<Script>, cx: &mut AppContext<'_>) {
         // Out of ports: the conversation does not take place. The report shows the missing connection.
         let Ok(id) = cx.connect(self.server, self.tcp.as_deref().cloned()) else { return };
         let Some(port) = cx.connection(id).map(|connection| connection.tuple().local_port) else { return };
@@ -143,6 +157,7 @@ impl Caller {
             expected: VecDeque::new(),
             promised: 0,
             is_closed: false,
+            then,
         };
         self.talks.insert(id.index(), talk);
     }
@@ -203,6 +218,7 @@ impl Caller {
         if let Some(talk) = self.talks.remove(id.index()) {
             self.table.borrow_mut().remove(&talk.port);
             cx.release(id);
+            self.open_next(talk.then, cx);
             if matches!(self.kind, TrafficKind::RequestResponse { per_connection: Some(_), .. }) {
                 self.open_requests(cx);
             }
