@@ -150,7 +150,7 @@ const BULK_SITES: [usize; 4] = [0, 5, 10, 15];
 /// The rate of the links between sites and ring.
 const SITE_BYTES_PER_SECOND: u64 = 1_250_000;
 /// Mean time between the conversations of one host.
-const EVERY: Span = Span::millis(80);
+const EVERY: Span = Span::millis(48);
 
 pub(super) fn figure_12(sender: Sender, seconds: u64) -> anyhow::Result<Network> {
     let scenario = network(sender, seconds);

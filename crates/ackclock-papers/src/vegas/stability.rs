@@ -86,17 +86,14 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables, figures, notes: vec![NOTE.to_owned()] })
 }
 
-const IDLE_OWN_LINK: &str = "the transfers of site 10 are held up at site 4, not on their own link, which is \
-    idle for a third of the time (note and last table)";
+const IDLE_OWN_LINK: &str = "most of the transfers are held up on the link from the ring to the site that \
+    they go to, and leave their own idle for a sixth to a third of the time (last table)";
 /// Why there are two goodputs for fig. 12.
 const NOTE: &str = "A site's bulk transfers are held up on its own link to the ring or on that from the ring \
                     to the site they go to, which is full of others' conversations besides; the ring is \
                     never more than half busy. So the link of the two that has less room left is the one to \
-                    hold against the band. The transfers of site 10 meet theirs at site 4, whose link is \
-                    busy almost all of the time, and leave their own idle for a third of it. The rest of \
-                    such a link is idle for 2 to 11 %, headers 5 %, segments without payload, which \
-                    acknowledge what comes the other way, 2 to 3 %, and what Vegas sends again, at most 2 % \
-                    (last table).";
+                    hold against the band. What such a link does beside carrying payload for the first time \
+                    is in the last table.";
 
 struct Sixteen {
     /// Payload delivered, over the payload that the link can carry.

@@ -3,17 +3,18 @@
 //! Mitzel and Estrin, "An Empirical Workload Model for Driving Wide-Area TCP/IP Network Simulations",
 //! Internetworking 3, 1992.
 //!
-//! What is measured is theirs, in `tcplib.tsv`: how many items an FTP conversation has and how long they are,
-//! how many articles an NNTP conversation has and how long they are, how long a letter of SMTP is, how long a
-//! TELNET conversation lasts, how far apart its packets are and what they carry. Conversations begin at
-//! exponential intervals. What the tables leave open is chosen here:
+//! The measurements are theirs, in `tcplib.tsv`: how many items an FTP conversation has and how long they
+//! are, how many articles an NNTP conversation has and how long they are, how long a letter of SMTP is, how
+//! long a TELNET conversation lasts, how far apart its packets are and what they carry. So are the shares of
+//! the kinds ([`TcplibMix`]). Conversations begin at exponential intervals. The tables leave this open:
 //!
 //! * TELNET: a byte each time, answered by a packet of the table. L. Brakmo and L. Peterson (IEEE JSAC 13(8),
 //!   1995, §IV-B2): they "send one byte and get one or more bytes back".
 //! * FTP: items follow each other, each on a connection of its own that begins half a second after the last
 //!   has ended; beside them the control conversation sends commands of the table's size, each answered by 60
-//!   bytes, at four for the login and three for each item. * NNTP: an offer of 50 bytes and 40 back, then
-//!   the article and 30 back, in turn. SMTP: HELO, MAIL, RCPT and DATA, then the letter, then QUIT, in turn.
+//!   bytes: four for the login and three for each item.
+//! * NNTP: an offer of 50 bytes and 40 back, then the article and 30 back, in turn.
+//! * SMTP: HELO, MAIL, RCPT and DATA, then the letter, then QUIT, in turn.
 //!
 //! A TELNET conversation has 2,000 packets at most.
 
@@ -132,6 +133,7 @@ const TELNET_PACKETS_MAX: usize = 2000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Share;
 
     const N: u64 = 100_000;
 
@@ -181,7 +183,8 @@ mod tests {
     #[test]
     fn kinds_come_by_their_weights_and_items_of_ftp_one_after_the_other() {
         let mut rng = Rng::derive(3, "mix");
-        let mix = TcplibMix { nntp: crate::units::Share::ZERO, ..TcplibMix::default() };
+        let third = Share::per_million(333_333);
+        let mix = TcplibMix { telnet: third, ftp: third, nntp: Share::ZERO, smtp: third };
         let conversations: Vec<_> = (0..30_000).map(|_| conversation(mix, &mut rng)).collect();
         let ftp: Vec<_> = conversations.iter().filter(|rows| rows.len() > 1).collect();
         assert!((9_500..10_500).contains(&ftp.len()), "{}", ftp.len());
