@@ -115,6 +115,12 @@ fn run() -> anyhow::Result<Findings> {
         },
         vegas.throughput.value("1 MB: Vegas' throughput", "KB/s").printed("72.5"),
         wide.throughput.value("1 MB: Vegas-2,4's throughput", "KB/s").printed("75.3"),
+        reno.retransmitted.value("1 MB: Reno: sent again", "KB").printed("47.8"),
+        vegas.retransmitted.value("1 MB: Vegas: sent again", "KB").printed("24.5"),
+        wide.retransmitted.value("1 MB: Vegas-2,4: sent again", "KB").printed("29.3"),
+        reno.timeouts.value("1 MB: Reno: coarse timeouts", "").printed("3.3"),
+        vegas.timeouts.value("1 MB: Vegas: coarse timeouts", "").printed("0.8"),
+        wide.timeouts.value("1 MB: Vegas-2,4: coarse timeouts", "").printed("0.9"),
     ]);
     let explained =
         |value: Value| Value { reason: value.reason.or(Some(OTHER_PATH)), ..value.of_runs(PAPER_RUNS) };

@@ -28,7 +28,7 @@ pub(super) const SEND_BUFFERS: Experiment = Experiment {
 };
 
 const VEGAS_SENDS_MORE: &str = "in the paper Reno sends more again and Vegas about as much as one way. \
-    Here both send more: acknowledgements of what comes the other way take buffers of the bottleneck, &
+    Here both send more: acknowledgements of what comes the other way take buffers of the bottleneck, and \
     every sender loses by it. With less traffic the other way the ratio falls to that of one way and no \
     further (table)";
 
