@@ -146,11 +146,11 @@ impl RttEstimator {
         true
     }
 
-    /// Takes the round trip of the SYN, sent once at `sent_at` and answered `now`. The arithmetics of
-    /// BSD count its ticks, too (4.3BSD, 10 August 1987: "get rtt estimate on SYN").
+    /// Takes the round trip of the SYN, sent once at `sent_at` and answered `now`. The arithmetics in
+    /// ticks count its ticks, too (4.3BSD, 10 August 1987: "get rtt estimate on SYN").
     pub fn on_syn_acked(&mut self, sent_at: Instant, now: Instant) {
         let measured = now.nanos_since(sent_at).min(SAMPLE_NS_MAX);
-        let counts = self.flags.has(Flags::FIRST_COUNTS_ONE_MORE) || self.flags.has(Flags::WHOLE_TICKS);
+        let counts = self.flags.has(Flags::TICKS) || self.flags.has(Flags::WHOLE_TICKS);
         let shown = if counts { self.shown_between(sent_at, now) } else { self.ticks_of(measured) };
         self.take(measured, shown);
     }

@@ -335,6 +335,17 @@ fn the_timeout_of_1986_backs_off_by_a_table() {
     assert_eq!(half_seconds(&rtt), 4);
 }
 
+/// BSD's counter knows of a handshake only whether a tick fell into it: 100 ms count 0 ticks or 1, and then a
+/// timeout of 1 + 4 * 1/2.
+#[test]
+fn a_tick_within_the_handshake_counts() {
+    for (sent, timeout) in [(1100, 1000), (1450, 1500)] {
+        let mut rtt = RttEstimator::new(&RtoConfig::find("jacobson-1992").unwrap());
+        rtt.on_syn_acked(Instant::from_millis(sent), Instant::from_millis(sent + 100));
+        assert_eq!(rtt.rto(), timeout * MS, "sent at {sent} ms");
+    }
+}
+
 #[test]
 fn the_timeout_of_1986_is_cut_to_whole_ticks_before_its_bound() {
     let mut rtt = RttEstimator::new(&Profile::find("bsd43-1986").unwrap().choices.rto);
