@@ -101,7 +101,8 @@ fn run() -> anyhow::Result<Findings> {
         pictured.push((name, [reno.mean, vegas.mean]));
         values.push(reno.value(format!("{name}: Reno"), "").printed(paper[0]).because(DELAYS_NOT_GIVEN));
         let few = name.starts_with('2');
-        let limit = few.then(|| Band::AtLeast(((reno.mean - 0.02) * 1000.0).round() / 1000.0));
+        let beside = |by: f64| ((reno.mean + by) * 1000.0).round() / 1000.0;
+        let limit = few.then(|| Band::Within(beside(-0.02), beside(0.02)));
         let reason = if few { DELAYS_NOT_GIVEN } else { SIXTEEN };
         let value = vegas.value(format!("{name}: Vegas"), "").printed(paper[1]).because(reason);
         values.push(Value { limit, ..value });

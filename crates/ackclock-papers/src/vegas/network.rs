@@ -60,6 +60,11 @@ pub(super) const OTHER_RENOS: [Sender; 3] = [
 ];
 pub(super) const NEWRENO: Sender = Sender { name: "NewReno", profile: "newreno-1999", rto: None, ..RENO };
 pub(super) const VEGAS: Sender = Sender { name: "Vegas", profile: "vegas-usc-1995", rto: None, ..RENO };
+/// Vegas that leaves slow start at two and at three buffers, where the paper says one (§III-C).
+pub(super) const VEGAS_LATE: [Sender; 2] = [
+    Sender { name: "Vegas, γ = 2", congestion: Some("vegas-usc:gamma=2"), ..VEGAS },
+    Sender { name: "Vegas, γ = 3", congestion: Some("vegas-usc:gamma=3"), ..VEGAS },
+];
 pub(super) const VEGAS_2_4: Sender =
     Sender { name: "Vegas-2,4", congestion: Some("vegas-usc:alpha=2,beta=4"), ..VEGAS };
 /// Vegas as in vegas-1995, which compares the smallest round trip of a round, as Linux does.

@@ -106,7 +106,7 @@ fn run() -> anyhow::Result<Findings> {
     });
     Ok(Findings {
         values,
-        tables: vec![table(&found), renos(&found)?],
+        tables: vec![table(&found), renos(&found)?, witness(&found)],
         figures: vec![figure(&found)],
         notes: Vec::new(),
     })
@@ -175,6 +175,34 @@ fn renos(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
         rows,
     })
 }
+
+/// The same by a model that was written from the same rules, without this code
+/// (`tests/reference/table3.py`).
+fn witness(found: &[[Transfers; 2]]) -> Table {
+    let rows = PAIRS.iter().zip(found).map(|(pair, [small, large])| {
+        let name = pair.name();
+        let runs = || MODEL.lines().filter(|line| line.starts_with(&name.to_lowercase()));
+        let model = |column: usize| {
+            Summary::of(runs().filter_map(|line| line.split(',').nth(column)?.parse().ok())).mean
+        };
+        let two = |small: f64, large: f64| format!("{small:.1} / {large:.1}");
+        let rates = [two(small.throughput.mean, large.throughput.mean), two(model(3), model(5))];
+        let again = [two(small.retransmitted.mean, large.retransmitted.mean), two(model(4), model(6))];
+        [vec![name.clone()], rates.to_vec(), again.to_vec()].concat()
+    });
+    let head = [
+        "300 KB / 1 MB",
+        "KB/s: here",
+        "KB/s: the model",
+        "sent again (KB): here",
+        "sent again (KB): the model",
+    ];
+    let title = "Beside a model in Python".to_owned();
+    Table { title, head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+}
+
+/// The model's runs, made by `scripts/vectors.py`.
+const MODEL: &str = include_str!("../../tests/vectors/table3.csv");
 
 fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
     let bars = |of: fn(&Transfers) -> f64| {

@@ -1,6 +1,7 @@
-"""A megabyte alone over fig. 6 of Brakmo and Peterson, by Reno as released (Net/2) and by Vegas as ns' tcp-vegas.cc has it.
+"""The network of fig. 6 of Brakmo and Peterson, and Reno as released (Net/2).
 
-Every segment is acknowledged. Times are in microseconds, windows in segments.
+Every segment is acknowledged. The handshake's round trip is timed, as BSD does. A transfer lasts from its SYN to its last byte.
+Times are in microseconds, windows in segments.
 """
 
 import heapq
@@ -37,16 +38,25 @@ class Network:
 class Reno:
     """sys/netinet/tcp_input.c and tcp_timer.c of 28 June 1990; the first round trip counts no tick more."""
 
-    def __init__(self, net, phase):
-        self.net, self.una, self.nxt, self.max, self.again = net, 0, 0, 0, 0
+    def __init__(self, net, start, total=TOTAL):
+        self.net, self.start, self.total, self.end = net, start, total, 0
+        self.una = self.nxt = self.max = self.again = 0
         self.cwnd, self.threshold, self.dups, self.last_out = 1.0, OFFERED * 2.0, 0, 0
         self.srtt = self.var = self.rtt = self.timed = self.shift = self.timeouts = 0
         self.timer, self.expected, self.held, self.sent_at = 0, 0, set(), {}
-        net.at(0, self.output)
-        net.at(TICK - phase, self.tick)
+        net.at(TICK, self.tick)
+        net.at(start, self.syn)
+
+    def syn(self):
+        self.rtt = 1
+        self.net.at(self.net.now + 2 * (DELAY + self.net.ack_service), self.established)
+
+    def established(self):
+        self.sample(self.rtt - 1)
+        self.output()
 
     def output(self):
-        while self.nxt < min(self.una + min(OFFERED, int(self.cwnd)), TOTAL):
+        while self.nxt < min(self.una + min(OFFERED, int(self.cwnd)), self.total):
             self.transmit(self.nxt)
             self.nxt, self.max = self.nxt + 1, max(self.max, self.nxt + 1)
 
@@ -62,6 +72,7 @@ class Reno:
         self.held.add(segment)
         while self.expected in self.held:
             self.expected += 1
+        self.end = self.end or self.net.now * (self.expected == self.total)
         self.net.at(self.net.now + DELAY + self.net.ack_service, self.on_ack, self.expected)
 
     def timeout(self):
@@ -106,45 +117,8 @@ class Reno:
     def newly_acked(self, _):
         self.cwnd = min(self.cwnd + (1 if self.cwnd <= self.threshold else 1 / self.cwnd), 65_535 // (PACKET - HEADERS))
 
+    def kb_s(self):
+        return self.total * (PACKET - HEADERS) * 1e3 / (self.end - self.start)
 
-class Vegas(Reno):
-    """Congestion avoidance of tcp-vegas.cc. It loses nothing in fig. 7, and so what it does on a loss is Reno's here."""
-
-    def __init__(self, net, phase):
-        super().__init__(net, phase)
-        self.base, self.begin, self.begun_at, self.times, self.grow, self.doubles = 10**9, 0, 0, [], 0.0, True
-
-    def newly_acked(self, ack):
-        out = self.nxt - ack + 1  # t_seqno_ - last_ack_: the newest acknowledged one counts, too
-        if ack > self.begin:
-            rtt = sum(self.times) / len(self.times) if self.times else self.net.now - self.begun_at
-            self.round(rtt, self.nxt - self.begin, out)
-            self.times, self.begin, self.begun_at = [], self.nxt, self.net.now
-        if self.grow and self.cwnd - out <= 2:
-            self.cwnd += self.grow
-        self.times.append(self.net.now - self.sent_at[ack - 1])
-
-    def round(self, rtt, sent, out):
-        self.base = rtt if sent <= 1 else min(self.base, rtt)
-        diff = int(out - sent / rtt * self.base + 0.5)
-        if self.cwnd < self.threshold:
-            self.doubles = not self.doubles
-            self.grow = float(self.doubles and diff <= 1)
-            if self.doubles and diff > 1:
-                self.threshold, self.cwnd = 2.0, max(self.cwnd * 7 / 8, 2.0)
-        elif diff > 3:
-            self.cwnd, self.grow = max(self.cwnd - 1, 2.0), 0.0
-        else:
-            self.grow = 1 / self.cwnd if diff < 1 else 0.0
-
-
-def runs():
-    for name, sender in (("reno", Reno), ("vegas", Vegas)):
-        for run in range(25):
-            net = Network(200_000, 10)
-            one = sender(net, run * TICK // 25)
-            net.run(lambda: one.una == TOTAL)
-            yield name, run, f"{1024e6 / net.now:.2f}", f"{one.again * (PACKET - HEADERS) / 1000:.2f}", one.timeouts, net.dropped
-
-
-FILES = {"alone.csv": ("sender,run,kb_s,kb_again,timeouts,dropped", runs)}
+    def kb_again(self):
+        return self.again * (PACKET - HEADERS) / 1000
