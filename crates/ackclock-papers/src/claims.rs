@@ -316,7 +316,7 @@ const CLAIMS: &[Claim] = &[
         values: &[("VF", "16, both: Vegas"), ("VF", "16, both: Reno")],
         prints: &[],
         sign: |v| v[0] > v[1],
-        why: "sixteen Reno are fairer here than the paper's; delays and buffers are not given",
+        why: "the time that hosts take for a packet decides (VF's table), and is not given",
     },
     Claim {
         what: "Many Vegas do not collapse: least goodput of 16, of the ring with a thousand a second",
@@ -346,7 +346,8 @@ const CLAIMS: &[Claim] = &[
         values: &[("VE11", "packets that Vegas* loses"), ("VE11", "packets that Vegas loses")],
         prints: &[],
         sign: |v| v[0] == 0.0 && v[1] >= 1.0,
-        why: "with one buffer as the threshold of slow start, as the paper has it, Vegas stops before it loses; \
+        why: "with one buffer as the threshold of slow start, as the paper has it, Vegas stops \
+              before it loses; \
               with two it loses (VE11's second table)",
     },
     Claim {

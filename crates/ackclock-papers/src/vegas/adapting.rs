@@ -24,8 +24,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const WITHIN_NOISE: &str = "the two correlations differ by less than the noise of 20 runs: by this measure \
     it is not shown that Vegas follows the load better. The paper compares the windows of one run of each by \
     eye";
-const PART_BUSY: &str = "the paper's statement is about one run whose traffic is not given; single runs reach \
-    over it where the traffic is dense (column runs)";
+const PART_BUSY: &str = "the paper's statement is about one run whose traffic is not given; single runs \
+    reach over it where the traffic is dense (column runs)";
 const ONE_RUN: &str =
     "the paper's is one run of traffic that is not given; column runs has the range of ours";
 const SEEDS: u64 = 20;

@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ACKNOWLEDGED: &str = "how receivers acknowledge and whether the timer's first round trip counts a \
     tick more decide, and the paper says neither: its value lies between those of the tables";
-const NEWRENO_FASTER: &str = "ns-3's receivers acknowledge every second segment unless told otherwise \
+const NEWRENO_FASTER: &str = "ns-3's receivers acknowledge every second segment by default \
     (`TcpSocket::DelAckCount` is 2); with such receivers ours is within ns-3's range (table)";
 const FAST_RENO: &str = "it is Reno: with the timer of the release, whose first round trip counts a tick \
     more, it is slower than the paper's (second table), but then not in table III";
@@ -204,7 +204,7 @@ fn renos() -> anyhow::Result<Table> {
     Ok(Table { title, head: head(&["Reno"], &[], &[]), rows })
 }
 
-/// NewReno by what ns-3 has otherwise unless told so.
+/// NewReno by what differs in ns-3 by default.
 fn newrenos() -> anyhow::Result<Table> {
     let every_second = Some("every-second:200ms");
     let rows = [
