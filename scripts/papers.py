@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes docs/papers: what the papers found, and what this code finds.
 
-    scripts/papers.py            runs all experiments and writes RESULTS.md and its pictures
+    scripts/papers.py            runs all experiments and writes RESULTS.md and its pictures, then tries what the papers
+                                 leave open and writes SWEEPS.md and its values; takes a quarter of an hour
     scripts/papers.py --check    runs them, too, and fails when a byte of what is kept is not what they give
 
 The program is built without the link-time optimisation of a release: the bytes are the same. A value outside its band
@@ -47,6 +48,7 @@ def run_experiments(folder: pathlib.Path) -> bool:
     if done.returncode not in (0, 1):
         sys.exit(f"tcplab papers ended with {done.returncode}")
     print(done.stdout.splitlines()[-1])
+    subprocess.run([program, "papers", "--sweeps", "--out", folder], stdout=subprocess.PIPE, check=True)
     return done.returncode == 1
 
 

@@ -11,13 +11,16 @@ use anyhow::Context;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::{Map, Value};
 
+use crate::Table;
+
 /// Changes of every scenario that an experiment runs.
 ///
 /// Each is a key and a value as in a scenario's file, the key's parts joined by dots. A part of a list is
 /// named by its `name` (a link without one by the nodes that it joins: `a1-left`), by its place from
 /// 0 on, or `*` for all: `link.bottleneck.there.delay=30ms`, `host.*.tcp.acks=every-second:0s`, `seed=7`.
 /// `profile.OLD=NEW` and `congestion.OLD=NEW` put another profile or controller in the place of one wherever
-/// it is chosen: `profile.reno-1990=net2-reno-1991`.
+/// it is chosen: `profile.reno-1990=net2-reno-1991`. `open.NAME` is a number that an experiment itself chooses
+/// because its paper leaves it open: `open.every-ms=140`; [`unknowns`](crate::unknowns) has them.
 ///
 /// ```
 /// use ackclock_papers::Changes;
@@ -28,7 +31,10 @@ use serde_json::{Map, Value};
 /// # Ok::<(), ackclock_papers::NotAChange>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Changes(Arc<Vec<Asked>>);
+pub struct Changes {
+    asked: Arc<Vec<Asked>>,
+    values_only: bool,
+}
 
 /// A change, and what became of it.
 #[derive(Debug)]
@@ -103,13 +109,13 @@ impl fmt::Display for Change {
 impl FromIterator<Change> for Changes {
     fn from_iter<I: IntoIterator<Item = Change>>(changes: I) -> Self {
         let asked = |change| Asked { change, made: AtomicBool::new(false), names: OnceLock::new() };
-        Self(Arc::new(changes.into_iter().map(asked).collect()))
+        Self { asked: Arc::new(changes.into_iter().map(asked).collect()), values_only: false }
     }
 }
 
 impl fmt::Display for Changes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.0.iter().map(|asked| asked.change.to_string()).collect();
+        let words: Vec<String> = self.asked.iter().map(|asked| asked.change.to_string()).collect();
         f.write_str(&words.join(", "))
     }
 }
@@ -123,7 +129,12 @@ impl Changes {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.asked.is_empty()
+    }
+
+    /// The same for runs whose values alone are wanted.
+    pub(crate) fn values_only(self) -> Self {
+        Self { values_only: true, ..self }
     }
 
     /// Those of the run that the calling thread works for.
@@ -145,7 +156,7 @@ impl Changes {
     /// The scenario with them.
     fn applied(&self, scenario: &Scenario) -> anyhow::Result<Scenario> {
         let mut value = serde_json::to_value(scenario)?;
-        for Asked { change, made, names } in self.0.iter() {
+        for Asked { change, made, names } in self.asked.iter().filter(|asked| asked.open().is_none()) {
             match change.make(&mut value) {
                 Ok(()) => made.store(true, Ordering::Relaxed),
                 Err(there) => _ = names.set(there),
@@ -156,13 +167,38 @@ impl Changes {
 
     /// Those that found nothing to change in any scenario, and what is there instead.
     pub(crate) fn idle(&self) -> Vec<String> {
-        let idle = self.0.iter().filter(|asked| !asked.made.load(Ordering::Relaxed));
+        let idle = self.asked.iter().filter(|asked| !asked.made.load(Ordering::Relaxed));
         let words = |asked: &Asked| {
-            let there = asked.names.get().map_or("no scenario was run", String::as_str);
+            let unread =
+                if asked.open().is_some() { "no experiment asks for it" } else { "no scenario was run" };
+            let there = asked.names.get().map_or(unread, String::as_str);
             format!("{}: {there}", asked.change)
         };
         idle.map(words).collect()
     }
+}
+
+impl Asked {
+    /// The name of the number that it sets, if it is one that an experiment asks for.
+    fn open(&self) -> Option<&str> {
+        self.change.key.strip_prefix("open.")
+    }
+}
+
+/// A number that an experiment chooses because its paper leaves it open: `default`, or that of the change in
+/// force with the key `open.NAME`.
+pub(crate) fn open(name: &str, default: u64) -> anyhow::Result<u64> {
+    let changes = Changes::in_force();
+    let Some(asked) = changes.asked.iter().find(|asked| asked.open() == Some(name)) else {
+        return Ok(default);
+    };
+    asked.made.store(true, Ordering::Relaxed);
+    asked.change.value.parse().with_context(|| format!("{} is not a number", asked.change))
+}
+
+/// The tables beside an experiment's values; none if only the values are wanted.
+pub(crate) fn tables(make: impl FnOnce() -> anyhow::Result<Vec<Table>>) -> anyhow::Result<Vec<Table>> {
+    if Changes::in_force().values_only { Ok(Vec::new()) } else { make() }
 }
 
 /// The scenario with the changes in force.
@@ -287,6 +323,21 @@ mod tests {
         assert!(wrong("link.bottleneck.there.dealy=30ms").contains("`dealy`"));
         assert!(wrong("link.bottleneck.there.delay=fast").contains("fast"));
         assert_eq!("seed".parse::<Change>(), Err(NotAChange("seed".to_owned())));
+    }
+
+    #[test]
+    fn a_number_left_open_is_the_experiments_or_that_of_its_change() {
+        let changes = with(&["open.every-ms=140", "open.rate=fast", "open.other=1"]);
+        changes.enforce();
+        let asked = |name| super::open(name, 7).map_err(|error| error.to_string());
+        let [every, rate, delay] = ["every-ms", "rate", "delay"].map(asked);
+        Changes::default().enforce();
+        assert_eq!(
+            (every, rate.unwrap_err().as_str(), delay),
+            (Ok(140), "open.rate=fast is not a number", Ok(7))
+        );
+        assert_eq!(changes.applied(&scenario()).unwrap(), scenario());
+        assert_eq!(changes.idle(), ["open.other=1: no experiment asks for it"]);
     }
 
     #[test]

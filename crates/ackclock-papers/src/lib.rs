@@ -43,6 +43,7 @@ mod segments;
 mod select;
 mod sweep;
 mod traced;
+mod unknowns;
 mod vegas;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +54,8 @@ pub use self::changes::{Change, Changes, NotAChange};
 pub use self::experiment::{Band, BandVerdict, Experiment, Findings, Table, Value};
 pub use self::results::{Counts, ExperimentResult, PICTURES, files, json, table};
 pub use self::select::{UnknownExperiment, select};
-pub use self::sweep::{COMBINATIONS_MAX, Sweep, Unknown, combinations, sweep};
+pub use self::sweep::{COMBINATIONS_MAX, Sweep, Unknown, combinations, sweep, sweeps};
+pub use self::unknowns::unknowns;
 
 /// All experiments, in the order of the papers; those of other sources follow.
 #[must_use]

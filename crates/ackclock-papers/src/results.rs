@@ -6,7 +6,7 @@ use ackclock_chart::svg;
 use ackclock_cli::table::{self, number};
 use serde::Serialize;
 
-use crate::{BandVerdict, Experiment, Findings, Value, experiments};
+use crate::{BandVerdict, Experiment, Findings, Value, experiments, unknowns};
 
 /// An experiment and its outcome.
 #[derive(Debug)]
@@ -197,6 +197,10 @@ fn section(ExperimentResult { experiment, findings }: &ExperimentResult<'_>) -> 
         if let (BandVerdict::Differs, Some(reason)) = (value.verdict(), value.reason) {
             text += &format!("\n**{} differs:** {reason}\n", value.name);
         }
+    }
+    if !unknowns(experiment).is_empty() {
+        let anchor = anchor(experiment);
+        text += &format!("\nWhat the paper leaves open, tried: [SWEEPS.md](SWEEPS.md#{anchor}).\n");
     }
     for note in &findings.notes {
         text += &format!("\n{note}\n");

@@ -4,9 +4,9 @@
 use ackclock_cli::table::{self, number};
 
 use crate::many::Summary;
-use crate::{Band, BandVerdict, Change, Experiment, Value, run};
+use crate::{Band, BandVerdict, Change, Changes, Experiment, Value, run};
 
-/// A key of [`Changes`](crate::Changes) and the values to try.
+/// A key of [`Changes`] and the values to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// The key.
@@ -49,14 +49,40 @@ pub fn sweep<'a>(
     );
     let points = (0..number).map(|place| {
         let choice = choice(&unknowns, place);
-        let changes = settings(&unknowns, &choice).collect();
-        let outcome = run(&[experiment], &changes, &done)?.into_iter().next();
+        let changes: Changes = settings(&unknowns, &choice).collect();
+        let outcome = run(&[experiment], &changes.clone().values_only(), &done)?.into_iter().next();
         let findings = outcome.map(|outcome| outcome.findings).unwrap_or_else(|| Ok(Default::default()));
         let findings = findings.map_err(|error| anyhow::anyhow!("with {changes}: {error}"))?;
         Ok(Point { choice, values: findings.values })
     });
     let points = points.collect::<anyhow::Result<_>>()?;
     Ok(Sweep { experiment, unknowns, points })
+}
+
+/// `SWEEPS.md` and, before it, a file of values for each sweep: their paths within one folder, and their
+/// contents.
+#[must_use]
+pub fn sweeps(all: &[Sweep<'_>]) -> Vec<(String, String)> {
+    let file = |sweep: &Sweep<'_>| format!("sweeps/{}.csv", sweep.experiment.id.replace('/', "-"));
+    let section = |sweep: &Sweep<'_>| {
+        format!(
+            "{}\n`{}`; every setting with its values: [{}]({}).\n\n",
+            sweep.page(),
+            sweep.command(),
+            file(sweep),
+            file(sweep)
+        )
+    };
+    let page = format!(
+        "# What the papers leave open\n\nMade by `tcplab papers --sweeps --out DIR`. Each experiment of \
+         [RESULTS.md](RESULTS.md) whose paper leaves something open that can be tried, over all combinations of \
+         some values: how much of each value's variance a setting explains by itself, how many settings give \
+         less than the paper's number (its percentile), and which settings agree with all that the paper \
+         says.\n\n{}",
+        all.iter().map(section).collect::<String>()
+    );
+    let files = all.iter().map(|sweep| (file(sweep), sweep.csv()));
+    files.chain([("SWEEPS.md".to_owned(), page)]).collect()
 }
 
 /// How many combinations these have.
@@ -103,11 +129,55 @@ impl Sweep<'_> {
         let rows: Vec<Vec<String>> = judged.iter().map(|name| self.row(name)).collect();
         format!(
             "## {id}: {title}\n\nAll {number_of} combinations of {}. The columns of the settings give the \
-             share of a value's variance that each explains by itself.\n\n{}\n{}\n",
+             share of a value's variance that each explains by itself.\n\n{}\n{}{}\n",
             open.join("; "),
             table::markdown(&head, &rows),
+            judged.iter().filter_map(|name| self.sentence(name)).collect::<String>(),
             self.agreement(&judged)
         )
+    }
+
+    /// What decides a value of which the paper prints a number, and where that number lies.
+    fn sentence(&self, name: &str) -> Option<String> {
+        let percentile = self.percentile(name)?;
+        let shares = (0..self.unknowns.len()).map(|place| (place, self.explained(name, place)));
+        let (most, share) =
+            shares.filter(|(_, share)| share.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let key = &self.unknowns[most].key;
+        Some(format!(
+            "`{key}` explains {:.0} % of the variance of *{name}*; the paper's number is at percentile \
+             {percentile:.0}.\n\n",
+            100.0 * share
+        ))
+    }
+
+    /// The command that repeats it.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let sweep = |Unknown { key, values }: &Unknown| format!(" --sweep '{key}={}'", values.join(" "));
+        let sweeps: String = self.unknowns.iter().map(sweep).collect();
+        format!("tcplab papers {}{sweeps}", self.experiment.id)
+    }
+
+    /// Every setting with every value that was measured, a line for each setting.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let names = self.points.first().into_iter().flat_map(|point| &point.values).map(|value| &value.name);
+        let cell = |text: &str| {
+            if text.contains([',', '"']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
+        };
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let head = self.unknowns.iter().map(|unknown| &unknown.key).chain(names).map(|text| cell(text));
+        let rows = self.points.iter().map(|point| {
+            let settings =
+                self.unknowns.iter().zip(&point.choice).map(|(unknown, at)| cell(&unknown.values[*at]));
+            line(settings.chain(point.values.iter().map(|value| number(value.measured))).collect())
+        });
+        std::iter::once(line(head.collect())).chain(rows).collect()
     }
 
     /// The names of the values that the paper says something of.
@@ -137,13 +207,7 @@ impl Sweep<'_> {
             sorted.get(place).copied().unwrap_or(f64::NAN)
         };
         let paper = self.of(name).next().map(|(_, value)| value.paper).unwrap_or_default();
-        let percentile = match self.of(name).next().map(|(_, value)| value.band) {
-            Some(Band::Printed { number: printed, .. }) => {
-                let below = sorted.iter().filter(|value| **value < printed).count();
-                format!("{:.0}", 100.0 * below as f64 / sorted.len().max(1) as f64)
-            }
-            _ => String::new(),
-        };
+        let percentile = self.percentile(name).map_or_else(String::new, |percent| format!("{percent:.0}"));
         let shares: Vec<f64> = (0..self.unknowns.len()).map(|place| self.explained(name, place)).collect();
         let percent =
             |share: f64| if share.is_nan() { String::new() } else { format!("{:.0} %", 100.0 * share) };
@@ -154,6 +218,13 @@ impl Sweep<'_> {
         row.extend(shares.iter().chain([&rest]).map(|share| percent(*share)));
         row.push(format!("{agree} of {}", sorted.len()));
         row
+    }
+
+    /// How many in a hundred settings give less than the number that the paper prints, if it prints one.
+    fn percentile(&self, name: &str) -> Option<f64> {
+        let Band::Printed { number: printed, .. } = self.of(name).next()?.1.band else { return None };
+        let below = self.of(name).filter(|(_, value)| value.measured < printed).count();
+        Some(100.0 * below as f64 / self.points.len().max(1) as f64)
     }
 
     /// The share of the variance of a value that an unknown explains by itself: that of the means with each
@@ -251,7 +322,11 @@ mod tests {
         assert_eq!(row, ["sum", "3", "2.5", "0", "5", "50", "77 %", "23 %", "0 %", "3 of 6"]);
         // 2, 3 and 4 are within two half digits.
         let page = sums.page();
+        let most = "`first` explains 77 % of the variance of *sum*; the paper's number is at percentile 50.";
+        assert!(page.contains(most), "{page}");
         let agree = "3 of 6 settings give every value of the paper at once: `first=0` with `second=2`; ";
         assert!(page.contains(agree), "{page}");
+        assert_eq!(sums.command(), "tcplab papers T1 --sweep 'first=0 1' --sweep 'second=0 1 2'");
+        assert_eq!(sums.csv(), "first,second,sum\n0,0,0\n0,1,1\n0,2,2\n1,0,3\n1,1,4\n1,2,5\n");
     }
 }

@@ -12,7 +12,7 @@ use super::shared::{about, percent, rises, share, value};
 use super::trace_set::{TraceSet, on_all_cores, trace_set};
 use super::{elevated, orderings, variants};
 use crate::many::Summary as Spread;
-use crate::{Band, Findings, Table, Value};
+use crate::{Band, Findings, Table, Value, changes};
 
 /// A row: the preset, and the paper's W in seconds, W~ and B in percent.
 pub(super) type Row = (&'static str, f64, f64, f64);
@@ -225,11 +225,13 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
          the text is followed."
             .to_owned(),
     );
-    let [parts, varied] = variants::tables(set, &all)?;
-    let printed = TABLES.iter().map(|(title, rows)| all.table(title, rows));
+    let tables = changes::tables(|| {
+        let printed = TABLES.iter().map(|(title, rows)| all.table(title, rows));
+        Ok(printed.chain([reversed]).chain(variants::tables(set, &all)?).collect())
+    })?;
     Ok(Findings {
         values: values.into_iter().flatten().chain(of_table_4(&all)).chain(orders).collect(),
-        tables: printed.chain([reversed, parts, varied]).collect(),
+        tables,
         figures: Vec::new(),
         notes,
     })

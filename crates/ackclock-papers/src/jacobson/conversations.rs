@@ -11,7 +11,7 @@ use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
-use crate::{Band, Experiment, Findings, Table, Value, draw};
+use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "JE7-12",
@@ -59,8 +59,19 @@ fn two_v() -> TcpSettings {
 }
 
 fn run() -> anyhow::Result<Findings> {
-    let without = runs(&WITHOUT, DELAY_MS, 0..RUNS)?;
-    let with = runs(&WITH, DELAY_MS, 0..RUNS)?;
+    let delay_ms = changes::open("delay-ms", DELAY_MS)?;
+    let without = runs(&WITHOUT, delay_ms, 0..RUNS)?;
+    let with = runs(&WITH, delay_ms, 0..RUNS)?;
+    let figures = figures(without.first(), with.first());
+    Ok(Findings {
+        values: values(&without, &with),
+        tables: changes::tables(|| Ok(vec![witness(&without, &with), by_senders()?]))?,
+        figures,
+        notes: NOTES.map(str::to_owned).to_vec(),
+    })
+}
+
+fn by_senders() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for kind in [WITHOUT, WITH].iter().chain(&OTHERS) {
         for delay_ms in [DELAY_MS, 50] {
@@ -81,14 +92,7 @@ fn run() -> anyhow::Result<Findings> {
         "KB/s of each, lazy: 2 and 4",
     ];
     let title = "By senders and the link's delay (means of 20 runs)".to_owned();
-    let table = Table { title, head: head.map(str::to_owned).to_vec(), rows };
-    let figures = figures(without.first(), with.first());
-    Ok(Findings {
-        values: values(&without, &with),
-        tables: vec![witness(&without, &with), table],
-        figures,
-        notes: NOTES.map(str::to_owned).to_vec(),
-    })
+    Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
 fn values(without: &[Run], with: &[Run]) -> Vec<Value> {

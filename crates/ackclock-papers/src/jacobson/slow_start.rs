@@ -9,7 +9,7 @@ use ackclock_sim::{Scenario, TcpSettings, TrafficConfig, TrafficKind};
 use super::{A_PLUS_2V, LINK, LINK_DATA, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
-use crate::{Band, Experiment, Findings, Table, Value, draw};
+use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "JE3/4",
@@ -50,8 +50,12 @@ struct Run {
 }
 
 fn run() -> anyhow::Result<Findings> {
-    let without = runs(&old(), PATH, 0..RUNS)?;
-    let with = runs(&bsd_plus(), PATH, 0..RUNS)?;
+    let path = PathOf {
+        delay_ms: changes::open("delay-ms", PATH.delay_ms)?,
+        others_percent: changes::open("others-percent", PATH.others_percent)?,
+    };
+    let without = runs(&old(), path, 0..RUNS)?;
+    let with = runs(&bsd_plus(), path, 0..RUNS)?;
     let of = |runs: &[Run], measure: fn(&Run) -> f64| Summary::of(runs.iter().map(measure));
     let values = vec![
         Value {
@@ -101,7 +105,12 @@ fn run() -> anyhow::Result<Findings> {
     let figures = figures.iter().filter_map(|(stem, runs, how)| {
         Some(((*stem).to_owned(), sequence_graph(&runs.first()?.conversation, how)))
     });
-    Ok(Findings { values, tables: vec![delays()?], figures: figures.collect(), notes: vec![NOTE.to_owned()] })
+    Ok(Findings {
+        values,
+        tables: changes::tables(|| Ok(vec![delays()?]))?,
+        figures: figures.collect(),
+        notes: vec![NOTE.to_owned()],
+    })
 }
 
 fn runs(settings: &TcpSettings, path: PathOf, runs: std::ops::Range<u64>) -> anyhow::Result<Vec<Run>> {

@@ -3,7 +3,7 @@
 use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::units::Span;
 
-use super::background::USUAL;
+use super::background::Background;
 use super::network::{MEGABYTE, RENO, Sender, Transfer, VEGAS, ratio, transfer};
 use super::watch::{SAMPLE, Watched, watch, windows};
 use crate::draw::{axis, panel, series};
@@ -90,7 +90,7 @@ fn in_standard_errors(reno: &[[f64; 4]], vegas: &[[f64; 4]]) -> f64 {
 
 fn watched(sender: Sender, seed: u64) -> anyhow::Result<Watched> {
     let transfer = transfer("transfer", 2, MEGABYTE, sender).start(BEGIN);
-    watch(USUAL.scenario(10).seed(seed).traffic(transfer), &["transfer"])
+    watch(Background::usual()?.scenario(10).seed(seed).traffic(transfer), &["transfer"])
 }
 
 /// During the transfer: the correlation of both rates, the bottleneck's output in KB/s, and the share of 100

@@ -16,7 +16,7 @@ use crate::draw::axis;
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
 use crate::traced::traced;
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VE5/7",
@@ -85,13 +85,10 @@ fn run() -> anyhow::Result<Findings> {
     ];
     Ok(Findings {
         values,
-        tables: vec![
-            choices()?,
-            renos()?,
-            newrenos()?,
-            spans(&reno.transfers, &vegas.transfers),
-            witness(&reno.transfers, &vegas.transfers),
-        ],
+        tables: changes::tables(|| {
+            let (reno, vegas) = (&reno.transfers, &vegas.transfers);
+            Ok(vec![choices()?, renos()?, newrenos()?, spans(reno, vegas), witness(reno, vegas)])
+        })?,
         figures: vec![picture("fig5-reno-alone", RENO)?, picture("fig7-vegas-alone", VEGAS)?, comparisons()?],
         notes: vec![NOTE.to_owned()],
     })

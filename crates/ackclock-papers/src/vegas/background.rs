@@ -9,7 +9,7 @@ use super::network::{
     transfer,
 };
 use crate::many::{Summary, each};
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT4",
@@ -34,8 +34,8 @@ pub(super) struct Background {
     pub reverse: Option<Span>,
 }
 
-/// The density at which Reno reaches the paper's throughput.
-pub(super) const USUAL: Background = Background { every: Span::millis(125), sender: RENO, reverse: None };
+/// The mean time between conversations with which Reno reaches the paper's throughput.
+const EVERY_MS: u64 = 125;
 /// Reno, Vegas-1,3 and Vegas-2,4: KB/s, KB sent again, coarse timeouts.
 const TABLE_IV: [[&str; 3]; 3] = [["58.3", "55.4", "5.6"], ["89.4", "27.1", "0.9"], ["91.8", "29.4", "0.9"]];
 /// "The numbers shown are averages from 57 runs" (§IV-B2).
@@ -46,6 +46,12 @@ const SEEDS: u64 = 19;
 const BEGIN: Span = Span::seconds(20);
 
 impl Background {
+    /// Reno's, with the density of most experiments.
+    pub fn usual() -> anyhow::Result<Self> {
+        let every = Span::millis(changes::open("every-ms", EVERY_MS)?);
+        Ok(Self { every, sender: RENO, reverse: None })
+    }
+
     /// The network with this traffic.
     pub fn scenario(self, buffers: u64) -> Scenario {
         let tcplib = |name, from, to, every| {
@@ -98,7 +104,8 @@ fn background_rate(report: &Report) -> anyhow::Result<f64> {
 
 fn run() -> anyhow::Result<Findings> {
     let senders = [RENO, VEGAS, VEGAS_2_4];
-    let [reno, vegas, vegas_2_4] = senders.map(|sender| beside(USUAL, sender, SEEDS));
+    let usual = Background::usual()?;
+    let [reno, vegas, vegas_2_4] = senders.map(|sender| beside(usual, sender, SEEDS));
     let (reno, vegas, vegas_2_4) = (reno?, vegas?, vegas_2_4?);
     let over_reno =
         |of: fn(&Transfers) -> Summary, one: &Beside| of(&one.transfers).over_mean(of(&reno.transfers));
@@ -144,7 +151,7 @@ fn run() -> anyhow::Result<Findings> {
     });
     Ok(Findings {
         values,
-        tables: vec![table(&[reno, vegas, vegas_2_4]), densities()?],
+        tables: changes::tables(|| Ok(vec![table(&[reno, vegas, vegas_2_4]), densities()?]))?,
         ..Findings::default()
     })
 }
@@ -162,9 +169,10 @@ fn table(found: &[Beside; 3]) -> Table {
 
 /// Other densities, and Vegas for all traffic.
 fn densities() -> anyhow::Result<Table> {
-    let other = |millis| Background { every: Span::millis(millis), ..USUAL };
+    let usual = Background::usual()?;
+    let other = |millis| Background { every: Span::millis(millis), ..usual };
     let rows =
-        [other(80), other(100), other(115), other(140), other(200), Background { sender: VEGAS, ..USUAL }];
+        [other(80), other(100), other(115), other(140), other(200), Background { sender: VEGAS, ..usual }];
     let rows = rows.into_iter().map(|background| {
         let [reno, vegas] = [RENO, VEGAS].map(|sender| beside(background, sender, SEEDS / 3));
         let (reno, vegas) = (reno?, vegas?);
@@ -187,7 +195,8 @@ mod tests {
 
     #[test]
     fn vegas_is_faster_beside_tcplib_and_times_out_less() {
-        let [reno, vegas] = [RENO, VEGAS].map(|sender| beside(USUAL, sender, 2).unwrap().transfers);
+        let [reno, vegas] =
+            [RENO, VEGAS].map(|sender| beside(Background::usual().unwrap(), sender, 2).unwrap().transfers);
         assert!(vegas.throughput.mean > reno.throughput.mean, "{reno:?} {vegas:?}");
         assert!(vegas.timeouts.mean < reno.timeouts.mean, "{reno:?} {vegas:?}");
     }

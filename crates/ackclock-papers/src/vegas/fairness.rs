@@ -11,7 +11,7 @@ use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transf
 use crate::draw::{axis, panel, series};
 use crate::many::{Summary, each};
 use crate::net::BOTTLENECK;
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VF",
@@ -119,7 +119,9 @@ fn run() -> anyhow::Result<Findings> {
     values.extend(mixed.0);
     Ok(Findings {
         values,
-        tables: vec![table(rows), mixed.1, sixteen_by_buffers()?, sixteen_by_host()?, endless()?],
+        tables: changes::tables(|| {
+            Ok(vec![table(rows), mixed.1, sixteen_by_buffers()?, sixteen_by_host()?, endless()?])
+        })?,
         figures: vec![figure(&pictured)],
         notes: vec![NOTE.to_owned()],
     })
@@ -259,7 +261,7 @@ fn endless() -> anyhow::Result<Table> {
     let rows = each([(RENO, 20), (VEGAS, 20), (RENO, 80), (VEGAS, 80)], |(sender, buffers)| {
         let case = Case { connections: 16, kilobytes: 64 * 1024, doubled: false, buffers, host: HOST_TIME };
         let scenario = scenario(case, [sender; 2], 50, 1);
-        let mut simulation = crate::changes::simulation(&scenario)?;
+        let mut simulation = changes::simulation(&scenario)?;
         let mut cells = vec![sender.name.to_owned(), buffers.to_string()];
         let mut before = vec![0.0; case.connections];
         for end in ENDS {

@@ -11,7 +11,7 @@ use super::network::{
 };
 use crate::draw::{axis, panel, series};
 use crate::many::{Summary, each};
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT1/2",
@@ -71,10 +71,15 @@ impl Hours {
 }
 
 fn run() -> anyhow::Result<Findings> {
+    let two = SlowLinks {
+        kbit_per_second: changes::open("kbit-per-second", TWO.kbit_per_second)?,
+        every: changes::open("every-ms", TWO.every)?,
+        ..TWO
+    };
     let mut values = Vec::new();
     let mut found = Vec::new();
     for size in &SIZES {
-        let [reno, vegas] = [RENO, VEGAS].map(|sender| Hours::of(sender, size.kilobytes, HOURS, TWO));
+        let [reno, vegas] = [RENO, VEGAS].map(|sender| Hours::of(sender, size.kilobytes, HOURS, two));
         let (reno, vegas) = (reno?, vegas?);
         let (sums, faster) = ([reno.sums(), vegas.sums()], wins(&vegas, &reno));
         let over = |of: fn(&Transfers) -> Summary| of(&sums[1]).over_mean(of(&sums[0]));
@@ -99,7 +104,7 @@ fn run() -> anyhow::Result<Findings> {
         }
         found.push(sums);
     }
-    let wide = Hours::of(VEGAS_2_4, SIZES[0].kilobytes, HOURS, TWO)?.sums();
+    let wide = Hours::of(VEGAS_2_4, SIZES[0].kilobytes, HOURS, two)?.sums();
     let [reno, vegas] = found[0];
     values.extend([
         Value {
@@ -128,7 +133,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = values.into_iter().map(explained).collect();
     Ok(Findings {
         values,
-        tables: vec![table(&found, &wide), readings()?],
+        tables: changes::tables(|| Ok(vec![table(&found, &wide), readings()?]))?,
         figures: vec![figure(&found)],
         ..Findings::default()
     })

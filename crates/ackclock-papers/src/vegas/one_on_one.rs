@@ -8,7 +8,7 @@ use super::network::{
 };
 use crate::draw::{axis, panel, series};
 use crate::many::{Summary, each};
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "VT3",
@@ -106,7 +106,7 @@ fn run() -> anyhow::Result<Findings> {
     });
     Ok(Findings {
         values,
-        tables: vec![table(&found), renos(&found)?, witness(&found)],
+        tables: changes::tables(|| Ok(vec![table(&found), renos(&found)?, witness(&found)]))?,
         figures: vec![figure(&found)],
         notes: Vec::new(),
     })

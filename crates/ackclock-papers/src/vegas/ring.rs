@@ -149,11 +149,12 @@ const SITES: usize = 16;
 const BULK_SITES: [usize; 4] = [0, 5, 10, 15];
 /// The rate of the links between sites and ring.
 const SITE_BYTES_PER_SECOND: u64 = 1_250_000;
-/// Mean time between the conversations of one host.
-const EVERY: Span = Span::millis(48);
+/// Mean time between the conversations of one host, in ms.
+const EVERY_MS: u64 = 48;
 
 pub(super) fn figure_12(sender: Sender, seconds: u64) -> anyhow::Result<Network> {
-    let scenario = network(sender, seconds);
+    let every = Span::millis(crate::changes::open("every-ms", EVERY_MS)?);
+    let scenario = network(sender, every, seconds);
     let mut simulation = crate::changes::simulation(&scenario)?;
     let counted_from = Instant::ZERO + Span::seconds(seconds / 3).duration();
     let link = |from: String, to: String| {
@@ -200,7 +201,7 @@ fn far_side(site: usize) -> usize {
     (site + 10) % SITES
 }
 
-fn network(sender: Sender, seconds: u64) -> Scenario {
+fn network(sender: Sender, every: Span, seconds: u64) -> Scenario {
     let lan = Direction::new(Rate::mbit(100), Span(100_000)).mtu(1400).buffers(200);
     let site =
         Direction::new(Rate::bytes_per_second(SITE_BYTES_PER_SECOND), Span::millis(3)).mtu(1400).buffers(50);
@@ -228,7 +229,7 @@ fn network(sender: Sender, seconds: u64) -> Scenario {
         for host in 0..2 + n % 2 {
             // One, three and five sites on: over one, three and one links of the ring.
             let to = format!("h{}.{}", (n + 1 + 2 * host) % SITES, host % 2);
-            let what = TrafficKind::Tcplib { every: EVERY, until: None, mix: TcplibMix::default() };
+            let what = TrafficKind::Tcplib { every, until: None, mix: TcplibMix::default() };
             scenario = scenario.traffic(TrafficConfig::new(
                 &format!("tcplib{n}.{host}"),
                 &format!("h{n}.{host}"),

@@ -4,11 +4,11 @@ use ackclock_chart::{Figure, Style};
 use ackclock_sim::units::{Bytes, Span};
 use ackclock_sim::{TcpSettings, TrafficConfig};
 
-use super::background::{Background, PAPER_RUNS, USUAL, beside, beside_with};
+use super::background::{Background, PAPER_RUNS, beside, beside_with};
 use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, head, ratio, transfer};
 use crate::draw::{axis, panel, series};
 use crate::many::Summary;
-use crate::{Band, Experiment, Findings, Table, Value};
+use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const TWO_WAY: Experiment = Experiment {
     id: "VE-2way",
@@ -38,8 +38,10 @@ fn two_way() -> anyhow::Result<Findings> {
         Ok([beside(background, RENO, seeds)?.transfers, beside(background, VEGAS, seeds)?.transfers])
     };
     let over = |of: fn(&Transfers) -> Summary, [reno, vegas]: &[Transfers; 2]| of(vegas).over_mean(of(reno));
-    let one_way = both(USUAL, SEEDS)?;
-    let two_way = both(Background { reverse: Some(USUAL.every), ..USUAL }, SEEDS)?;
+    let usual = Background::usual()?;
+    let reverse = Span::millis(changes::open("reverse-ms", usual.every.0 / 1_000_000)?);
+    let one_way = both(usual, SEEDS)?;
+    let two_way = both(Background { reverse: Some(reverse), ..usual }, SEEDS)?;
     let values = vec![
         Value {
             paper: "1: “stayed the same”",
@@ -67,18 +69,20 @@ fn two_way() -> anyhow::Result<Findings> {
         let ratios = ratios.into_iter().map(|ratio| format!("{:.2}", ratio.mean));
         std::iter::once(what).chain(cells).chain(ratios).collect::<Vec<_>>()
     };
-    let mut rows = vec![row("none".to_owned(), &one_way)];
-    for every in [500, 250] {
-        let reverse = Some(Span::millis(every));
-        rows.push(row(format!("{every} ms"), &both(Background { reverse, ..USUAL }, SEEDS)?));
-    }
-    rows.push(row(format!("{} ms", USUAL.every.0 / 1_000_000), &two_way));
-    let table = Table {
-        title: "A megabyte by what comes the other way".to_owned(),
-        head: head(&["other way: every"], &[RENO, VEGAS], &["Vegas/Reno", "sent again"]),
-        rows,
+    let table = || {
+        let mut rows = vec![row("none".to_owned(), &one_way)];
+        for every in [500, 250] {
+            let reverse = Some(Span::millis(every));
+            rows.push(row(format!("{every} ms"), &both(Background { reverse, ..usual }, SEEDS)?));
+        }
+        rows.push(row(format!("{} ms", reverse.0 / 1_000_000), &two_way));
+        Ok(vec![Table {
+            title: "A megabyte by what comes the other way".to_owned(),
+            head: head(&["other way: every"], &[RENO, VEGAS], &["Vegas/Reno", "sent again"]),
+            rows,
+        }])
     };
-    Ok(Findings { values, tables: vec![table], ..Findings::default() })
+    Ok(Findings { values, tables: changes::tables(table)?, ..Findings::default() })
 }
 
 /// KB.
@@ -139,7 +143,7 @@ fn with_buffer(sender: Sender, size: u64, seeds: u64) -> anyhow::Result<Transfer
         peer_tcp: TcpSettings { receive_buffer: Some(Bytes(size * KB)), ..TcpSettings::default() },
         ..transfer("transfer", 2, MEGABYTE, sender)
     };
-    Ok(beside_with(USUAL, seeds, limited)?.transfers)
+    Ok(beside_with(Background::usual()?, seeds, limited)?.transfers)
 }
 
 fn table(reno: &[Transfers], vegas: &[Transfers]) -> Table {

@@ -1,0 +1,73 @@
+//! What the papers leave open: settings by experiment, and the values to try.
+
+use crate::{Experiment, Unknown};
+
+/// What the paper of `experiment` leaves open, with the values to try; empty if nothing is that decides, or if
+/// the experiment's own tables show it.
+///
+/// The keys are those of [`Changes`](crate::Changes).
+#[must_use]
+pub fn unknowns(experiment: &Experiment) -> Vec<Unknown> {
+    let unknown = |(key, values): &(&str, &str)| Unknown {
+        key: (*key).to_owned(),
+        values: values.split_whitespace().map(str::to_owned).collect(),
+    };
+    let of = OPEN.iter().find(|(id, _)| *id == experiment.id);
+    of.map_or_else(Vec::new, |(_, open)| open.iter().map(unknown).collect())
+}
+
+/// Queues hold a packet less than a router has buffers: the one that is being sent holds one.
+const OPEN: &[(&str, &[(&str, &str)])] = &[
+    // The path's delay (the paper counts six hops), and what others take of the link.
+    ("JE3/4", &[("open.delay-ms", "10 50 80 110 150"), ("open.others-percent", "0 10 20 30")]),
+    // A path of the Arpanet, and how long its hosts take for a packet.
+    (
+        "JE5/6",
+        &[("link.bottleneck.there.delay", "50ms 100ms 200ms 400ms"), ("host.*.tcp.mss", "256 512 1024")],
+    ),
+    // The link's delay, and the time of a host for a packet.
+    ("JE7-12", &[("open.delay-ms", "3 10 30 50"), HOST_TIME]),
+    // Who acknowledges when, the delay to within a few ms, and which packets hold a buffer.
+    ("VE5/7", &[RECEIVERS, ("link.bottleneck.there.delay", "48ms 50ms 52ms"), BUFFERS_OF_10]),
+    ("VE9/10", &[("open.every-ms", "100 125 160"), ("link.bottleneck.there.queue.drop-tail.limit", BUFFERS)]),
+    ("VE11", &[RECEIVERS, ("link.bottleneck.there.delay", "40ms 45ms 50ms 55ms 60ms")]),
+    ("VT1/2", &[("open.kbit-per-second", "1000 1250 1544"), ("open.every-ms", "140 200 300"), RECEIVERS]),
+    ("VT3", &[RECEIVERS, ("link.bottleneck.there.delay", "48ms 50ms 52ms")]),
+    ("VT4", &[("open.every-ms", "100 115 125 140 160"), RECEIVERS]),
+    ("VE-2way", &[("open.every-ms", "125 160"), ("open.reverse-ms", "125 250 500")]),
+    ("VE-sndbuf", &[("open.every-ms", "115 125 140 160")]),
+    ("VF", &[("link.bottleneck.there.queue.drop-tail.limit", "9packets 19packets 39packets"), HOST_TIME]),
+    ("VS", &[("open.every-ms", "44 48 52"), RECEIVERS]),
+    ("VQ", &[("link.bottleneck.there.queue.drop-tail.limit", BUFFERS), RECEIVERS]),
+    ("BE4-6", &[DELAYS, RECEIVERS]),
+    ("BE7-10", &[DELAYS, RECEIVERS]),
+    ("BE11/12", &[RECEIVERS]),
+    ("BE13-26", &[RECEIVERS]),
+    // The slow line of each path, and who acknowledges when.
+    ("AT1-4", &[("link.east-west.there.rate", "512kbit/s 1.5Mbit/s 10Mbit/s"), RECEIVERS]),
+    ("AU", &[("link.east-west.there.rate", "512kbit/s 1.5Mbit/s 10Mbit/s"), RECEIVERS]),
+    ("AT5/6", &[("link.east-west.there.rate", "512kbit/s 1.5Mbit/s 10Mbit/s")]),
+];
+
+const RECEIVERS: (&str, &str) = ("tcp.acks", "every-second:0s every-second:200ms");
+const HOST_TIME: (&str, &str) =
+    ("link.*.there.jitter", r#"{"by":{"uniform":"1ms"}} {"by":{"uniform":"7ms"}} {"by":{"uniform":"14ms"}}"#);
+const BUFFERS: &str = "9packets 14packets 19packets";
+const BUFFERS_OF_10: (&str, &str) =
+    ("link.bottleneck.there.queue.drop-tail.limit", "8packets 9packets 10packets");
+const DELAYS: (&str, &str) = ("link.bottleneck.there.delay", "20ms 50ms 100ms 300ms");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{COMBINATIONS_MAX, combinations, experiments};
+
+    #[test]
+    fn each_belongs_to_an_experiment_and_is_small_enough_to_try() {
+        for (id, _) in OPEN {
+            let experiment = experiments().into_iter().find(|experiment| experiment.id == *id);
+            let open = unknowns(experiment.unwrap_or_else(|| panic!("{id}")));
+            assert!((2..=COMBINATIONS_MAX).contains(&combinations(&open)), "{id}");
+        }
+    }
+}
