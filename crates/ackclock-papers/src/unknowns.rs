@@ -26,7 +26,7 @@ const OPEN: &[(&str, &[(&str, &str)])] = &[
         &[("link.bottleneck.there.delay", "50ms 100ms 200ms 400ms"), ("host.*.tcp.mss", "256 512 1024")],
     ),
     // The link's delay, and the time of a host for a packet.
-    ("JE7-12", &[("open.delay-ms", "3 10 30 50"), HOST_TIME]),
+    ("JE7-12", &[("open.delay-ms", "3 10 30 50 70"), HOST_TIME]),
     // Who acknowledges when, the delay to within a few ms, and which packets hold a buffer.
     ("VE5/7", &[RECEIVERS, ("link.bottleneck.there.delay", "48ms 50ms 52ms"), BUFFERS_OF_10]),
     ("VE9/10", &[("open.every-ms", "100 125 160"), ("link.bottleneck.there.queue.drop-tail.limit", BUFFERS)]),

@@ -8,7 +8,7 @@ from random import Random
 
 SEGMENT, WINDOW = 512, 32  # bytes; segments, which is 16 KB of buffer at either end
 TICK, FAST_TICK = 500_000, 200_000
-SERVICE, DELAY, BUFFERS = 20_480, 10_000, 50  # a packet of 512 bytes at 25 KB/s; one way; packets
+SERVICE, DELAY, BUFFERS = 20_480, 50_000, 50  # a packet of 512 bytes at 25 KB/s; one way; packets
 BACKOFF = [1, 2, 4, 6, 8, 10, 15, 20] + [30] * 9
 
 

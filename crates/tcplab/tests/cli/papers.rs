@@ -81,15 +81,15 @@ fn changes_that_change_nothing_are_refused_with_what_would() {
 
 #[test]
 fn papers_try_what_is_left_open_and_write_it() {
-    let folder = Scratch::new("papers-sweeps");
-    let out = folder.path().to_str().unwrap();
-    run(&["papers", "VE11", "--sweeps", "--out", out]).done();
-    let page = fs::read_to_string(folder.path().join("SWEEPS.md")).unwrap();
+    let scratch = Scratch::new();
+    let out = scratch.text("papers");
+    run(&["papers", "VE11", "--sweeps", "--out", &out]).done();
+    let page = fs::read_to_string(scratch.path("papers/SWEEPS.md")).unwrap();
     assert!(
         page.contains("All 10 combinations of `tcp.acks`: every-second:0s, every-second:200ms; "),
         "{page}"
     );
-    let values = fs::read_to_string(folder.path().join("sweeps/VE11.csv")).unwrap();
+    let values = fs::read_to_string(scratch.path("papers/sweeps/VE11.csv")).unwrap();
     let lines: Vec<&str> = values.lines().collect();
     assert!(
         lines[0].starts_with("tcp.acks,link.bottleneck.there.delay,packets that Vegas loses,"),
@@ -100,7 +100,7 @@ fn papers_try_what_is_left_open_and_write_it() {
 
     let said = run(&["papers", "VE11", "--sweeps"]).failed(2);
     assert!(said.contains("--out"), "{said}");
-    let said = run(&["papers", "J11", "--sweeps", "--out", out]).failed(2);
+    let said = run(&["papers", "J11", "--sweeps", "--out", &out]).failed(2);
     assert!(
         said.contains("nothing is left open that could be tried for J11") && said.contains("--sweep"),
         "{said}"
