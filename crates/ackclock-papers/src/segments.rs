@@ -29,8 +29,8 @@ pub(crate) struct Conversation {
     /// Acknowledgements as they reached the host: the time, and the byte after the last that each
     /// acknowledges.
     pub(crate) acks: Vec<(Instant, u64)>,
-    /// Data segments that the network lost.
-    pub(crate) lost: u64,
+    /// The first byte of each data segment that the network lost, in the order of the losses.
+    pub(crate) lost: Vec<u64>,
 }
 
 /// A data segment.
@@ -92,6 +92,25 @@ impl Conversation {
         times
     }
 
+    /// How many segments of each window were lost. A window is what was out when its first loss was sent
+    /// again.
+    pub fn losses_by_window(&self) -> Vec<u64> {
+        let mut windows: Vec<(u64, u64)> = Vec::new();
+        for &from in &self.lost {
+            match windows.last_mut() {
+                Some((end, losses)) if from < *end => *losses += 1,
+                _ => windows.push((self.out_at_repair(from), 1)),
+            }
+        }
+        windows.into_iter().map(|(_, losses)| losses).collect()
+    }
+
+    /// The byte after the last that had been sent when the segment at `from` was sent again.
+    fn out_at_repair(&self, from: u64) -> u64 {
+        let before = self.sent.iter().take_while(|sent| !(sent.again && sent.from == from));
+        before.map(|sent| sent.to).max().unwrap_or(0)
+    }
+
     /// Share of the data segments that had been sent before.
     pub fn share_sent_again(&self) -> f64 {
         share(self.sent.iter().filter(|sent| sent.again).count() as f64, self.sent.len() as f64)
@@ -133,12 +152,12 @@ impl Observer for Watch {
             return;
         }
         let Some(conversation) = self.senders.get_mut(&segment.source).filter(|_| len > 0) else { return };
-        if event.what != What::Sent {
-            conversation.lost += 1;
-            return;
-        }
         let first = *conversation.first.get_or_insert(segment.seq);
         let from = u64::from(segment.seq.wrapping_sub(first));
+        if event.what != What::Sent {
+            conversation.lost.push(from);
+            return;
+        }
         let to = from + u64::from(len);
         let again = to <= conversation.highest;
         conversation.highest = conversation.highest.max(to);
@@ -148,4 +167,19 @@ impl Observer for Watch {
 
 pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_belong_to_the_window_that_was_out_at_the_first_repair() {
+        let sent = |from: u64, again: bool| DataSegment { at: Instant::ZERO, from, to: from + 1, again };
+        let order =
+            [(0, false), (1, false), (2, false), (3, false), (1, true), (4, false), (5, false), (5, true)];
+        let sent = order.map(|(from, again)| sent(from, again)).to_vec();
+        let conversation = Conversation { sent, lost: vec![1, 3, 5], ..Conversation::default() };
+        assert_eq!(conversation.losses_by_window(), [2, 1]);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod competing;
 mod fairness;
+mod sharing;
 mod single;
 mod transatlantic;
 mod variants;

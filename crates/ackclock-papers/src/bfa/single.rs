@@ -7,7 +7,7 @@ use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
-use crate::many::{Summary, each, run as simulate};
+use crate::many::{Summary, each};
 use crate::{Band, Experiment, Findings, Table, Value, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -31,6 +31,8 @@ struct Point {
     rtt: f64,
     drops: f64,
     timeouts: f64,
+    /// Windows that lost more than one segment, without the first that lost any.
+    bursts: f64,
 }
 
 fn run() -> anyhow::Result<Findings> {
@@ -53,7 +55,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = vec![
         Value {
             paper: "an order of magnitude",
-            band: Band::AtLeast(5.0),
+            band: Band::Within(5.0, 1000_f64.sqrt()),
             ..one(power_of(&bfa, 60)? / power_of(&reno, 60)?).value("BFA/Reno power at 60 buffers", "")
         },
         Value {
@@ -90,6 +92,12 @@ fn run() -> anyhow::Result<Findings> {
             ..one(at(&reno, 100)?.throughput / at(&reno, 20)?.throughput)
                 .value("Reno: the same of throughput", "")
         },
+        Value {
+            paper: "0: multiple losses only in the first slow start",
+            band: Band::AtMost(0.0),
+            ..Summary::of(reno.iter().map(|point| point.bursts))
+                .value("Reno: later windows with more than one loss in 400 s", "")
+        },
     ];
     let mut figures = vec![queues()?];
     figures.push((
@@ -110,8 +118,14 @@ fn curve(profile: &str) -> anyhow::Result<Vec<Point>> {
 }
 
 fn point(settings: &TcpSettings, buffers: u64, delay_ms: u64, jitter: Span) -> anyhow::Result<Point> {
-    let reports = each(0..RUNS, |run| simulate(&noisy(scenario(settings, buffers, delay_ms, run), jitter)))?;
-    let mean = |of: &dyn Fn(&Report) -> f64| Summary::over(&reports, of).mean;
+    let runs = each(0..RUNS, |run| {
+        segments::observe(&noisy(scenario(settings, buffers, delay_ms, run), jitter), &["a1"])
+    })?;
+    let mean = |of: &dyn Fn(&Report) -> f64| Summary::of(runs.iter().map(|run| of(&run.report))).mean;
+    let bursts = |run: &segments::Observed| {
+        let losses = run.conversations[0].losses_by_window();
+        losses.iter().skip(1).filter(|losses| **losses > 1).count() as f64
+    };
     Ok(Point {
         buffers,
         throughput: mean(&|report| throughput(&report.flows[0], SECONDS as f64)),
@@ -119,6 +133,7 @@ fn point(settings: &TcpSettings, buffers: u64, delay_ms: u64, jitter: Span) -> a
         rtt: mean(&|report| report.flows[0].there.rtt.mean),
         drops: mean(&|report| super::drops(report)),
         timeouts: mean(&|report| report.flows[0].there.timeouts as f64),
+        bursts: Summary::of(runs.iter().map(bursts)).mean,
     })
 }
 
@@ -148,11 +163,13 @@ fn curves(reno: &[Point], bfa: &[Point]) -> Table {
                 format!("{:.2}", point.power),
                 format!("{:.1}", point.drops),
                 format!("{:.1}", point.timeouts),
+                format!("{:.1}", point.bursts),
             ]
         };
         [reno.buffers.to_string()].into_iter().chain(numbers(reno)).chain(numbers(bfa)).collect()
     };
-    let names = ["packets/s", "round trip (s)", "packets/s²", "drops", "timeouts"];
+    let names =
+        ["packets/s", "round trip (s)", "packets/s²", "drops", "timeouts", "later windows with two losses"];
     let of = |who: &'static str| names.map(|name| format!("{who}: {name}"));
     Table {
         title: "By buffers (means of 10 runs)".to_owned(),
@@ -268,6 +285,7 @@ const TICK_MS: u64 = 500;
 mod tests {
     use super::*;
     use crate::bfa::drops;
+    use crate::many::run as simulate;
 
     #[test]
     fn bfa_has_several_times_renos_power_and_no_drops() {

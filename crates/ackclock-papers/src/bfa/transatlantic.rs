@@ -7,6 +7,7 @@ use ackclock_sim::units::{Bytes, Share, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
 use ackclock_trace::graphs;
 
+use super::sharing;
 use super::variants::{self, Variant};
 use super::{BFA, LINK, RENO};
 use crate::many::{Summary, each};
@@ -29,8 +30,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// How congested the path is.
 #[derive(Clone, Copy)]
-struct Level {
-    name: &'static str,
+pub(super) struct Level {
+    pub(super) name: &'static str,
     /// Other traffic, in hundredths of the link.
     load_percent: u64,
     /// Delay variation.
@@ -41,7 +42,7 @@ struct Level {
     paper: [&'static str; 2],
 }
 
-const LEVELS: [Level; 3] = [
+pub(super) const LEVELS: [Level; 3] = [
     Level {
         name: "low",
         load_percent: 0,
@@ -64,6 +65,18 @@ const LEVELS: [Level; 3] = [
         paper: ["8.80; 6.01", "9.52; 6.03"],
     },
 ];
+
+impl Level {
+    /// Low congestion, but for this many hundredths of the link that others offer.
+    pub(super) const fn with_load(load_percent: u64) -> Self {
+        Self { load_percent, ..LEVELS[0] }
+    }
+
+    /// Low congestion, but for losses that no queue causes.
+    pub(super) const fn with_losses(name: &'static str, lost_per_million: u32) -> Self {
+        Self { name, lost_per_million, ..LEVELS[0] }
+    }
+}
 
 /// The results of one run.
 struct Run {
@@ -126,6 +139,8 @@ fn run() -> anyhow::Result<Findings> {
         variant_rows.extend(variants.iter().map(|(variant, runs)| variant_row(level, variant, runs)));
         figures.extend(graphs(level)?);
     }
+    let sharing = sharing::found()?;
+    values.extend(sharing.values);
     let head = [
         "congestion",
         "sender",
@@ -141,12 +156,9 @@ fn run() -> anyhow::Result<Findings> {
     let head = ["congestion", "variant", "kbit/s", "kbit/s²", "round trip (s)", "timeouts"];
     let title = "The gentler gain of figs. 21 and 22, and the variants of §6 (means of 10 runs)".to_owned();
     let others = Table { title, head: head.map(str::to_owned).to_vec(), rows: variant_rows };
-    Ok(Findings {
-        values,
-        tables: vec![levels, noise()?, smaller_windows()?, by_load()?, others],
-        figures,
-        notes: NOTES.map(str::to_owned).to_vec(),
-    })
+    let mut tables = vec![levels, noise()?, smaller_windows()?, by_load()?, others];
+    tables.extend(sharing.tables);
+    Ok(Findings { values, tables, figures, notes: NOTES.map(str::to_owned).to_vec() })
 }
 
 /// How much BFA depends on quiet round trips.
@@ -209,7 +221,7 @@ fn smaller_windows() -> anyhow::Result<Table> {
 fn by_load() -> anyhow::Result<Table> {
     let mut rows = Vec::new();
     for load_percent in [0, 5, 10, 15, 20, 30, 36, 40] {
-        let level = Level { load_percent, ..LEVELS[0] };
+        let level = Level::with_load(load_percent);
         let gentle = variants::ALL[1].over(settings(BFA), "acks");
         let mut row = vec![format!("{load_percent} %")];
         for (profile, settings) in [(BFA, settings(BFA)), (BFA, gentle), (RENO, settings(RENO))] {
@@ -281,25 +293,33 @@ fn runs_in(
 }
 
 /// FreeBSD 2.1.6 under this profile. Both senders are one kernel's, and §3.2 speaks of its timestamps.
-fn settings(profile: &str) -> TcpSettings {
+pub(super) fn settings(profile: &str) -> TcpSettings {
     let profile = TcpSettings::profile(profile).fixed_window(WINDOW_BYTES).choose("timestamps", "on");
     TcpSettings { mss: Some(576 - 40), ..profile }
 }
 
 fn scenario(level: &Level, profile: &str, settings: &TcpSettings) -> Scenario {
+    let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
+    peer.tcp = settings.clone();
+    peer.peer_tcp = settings.clone();
+    path(level, vec![peer], Span::seconds(805))
+}
+
+/// The path for so long, with these senders at `a1` and on, and the others.
+pub(super) fn path(level: &Level, senders: Vec<TrafficConfig>, end: Span) -> Scenario {
     let access = Direction::new(ackclock_sim::units::Rate::mbit(10), Span::millis(1));
     let jitter = Jitter { by: Variation::Uniform(Span::millis(level.jitter_ms)), may_reorder: false };
     let loss =
         (level.lost_per_million > 0).then(|| Loss::Independent(Share::per_million(level.lost_per_million)));
     let bottleneck = Direction { jitter: Some(jitter), loss, ..Direction::new(LINK, Span::millis(115)) };
-    let network = Dumbbell { pairs: 2, access, bottleneck: bottleneck.buffers(70), back: None };
-    let mut peer = TrafficConfig::bulk(profile, "a1", "b1", Some(Bytes(5_000_000))).start(Span::seconds(5));
-    peer.tcp = settings.clone();
-    peer.peer_tcp = settings.clone();
-    let scenario = network.scenario(Span::seconds(805)).tcp(self::settings(RENO)).traffic(peer);
+    let network =
+        Dumbbell { pairs: senders.len() + 1, access, bottleneck: bottleneck.buffers(70), back: None };
+    let [from, to] = ["a", "b"].map(|side| format!("{side}{}", senders.len() + 1));
+    let scenario = network.scenario(end).tcp(settings(RENO));
+    let scenario = senders.into_iter().fold(scenario, Scenario::traffic);
     match level.load_percent {
         0 => scenario,
-        load => scenario.traffic(TrafficConfig::new("others", "a2", "b2", short_transfers(load))),
+        load => scenario.traffic(TrafficConfig::new("others", &from, &to, short_transfers(load))),
     }
 }
 

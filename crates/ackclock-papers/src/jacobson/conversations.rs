@@ -288,7 +288,7 @@ impl Run {
 
     fn lost(&self) -> f64 {
         share(
-            self.conversations.iter().map(|conversation| conversation.lost).sum::<u64>() as f64,
+            self.conversations.iter().map(|conversation| conversation.lost.len()).sum::<usize>() as f64,
             self.all_sent(),
         )
     }
@@ -329,7 +329,8 @@ impl Run {
 
     /// Share of the retransmissions whose segments were not lost.
     fn spurious(&self) -> f64 {
-        let lost = self.conversations.iter().map(|conversation| conversation.lost).sum::<u64>() as f64;
+        let lost =
+            self.conversations.iter().map(|conversation| conversation.lost.len()).sum::<usize>() as f64;
         share((self.segments_again() - lost).max(0.0), self.segments_again())
     }
 
@@ -344,7 +345,7 @@ impl Run {
     fn lost_of(&self, which: [usize; 2]) -> f64 {
         let one = |index: usize| {
             let conversation = &self.conversations[index];
-            share(conversation.lost as f64, conversation.sent.len() as f64)
+            share(conversation.lost.len() as f64, conversation.sent.len() as f64)
         };
         (one(which[0]) + one(which[1])) / 2.0
     }

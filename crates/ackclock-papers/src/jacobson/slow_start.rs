@@ -152,7 +152,7 @@ fn measure(conversation: Conversation, start: Span) -> Run {
         repeated: share(times.iter().filter(|times| **times > 1).count() as f64, times.len() as f64),
         times_max: times.iter().max().copied().unwrap_or(0).into(),
         sent_again: early.sent.iter().filter(|sent| sent.again).count() as f64,
-        lost: conversation.lost as f64,
+        lost: conversation.lost.len() as f64,
         conversation,
     }
 }

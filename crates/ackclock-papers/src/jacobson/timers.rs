@@ -60,7 +60,7 @@ struct Run {
     /// The mean timeout over the mean round trip, likewise: the excess wait for a loss.
     slack: Vec<f64>,
     events: Vec<Event>,
-    lost: u64,
+    lost: usize,
 }
 
 fn run() -> anyhow::Result<Findings> {
@@ -178,7 +178,7 @@ fn assessed(conversation: &Conversation, timers: &[RtoConfig]) -> Run {
         spurious: judged.iter().map(|timeouts| f64::from(timeouts.bad)).collect(),
         slack: timers.iter().map(slack).collect(),
         events,
-        lost: conversation.lost,
+        lost: conversation.lost.len(),
     }
 }
 
