@@ -9,7 +9,8 @@
 //!
 //! §3.2 says that timestamps make the samples "more frequent": with `sample=acks` each acknowledgement gives
 //! one, as in the FreeBSD 2.1.6 of §5. With `sample=rounds` the smallest round trip of each round is the
-//! sample, which a burst and a delayed acknowledgement do not lengthen.
+//! sample, which a burst and a delayed acknowledgement do not lengthen. With `sample=timed` it is that of the
+//! one segment of each round that a BSD without timestamps, or ns, times: the first that is sent in it.
 //!
 //! §6 only names the variants; [`BfaConfig`] documents what is chosen for them.
 
@@ -65,6 +66,8 @@ pub enum BfaSampling {
     Acks,
     /// The smallest of each round.
     Rounds,
+    /// That of the first segment sent in each round.
+    Timed,
 }
 
 impl BfaConfig {
@@ -76,7 +79,7 @@ impl BfaConfig {
         Parameter { name: "tick", values: Values::Millis(1, 1000), default: 10 },
         Parameter { name: "thresholds", values: Values::Words(&["fixed", "path"]), default: 0 },
         Parameter { name: "decreasing", values: Values::Words(&["no", "yes"]), default: 0 },
-        Parameter { name: "sample", values: Values::Words(&["acks", "rounds"]), default: 1 },
+        Parameter { name: "sample", values: Values::Words(&["acks", "rounds", "timed"]), default: 1 },
         Counting::Acks.parameter(),
     ];
 
@@ -147,7 +150,11 @@ impl BfaConfig {
             0 => BfaThresholds::Fixed { on_ms: magnitude("on"), off_ms: magnitude("off") },
             _ => BfaThresholds::Path,
         };
-        let sampling = if settings.value("sample") == 0 { BfaSampling::Acks } else { BfaSampling::Rounds };
+        let sampling = match settings.value("sample") {
+            0 => BfaSampling::Acks,
+            1 => BfaSampling::Rounds,
+            _ => BfaSampling::Timed,
+        };
         Bfa::PAPER
             .with_memory_quarters(u8::try_from(magnitude("gain")).unwrap_or(u8::MAX))?
             .with_thresholds(thresholds)?
@@ -180,7 +187,7 @@ impl Bfa {
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",
         signal: Signal::Delay,
         keeps_in_queue: "what is there when growth is noticed",
-        deviations: "measures the smallest of each round trip unless sample=acks",
+        deviations: "measures the smallest of each round trip if sample=rounds",
         exceptions: &[],
     };
     /// The variants of §6.
@@ -286,6 +293,7 @@ impl Controller for Bfa {
         let sample = match self.config.sampling {
             BfaSampling::Acks => ack.rtt_ns,
             BfaSampling::Rounds => round.flatten(),
+            BfaSampling::Timed => round.and(ack.rtt_ns),
         };
         if let Some(rtt) = sample {
             self.measure(Duration::from_nanos(rtt));

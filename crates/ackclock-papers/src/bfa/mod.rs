@@ -13,6 +13,7 @@ use ackclock_sim::{Direction, Report, TcpSettings};
 
 use super::Experiment;
 use super::net::{BOTTLENECK, Dumbbell};
+use crate::many::Summary;
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
     &[single::EXPERIMENT, competing::EXPERIMENT, fairness::EXPERIMENT, transatlantic::EXPERIMENT];
@@ -40,15 +41,35 @@ fn figure_3(sources: usize, buffers: u64, delay_ms: u64) -> Dumbbell {
 }
 
 /// A source of ns 2.1 with this profile: "the receiver window is set to a large value". The sink acknowledges
-/// each packet. By ns' defaults (`timestamps_ false`) sources send no timestamps and time one segment of each
-/// window; BFA compares the smallest round trip of a round, which that one has while the window grows.
+/// each packet. By ns' defaults of 1997 (`ns-default.tcl`) there are no timestamps and one segment of each
+/// window is timed; the first timeout is 6 s, the largest has no bound, and a timer may run out between two
+/// ticks (`tcp.cc`). Duplicates after a timeout begin nothing (`bugFix_`), as in `reno-1990`. Reno's ticks
+/// are ns' 100 ms, BFA's timeout has the 500 ms of §3.1.
 fn ns(profile: &str) -> TcpSettings {
     let mut settings = TcpSettings::profile(profile).fixed_window(LARGE_WINDOW_BYTES);
+    let mut rto = "jacobson-1992,initial=6s,max=24h,heartbeat=off,arithmetic=ticks".to_owned();
     if profile == BFA {
-        settings.congestion = Some("bfa".to_owned());
+        settings.congestion = Some("bfa:sample=timed".to_owned());
+    } else {
+        rto.push_str(",g=100ms,min=200ms");
     }
-    settings.choose("timestamps", "off").choose("acks", "every-second:0s")
+    settings.choose("timestamps", "off").choose("acks", "every-second:0s").choose("rto", rto)
 }
+
+/// A column of the runs that a model gives, which was written from ns' rules and the paper's without this
+/// code (`tests/reference/bfa.py`): of these sources (`bfa+reno`) with that number of buffers.
+fn model(sources: &str, buffers: u64, column: usize) -> Option<Summary> {
+    let (sources, buffers) = (Some(sources), Some(buffers.to_string()));
+    let cells = MODEL.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let these = cells
+        .filter(|cells| cells.first().copied() == sources && cells.get(1).copied() == buffers.as_deref());
+    let numbers: Vec<f64> = these.filter_map(|cells| cells.get(column)?.parse().ok()).collect();
+    (!numbers.is_empty()).then(|| Summary::of(numbers))
+}
+
+/// The model's runs, made by `scripts/vectors.py`: sources, buffers, run, drops, and packets per second and
+/// power of each source.
+const MODEL: &str = include_str!("../../tests/vectors/bfa.csv");
 
 /// Packets delivered in order per second over `seconds`.
 fn throughput(flow: &FlowReport, seconds: f64) -> f64 {
