@@ -16,11 +16,11 @@ use crate::Table;
 /// Changes of every scenario that an experiment runs.
 ///
 /// Each is a key and a value as in a scenario's file, the key's parts joined by dots. A part of a list is
-/// named by its `name` (a link without one by the nodes that it joins: `a1-left`), by its place from
-/// 0 on, or `*` for all: `link.bottleneck.there.delay=30ms`, `host.*.tcp.acks=every-second:0s`, `seed=7`.
+/// named by its `name` (a link without one by the nodes that it joins: `a1-left`), by its place from 0 on,
+/// or `*` for all: `link.bottleneck.there.delay=30ms`, `host.*.tcp.acks=every-second:0s`, `seed=7`.
 /// `profile.OLD=NEW` and `congestion.OLD=NEW` put another profile or controller in the place of one wherever
-/// it is chosen: `profile.reno-1990=net2-reno-1991`. `open.NAME` is a number that an experiment itself chooses
-/// because its paper leaves it open: `open.every-ms=140`; [`unknowns`](crate::unknowns) has them.
+/// it is chosen: `profile.reno-1990=net2-reno-1991`. `open.NAME` is a number that an experiment itself
+/// chooses because its paper leaves it open: `open.every-ms=140`; [`unknowns`](crate::unknowns) has them.
 ///
 /// ```
 /// use ackclock_papers::Changes;

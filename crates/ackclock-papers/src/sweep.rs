@@ -75,10 +75,10 @@ pub fn sweeps(all: &[Sweep<'_>]) -> Vec<(String, String)> {
     };
     let page = format!(
         "# What the papers leave open\n\nMade by `tcplab papers --sweeps --out DIR`. Each experiment of \
-         [RESULTS.md](RESULTS.md) whose paper leaves something open that can be tried, over all combinations of \
-         some values: how much of each value's variance a setting explains by itself, how many settings give \
-         less than the paper's number (its percentile), and which settings agree with all that the paper \
-         says.\n\n{}",
+         [RESULTS.md](RESULTS.md) whose paper leaves something open that can be tried, over all \
+         combinations of some values: how much of each value's variance a setting explains by itself, how \
+         many settings give less than the paper's number (its percentile), and which settings agree with \
+         all that the paper says.\n\n{}",
         all.iter().map(section).collect::<String>()
     );
     let files = all.iter().map(|sweep| (file(sweep), sweep.csv()));
@@ -137,7 +137,7 @@ impl Sweep<'_> {
         )
     }
 
-    /// What decides a value of which the paper prints a number, and where that number lies.
+    /// For a value whose number the paper prints: what decides it, and where that number lies.
     fn sentence(&self, name: &str) -> Option<String> {
         let percentile = self.percentile(name)?;
         let shares = (0..self.unknowns.len()).map(|place| (place, self.explained(name, place)));

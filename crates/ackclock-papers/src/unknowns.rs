@@ -2,8 +2,8 @@
 
 use crate::{Experiment, Unknown};
 
-/// What the paper of `experiment` leaves open, with the values to try; empty if nothing is that decides, or if
-/// the experiment's own tables show it.
+/// What the paper of `experiment` leaves open, with the values to try; empty if nothing is that decides, or
+/// if the experiment's own tables show it.
 ///
 /// The keys are those of [`Changes`](crate::Changes).
 #[must_use]

@@ -7,7 +7,7 @@ use ackclock_sim::{Report, Scenario, TrafficConfig};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::many::{Summary, each, run as simulate};
-use crate::{Band, Experiment, Findings, Table, Value, draw, segments};
+use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE7-10",
@@ -102,7 +102,7 @@ fn run() -> anyhow::Result<Findings> {
     ];
     Ok(Findings {
         values,
-        tables: vec![table(&curves), witness(&curves), longer()?],
+        tables: changes::tables(|| Ok(vec![table(&curves), witness(&curves), longer()?]))?,
         figures,
         notes: vec![NOTE.to_owned()],
     })

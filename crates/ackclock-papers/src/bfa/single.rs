@@ -8,7 +8,7 @@ use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 
 use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
 use crate::many::{Summary, each};
-use crate::{Band, Experiment, Findings, Table, Value, draw, segments};
+use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE4-6",
@@ -108,7 +108,9 @@ fn run() -> anyhow::Result<Findings> {
     figures.push(("BE6".to_owned(), graph("Power", "power (packets/s²)", &reno, &bfa, |point| point.power)));
     Ok(Findings {
         values,
-        tables: vec![curves(&reno, &bfa), witness(&reno, &bfa), choices()?, variants()?],
+        tables: changes::tables(|| {
+            Ok(vec![curves(&reno, &bfa), witness(&reno, &bfa), choices()?, variants()?])
+        })?,
         figures,
         notes: NOTES.map(str::to_owned).to_vec(),
     })

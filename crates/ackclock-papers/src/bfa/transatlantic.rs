@@ -13,7 +13,7 @@ use super::{BFA, LINK, RENO};
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
 use crate::traced::{traced, windows};
-use crate::{Band, Experiment, Findings, Table, Value, segments};
+use crate::{Band, Experiment, Findings, Table, Value, changes, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE13-26",
@@ -156,10 +156,10 @@ fn run() -> anyhow::Result<Findings> {
     let head = ["congestion", "variant", "kbit/s", "kbit/s²", "round trip (s)", "timeouts"];
     let title = "The gentler gain of figs. 21 and 22, and the variants of §6 (means of 10 runs)".to_owned();
     let others = Table { title, head: head.map(str::to_owned).to_vec(), rows: variant_rows };
-    let mut tables = vec![levels, noise()?, smaller_windows()?];
-    tables.extend(by_load()?);
-    tables.push(others);
-    tables.extend(sharing.tables);
+    let tables = changes::tables(|| {
+        let beside = [levels, noise()?, smaller_windows()?].into_iter().chain(by_load()?);
+        Ok(beside.chain([others]).chain(sharing.tables).collect())
+    })?;
     Ok(Findings { values, tables, figures, notes: NOTES.map(str::to_owned).to_vec() })
 }
 
@@ -314,7 +314,7 @@ fn runs_in(
 ) -> anyhow::Result<Vec<Run>> {
     each(0..RUNS, |seed| {
         let scenario = scenario(level, profile, &settings).seed(seed);
-        let report = Simulation::with_registry(&crate::changes::changed(&scenario)?, registry)?.run();
+        let report = Simulation::with_registry(&changes::changed(&scenario)?, registry)?.run();
         let flow = &report.flows[0];
         Ok(Run {
             kbps: flow.goodput_bytes_per_second * 8.0 / 1000.0,

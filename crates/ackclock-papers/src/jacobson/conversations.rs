@@ -23,7 +23,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              conversations 2 and 4 are 4.3BSD's, which wait for 35 % of the window or the next tick of 200 \
              ms, those of 1 and 3 acknowledge every second segment. Which were which the paper does not say; \
              its rates fit this order. The link's delay is not given. Calibrated: 50 ms, with which the old \
-             senders send 36 % again; everything else is held out, and 10 ms stand beside them. 20 seeds: starts shifted by up to a tick of 500 ms, clocks of receivers by any phase, and up to 1 \
+             senders send 36 % again; everything else is held out, and 10 ms stand beside them. 20 seeds: \
+             starts shifted by up to a tick of 500 ms, clocks of receivers by any phase, and up to 1 \
              ms of a host's time for each packet.",
     run,
 };
@@ -103,8 +104,8 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
             ..of(without, Run::sent_again).value("without: share sent again", "")
         },
         Value {
-            // Fig. 8: conversations of 8, 5, 5 and 0.5 of 25 KB/s; fig. 11: "75 %". And 7,000 of 11,000 packets
-            // at 1.25 times the wire.
+            // Fig. 8: conversations of 8, 5, 5 and 0.5 of 25 KB/s; fig. 11: "75 %". And 7,000 of 11,000
+            // packets at 1.25 times the wire.
             paper: "0.74 to 0.80, by what it says in three places",
             band: Band::Within(0.74, 1.25 * 7.0 / 11.0),
             ..of(without, Run::delivered_by_all)
