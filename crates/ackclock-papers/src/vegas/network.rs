@@ -117,21 +117,27 @@ pub(super) fn until_over(
     scenario: &Scenario,
     names: &[&str],
 ) -> anyhow::Result<Report> {
+    let report = until_over_or_end(simulation, scenario, names);
+    let (seed, time) = (scenario.seed, report.time);
+    ensure!(are_over(&report, names), "with seed {seed}, {names:?} are not over after {time} s");
+    Ok(report)
+}
+
+/// Runs until the transfers with these names are over, or the scenario is.
+pub(super) fn until_over_or_end(simulation: &mut Simulation, scenario: &Scenario, names: &[&str]) -> Report {
     let mut now = ackclock_core::Instant::ZERO;
     loop {
         now += Span::seconds(2).duration();
         simulation.run_until(now);
         let report = simulation.report();
-        if names.iter().all(|name| report.flow(name).is_some_and(|flow| flow.completed.is_some())) {
-            return Ok(report);
+        if are_over(&report, names) || now.as_nanos() >= scenario.duration.0 {
+            return report;
         }
-        ensure!(
-            now.as_nanos() < scenario.duration.0,
-            "with seed {}, {names:?} are not over after {} s",
-            scenario.seed,
-            report.time
-        );
     }
+}
+
+fn are_over(report: &Report, names: &[&str]) -> bool {
+    names.iter().all(|name| report.flow(name).is_some_and(|flow| flow.completed.is_some()))
 }
 
 /// The results of a transfer.
