@@ -201,7 +201,7 @@ struct Replay<'a> {
     acked: u64,
     /// Whether the last segment sent was a retransmission.
     retransmitting: bool,
-    /// The last round trip observed.
+    /// The last round trip measured.
     latest: Duration,
     smallest: Duration,
     largest: Duration,
@@ -216,8 +216,6 @@ struct Segment {
     to: u64,
     sent_at: Instant,
     retransmissions: u32,
-    /// When it was last sent, if the trace shows that only that copy can have been answered.
-    answered_from: Option<Instant>,
 }
 
 impl<'a> Replay<'a> {
@@ -243,16 +241,10 @@ impl<'a> Replay<'a> {
     fn sent(&mut self, at: Instant, from: u64, to: u64, why: Why) {
         let begins_retransmission = why != Why::New && !self.retransmitting;
         self.retransmitting = why != Why::New;
-        let repeated = why != Why::New && self.note_retransmission(at, from, to, why);
+        let repeated = why != Why::New && self.note_retransmission(from, to);
         if why == Why::New {
             self.rtt.on_segment_sent(at);
-            self.outstanding.push_back(Segment {
-                from,
-                to,
-                sent_at: at,
-                retransmissions: 0,
-                answered_from: None,
-            });
+            self.outstanding.push_back(Segment { from, to, sent_at: at, retransmissions: 0 });
         }
         match why {
             // Step 3: charge the timeout and back off.
@@ -271,13 +263,11 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns whether any of these bytes had been retransmitted before.
-    fn note_retransmission(&mut self, at: Instant, from: u64, to: u64, why: Why) -> bool {
-        let answered_from = (why == Why::Timeout { avoidable: false }).then_some(at);
+    fn note_retransmission(&mut self, from: u64, to: u64) -> bool {
         let mut repeated = false;
         for segment in self.outstanding.iter_mut().filter(|segment| segment.from < to && from < segment.to) {
             repeated |= segment.retransmissions > 0;
             segment.retransmissions = segment.retransmissions.saturating_add(1);
-            segment.answered_from = answered_from;
         }
         repeated
     }
@@ -366,11 +356,6 @@ impl<'a> Replay<'a> {
         let covered = self.outstanding.iter().take_while(|segment| segment.to <= self.acked).count();
         let ambiguous = self.outstanding.iter().take(covered).any(|segment| segment.retransmissions > 0);
         if ambiguous {
-            // ξ counts round trips that the estimator may not measure, too (§2.2): the trace shows which
-            // copy was answered.
-            if let Some(sent_at) = self.outstanding.front().and_then(|first| first.answered_from) {
-                self.latest = at.saturating_since(sent_at);
-            }
             self.outstanding.drain(..covered);
             self.rtt.on_segment_retransmitted();
             return false;
@@ -513,25 +498,6 @@ mod tests {
         let late = [sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3300, 2), sent(3400, 2, Why::New)];
         let timeouts = after_first_round_trip(&[&late[..], &[acked(4001, 3)]].concat(), None);
         assert_eq!(timeouts.bad, 1);
-    }
-
-    #[test]
-    fn answer_to_a_retransmission_is_the_latest_round_trip_of_the_next_timeout() {
-        // Tests: A2
-        // 300 ms in units of the first round trip, 100 ms, and 600 ms, backed off, of the answer after 50.
-        let twice = [sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3250, 2)];
-        let again = [sent(3300, 2, Why::New), sent(9300, 2, EXPIRED), acked(9350, 3)];
-        let cost = |events: &[Event]| {
-            let timeouts = after_first_round_trip(events, None);
-            assert_eq!(timeouts.good, 2);
-            timeouts.cost.unwrap()
-        };
-        let answered = cost(&[twice, again].concat());
-        assert!((answered - f64::midpoint(3.0, 12.0)).abs() < 1e-9, "{answered}");
-        // Sent once more without need: either copy can have been answered, and the 100 ms stay the latest.
-        let either = [twice[0], twice[1], sent(3220, 1, Why::FastRetransmit), twice[2]];
-        let unclear = cost(&[&either[..], &again].concat());
-        assert!((unclear - f64::midpoint(3.0, 6.0)).abs() < 1e-9, "{unclear}");
     }
 
     #[test]
