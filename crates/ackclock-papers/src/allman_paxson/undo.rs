@@ -61,7 +61,8 @@ pub(super) fn undo() -> anyhow::Result<Findings> {
             "0.75",
             whole,
             Counts::wrongly,
-        ),
+        )
+        .because(WRONG),
         measured("the same with f = 3/4", "0.20", three_quarters, Counts::wrongly).because(WRONG),
         measured("the same with f = 1/2", "0.025", half, Counts::wrongly).because(WRONG),
         measured("share of the good timeouts that f = 3/4 takes for bad", "0.01", three_quarters, |of| {
