@@ -34,7 +34,7 @@ const FALL: &str = "slow lines decide it (AT1-4, table of parts): with a line of
 const WRONG: &str = "the smallest round trip so far is not yet the path's: nearly all of the good timeouts \
     that f = 1/2 takes for bad are of transfers whose later round trips were shorter than all before (note). \
     The paper finds that, too, for f = 1, where the share is its own. None of the parts and variants of \
-    AT1-4 comes to the paper's 0.025 (0.06 to 0.23), so none of the properties varied there decides it";
+    AT1-4 comes to the paper's 0.025 (0.10 to 0.40), so none of the properties varied there decides it";
 /// f in quarters; `None`: no undo.
 const FRACTIONS: [Option<u8>; 4] = [None, Some(2), Some(3), Some(4)];
 

@@ -276,20 +276,16 @@ fn sampled(
 const START_DECIDES: &str = "with 60 and 100 buffers the start decides, and over 4000 s BFA has more \
     (note and third table); the paper says that with more than 50 it takes longer than its 1000 s to the \
     steady state. With five Reno has 1.5 times as much for 10,000 s; in the model BFA has 3.9 times as \
-    much there (second table). The link's delay, \
-    which the text does not give, decides too: with 20, 50 and 150 ms for 100 BFA has 1.48, 0.91 and 1.16 \
-    times Reno's throughput and is behind with 7, 11 and 9 numbers of buffers";
+    much there (second table). The link's delay, which the text does not give, decides as well (SWEEPS.md)";
 /// What decides beside Reno.
 const NOTE: &str = "\
-    Which round trip BFA measures decides beside Reno. By ns' defaults it is that of the first packet of \
-    each window. With it BFA has 2.3 times Reno's throughput; with the smallest of each window 1.10 \
-    times, or 0.95 times where Reno's ticks are 100 ms. The start decides where the buffers are many. \
-    Both begin in slow start. Reno's overflows the queue first; until its timeout has run out it sends \
-    next to nothing and the queue empties. BFA takes that as leave to grow and may overflow the queue in \
-    its turn; that leaves it a threshold of a few packets, from which it grows by one in a round trip of \
-    seconds. Over 4000 s (third table) BFA has more with 60 and with 100 buffers as well, since its \
-    window is reduced more rarely. The model in Python (second table) agrees with the pairings of one \
-    kind within 0.2 packets/s. Beside Reno it has BFA ahead with up to 50 buffers and behind with more.";
+    Beside Reno the start decides where the buffers are many. Both begin in slow start. Reno's overflows \
+    the queue first; until its timeout has run out it sends next to nothing and the queue empties. BFA \
+    takes that as leave to grow and may overflow the queue in its turn; that leaves it a threshold of a \
+    few packets, from which it grows by one in a round trip of seconds. Over 4000 s (third table) BFA has \
+    more with 60 and with 100 buffers as well, since its window is reduced more rarely. The model in \
+    Python (second table) agrees with the pairings of one kind within 0.2 packets/s. Beside Reno it has \
+    BFA ahead with up to 50 buffers and behind with more.";
 const SECONDS: u64 = 1000;
 const RUNS: u64 = 5;
 const TICK_MS: u64 = 500;

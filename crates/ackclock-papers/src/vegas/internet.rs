@@ -33,8 +33,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const OTHER_PATH: &str = "the slow links' rate and load decide, and are not known of 1994. Over two of 1 \
-     Mbit/s with half of the traffic Vegas has 1.34 and Vegas-2,4 1.43 times Reno's throughput for a \
-     megabyte, and 1.27 instead of 1.71 for 128 KB (second table)";
+     Mbit/s with half of the traffic Vegas has 1.43 and Vegas-2,4 1.51 times Reno's throughput for a \
+     megabyte, and Vegas 1.57 times for 128 KB (second table)";
 /// "a seven day period", "a run started approximately once every hour" (§IV-A).
 const PAPER_RUNS: usize = 168;
 const HOURS: u64 = PAPER_RUNS as u64;
