@@ -129,7 +129,7 @@ impl Sweep<'_> {
         let rows: Vec<Vec<String>> = judged.iter().map(|name| self.row(name)).collect();
         format!(
             "## {id}: {title}\n\nAll {number_of} combinations of {}. The columns of the settings give the \
-             share of a value's variance that each explains by itself.\n\n{}\n{}{}\n",
+             share of a value's variance, with the noise of its runs, that each explains by itself.\n\n{}\n{}{}\n",
             open.join("; "),
             table::markdown(&head, &rows),
             judged.iter().filter_map(|name| self.sentence(name)).collect::<String>(),

@@ -73,13 +73,8 @@ struct Shares {
 }
 
 fn run() -> anyhow::Result<Findings> {
-    let case = |connections, kilobytes, doubled| Case {
-        connections,
-        kilobytes,
-        doubled,
-        buffers: 20,
-        host: HOST_TIME,
-    };
+    let host = Span::millis(changes::open("host-ms", HOST_TIME.0 / 1_000_000)?);
+    let case = |connections, kilobytes, doubled| Case { connections, kilobytes, doubled, buffers: 20, host };
     let (small, many) = (8 * 1024, 2 * 1024);
     let equal = [case(2, small, false), case(4, small, false)];
     let doubled = [case(2, small, true), case(4, small, true)];

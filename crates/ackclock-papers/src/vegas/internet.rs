@@ -22,13 +22,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              thirteenth of 1.5 Mbit/s with 10 buffers, as regional networks had towards the backbone, the \
              others, as the backbone through the cities that the paper names, of 45 Mbit/s with 50; 70 ms \
              of round trip. tcplib's traffic over Reno crosses each slow link, and a quarter as much goes \
-             over the whole path. 168 runs are the hours of seven days, as in the paper. Calibrated: conversations begin every 140 \
-             ms at the busiest hour and every 280 ms at the quietest, with which Reno's megabyte comes to \
-             about the paper's 53 KB/s, and everything else is held out. Each run has the seven transfers \
-             of the paper, each into the same traffic again instead of 45 s after the one before. A \
-             transfer that is not over after 1,200 s counts with the bytes that it has by then. The second \
-             table has the hours of one day, the controller `vegas` of vegas-1995, one slow link alone, and \
-             two of 1 Mbit/s with less traffic.",
+             over the whole path. 168 runs are the hours of seven days, as in the paper. Calibrated: \
+             conversations begin every 140 ms at the busiest hour and every 280 ms at the quietest, with \
+             which Reno's megabyte comes to about the paper's 53 KB/s, and everything else is held out. \
+             Each run has the seven transfers of the paper, each into the same traffic again instead of \
+             45 s after the one before. A transfer that is not over after 1,200 s counts with the bytes \
+             that it has by then. The second table has the hours of one day, the controller `vegas` of \
+             vegas-1995, one slow link alone, and two of 1 Mbit/s with less traffic.",
     run,
 };
 
