@@ -37,11 +37,8 @@ const OPEN: &[(&str, &[(&str, &str)])] = &[
     ("VE5/7", &[RECEIVERS, ("link.bottleneck.there.delay", "48ms 50ms 52ms"), BUFFERS_OF_10]),
     ("VE9/10", &[("open.every-ms", "100 125 160"), ("link.bottleneck.there.queue.drop-tail.limit", BUFFERS)]),
     ("VE11", &[RECEIVERS, ("link.bottleneck.there.delay", "40ms 45ms 50ms 55ms 60ms")]),
-    ("VT1/2", &[("open.kbit-per-second", "1000 1250 1544"), ("open.every-ms", "140 200 300"), RECEIVERS]),
     ("VT3", &[RECEIVERS, ("link.bottleneck.there.delay", "48ms 50ms 52ms")]),
     ("VT4", &[("open.every-ms", "100 115 125 140 160"), RECEIVERS]),
-    ("VE-2way", &[("open.every-ms", "125 160"), ("open.reverse-ms", "125 250 500")]),
-    ("VE-sndbuf", &[("open.every-ms", "115 125 140 160"), RECEIVERS]),
     (
         "VF",
         &[
@@ -49,7 +46,6 @@ const OPEN: &[(&str, &[(&str, &str)])] = &[
             ("open.host-ms", "1 3 7 14"),
         ],
     ),
-    ("VS", &[("open.every-ms", "44 48 52"), RECEIVERS]),
     ("VQ", &[("link.bottleneck.there.queue.drop-tail.limit", BUFFERS), RECEIVERS]),
     ("BE4-6", &[DELAYS, PEERS]),
     ("BE7-10", &[DELAYS, PEERS]),

@@ -35,8 +35,7 @@ const NOTE: &str = "Sixteen connections of Vegas are about as fair as sixteen of
 const DELAYS_NOT_GIVEN: &str = "the paper gives neither delays nor buffers: its index is within those of \
     single runs here, which differ in the delay (first table)";
 const SIXTEEN: &str = "the time that hosts take decides, and the paper gives none: over 1 to 14 ms and 10 \
-    to 40 buffers it explains two thirds of the variance of sixteen's index, for Reno as for Vegas (fourth \
-    table)";
+    to 40 buffers it explains half of the variance of sixteen's index (SWEEPS.md; fourth table)";
 const BESIDE_RENO: &str =
     "single runs, which differ in the delay and the starts, range over more than the distance";
 /// The most that a host takes for a packet: the time that one takes on the link. Without it, all timers
