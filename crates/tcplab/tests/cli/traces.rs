@@ -212,14 +212,13 @@ fn a_capture_is_explained_as_the_trace_of_the_same_transfer() {
         serde_json::from_str(&run(&["explain", file, "--json"]).done()).unwrap()
     };
     let transfer = |all: Vec<Value>| {
-        let largest = all.into_iter().max_by_key(|one| one["account"]["bytes_sent"].as_u64()).unwrap();
-        let account = largest["account"].clone();
-        (largest["connection"].to_string(), account)
+        let megabyte = all.into_iter().find(|one| one["account"]["bytes_sent"] == 1_000_000).unwrap();
+        let account = megabyte["account"].clone();
+        (megabyte["connection"].to_string(), account)
     };
     let (_, traced) = transfer(accounts(&trace));
     let (number, captured) = transfer(accounts(&pcap));
-    assert_eq!(captured["bytes_sent"], 1_000_000);
-    for key in ["bytes_sent", "bytes_sent_again", "timeouts"] {
+    for key in ["bytes_sent_again", "timeouts"] {
         let count =
             |account: &Value| account[key].as_array().map_or(account[key].clone(), |all| all.len().into());
         assert_eq!(count(&captured), count(&traced), "{key}: {captured} {traced}");
