@@ -2,7 +2,7 @@
 """Makes docs/papers: what the papers found, and what this code finds.
 
     scripts/papers.py            runs all experiments and writes RESULTS.md and its pictures, then tries what the papers
-                                 leave open and writes SWEEPS.md and its values; takes a quarter of an hour
+                                 leave open and writes SWEEPS.md and its values; takes some seven minutes
     scripts/papers.py --check    runs them, too, and fails when a byte of what is kept is not what they give
 
 The program is built without the link-time optimisation of a release: the bytes are the same. A value outside its band

@@ -45,6 +45,7 @@ mod sweep;
 mod traced;
 mod unknowns;
 mod vegas;
+mod witness;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -74,11 +74,11 @@ pub fn sweeps(all: &[Sweep<'_>]) -> Vec<(String, String)> {
         )
     };
     let page = format!(
-        "# What the papers leave open\n\nMade by `tcplab papers --sweeps --out DIR`. Each experiment of \
-         [RESULTS.md](RESULTS.md) whose paper leaves something open that can be tried, over all \
-         combinations of some values: how much of each value's variance a setting explains by itself, how \
-         many settings give less than the paper's number (its percentile), and which settings agree with \
-         all that the paper says.\n\n{}",
+        "# What the papers leave open\n\nMade by `tcplab papers --sweeps --out DIR`. Some papers behind \
+         [RESULTS.md](RESULTS.md) leave settings open. This page tries values of these settings in all \
+         combinations. It says how much of a result's variance each setting explains, how many combinations \
+         stay below the paper's number (its percentile), and which combinations agree with everything that \
+         the paper says.\n\n{}",
         all.iter().map(section).collect::<String>()
     );
     let files = all.iter().map(|sweep| (file(sweep), sweep.csv()));
@@ -128,8 +128,8 @@ impl Sweep<'_> {
         let judged = self.judged();
         let rows: Vec<Vec<String>> = judged.iter().map(|name| self.row(name)).collect();
         format!(
-            "## {id}: {title}\n\nAll {number_of} combinations of {}. The columns of the settings give the \
-             share of a value's variance, with the noise of its runs, that each explains by itself.\n\n{}\n{}{}\n",
+            "## {id}: {title}\n\nAll {number_of} combinations of {}. A setting's column gives its \
+             share of a value's variance; the noise of the runs is part of it.\n\n{}\n{}{}\n",
             open.join("; "),
             table::markdown(&head, &rows),
             judged.iter().filter_map(|name| self.sentence(name)).collect::<String>(),

@@ -26,7 +26,7 @@ pub(crate) struct PapersArgs {
     #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["out", "json", "set"])]
     sweep: Vec<Change>,
     /// Try what the experiments' papers leave open, each in all combinations, and write SWEEPS.md and a CSV
-    /// file for each experiment into the folder of --out; takes a quarter of an hour for all of them
+    /// file for each experiment into the folder of --out; all of them take some four minutes
     #[arg(long, requires = "out", conflicts_with_all = ["sweep", "json", "set"])]
     sweeps: bool,
     /// Folder for RESULTS.md and the pictures; created if missing

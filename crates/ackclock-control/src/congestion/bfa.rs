@@ -351,7 +351,7 @@ const RTT_MAX: u64 = 1 << 48;
 mod tests {
     use std::time::Duration;
 
-    use super::{Bfa, BfaConfig, BfaThresholds};
+    use super::{Bfa, BfaConfig, BfaSampling, BfaThresholds};
     use crate::congestion::testing::{SMSS, START, ack, loss, timeout};
     use crate::congestion::{Ack, Controller, described};
     use crate::kit::{Flow, Path};
@@ -373,6 +373,24 @@ mod tests {
         assert_eq!(bfa.srv, 67_500_000);
         // A quarter of the error: 10, then 36.25.
         assert_eq!(with(Bfa::GENTLE, &[100, 140, 220]).srv, 36_250_000);
+    }
+
+    #[test]
+    fn samples_are_every_one_the_smallest_of_a_round_or_that_of_the_segment_timed_in_it() {
+        let srv = |sampling| {
+            let mut bfa = Bfa::new(&START, Bfa::PAPER.with_sampling(sampling));
+            // A round, an acknowledgement within it, and the one that ends it.
+            for (prior_delivered, delivered, rtt_ms) in [(0, 1000, 100), (500, 2000, 140), (1000, 3000, 200)]
+            {
+                let rtt_ns = Some(rtt_ms * 1_000_000);
+                bfa.on_ack(&Ack { rtt_ns, prior_delivered, delivered, ..ack(0, SMSS) });
+            }
+            bfa.srv
+        };
+        // After 100 ms: errors of 40 and 95, of 40, of 100.
+        assert_eq!(srv(BfaSampling::Acks), 57_500_000);
+        assert_eq!(srv(BfaSampling::Rounds), 20_000_000);
+        assert_eq!(srv(BfaSampling::Timed), 50_000_000);
     }
 
     #[test]

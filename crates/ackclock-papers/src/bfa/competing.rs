@@ -5,7 +5,7 @@ use ackclock_sim::observe::{FlowPoint, LinkPoint};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TrafficConfig};
 
-use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
+use super::{BFA, BUFFERS, DELAY_MS, MODEL, MODELLED, RENO, figure_3, ns, power, throughput};
 use crate::many::{Summary, each, run as simulate};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
@@ -102,7 +102,7 @@ fn run() -> anyhow::Result<Findings> {
     ];
     Ok(Findings {
         values,
-        tables: changes::tables(|| Ok(vec![table(&curves), witness(&curves), longer()?]))?,
+        tables: changes::tables(|| Ok(vec![table(&curves), witness(&curves)?, longer()?]))?,
         figures,
         notes: vec![NOTE.to_owned()],
     })
@@ -163,26 +163,28 @@ fn table(curves: &[Vec<Point>]) -> Table {
 }
 
 /// The same by a model in Python.
-fn witness(curves: &[Vec<Point>]) -> Table {
+fn witness(curves: &[Vec<Point>]) -> anyhow::Result<Table> {
     let sources = ["bfa+bfa", "bfa+reno", "reno+reno"];
-    let row = |index: usize, buffers: u64| {
-        let mut cells = vec![buffers.to_string()];
+    let row = |(index, buffers): (usize, &u64)| {
+        let buffers = buffers.to_string();
+        let mut cells = vec![buffers.clone()];
         for (curve, sources) in curves.iter().zip(sources) {
             let [first, second] = curve[index].throughput;
-            let model = |column| super::model(sources, buffers, column);
+            let model = |column| anyhow::Ok(MODEL.of(&[sources, &buffers], column)?.mean);
             cells.push(format!("{first:.2}, {second:.2}"));
-            cells.push(format!("{:.2}, {:.2}", model(4)?.mean, model(6)?.mean));
+            cells.push(format!("{:.2}, {:.2}", model("packets_s")?, model("packets_s_2")?));
         }
-        Some(cells)
+        anyhow::Ok(cells)
     };
+    let rows = BUFFERS.iter().enumerate().filter(|(_, buffers)| MODELLED.contains(buffers)).map(row);
     let heads = PAIRINGS
         .iter()
         .flat_map(|(pairing, _)| [format!("{pairing}: packets/s of each"), "the model's".to_owned()]);
-    Table {
+    Ok(Table {
         title: "Beside a model in Python of 150 lines, by ns' rules".to_owned(),
         head: ["buffers".to_owned()].into_iter().chain(heads).collect(),
-        rows: BUFFERS.iter().enumerate().filter_map(|(index, buffers)| row(index, *buffers)).collect(),
-    }
+        rows: rows.collect::<anyhow::Result<_>>()?,
+    })
 }
 
 /// BFA's results beside Reno over a longer time: its throughput over Reno's, and timeouts and loss episodes

@@ -13,7 +13,7 @@ use ackclock_sim::{Direction, Report, TcpSettings};
 
 use super::Experiment;
 use super::net::{BOTTLENECK, Dumbbell};
-use crate::many::Summary;
+use crate::witness::Witness;
 
 pub(crate) const EXPERIMENTS: &[Experiment] =
     &[single::EXPERIMENT, competing::EXPERIMENT, fairness::EXPERIMENT, transatlantic::EXPERIMENT];
@@ -56,20 +56,9 @@ fn ns(profile: &str) -> TcpSettings {
     settings.choose("timestamps", "off").choose("acks", "every-second:0s").choose("rto", rto)
 }
 
-/// A column of the runs that a model gives, which was written from ns' rules and the paper's without this
-/// code (`tests/reference/bfa.py`): of these sources (`bfa+reno`) with that number of buffers.
-fn model(sources: &str, buffers: u64, column: usize) -> Option<Summary> {
-    let (sources, buffers) = (Some(sources), Some(buffers.to_string()));
-    let cells = MODEL.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let these = cells
-        .filter(|cells| cells.first().copied() == sources && cells.get(1).copied() == buffers.as_deref());
-    let numbers: Vec<f64> = these.filter_map(|cells| cells.get(column)?.parse().ok()).collect();
-    (!numbers.is_empty()).then(|| Summary::of(numbers))
-}
-
-/// The model's runs, made by `scripts/vectors.py`: sources, buffers, run, drops, and packets per second and
-/// power of each source.
-const MODEL: &str = include_str!("../../tests/vectors/bfa.csv");
+/// A model by ns' rules and the paper's: sources (`bfa+reno`) with the numbers of buffers in [`MODELLED`].
+const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/bfa.csv"));
+const MODELLED: [u64; 11] = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 
 /// Packets delivered in order per second over `seconds`.
 fn throughput(flow: &FlowReport, seconds: f64) -> f64 {

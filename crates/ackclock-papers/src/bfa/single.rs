@@ -6,7 +6,7 @@ use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 
-use super::{BFA, BUFFERS, DELAY_MS, RENO, figure_3, ns, power, throughput};
+use super::{BFA, BUFFERS, DELAY_MS, MODEL, MODELLED, RENO, figure_3, ns, power, throughput};
 use crate::many::{Summary, each};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
@@ -109,7 +109,7 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings {
         values,
         tables: changes::tables(|| {
-            Ok(vec![curves(&reno, &bfa), witness(&reno, &bfa), choices()?, variants()?])
+            Ok(vec![curves(&reno, &bfa), witness(&reno, &bfa)?, choices()?, variants()?])
         })?,
         figures,
         notes: NOTES.map(str::to_owned).to_vec(),
@@ -182,27 +182,30 @@ fn curves(reno: &[Point], bfa: &[Point]) -> Table {
 }
 
 /// The same by a model in Python.
-fn witness(reno: &[Point], bfa: &[Point]) -> Table {
+fn witness(reno: &[Point], bfa: &[Point]) -> anyhow::Result<Table> {
     let row = |(reno, bfa): (&Point, &Point)| {
-        let of = |point: &Point, sources: &str| {
-            let both = |here: f64, column: usize| {
-                let model = super::model(sources, point.buffers, column)?;
-                Some([format!("{here:.2}"), format!("{:.2}", model.mean)])
+        let buffers = reno.buffers.to_string();
+        let of = |point: &Point, sources| {
+            let both = |here: f64, column| {
+                let model = MODEL.of(&[sources, &buffers], column)?;
+                anyhow::Ok([format!("{here:.2}"), format!("{:.2}", model.mean)])
             };
-            Some([both(point.throughput, 4)?, both(point.power, 5)?, both(point.drops, 3)?].concat())
+            let (throughput, power) = (both(point.throughput, "packets_s")?, both(point.power, "power")?);
+            anyhow::Ok([throughput, power, both(point.drops, "dropped")?].concat())
         };
-        Some([vec![reno.buffers.to_string()], of(reno, "reno")?, of(bfa, "bfa")?].concat())
+        anyhow::Ok([vec![buffers.clone()], of(reno, "reno")?, of(bfa, "bfa")?].concat())
     };
+    let rows = reno.iter().zip(bfa).filter(|(reno, _)| MODELLED.contains(&reno.buffers)).map(row);
     let heads = ["Reno", "BFA"].into_iter().flat_map(|who| {
         ["packets/s", "packets/s²", "drops"]
             .into_iter()
             .flat_map(move |what| [format!("{who}, {what}: here"), format!("{who}, {what}: the model")])
     });
-    Table {
+    Ok(Table {
         title: "Beside a model in Python of 150 lines, by ns' rules".to_owned(),
         head: ["buffers".to_owned()].into_iter().chain(heads).collect(),
-        rows: reno.iter().zip(bfa).filter_map(row).collect(),
-    }
+        rows: rows.collect::<anyhow::Result<_>>()?,
+    })
 }
 
 /// The paper's open points: the link's delay, and when the sink acknowledges.
@@ -321,5 +324,16 @@ mod tests {
         let power = |report: &Report| power(&report.flows[0], SECONDS as f64);
         assert!(power(&bfa) > 3.0 * power(&reno));
         assert!(drops(&bfa) == 0.0 && drops(&reno) > 0.0);
+    }
+
+    #[test]
+    fn one_source_loses_and_delivers_what_the_model_says() {
+        for (profile, sources) in [(RENO, "reno"), (BFA, "bfa")] {
+            let here = point(&ns(profile), 20, DELAY_MS, Span(0)).unwrap();
+            let model = |column| MODEL.of(&[sources, "20"], column).unwrap().mean;
+            assert_eq!(here.drops, model("dropped"), "{sources}");
+            let apart = here.throughput - model("packets_s");
+            assert!(apart.abs() < 0.1, "{sources}: {apart} packets/s");
+        }
     }
 }

@@ -219,8 +219,8 @@ fn smaller_windows() -> anyhow::Result<Table> {
     })
 }
 
-/// By others' traffic, from none to that of medium congestion; and what the gains of 3/4 and 1/2 give where
-/// each has a load of its own.
+/// By others' traffic, from none to that of medium congestion. The second table compares the gains of 3/4 and
+/// 1/2 at different loads.
 fn by_load() -> anyhow::Result<[Table; 2]> {
     let mut rows = Vec::new();
     let mut of_senders: [Vec<Run>; 3] = Default::default();
@@ -260,7 +260,7 @@ fn own_loads(usual: &[Run], gentle: &[Run]) -> Table {
         vec![name.to_owned(), format!("{paper:.2}"), at(5), at(50), at(95), share]
     };
     Table {
-        title: "A gain of 3/4 over one of 1/2, each at a load of its own of those above".to_owned(),
+        title: "A gain of 3/4 over one of 1/2, at any two of these loads".to_owned(),
         head: ["ratio of", "paper", "5 %", "median", "95 %", "below the paper's"].map(str::to_owned).to_vec(),
         rows: vec![
             row("throughput", 49.69 / 37.68, |run| run.kbps),
@@ -408,7 +408,7 @@ const NOTES: [&str; 2] = [
 ];
 const OTHER_TIME: &str = "fig. 21's transfer had 49.69 kbit/s where fig. 17's had 37.68, so less was \
     beside it: with 15 % offered by others this one has that throughput, and the power of 70.17 only \
-    with none beside it (fourth table). Where each gain runs at a load of its own, the paper's ratio of \
+    with none beside it (fourth table). If the two ran at any two of these loads, the paper's ratio of \
     3.54 is at the 93rd percentile (fifth table)";
 const ONE_AFTER_THE_OTHER: &str = "the paper's two transfers ran one after the other, and here both have the \
     same others beside them: 4 % of the link less for others is 2.4 kbit/s more (fourth table)";

@@ -11,6 +11,7 @@ use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
 use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
+use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -66,7 +67,7 @@ fn run() -> anyhow::Result<Findings> {
     let figures = figures(without.first(), with.first());
     Ok(Findings {
         values: values(&without, &with),
-        tables: changes::tables(|| Ok(vec![witness(&without, &with), by_senders()?]))?,
+        tables: changes::tables(|| Ok(vec![witness(&without, &with)?, by_senders()?]))?,
         figures,
         notes: NOTES.map(str::to_owned).to_vec(),
     })
@@ -189,49 +190,43 @@ fn losses(with: &[Run]) -> [Value; 3] {
 }
 
 /// What a model of the same rules gives, which shares no code with this stack.
-fn witness(without: &[Run], with: &[Run]) -> Table {
-    let model = |sender: &str, column: usize| {
-        let runs = MODEL.lines().filter(|line| line.starts_with(sender));
-        Summary::of(runs.filter_map(|line| line.split(',').nth(column)?.parse().ok()))
-    };
-    let row = |sender: &str, name: &str, measured: Summary, column: usize, paper: &str| {
+fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
+    let row = |sender: &str, name: &str, measured: Summary, column: &str, paper: &str| {
         let cell = |of: Summary| format!("{} ± {}", number(of.mean), number(of.error()));
-        [sender, name, paper, &cell(measured), &cell(model(sender, column))].map(str::to_owned).to_vec()
+        let model = MODEL.of(&[sender], column)?;
+        anyhow::Ok([sender, name, paper, &cell(measured), &cell(model)].map(str::to_owned).to_vec())
     };
     let mut rows = Vec::new();
     for (sender, runs, again, offered) in
-        [("bsd43-1986,", without, "0.36", "1.25"), ("bsd43-plus-1987,", with, "0.01", "")]
+        [("bsd43-1986", without, "0.36", "1.25"), ("bsd43-plus-1987", with, "0.01", "")]
     {
         let of = |measure: fn(&Run) -> f64| Summary::of(runs.iter().map(measure));
-        rows.push(row(sender, "share sent again", of(Run::sent_again), 3, again));
+        rows.push(row(sender, "share sent again", of(Run::sent_again), "share_again", again)?);
         rows.push(row(
             sender,
             "share of the link that delivers",
             of(Run::delivered_by_all),
-            4,
+            "delivered",
             if offered.is_empty() { "1" } else { "0.75" },
-        ));
-        rows.push(row(sender, "sent, in units of the link's rate", of(Run::offered), 5, offered));
+        )?);
+        rows.push(row(sender, "sent, in units of the link's rate", of(Run::offered), "offered", offered)?);
     }
     let of = |measure: &dyn Fn(&Run) -> f64| Summary::of(with.iter().map(measure));
     rows.push(row(
-        "bsd43-plus-1987,",
+        "bsd43-plus-1987",
         "the first has sent everything (s)",
         of(&|run| seconds(run.first_end())),
-        6,
+        "first_end_s",
         "110",
-    ));
+    )?);
     for (index, paper) in RATES.into_iter().enumerate() {
         let name = format!("KB/s of conversation {}", index + 1);
-        rows.push(row("bsd43-plus-1987,", &name, of(&|run| run.rate_of(index)), 7 + index, paper));
+        let column = format!("kb_s_{}", index + 1);
+        rows.push(row("bsd43-plus-1987", &name, of(&|run| run.rate_of(index)), &column, paper)?);
     }
-    rows.iter_mut().for_each(|row| row[0] = row[0].trim_end_matches(',').to_owned());
     let head = ["sender", "value", "paper", "this stack ± SE", "the model ± SE"].map(str::to_owned).to_vec();
-    Table {
-        title: "Beside a model in Python, tests/reference/bsd43.py (20 runs of each)".to_owned(),
-        head,
-        rows,
-    }
+    let title = "Beside a model in Python, tests/reference/bsd43.py (20 runs of each)".to_owned();
+    Ok(Table { title, head, rows })
 }
 
 /// KB/s of each conversation while all four were sending.
@@ -468,8 +463,7 @@ const NOTES: [&str; 2] = [
 ];
 /// KB/s of the four (fig. 9).
 const RATES: [&str; 4] = ["8", "4.5", "8", "4.5"];
-/// Its runs, made by `scripts/vectors.py`.
-const MODEL: &str = include_str!("../../tests/vectors/conversations.csv");
+const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/conversations.csv"));
 const TRANSFER: Bytes = Bytes(2048 * SEGMENT_BYTES);
 const END: Span = Span::seconds(200);
 /// "The first 5 second interval is low, then there is about 20 seconds of damped oscillation" (fig. 10).

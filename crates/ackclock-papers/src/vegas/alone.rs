@@ -16,6 +16,7 @@ use crate::draw::axis;
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
 use crate::traced::traced;
+use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -87,7 +88,7 @@ fn run() -> anyhow::Result<Findings> {
         values,
         tables: changes::tables(|| {
             let (reno, vegas) = (&reno.transfers, &vegas.transfers);
-            Ok(vec![choices()?, renos()?, newrenos()?, spans(reno, vegas), witness(reno, vegas)])
+            Ok(vec![choices()?, renos()?, newrenos()?, spans(reno, vegas), witness(reno, vegas)?])
         })?,
         figures: vec![picture("fig5-reno-alone", RENO)?, picture("fig7-vegas-alone", VEGAS)?, comparisons()?],
         notes: vec![NOTE.to_owned()],
@@ -166,30 +167,27 @@ fn choices() -> anyhow::Result<Table> {
 
 /// The same by a model that was written from the same rules, without this code
 /// (`tests/reference/alone.py`).
-fn witness(reno: &Transfers, vegas: &Transfers) -> Table {
-    let rows = [("reno,", "Reno", reno), ("vegas,", "Vegas", vegas)].map(|(sender, name, here)| {
-        let model = |column: usize| {
-            let runs = MODEL.lines().filter(|line| line.starts_with(sender));
-            Summary::of(runs.filter_map(|line| line.split(',').nth(column)?.parse().ok()))
-        };
+fn witness(reno: &Transfers, vegas: &Transfers) -> anyhow::Result<Table> {
+    let rows = [("reno", "Reno", reno), ("vegas", "Vegas", vegas)].map(|(sender, name, here)| {
+        let model = |column| MODEL.of(&[sender], column);
         let range = |of: Summary| format!("{:.1} ({:.1} to {:.1})", of.mean, of.least, of.most);
         let both =
             |here: Summary, model: Summary| [format!("{:.1}", here.mean), format!("{:.1}", model.mean)];
-        let rates = [range(here.throughput), range(model(2))];
-        let [again, timeouts] = [both(here.retransmitted, model(3)), both(here.timeouts, model(4))];
-        [[name.to_owned()].to_vec(), rates.to_vec(), again.to_vec(), timeouts.to_vec()].concat()
+        let rates = [range(here.throughput), range(model("kb_s")?)];
+        let again = both(here.retransmitted, model("kb_again")?);
+        let timeouts = both(here.timeouts, model("timeouts")?);
+        Ok([[name.to_owned()].to_vec(), rates.to_vec(), again.to_vec(), timeouts.to_vec()].concat())
     });
     let of = |what: &str| [format!("{what}: here"), format!("{what}: the model")];
     let heads = ["KB/s", "sent again (KB)", "timeouts"].into_iter().flat_map(of);
-    Table {
+    Ok(Table {
         title: "Beside a model in Python".to_owned(),
         head: ["sender".to_owned()].into_iter().chain(heads).collect(),
-        rows: rows.to_vec(),
-    }
+        rows: rows.into_iter().collect::<anyhow::Result<_>>()?,
+    })
 }
 
-/// The model's runs, made by `scripts/vectors.py`.
-const MODEL: &str = include_str!("../../tests/vectors/alone.csv");
+const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/alone.csv"));
 
 /// By Reno's rules.
 fn renos() -> anyhow::Result<Table> {
@@ -280,5 +278,16 @@ mod tests {
         assert!(vegas.transfers.throughput.mean > 1.2 * reno.transfers.throughput.mean);
         assert_eq!(vegas.transfers.retransmitted.most, 0.0);
         assert!(reno.transfers.retransmitted.least > 0.0);
+    }
+
+    #[test]
+    fn reno_and_vegas_alone_are_as_fast_as_in_the_model() {
+        for (sender, name) in [(RENO, "reno"), (VEGAS, "vegas")] {
+            let here = alone(fig6(200, 10), sender, RUNS, None).unwrap().transfers;
+            let model = |column| MODEL.of(&[name], column).unwrap().mean;
+            let apart = here.throughput.mean / model("kb_s") - 1.0;
+            assert!(apart.abs() < 0.01, "{name}: {apart}");
+            assert!((here.retransmitted.mean - model("kb_again")).abs() < 0.05, "{name}");
+        }
     }
 }

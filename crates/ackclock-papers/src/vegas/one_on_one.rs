@@ -8,6 +8,7 @@ use super::network::{
 };
 use crate::draw::{axis, panel, series};
 use crate::many::{Summary, each};
+use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -106,7 +107,7 @@ fn run() -> anyhow::Result<Findings> {
     });
     Ok(Findings {
         values,
-        tables: changes::tables(|| Ok(vec![table(&found), renos(&found)?, witness(&found)]))?,
+        tables: changes::tables(|| Ok(vec![table(&found), renos(&found)?, witness(&found)?]))?,
         figures: vec![figure(&found)],
         notes: Vec::new(),
     })
@@ -178,17 +179,21 @@ fn renos(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
 
 /// The same by a model that was written from the same rules, without this code
 /// (`tests/reference/table3.py`).
-fn witness(found: &[[Transfers; 2]]) -> Table {
+fn witness(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
     let rows = PAIRS.iter().zip(found).map(|(pair, [small, large])| {
         let name = pair.name();
-        let runs = || MODEL.lines().filter(|line| line.starts_with(&name.to_lowercase()));
-        let model = |column: usize| {
-            Summary::of(runs().filter_map(|line| line.split(',').nth(column)?.parse().ok())).mean
-        };
+        let pair = name.to_lowercase();
+        let model = |column| anyhow::Ok(MODEL.of(&[&pair], column)?.mean);
         let two = |small: f64, large: f64| format!("{small:.1} / {large:.1}");
-        let rates = [two(small.throughput.mean, large.throughput.mean), two(model(3), model(5))];
-        let again = [two(small.retransmitted.mean, large.retransmitted.mean), two(model(4), model(6))];
-        [vec![name.clone()], rates.to_vec(), again.to_vec()].concat()
+        let rates = [
+            two(small.throughput.mean, large.throughput.mean),
+            two(model("small_kb_s")?, model("large_kb_s")?),
+        ];
+        let again = [
+            two(small.retransmitted.mean, large.retransmitted.mean),
+            two(model("small_kb_again")?, model("large_kb_again")?),
+        ];
+        Ok([vec![name.clone()], rates.to_vec(), again.to_vec()].concat())
     });
     let head = [
         "300 KB / 1 MB",
@@ -198,11 +203,11 @@ fn witness(found: &[[Transfers; 2]]) -> Table {
         "sent again (KB): the model",
     ];
     let title = "Beside a model in Python".to_owned();
-    Table { title, head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
+    let rows = rows.collect::<anyhow::Result<_>>()?;
+    Ok(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// The model's runs, made by `scripts/vectors.py`.
-const MODEL: &str = include_str!("../../tests/vectors/table3.csv");
+const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/table3.csv"));
 
 fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
     let bars = |of: fn(&Transfers) -> f64| {

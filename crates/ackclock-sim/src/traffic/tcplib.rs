@@ -10,9 +10,9 @@
 //!
 //! * TELNET: a byte each time, answered by a packet of the table. L. Brakmo and L. Peterson (IEEE JSAC 13(8),
 //!   1995, §IV-B2): they "send one byte and get one or more bytes back".
-//! * FTP: items follow each other, each on a connection of its own that begins half a second after the last
-//!   has ended; beside them the control conversation sends commands of the table's size, each answered by 60
-//!   bytes: four for the login and three for each item.
+//! * FTP: each item has its own connection, which opens half a second after the one before has closed. At the
+//!   same time the control conversation sends four commands for the login and three for each item. Their
+//!   sizes are the table's, and 60 bytes answer each.
 //! * NNTP: an offer of 50 bytes and 40 back, then the article and 30 back, in turn.
 //! * SMTP: HELO, MAIL, RCPT and DATA, then the letter, then QUIT, in turn.
 //!
