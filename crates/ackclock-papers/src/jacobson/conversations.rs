@@ -495,4 +495,15 @@ mod tests {
             assert!(with.delivered_by_all() > without.delivered_by_all());
         }
     }
+    #[test]
+    fn with_avoidance_as_little_is_sent_again_and_as_much_delivered_as_in_the_model() {
+        let with = runs(&WITH, DELAY_MS, 0..RUNS).unwrap();
+        let apart = |of: fn(&Run) -> f64, column| {
+            let model = MODEL.of(&["bsd43-plus-1987"], column).unwrap();
+            Summary::of(with.iter().map(of)).mean - model.mean
+        };
+        let (again, delivered) =
+            (apart(Run::sent_again, "share_again"), apart(Run::delivered_by_all, "delivered"));
+        assert!(again.abs() < 0.001 && delivered.abs() < 0.005, "{again}, {delivered}");
+    }
 }

@@ -245,4 +245,17 @@ mod tests {
         assert!(again(&reno) > 10.0 && again(&vegas) < 0.05 * again(&reno));
         assert!(vegas[0].throughput.mean > reno[0].throughput.mean);
     }
+    #[test]
+    fn all_pairs_are_as_fast_and_send_as_much_again_as_in_the_model() {
+        for pair in &PAIRS {
+            let name = pair.name().to_lowercase();
+            let here = both(pair.small, pair.large, DELAYS).unwrap();
+            for (found, size) in here.iter().zip(["small", "large"]) {
+                let model = |what: &str| MODEL.of(&[&name], &format!("{size}_{what}")).unwrap().mean;
+                let faster = found.throughput.mean / model("kb_s") - 1.0;
+                let more = found.retransmitted.mean - model("kb_again");
+                assert!(faster.abs() < 0.07 && more.abs() < 2.0, "{name}, {size}: {faster}, {more} KB");
+            }
+        }
+    }
 }
