@@ -29,6 +29,8 @@ pub(crate) struct TunFd {
     /// Opened with the device, and so in the device's network namespace.
     control: Arc<OwnedFd>,
     link: Cell<Link>,
+    /// Whether the interface is asked for its state. One in another network namespace cannot be.
+    asks: bool,
     /// Whether the last read found nothing, the runtime will report readiness, and nothing has been sent
     /// since.
     awaited: bool,
@@ -90,12 +92,26 @@ impl TunFd {
             attachment,
             control,
             link,
+            asks: true,
             awaited: false,
             writable: false,
             counters: Counters::default(),
             gathered: Vec::new(),
             held: Vec::new(),
         })
+    }
+
+    /// Takes the MTU as given and the link as up, for an interface that cannot be asked. Without one, fails
+    /// if the interface cannot be asked.
+    pub fn with_mtu(mut self, mtu: Option<usize>) -> io::Result<Self> {
+        match mtu {
+            Some(mtu) => {
+                self.asks = false;
+                self.link.set(Link { mtu, up: true, asked_at: None });
+            }
+            None => self.link.set(Link { asked_at: Some(Instant::now()), ..self.ask_link()? }),
+        }
+        Ok(self)
     }
 
     /// Calls `read` until it reports a full batch or nothing is left.
@@ -282,7 +298,7 @@ impl TunFd {
     /// The interface's name, which may have changed since opening.
     pub fn name(&self) -> io::Result<String> {
         match self.attachment {
-            Attachment::Tun => sys::attached_name(self.fd.get_ref().as_fd()),
+            Attachment::Tun => sys::attachment(self.fd.get_ref().as_fd()).map(|(name, _)| name),
             Attachment::Socket(index) => sys::interface_name(self.control.as_fd(), index),
         }
     }
@@ -300,6 +316,9 @@ impl TunFd {
 
     fn refreshed_link(&self) -> Link {
         let known = self.link.get();
+        if !self.asks {
+            return known;
+        }
         let now = Instant::now();
         if known.asked_at.is_some_and(|at| now.saturating_duration_since(at) < LINK_REFRESH) {
             return known;

@@ -1,7 +1,7 @@
 //! Network devices: the source and destination of packets.
 //!
-//! A [`Device`] is a TUN interface ([`open`]), a TAP interface or a packet socket under a link layer
-//! ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an
+//! A [`Device`] is a TUN interface ([`open`], or [`PassedFd`] if someone else opened it), a TAP interface or a
+//! packet socket under a link layer ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an
 //! in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
 //! [`capture::Captured`]), or a user's type. A device for Ethernet frames is a [`FrameDevice`], and
 //! [`EthernetDevice`] makes a [`Device`] of it. [`configure`] gives the kernel's end of a TUN or TAP
@@ -74,6 +74,8 @@ pub mod outlet;
 #[cfg(feature = "os")]
 pub mod packet;
 #[cfg(feature = "os")]
+mod passed;
+#[cfg(feature = "os")]
 mod queues;
 #[cfg(feature = "os")]
 mod raw;
@@ -116,6 +118,8 @@ pub use offload::OffloadDevice;
 pub use open::{OffloadMode, open};
 #[cfg(feature = "os")]
 pub use packet::{PacketDevice, PacketOptions};
+#[cfg(feature = "os")]
+pub use passed::{FdError, PassedFd};
 #[cfg(feature = "os")]
 pub use queues::{QUEUES_MAX, Queues, open_queues};
 #[cfg(feature = "os")]

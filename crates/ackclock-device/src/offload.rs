@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::task::{Context, Poll};
 
@@ -35,12 +35,12 @@ impl OffloadDevice {
     /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         let file = attach(name, libc::IFF_TUN)?;
-        Self::queue(file, name, 1)
+        Ok(Self::queue(TunFd::register(file, name, Attachment::Tun)?, 1))
     }
 
-    /// One of the queues of an interface, from its attached descriptor.
-    pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
-        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
+    /// One of the queues of an interface.
+    pub(crate) fn queue(fd: TunFd, queues: usize) -> Self {
+        Self { fd, queues }
     }
 
     /// The interface's name.
@@ -109,20 +109,25 @@ pub(crate) fn attach(name: &str, kind: libc::c_int) -> Result<File, OpenError> {
         .custom_flags(libc::O_NONBLOCK)
         .open(TUN_PATH)
         .map_err(|error| OpenError::from_io(name, error))?;
-    let unsupported = |what: &str, error: &io::Error| OpenError::OffloadUnsupported {
-        name: name.to_owned(),
-        reason: format!("{what}: {error}"),
-    };
-    let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported("TUNGETFEATURES", &e))?;
+    let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported(name, "TUNGETFEATURES", &e))?;
     if features & libc::IFF_VNET_HDR == 0 {
         let error = io::Error::from(io::ErrorKind::Unsupported);
-        return Err(unsupported("the kernel's TUN driver has no IFF_VNET_HDR", &error));
+        return Err(unsupported(name, "the kernel's TUN driver has no IFF_VNET_HDR", &error));
     }
     sys::attach_interface(file.as_fd(), name, kind as c_short | FLAGS)
         .map_err(|error| OpenError::from_io(name, error))?;
-    sys::set_vnet_header_len(file.as_fd(), HEADER_LEN).map_err(|e| unsupported("TUNSETVNETHDRSZ", &e))?;
-    sys::set_offload(file.as_fd(), OFFLOADS).map_err(|e| unsupported("TUNSETOFFLOAD", &e))?;
+    agree(file.as_fd(), name)?;
     Ok(file)
+}
+
+/// Tells the kernel how long the header of an attached descriptor is, and what may come unfinished behind it.
+pub(crate) fn agree(fd: BorrowedFd<'_>, name: &str) -> Result<(), OpenError> {
+    sys::set_vnet_header_len(fd, HEADER_LEN).map_err(|e| unsupported(name, "TUNSETVNETHDRSZ", &e))?;
+    sys::set_offload(fd, OFFLOADS).map_err(|e| unsupported(name, "TUNSETOFFLOAD", &e))
+}
+
+fn unsupported(name: &str, what: &str, error: &io::Error) -> OpenError {
+    OpenError::OffloadUnsupported { name: name.to_owned(), reason: format!("{what}: {error}") }
 }
 
 fn read_packet(mut file: &File, batch: &mut ReceiveBatch, counters: &mut Counters) -> io::Result<ReadStep> {

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::error::{TUN_PATH, check_name};
+use crate::fd::{Attachment, TunFd};
 use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, sys};
 
 /// Opens the TUN device `name` with this many queues, 1 to [`QUEUES_MAX`]. If the interface does not exist,
@@ -67,7 +68,7 @@ fn all(
 fn whole(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
     let kind = libc::IFF_TUN | libc::IFF_MULTI_QUEUE;
     let file = offload::attach(name, kind).map_err(OpenError::of_queues)?;
-    Ok(Box::new(OffloadDevice::queue(file, name, queues)?))
+    Ok(Box::new(OffloadDevice::queue(TunFd::register(file, name, Attachment::Tun)?, queues)))
 }
 
 fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
@@ -81,7 +82,7 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
         Ok(file)
     };
     let file = attach().map_err(|error| OpenError::from_io(name, error).of_queues())?;
-    Ok(Box::new(TunDevice::queue(file, name, queues)?))
+    Ok(Box::new(TunDevice::queue(TunFd::register(file, name, Attachment::Tun)?, queues)))
 }
 
 /// The most queues of one interface: Linux's limit (`MAX_TAP_QUEUES`).

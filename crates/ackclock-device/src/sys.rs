@@ -21,11 +21,23 @@ pub(crate) fn attach_interface(fd: BorrowedFd<'_>, name: &str, flags: c_short) -
     ioctl_interface(fd, libc::TUNSETIFF, &mut request)
 }
 
-/// The name of the interface that `fd` is attached to; `EBADFD` once the interface is deleted.
-pub(crate) fn attached_name(fd: BorrowedFd<'_>) -> io::Result<String> {
+/// The interface that `fd` is attached to: its name and flags (`IFF_TAP` and others); `EBADFD` once it is
+/// deleted.
+pub(crate) fn attachment(fd: BorrowedFd<'_>) -> io::Result<(String, c_int)> {
     let mut request = interface_request("");
     ioctl_interface(fd, libc::TUNGETIFF, &mut request)?;
-    name_of(&request)
+    // SAFETY: the ioctl succeeded, so the kernel has filled in this member of the union.
+    let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff;
+    Ok((name_of(&request)?, flags))
+}
+
+/// A duplicate of the descriptor `number` of this process, closed on exec.
+pub(crate) fn duplicate(number: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) takes integers here, and fails for a number without an open descriptor.
+    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    check(fd)?;
+    // SAFETY: the descriptor was just made, is valid and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The TUN features that the kernel knows (`IFF_VNET_HDR` and others).

@@ -41,7 +41,9 @@ impl TapDevice {
             return Ok((Self::plain(name)?, None));
         }
         match offload::attach(name, libc::IFF_TAP) {
-            Ok(file) => Ok((Self::register(file, name, Framing::Vnet)?, None)),
+            Ok(file) => {
+                Ok((Self::on(TunFd::register(file, name, Attachment::Tun)?, name, Framing::Vnet)?, None))
+            }
             Err(OpenError::OffloadUnsupported { reason, .. }) if mode == OffloadMode::Auto => {
                 Ok((Self::plain(name)?, Some(reason)))
             }
@@ -79,14 +81,13 @@ impl TapDevice {
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
             .map_err(|source| OpenError::other(name, source))?;
-        Self::register(File::from(fd), name, Framing::Plain)
+        Self::on(TunFd::register(File::from(fd), name, Attachment::Tun)?, name, Framing::Plain)
     }
 
-    fn register(file: File, name: &str, framing: Framing) -> Result<Self, OpenError> {
-        let other = |source| OpenError::other(name, source);
-        let control = sys::control_socket().map_err(other)?;
-        let (_, mac) = sys::interface_hardware(control.as_fd(), name).map_err(other)?;
-        let fd = TunFd::register(file, name, Attachment::Tun)?;
+    /// A device on the attached descriptor, which itself answers what the interface's Ethernet address is.
+    pub(crate) fn on(fd: TunFd, name: &str, framing: Framing) -> Result<Self, OpenError> {
+        let (_, mac) = sys::interface_hardware(fd.descriptor(), name)
+            .map_err(|source| OpenError::other(name, source))?;
         Ok(Self { fd, framing, kernel_mac: MacAddr::new(mac) })
     }
 }

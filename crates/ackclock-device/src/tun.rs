@@ -43,12 +43,12 @@ impl TunDevice {
         sys::set_offload(fd.as_fd(), 0)
             .and_then(|()| sys::set_nonblocking(fd.as_fd()))
             .map_err(|source| OpenError::other(name, source))?;
-        Self::queue(File::from(fd), name, 1)
+        Ok(Self::queue(TunFd::register(File::from(fd), name, Attachment::Tun)?, 1))
     }
 
-    /// One of the queues of an interface, from its attached, non-blocking descriptor.
-    pub(crate) fn queue(file: File, name: &str, queues: usize) -> Result<Self, OpenError> {
-        Ok(Self { fd: TunFd::register(file, name, Attachment::Tun)?, queues })
+    /// One of the queues of an interface.
+    pub(crate) fn queue(fd: TunFd, queues: usize) -> Self {
+        Self { fd, queues }
     }
 
     /// The interface's name.

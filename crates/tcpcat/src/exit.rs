@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use ackclock::StackError;
 use ackclock_cli::{Exit, Failure};
-use ackclock_device::{OpenError, configure::ConfigureError, explain};
+use ackclock_device::{FdError, OpenError, configure::ConfigureError, explain};
 
 use crate::device::Label;
 
@@ -58,6 +58,19 @@ impl<T> OrFail<T> for Result<T, OpenError> {
             };
             Failure::new(exit, error.to_string())
         })
+    }
+}
+
+impl<T> OrFail<T> for Result<T, FdError> {
+    fn or_fail(self) -> Result<T, Failure> {
+        match self {
+            Ok(value) => Ok(value),
+            Err(FdError::Open(error)) => Err(error).or_fail(),
+            Err(error @ FdError::MtuUnknown { .. }) => {
+                Err(Failure::new(Exit::Device, error.to_string()).remedy("add --mtu 1500, or what it has"))
+            }
+            Err(error) => Err(Failure::new(Exit::Device, error.to_string())),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::EthernetDevice;
 use crate::configure::Cidr;
 use crate::frame::made_mac;
 use crate::packet::{PacketDevice, PacketOptions};
+use crate::passed::{FdError, PassedFd};
 use crate::tap::TapDevice;
 use crate::{FrameDevice, OffloadMode, OpenError};
 
@@ -145,6 +146,22 @@ impl EthernetOptions {
         let (device, fell_back) = TapDevice::open(name, self.offload)?;
         let mac = if let MacChoice::Given(mac) = self.mac { mac } else { device.own_mac() };
         Ok((self.finish(device, mac, Detection::Announce), fell_back))
+    }
+
+    /// Opens a TAP interface by the descriptor that someone else attached to it. Give [`mtu`](Self::mtu) if
+    /// the interface is in another network namespace, where it cannot be asked. The descriptor says whether
+    /// there is offload; [`offload`](Self::offload) has no effect.
+    ///
+    /// # Errors
+    /// See [`FdError`].
+    ///
+    /// # Panics
+    /// If the caller's tokio runtime has no I/O driver.
+    pub fn open_fd(self, fd: PassedFd) -> Result<EthernetDevice<TapDevice>, FdError> {
+        self.check_mac()?;
+        let device = fd.open_tap(self.mtu)?;
+        let mac = if let MacChoice::Given(mac) = self.mac { mac } else { device.own_mac() };
+        Ok(self.finish(device, mac, Detection::Announce))
     }
 
     /// Opens a packet socket on the Ethernet interface `name`, which takes `CAP_NET_RAW`. The second value

@@ -16,7 +16,8 @@ use crate::device::DeviceChoice;
 pub(crate) struct DeviceArgs {
     /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one
     /// more station on an Ethernet interface of this host); tap (an Ethernet whose other end is the
-    /// kernel's); or a capture, which is played with the stack as the other side
+    /// kernel's); fd:3, a TUN or TAP device that the parent opened as that descriptor (fd:3,4 for queues, fd
+    /// for those of LISTEN_FDS); or a capture, which is played with the stack as the other side
     #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", value_parser = DeviceChoice::parse)]
     pub(crate) device: DeviceChoice,
     /// The TUN device, created if it is missing and this user may [default: tun0]

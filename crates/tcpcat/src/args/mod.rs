@@ -372,7 +372,7 @@ impl Invocation {
                 return 1;
             }
         };
-        common.device.queues().unwrap_or(1)
+        common.device.queues().unwrap_or_else(|| common.device.device.queues())
     }
 }
 

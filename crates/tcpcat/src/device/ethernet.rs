@@ -115,7 +115,7 @@ impl Backend for Tap {
 }
 
 /// The options that the flags ask for.
-fn options(args: &DeviceArgs) -> Result<EthernetOptions, Failure> {
+pub(super) fn options(args: &DeviceArgs) -> Result<EthernetOptions, Failure> {
     let mut options = EthernetOptions::new()
         .promiscuous(args.promiscuous)
         .autoconfigure(args.autoconf)
@@ -152,7 +152,7 @@ fn gateways(args: &DeviceArgs) -> Result<Vec<IpAddr>, Failure> {
 }
 
 /// Refuses addresses and gateways that cannot work.
-fn check(args: &DeviceArgs) -> Result<(), Failure> {
+pub(super) fn check(args: &DeviceArgs) -> Result<(), Failure> {
     for &address in &args.addr {
         if configure::kernel_has(address.addr()) {
             return Err(owned_by_kernel(address));
@@ -206,7 +206,7 @@ fn tell_of_offload(fell_back: Option<String>, verbose: bool) {
 }
 
 /// Waits until the link is up and duplicate-address detection is over.
-async fn settled<F: FrameDevice + Send + 'static>(
+pub(super) async fn settled<F: FrameDevice + Send + 'static>(
     backend: &dyn Backend,
     args: &DeviceArgs,
     mut device: EthernetDevice<F>,

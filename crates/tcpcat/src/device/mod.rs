@@ -3,6 +3,7 @@
 //! A new one is a file with a [`Backend`], and a row of [`NAMED`].
 
 mod ethernet;
+mod passed;
 mod raw;
 mod replay;
 mod tun;
@@ -31,6 +32,8 @@ const NAMED: [&dyn Backend; 4] = [&tun::Tun, &raw::Raw, &ethernet::Packet, &ethe
 pub(crate) enum DeviceChoice {
     /// One of [`NAMED`].
     Named(&'static dyn Backend),
+    /// Descriptors that another process opened.
+    Passed(passed::Passed),
     /// A capture file.
     Recording(replay::Recording),
 }
@@ -122,23 +125,35 @@ impl DeviceChoice {
         if word.ends_with(".pcap") || word.ends_with(".pcapng") {
             return Ok(Self::Recording(replay::Recording(word.into())));
         }
+        if let Some(passed) = passed::Passed::parse(word) {
+            return passed.map(Self::Passed);
+        }
         NAMED.into_iter().find(|named| named.word() == word).map(Self::Named).ok_or_else(|| {
             let words = NAMED.map(|named| named.word()).join(", ");
-            format!("{word:?} is not a device: use {words}, or a capture FILE.pcap or FILE.pcapng")
+            format!(
+                "{word:?} is not a device: use {words}, fd:N for an open descriptor, or a capture FILE.pcap or \
+                 FILE.pcapng"
+            )
         })
     }
 
     /// What `--device` takes, for the help.
     pub fn forms() -> String {
-        format!("{}|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
+        format!("{}|fd:N|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }
 
     /// The backend that the word names.
     pub fn backend(&self) -> &dyn Backend {
         match self {
             Self::Named(backend) => *backend,
+            Self::Passed(passed) => passed,
             Self::Recording(recording) => recording,
         }
+    }
+
+    /// How many queues the word itself names.
+    pub fn queues(&self) -> usize {
+        if let Self::Passed(passed) = self { passed.queues() } else { 1 }
     }
 }
 
@@ -211,6 +226,12 @@ mod tests {
                 matches!(&choice, DeviceChoice::Recording(recording) if recording.0 == Path::new(file)),
                 "{choice:?}"
             );
+        }
+        for (word, queues) in [("fd", 1), ("fd:3", 1), ("fd:3,4", 2)] {
+            assert_eq!(DeviceChoice::parse(word).unwrap().queues(), queues, "{word}");
+        }
+        for word in ["fd:", "fd:x", "fd:3,", "fd:-1"] {
+            assert!(DeviceChoice::parse(word).unwrap_err().contains("fd:3"), "{word}");
         }
         assert!(DeviceChoice::parse("eth0").unwrap_err().contains("tun, raw"));
     }

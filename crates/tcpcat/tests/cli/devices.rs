@@ -167,6 +167,30 @@ fn a_stack_reaches_the_kernels_other_networks_through_a_tap_device() {
 }
 
 #[test]
+fn a_file_crosses_a_device_that_the_parent_opened() {
+    let Some(netns) = Netns::new() else { return };
+    if !have("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 1_000_003), scratch.path("to"));
+    for word in ["fd:3", "fd"] {
+        let receiver = netns.listen(&format!("recv {} -l 7000 --verify -v {HOST2}", to.display()));
+        let line = format!("send {} 10.9.2.2 7000 --addr 10.9.1.2/24 --device {word}", from.display());
+        let parent = ["-c", PARENT, TCPCAT];
+        let sender = Process::start(netns.command("python3").args(parent).args(line.split_whitespace()));
+        said(&sender.finish(), 0);
+        said(&receiver.finish(), 0);
+        assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap(), "{word}");
+        fs::remove_file(&to).unwrap();
+    }
+    let words = said(&netns.tcpcat("-l 7000 --addr 10.9.1.2/24 --device fd:999"), 5);
+    assert!(words.contains("descriptor 999 is not open"), "{words}");
+    let words = said(&netns.tcpcat("-l 7000 --addr 10.9.1.2/24 --device fd"), 5);
+    assert!(words.contains("LISTEN_FDS") && words.contains("--device fd:3"), "{words}");
+}
+
+#[test]
 fn an_address_that_another_station_has_is_refused_by_name() {
     let Some(wire) = Wire::new() else { return };
     let mac = wire.far.shell("cat /sys/class/net/peer/address");
@@ -430,3 +454,18 @@ const DEVICES: [Needs; 4] = [Needs::Tun, Needs::Raw, Needs::Packet, Needs::Tap];
 const PACKET: &str = "--device packet --interface wire";
 const RAW1: &str = "--device raw --addr 10.88.0.1/24";
 const RAW2: &str = "--device raw --addr 10.88.0.2/24";
+
+/// Opens `tun1` as descriptor 3 and becomes the program in its arguments, as a service manager does. The
+/// numbers are TUNSETIFF, and IFF_TUN, IFF_NO_PI and IFF_VNET_HDR.
+const PARENT: &str = r#"
+import fcntl, os, struct, subprocess, sys
+fd = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tun1", 0x5001))
+for words in ("addr add 10.9.1.1/24 dev tun1", "link set tun1 up"):
+    subprocess.run(["ip", *words.split()], check=True)
+if fd != 3:
+    os.dup2(fd, 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
