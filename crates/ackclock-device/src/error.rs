@@ -114,6 +114,17 @@ pub enum OpenError {
         queues: usize,
     },
     /// There is no interface with this name.
+    /// Packet sockets on the interface cannot share its flows.
+    #[error(
+        "{name} cannot be opened with several queues ({source}): bring it up first (sudo ip link set {name} \
+         up), or open it with one"
+    )]
+    FanOut {
+        /// The interface.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
     #[error("there is no interface {name} in this network namespace: ip link lists the interfaces")]
     NoInterface {
         /// The name given.

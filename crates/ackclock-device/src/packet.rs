@@ -15,6 +15,9 @@
 //!
 //! **This host** and the stack do not reach each other over the same interface: what either sends leaves by
 //! the wire. Use a veth pair or a TAP device for that.
+//!
+//! **Several queues** are sockets of one fan-out group: the kernel gives each frame to one of them, by a hash
+//! of its flow that is the same in both directions.
 
 use std::hash::Hash;
 use std::io;
@@ -28,7 +31,9 @@ use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::frame::made_mac;
 use crate::framing::{self, Framing};
-use crate::{Capabilities, Counters, FrameDevice, OffloadMode, OpenError, ReceiveBatch, status, sys};
+use crate::{
+    Capabilities, Counters, FrameDevice, OffloadMode, OpenError, QUEUES_MAX, ReceiveBatch, status, sys,
+};
 
 /// A packet socket on an Ethernet interface.
 #[derive(Debug)]
@@ -37,6 +42,7 @@ pub struct PacketDevice {
     framing: Framing,
     index: libc::c_int,
     mac: MacAddr,
+    queues: usize,
 }
 
 /// How a packet device shares its interface with the kernel.
@@ -63,8 +69,49 @@ impl PacketDevice {
     /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str, options: PacketOptions) -> Result<(Self, Option<String>), OpenError> {
         check_name(name)?;
+        Self::open_one(name, options, Self::interface(name)?)
+    }
+
+    /// Opens this many queues, 1 to [`QUEUES_MAX`]: sockets of one fan-out group, each a device with its
+    /// share of the flows. Frames that belong to no flow, such as answers to ARP, may come by any; so the
+    /// link layer on top must be one ([`EthernetDevice::queues`](crate::EthernetDevice::queues)).
+    ///
+    /// # Errors
+    /// See [`OpenError`]. No queue stays open then.
+    ///
+    /// # Panics
+    /// If the caller's tokio runtime has no I/O driver.
+    pub fn open_queues(
+        name: &str,
+        options: PacketOptions,
+        queues: usize,
+    ) -> Result<(Vec<Self>, Option<String>), OpenError> {
+        check_name(name)?;
+        if !(1..=QUEUES_MAX).contains(&queues) {
+            return Err(OpenError::QueueCount { name: name.to_owned(), queues });
+        }
+        let interface = Self::interface(name)?;
+        let (mut devices, mut fell_back, mut group) = (Vec::new(), None, None);
+        for _ in 0..queues {
+            let (mut device, why) = Self::open_one(name, options, interface)?;
+            device.queues = queues;
+            fell_back = why;
+            if queues > 1 {
+                let joined = sys::packet::fan_out(device.fd.descriptor(), group);
+                let failed = |source| OpenError::FanOut { name: name.to_owned(), source };
+                group = Some(joined.map_err(failed)?);
+            }
+            devices.push(device);
+        }
+        Ok((devices, fell_back))
+    }
+
+    fn open_one(
+        name: &str,
+        options: PacketOptions,
+        (index, interface_mac): (libc::c_int, MacAddr),
+    ) -> Result<(Self, Option<String>), OpenError> {
         let failed = |error| OpenError::from_packet(name, error);
-        let (index, interface_mac) = Self::interface(name)?;
         let mac = options.mac.unwrap_or(interface_mac);
         let socket = sys::packet::open().map_err(failed)?;
         let mut fell_back = None;
@@ -99,7 +146,7 @@ impl PacketDevice {
         // Last, so that nothing arrives before the socket is fully configured.
         sys::packet::bind(socket.as_fd(), index).map_err(failed)?;
         let fd = TunFd::register(socket, name, Attachment::Socket(index))?;
-        Ok((Self { fd, framing, index, mac }, fell_back))
+        Ok((Self { fd, framing, index, mac, queues: 1 }, fell_back))
     }
 
     /// The number and the Ethernet address of the interface `name`.
@@ -142,7 +189,7 @@ impl PacketDevice {
 
 impl FrameDevice for PacketDevice {
     fn capabilities(&self) -> Capabilities {
-        self.framing.capabilities(self.fd.mtu())
+        Capabilities { queues: self.queues, ..self.framing.capabilities(self.fd.mtu()) }
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {

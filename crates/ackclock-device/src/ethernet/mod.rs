@@ -22,6 +22,8 @@ use crate::{Capabilities, Counters, Device, FrameDevice, Medium, ReceiveBatch};
 
 pub use handle::LinkHandle;
 pub use options::EthernetOptions;
+#[cfg(feature = "os")]
+pub use options::PacketQueues;
 
 /// A device for IP packets on an Ethernet.
 ///
@@ -85,6 +87,19 @@ impl<F: FrameDevice> EthernetDevice<F> {
         }
     }
 
+    /// Puts one link on several queues of an interface. Each becomes a device, and all of them have to be
+    /// polled, as a stack polls its queues: what belongs to no flow comes by any.
+    #[must_use]
+    pub fn queues(devices: Vec<F>, config: LinkConfig) -> Vec<Self> {
+        let mut queues: Vec<Self> = Vec::new();
+        for device in devices {
+            let queue = Self::new(device, config.clone());
+            let shared = Arc::clone(&queues.first().unwrap_or(&queue).shared);
+            queues.push(Self { shared, ..queue });
+        }
+        queues
+    }
+
     /// A handle for inspecting the link while the device is in use.
     #[must_use]
     pub fn handle(&self) -> LinkHandle {
@@ -102,26 +117,46 @@ impl<F: FrameDevice> EthernetDevice<F> {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] if another station has an address; or the device is gone or broken.
     pub async fn ready(&mut self) -> io::Result<()> {
+        Self::ready_queues(std::slice::from_mut(self)).await
+    }
+
+    /// The same for all queues of an interface.
+    ///
+    /// # Errors
+    /// As for [`ready`](Self::ready).
+    pub async fn ready_queues(queues: &mut [Self]) -> io::Result<()> {
         let mut batch = ReceiveBatch::new(64, 0);
         std::future::poll_fn(|cx| {
             loop {
-                batch.clear();
-                let polled = self.poll_receive(cx, &mut batch);
-                let shared = lock(&self.shared);
-                // An address from a router's answer is probed too.
-                if self.started && !shared.link.is_searching() && shared.link.is_settled() {
+                let (mut received, mut failed) = (false, None);
+                for queue in &mut *queues {
+                    batch.clear();
+                    match queue.poll_receive(cx, &mut batch) {
+                        Poll::Ready(Ok(_)) => received = true,
+                        Poll::Ready(Err(error)) => failed = Some(error),
+                        Poll::Pending => {}
+                    }
+                }
+                if queues.iter().all(Self::is_settled) {
                     return Poll::Ready(Ok(()));
                 }
-                drop(shared);
-                match polled {
-                    Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
+                if let Some(error) = failed {
+                    return Poll::Ready(Err(error));
+                }
+                if !received {
+                    return Poll::Pending;
                 }
             }
         })
         .await?;
-        self.handle().check_addresses()
+        queues.first().map_or(Ok(()), |first| first.handle().check_addresses())
+    }
+
+    /// Whether it may send, and all questions have been answered. An address from a router's answer is probed
+    /// too.
+    fn is_settled(&self) -> bool {
+        let shared = lock(&self.shared);
+        self.started && !shared.link.is_searching() && shared.link.is_settled()
     }
 
     /// Handles the timer: timeouts that are due, and whether the interface is back.

@@ -8,13 +8,12 @@ use ackclock_link::{Detection, LinkConfig, MacAddr};
 use super::EthernetDevice;
 use crate::configure::Cidr;
 use crate::frame::made_mac;
-use crate::packet::{PacketDevice, PacketOptions};
-use crate::passed::{FdError, PassedFd};
-use crate::tap::TapDevice;
-use crate::{FrameDevice, OffloadMode, OpenError};
+#[cfg(feature = "os")]
+use crate::{FdError, OffloadMode, PacketDevice, PacketOptions, PassedFd, TapDevice};
+use crate::{FrameDevice, OpenError};
 
-/// The options of an Ethernet device: addresses, gateway, MTU and the rest. Then call
-/// [`open_tap`](Self::open_tap) or [`open_packet`](Self::open_packet).
+/// The options of an Ethernet device: addresses, gateway, MTU and the rest. Then open one of the operating
+/// system (feature `os`), or call [`on`](Self::on) with any device for frames.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -43,6 +42,7 @@ pub struct EthernetOptions {
     promiscuous: bool,
     autoconfigure: bool,
     detection: Option<Detection>,
+    #[cfg(feature = "os")]
     offload: OffloadMode,
 }
 
@@ -127,6 +127,7 @@ impl EthernetOptions {
     }
 
     /// Whether to exchange 64 KB packets and unfinished checksums with the kernel (default: where it can).
+    #[cfg(feature = "os")]
     #[must_use]
     pub fn offload(mut self, mode: OffloadMode) -> Self {
         self.offload = mode;
@@ -141,6 +142,7 @@ impl EthernetOptions {
     ///
     /// # Panics
     /// If the caller's tokio runtime has no I/O driver.
+    #[cfg(feature = "os")]
     pub fn open_tap(self, name: &str) -> Result<(EthernetDevice<TapDevice>, Option<String>), OpenError> {
         self.check_mac()?;
         let (device, fell_back) = TapDevice::open(name, self.offload)?;
@@ -157,6 +159,7 @@ impl EthernetOptions {
     ///
     /// # Panics
     /// If the caller's tokio runtime has no I/O driver.
+    #[cfg(feature = "os")]
     pub fn open_fd(self, fd: PassedFd) -> Result<EthernetDevice<TapDevice>, FdError> {
         self.check_mac()?;
         let device = fd.open_tap(self.mtu)?;
@@ -175,10 +178,25 @@ impl EthernetOptions {
     ///
     /// # Panics
     /// If the caller's tokio runtime has no I/O driver.
+    #[cfg(feature = "os")]
     pub fn open_packet(
         self,
         name: &str,
     ) -> Result<(EthernetDevice<PacketDevice>, Option<String>), OpenError> {
+        let (mut queues, fell_back) = self.open_packet_queues(name, 1)?;
+        Ok((queues.remove(0), fell_back))
+    }
+
+    /// The same with this many queues, each a device with its share of the flows, for
+    /// `StackBuilder::queues`.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// If the caller's tokio runtime has no I/O driver.
+    #[cfg(feature = "os")]
+    pub fn open_packet_queues(self, name: &str, queues: usize) -> Result<PacketQueues, OpenError> {
         self.check_mac()?;
         let mac = match self.mac {
             MacChoice::Own => Some(PacketDevice::own_mac(name, &self.addresses)?),
@@ -186,9 +204,22 @@ impl EthernetOptions {
             MacChoice::Given(mac) => Some(mac),
         };
         let options = PacketOptions { mac, offload: self.offload, promiscuous: self.promiscuous };
-        let (device, fell_back) = PacketDevice::open(name, options)?;
-        let mac = device.mac();
-        Ok((self.finish(device, mac, Detection::Probe), fell_back))
+        let (devices, fell_back) = PacketDevice::open_queues(name, options, queues)?;
+        // All have the same, and there is at least one.
+        let mac = devices.first().map_or(MacAddr::BROADCAST, PacketDevice::mac);
+        Ok((self.finish_queues(devices, mac, Detection::Probe), fell_back))
+    }
+
+    /// Puts the link layer on any device for frames, such as [`EthernetOver`](crate::over::EthernetOver).
+    /// Without [`mac`](Self::mac) its Ethernet address is made from the IP addresses; these are announced,
+    /// not probed, unless [`detection`](Self::detection) asks for that.
+    ///
+    /// # Errors
+    /// [`OpenError::MacNotUnicast`].
+    pub fn on<F: FrameDevice>(self, device: F) -> Result<EthernetDevice<F>, OpenError> {
+        self.check_mac()?;
+        let mac = if let MacChoice::Given(mac) = self.mac { mac } else { made_mac(&("on", &self.addresses)) };
+        Ok(self.finish(device, mac, Detection::Announce))
     }
 
     fn check_mac(&self) -> Result<(), OpenError> {
@@ -199,6 +230,15 @@ impl EthernetOptions {
     }
 
     fn finish<F: FrameDevice>(self, device: F, mac: MacAddr, detection: Detection) -> EthernetDevice<F> {
+        self.finish_queues(vec![device], mac, detection).remove(0)
+    }
+
+    fn finish_queues<F: FrameDevice>(
+        self,
+        devices: Vec<F>,
+        mac: MacAddr,
+        detection: Detection,
+    ) -> Vec<EthernetDevice<F>> {
         let mut config = LinkConfig::new(mac);
         if matches!(self.mac, MacChoice::Interface) {
             // The kernel has the addresses made from its own identifier.
@@ -210,8 +250,14 @@ impl EthernetOptions {
         config.detection = self.detection.unwrap_or(detection);
         config.any_station = self.promiscuous;
         config.seed = RandomState::new().hash_one(mac);
-        let mut device = EthernetDevice::new(device, config);
-        device.mtu_max = self.mtu;
-        device
+        let mut queues = EthernetDevice::queues(devices, config);
+        for queue in &mut queues {
+            queue.mtu_max = self.mtu;
+        }
+        queues
     }
 }
+
+/// The queues, and why they have no offload if it was wanted.
+#[cfg(feature = "os")]
+pub type PacketQueues = (Vec<EthernetDevice<PacketDevice>>, Option<String>);

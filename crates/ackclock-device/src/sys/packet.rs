@@ -59,6 +59,31 @@ pub(crate) fn set_buffers(socket: BorrowedFd<'_>, bytes: c_int) -> io::Result<()
     Ok(())
 }
 
+/// A fan-out group: its number, and the flags that its sockets have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    id: c_int,
+    flags: c_int,
+}
+
+/// Adds the bound socket to the group, or to a new one. Each frame then goes to one socket of the group, by
+/// the hash of its flow.
+pub(crate) fn fan_out(socket: BorrowedFd<'_>, group: Option<Group>) -> io::Result<Group> {
+    let join = |id: c_int, flags: c_int| set_option(socket, libc::PACKET_FANOUT, id | (flags << 16));
+    if let Some(group) = group {
+        return join(group.id, group.flags).map(|()| group);
+    }
+    let hash = libc::PACKET_FANOUT_HASH as c_int; // 0
+    // A group ignores what its sockets said of outgoing frames. Kernels before 5.11 lack the flag.
+    let mut flags = hash | FLAG_IGNORE_OUTGOING;
+    join(0, flags | FLAG_UNIQUE_ID).or_else(|_| {
+        flags = hash;
+        join(0, flags | FLAG_UNIQUE_ID)
+    })?;
+    let id = int_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? & 0xffff;
+    Ok(Group { id, flags })
+}
+
 /// Makes the interface also receive frames for `mac`, in the way that `PACKET_MR_*` says, as long as the
 /// socket is open.
 pub(crate) fn add_membership(
@@ -122,19 +147,17 @@ pub(crate) fn filter_station(socket: BorrowedFd<'_>, mac: [u8; 6]) -> io::Result
 
 /// Fetches and clears the pending error of the socket.
 pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<c_int> {
-    let mut error: c_int = 0;
-    let mut len = mem::size_of_val(&error) as socklen_t; // 4
+    int_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)
+}
+
+/// An option that is one integer.
+fn int_option(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = mem::size_of_val(&value) as socklen_t; // 4
+    let (into, fd) = ((&raw mut value).cast(), socket.as_raw_fd());
     // SAFETY: getsockopt(2) writes at most `len` bytes to the address given, which is that of a live int.
-    check(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ERROR,
-            (&raw mut error).cast(),
-            &raw mut len,
-        )
-    })?;
-    Ok(error)
+    check(unsafe { libc::getsockopt(fd, level, option, into, &raw mut len) })?;
+    Ok(value)
 }
 
 /// Receives one frame.
@@ -186,3 +209,6 @@ fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io:
     // length.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) })
 }
+
+const FLAG_IGNORE_OUTGOING: c_int = libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING as c_int; // 0x4000
+const FLAG_UNIQUE_ID: c_int = libc::PACKET_FANOUT_FLAG_UNIQUEID as c_int; // 0x2000

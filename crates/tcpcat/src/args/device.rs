@@ -23,8 +23,8 @@ pub(crate) struct DeviceArgs {
     /// The TUN device, created if it is missing and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
     tun: Option<String>,
-    /// With --device tun: open the device with this many queues, each with its own task, so that the stack
-    /// uses as many processors; an existing device must have been made with multi_queue
+    /// With --device tun or packet: open the device with this many queues, each with its own task, so that
+    /// the stack uses as many processors; an existing TUN device must have been made with multi_queue
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX))]
     queues: Option<u16>,
     /// With --device packet: the Ethernet interface. With tap: the TAP device, created if it is missing and

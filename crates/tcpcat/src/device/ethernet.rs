@@ -35,8 +35,8 @@ impl Backend for Packet {
     }
 
     fn takes(&self) -> &'static [DeviceFlag] {
-        use DeviceFlag::{Autoconf, Gateway, Interface, Mac, Mtu, NoProbe, OffloadOn, Promiscuous};
-        &[Interface, Autoconf, Gateway, Mac, Mtu, OffloadOn, Promiscuous, NoProbe]
+        use DeviceFlag::{Autoconf, Gateway, Interface, Mac, Mtu, NoProbe, OffloadOn, Promiscuous, Queues};
+        &[Interface, Queues, Autoconf, Gateway, Mac, Mtu, OffloadOn, Promiscuous, NoProbe]
     }
 
     fn name(&self, args: &DeviceArgs) -> String {
@@ -55,9 +55,10 @@ impl Backend for Packet {
             };
             check(args)?;
             check_mtu(args, name)?;
-            let (device, fell_back) = options(args)?.open_packet(name).or_fail()?;
+            let count = args.queues().unwrap_or(1);
+            let (queues, fell_back) = options(args)?.open_packet_queues(name, count).or_fail()?;
             tell_of_offload(fell_back, verbose);
-            settled(self, args, device, verbose).await
+            settled(self, args, queues, verbose).await
         })
     }
 
@@ -101,7 +102,7 @@ impl Backend for Tap {
             let (device, fell_back) = options(args)?.open_tap(&name).or_fail()?;
             tell_of_offload(fell_back, verbose);
             tun::set_up_kernel_end(args, &name)?;
-            settled(self, args, device, verbose).await
+            settled(self, args, vec![device], verbose).await
         })
     }
 
@@ -209,12 +210,16 @@ fn tell_of_offload(fell_back: Option<String>, verbose: bool) {
 pub(super) async fn settled<F: FrameDevice + Send + 'static>(
     backend: &dyn Backend,
     args: &DeviceArgs,
-    mut device: EthernetDevice<F>,
+    mut queues: Vec<EthernetDevice<F>>,
     verbose: bool,
 ) -> Result<Opened, Failure> {
-    wait_for_link(backend, args, &device).await?;
-    let (link, name) = (device.handle(), backend.name(args));
-    ready(&mut device, &name).await.map_err(|error| conflict(&error, &name))?;
+    let name = backend.name(args);
+    let Some(first) = queues.first() else {
+        return Err(Failure::new(Exit::Device, format!("{name} has no queue")));
+    };
+    wait_for_link(backend, args, first).await?;
+    let link = first.handle();
+    ready(&mut queues, &name).await.map_err(|error| conflict(&error, &name))?;
     let mut addresses = args.addr.clone();
     addresses.extend(from_routers(&link));
     if addresses.is_empty() {
@@ -225,7 +230,8 @@ pub(super) async fn settled<F: FrameDevice + Send + 'static>(
         say!("tcpcat: on {name} as {} with {}", link.mac(), all.join(", "));
     }
     let remarks = Remarks::new(link, name);
-    Ok(Opened { addresses, remarks: Some(remarks), ..Opened::new(Box::new(device) as Box<dyn Device>, args) })
+    let devices = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Device>).collect();
+    Ok(Opened { addresses, remarks: Some(remarks), ..Opened::with_queues(devices, args) })
 }
 
 /// The addresses made from routers' prefixes.
@@ -243,8 +249,8 @@ fn no_router(name: &str) -> Failure {
 }
 
 /// Waits until the addresses may be used, and reports a long wait.
-async fn ready<F: FrameDevice>(device: &mut EthernetDevice<F>, name: &str) -> io::Result<()> {
-    let mut ready = pin!(device.ready());
+async fn ready<F: FrameDevice>(queues: &mut [EthernetDevice<F>], name: &str) -> io::Result<()> {
+    let mut ready = pin!(EthernetDevice::ready_queues(queues));
     if let Ok(result) = tokio::time::timeout(NOTICE_AFTER, &mut ready).await {
         return result;
     }

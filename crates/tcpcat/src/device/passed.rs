@@ -57,7 +57,7 @@ impl Passed {
                 .remedy("give one number: --device fd:3"));
         }
         let device = ethernet::options(args)?.open_fd(first).or_fail()?;
-        ethernet::settled(self, args, device, verbose).await
+        ethernet::settled(self, args, vec![device], verbose).await
     }
 
     async fn findings_now(&self, args: &DeviceArgs) -> Vec<Finding> {

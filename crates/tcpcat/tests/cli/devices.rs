@@ -136,6 +136,13 @@ fn a_file_crosses_a_packet_socket_to_the_kernel_and_back() {
 }
 
 #[test]
+fn a_file_crosses_a_packet_device_of_two_queues_to_the_kernel_and_back() {
+    let Some(wire) = Wire::new() else { return };
+    let device = format!("{PACKET} --queues 2 --addr 10.87.0.2/24 --no-probe");
+    moves_both_ways(&wire.near, &wire.far, "10.87.0.2", "10.87.0.1", &device);
+}
+
+#[test]
 fn a_file_crosses_a_tun_device_of_two_queues_to_the_kernel_and_back() {
     let Some(netns) = Netns::new() else { return };
     for offload in ["on", "off"] {

@@ -99,7 +99,7 @@ async fn opened_device<F: FrameDevice>(
         doctor::offload(fell_back, device.capabilities()),
     ];
     if (args.autoconf || !args.addr.is_empty()) && device.link_up() {
-        findings.push(match ready(&mut device, &name).await {
+        findings.push(match ready(std::slice::from_mut(&mut device), &name).await {
             Ok(()) if args.no_probe => ok("addresses", "not probed on the link, because of --no-probe"),
             Ok(()) => ok("addresses", format!("no other station on {name} has them")),
             Err(error) => of_failure("addresses", &conflict(&error, &name)),
