@@ -2,6 +2,7 @@
 
 use std::io;
 
+#[cfg(feature = "os")]
 use crate::holder;
 
 /// Why a device could not be opened.
@@ -106,14 +107,13 @@ pub enum OpenError {
         source: io::Error,
     },
     /// An interface cannot have this many queues.
-    #[error("{name} cannot be opened with {queues} queues: 1 to {} are possible", crate::QUEUES_MAX)]
+    #[error("{name} cannot be opened with {queues} queues: 1 to {QUEUES_MAX} are possible")]
     QueueCount {
         /// The interface.
         name: String,
         /// The number requested.
         queues: usize,
     },
-    /// There is no interface with this name.
     /// Packet sockets on the interface cannot share its flows.
     #[error(
         "{name} cannot be opened with several queues ({source}): bring it up first (sudo ip link set {name} \
@@ -125,6 +125,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
+    /// There is no interface with this name.
     #[error("there is no interface {name} in this network namespace: ip link lists the interfaces")]
     NoInterface {
         /// The name given.
@@ -192,6 +193,7 @@ pub enum OpenError {
     },
 }
 
+#[cfg(feature = "os")]
 impl OpenError {
     /// The error for opening `/dev/net/tun` or attaching it to the interface `name`.
     pub(crate) fn from_io(name: &str, source: io::Error) -> Self {
@@ -249,6 +251,7 @@ impl OpenError {
 /// let error = std::io::Error::from_raw_os_error(5);
 /// assert!(ackclock_device::explain(&error, "tun0").contains("ip link set tun0 up"));
 /// ```
+#[cfg(feature = "os")]
 #[must_use]
 pub fn explain(error: &io::Error, name: &str) -> String {
     match error.raw_os_error() {
@@ -266,11 +269,13 @@ pub fn explain(error: &io::Error, name: &str) -> String {
 }
 
 /// Whether this error ends the device, instead of affecting one packet.
+#[cfg(feature = "os")]
 pub(crate) fn is_fatal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EBADF | libc::ENODEV | libc::ENXIO))
 }
 
 /// Checks an interface name first, because the kernel would truncate a long one silently.
+#[cfg(feature = "os")]
 pub(crate) fn check_name(name: &str) -> Result<(), OpenError> {
     let forbidden = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
     if name.is_empty() {
@@ -290,7 +295,10 @@ pub const NAME_MAX: usize = 15;
 /// The path of the kernel's TUN driver.
 pub(crate) const TUN_PATH: &str = "/dev/net/tun";
 
-#[cfg(test)]
+/// The most queues of one interface: Linux's limit (`MAX_TAP_QUEUES`).
+pub const QUEUES_MAX: usize = 256;
+
+#[cfg(all(test, feature = "os"))]
 mod tests {
     use super::*;
 

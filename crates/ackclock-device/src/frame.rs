@@ -37,6 +37,15 @@ pub trait FrameDevice: fmt::Debug + Send {
     /// The device is gone or broken.
     fn send(&mut self, header: &[u8; HEADER_LEN], packet: &TxPacket<'_>) -> io::Result<()>;
 
+    /// Sends what [`FrameDevice::send`] has accepted and holds back: see
+    /// [`Device::flush`](crate::Device::flush).
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Starts or stops receiving frames for the group `group`. Devices that receive all frames do nothing.
     ///
     /// # Errors

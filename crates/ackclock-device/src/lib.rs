@@ -1,11 +1,11 @@
 //! Network devices: the source and destination of packets.
 //!
-//! A [`Device`] is a TUN interface ([`open`], or [`PassedFd`] if someone else opened it), a TAP interface or a
-//! packet socket under a link layer ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a capture file ([`Replay`]), one end of an
-//! in-memory pair ([`memory::pair`]), one of these inside a wrapper ([`impair::Impaired`],
-//! [`capture::Captured`]), or a user's type. A device for Ethernet frames is a [`FrameDevice`], and
-//! [`EthernetDevice`] makes a [`Device`] of it. [`configure`] gives the kernel's end of a TUN or TAP
-//! interface its addresses and routes.
+//! A [`Device`] is a TUN interface ([`open`], or [`PassedFd`] if someone else opened it), a TAP interface or
+//! a packet socket under a link layer ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a
+//! capture file ([`Replay`]), one end of an in-memory pair ([`memory::pair`]), whatever carries packets
+//! ([`over`]), one of these inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a user's type.
+//! A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
+//! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -23,9 +23,11 @@
 //!
 //! # Features and limits
 //!
-//! All of these except memory come with the feature `os`, which is on by default and needs Linux. Without it
-//! this crate has the trait and the memory devices, and builds anywhere. Recordings (`Replay`, `recording`)
-//! come with the feature `recordings`, which is also on by default.
+//! What the operating system opens (TUN, TAP, packet and raw sockets, [`configure`]) comes with the feature
+//! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
+//! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
+//! streams and sinks (feature `sink`). Recordings (`Replay`, `recording`) come with the feature `recordings`,
+//! which is also on by default.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.
@@ -36,7 +38,6 @@
 
 mod addresses;
 mod batch;
-#[cfg(feature = "os")]
 pub mod capture;
 #[cfg(feature = "os")]
 pub mod configure;
@@ -47,21 +48,16 @@ pub mod configure {
     pub use crate::addresses::kernel_has;
     pub use ackclock_wire::{Cidr, CidrError};
 }
-#[cfg(feature = "os")]
 mod deadline;
-#[cfg(feature = "os")]
 mod error;
-#[cfg(feature = "os")]
 pub mod ethernet;
 #[cfg(feature = "os")]
 mod fd;
-#[cfg(feature = "os")]
 mod frame;
 #[cfg(feature = "os")]
 mod framing;
 #[cfg(feature = "os")]
 mod holder;
-#[cfg(feature = "os")]
 pub mod impair;
 pub mod memory;
 #[cfg(feature = "os")]
@@ -71,6 +67,7 @@ mod offload;
 #[cfg(feature = "os")]
 mod open;
 pub mod outlet;
+pub mod over;
 #[cfg(feature = "os")]
 pub mod packet;
 #[cfg(feature = "os")]
@@ -83,7 +80,6 @@ mod raw;
 pub mod recording;
 #[cfg(feature = "recordings")]
 mod replay;
-#[cfg(feature = "os")]
 pub mod several;
 #[cfg(feature = "os")]
 mod status;
@@ -103,14 +99,12 @@ use std::task::{Context, Poll};
 
 use ackclock_wire::{Egress, Route, TxPacket};
 
-#[cfg(feature = "os")]
 pub use ackclock_link as link;
 pub use batch::ReceiveBatch;
 #[cfg(feature = "os")]
-pub use error::{NAME_MAX, OpenError, explain};
-#[cfg(feature = "os")]
+pub use error::explain;
+pub use error::{NAME_MAX, OpenError, QUEUES_MAX};
 pub use ethernet::{EthernetDevice, EthernetOptions, LinkHandle};
-#[cfg(feature = "os")]
 pub use frame::FrameDevice;
 #[cfg(feature = "os")]
 pub use offload::OffloadDevice;
@@ -121,7 +115,7 @@ pub use packet::{PacketDevice, PacketOptions};
 #[cfg(feature = "os")]
 pub use passed::{FdError, PassedFd};
 #[cfg(feature = "os")]
-pub use queues::{QUEUES_MAX, Queues, open_queues};
+pub use queues::{Queues, open_queues};
 #[cfg(feature = "os")]
 pub use raw::{Ports, RawConfig, RawDevice, RawError, reset_command};
 #[cfg(feature = "recordings")]

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::error::{TUN_PATH, check_name};
+use crate::error::{QUEUES_MAX, TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
 use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, sys};
 
@@ -84,6 +84,3 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
     let file = attach().map_err(|error| OpenError::from_io(name, error).of_queues())?;
     Ok(Box::new(TunDevice::queue(TunFd::register(file, name, Attachment::Tun)?, queues)))
 }
-
-/// The most queues of one interface: Linux's limit (`MAX_TAP_QUEUES`).
-pub const QUEUES_MAX: usize = 256;

@@ -1,28 +1,25 @@
-//! A peer and its UDP socket as the device of a stack.
+//! A peer and its UDP socket as what carries the packets of a stack.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use ackclock::device::{self, Capabilities, Device, ReceiveBatch};
-use ackclock::{RxMeta, TxPacket};
+use ackclock::device::over::PacketIo;
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, Sleep};
 
 use crate::peer::{Config, Counters, Peer};
 
-/// A tunnel to one peer: give it to [`StackBuilder::device`](ackclock::StackBuilder::device).
+/// A tunnel to one peer. [`IpOver`](ackclock::device::over::IpOver) makes a device of it.
 #[derive(Debug)]
 pub struct Tunnel {
     shared: Handle,
     tick: Pin<Box<Sleep>>,
     datagram: Box<[u8]>,
-    packet: Vec<u8>,
-    mtu: usize,
 }
 
 /// Looks into a tunnel that a stack owns, and moves it to another socket.
@@ -35,7 +32,6 @@ struct Inner {
     outside: Outside,
     /// The task that waits for packets.
     receiver: Option<Waker>,
-    counters: device::Counters,
 }
 
 /// The network outside the tunnel.
@@ -49,28 +45,25 @@ struct Outside {
 }
 
 impl Tunnel {
-    /// A tunnel to the peer of `config`, through `socket`, for IP packets up to `mtu` bytes.
+    /// A tunnel to the peer of `config`, through `socket`.
     ///
     /// # Panics
     /// Not called on a tokio runtime.
     #[must_use]
-    pub fn new(config: &Config, socket: UdpSocket, mtu: usize) -> Self {
+    pub fn new(config: &Config, socket: UdpSocket) -> Self {
         let inner = Inner {
             peer: Peer::new(config, 0),
             outside: Outside { socket, no_room: 0, refused: 0 },
             receiver: None,
-            counters: device::Counters::default(),
         };
         Self {
             shared: Handle(Arc::new(Mutex::new(inner))),
             tick: Box::pin(tokio::time::sleep(TICK)),
             datagram: vec![0; DATAGRAM_MAX].into(),
-            packet: Vec::new(),
-            mtu,
         }
     }
 
-    /// A handle, to keep when the stack takes the tunnel.
+    /// A handle, to keep when a device takes the tunnel.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.shared.clone()
@@ -137,14 +130,10 @@ impl Handle {
     }
 }
 
-impl Device for Tunnel {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::ip(self.mtu)
-    }
-
-    fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
+impl PacketIo for Tunnel {
+    fn poll_receive(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut inner = self.shared.lock();
-        let Inner { peer, outside, receiver, counters } = &mut *inner;
+        let Inner { peer, outside, receiver } = &mut *inner;
         if !receiver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *receiver = Some(cx.waker().clone());
         }
@@ -152,29 +141,20 @@ impl Device for Tunnel {
             peer.tick(|to, datagram| outside.send(to, datagram));
             self.tick.as_mut().reset(Instant::now() + TICK);
         }
-        let before = batch.len();
         for _ in 0..DATAGRAMS_PER_POLL {
-            if batch.slot(DATAGRAM_MAX).is_none() {
-                break;
-            }
             let mut datagram = ReadBuf::new(&mut self.datagram);
-            match outside.socket.poll_recv_from(cx, &mut datagram) {
-                Poll::Ready(Ok(from)) => {
+            match ready!(outside.socket.poll_recv_from(cx, &mut datagram)) {
+                Ok(from) => {
                     let send = |to, answer: &[u8]| outside.send(to, answer);
                     if let Some(packet) = peer.receive(from, datagram.filled(), send) {
-                        batch.push(packet, RxMeta::default());
+                        let len = packet.len().min(into.len());
+                        into[..len].copy_from_slice(&packet[..len]);
+                        return Poll::Ready(Ok(len));
                     }
                 }
                 // An error that the network reports about an earlier datagram: on a network that is a loss.
-                Poll::Ready(Err(_)) => outside.refused += 1,
-                Poll::Pending if batch.len() == before => return Poll::Pending,
-                Poll::Pending => break,
+                Err(_) => outside.refused += 1,
             }
-        }
-        let received = batch.len() - before;
-        counters.received += received as u64;
-        if received > 0 {
-            return Poll::Ready(Ok(received));
         }
         // Many datagrams arrived, and none held a packet: others have their turn first.
         cx.waker().wake_by_ref();
@@ -186,26 +166,11 @@ impl Device for Tunnel {
         self.shared.lock().outside.socket.poll_send_ready(cx).map(|_| Ok(()))
     }
 
-    fn send(&mut self, packet: &TxPacket<'_>) -> io::Result<()> {
-        self.packet.clear();
-        self.packet.extend_from_slice(packet.header);
-        packet.payload.iter().for_each(|part| self.packet.extend_from_slice(part));
+    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         let mut inner = self.shared.lock();
-        let Inner { peer, outside, counters, .. } = &mut *inner;
-        if self.packet.len() > self.mtu {
-            counters.send_refused += 1;
-            return Ok(());
-        }
-        peer.send(&self.packet, |to, datagram| outside.send(to, datagram));
-        counters.sent += 1;
+        let Inner { peer, outside, .. } = &mut *inner;
+        peer.send(packet, |to, datagram| outside.send(to, datagram));
         Ok(())
-    }
-
-    fn counters(&self) -> device::Counters {
-        let inner = self.shared.lock();
-        let mut counters = inner.counters;
-        counters.send_no_room = inner.outside.no_room;
-        counters
     }
 }
 

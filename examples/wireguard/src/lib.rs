@@ -3,10 +3,11 @@
 //!
 //! The protocol is boringtun's. [`Peer`] adds what a peer is beside it: where it is (roaming), what it may
 //! send (allowed networks) and what was dropped; it knows neither sockets nor stacks. [`Tunnel`] joins it to
-//! a UDP socket and is a [`Device`](ackclock::device::Device), so that a stack runs on it as on any other:
+//! a UDP socket, and [`IpOver`](ackclock::device::over::IpOver) makes a device of that:
 //!
 //! ```no_run
 //! # use ackclock::Stack;
+//! # use ackclock::device::over::IpOver;
 //! # use ackclock_wireguard::{Config, Tunnel, keys};
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> anyhow::Result<()> {
 //! let config = Config {
@@ -18,7 +19,7 @@
 //!     keepalive: None,
 //! };
 //! let socket = tokio::net::UdpSocket::bind("0.0.0.0:0").await?;
-//! let tunnel = Tunnel::new(&config, socket, ackclock_wireguard::MTU);
+//! let tunnel = IpOver::new(Tunnel::new(&config, socket), ackclock_wireguard::MTU);
 //! let stack = Stack::builder().device(tunnel).address("10.9.0.2/24".parse()?).spawn()?;
 //! let stream = stack.connect("10.9.0.1:80".parse()?).await?;
 //! # drop(stream);

@@ -12,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ackclock::Stack;
+use ackclock::device::over::IpOver;
 use ackclock_wireguard::{Handle, Tunnel};
 use anyhow::Context;
 use clap::Parser;
@@ -36,9 +37,9 @@ async fn run(args: WireguardArgs) -> anyhow::Result<()> {
     let socket =
         bind(endpoint, args.listen_port).await.with_context(|| format!("UDP port {}", args.listen_port))?;
     // ANCHOR: stack
-    let tunnel = Tunnel::new(&peer, socket, args.mtu);
+    let tunnel = Tunnel::new(&peer, socket);
     let handle = tunnel.handle();
-    let mut builder = Stack::builder().device(tunnel);
+    let mut builder = Stack::builder().device(IpOver::new(tunnel, args.mtu));
     for &address in &args.address {
         builder = builder.address(address);
     }

@@ -175,16 +175,17 @@ impl<F: FrameDevice> EthernetDevice<F> {
             shared.link.handle_timeout(now);
         }
         drop(shared);
-        self.flush(cx)
+        self.send_own(cx)
     }
 
     /// Sends the link's own frames as far as the device takes them, and updates its groups.
-    fn flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn send_own(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut shared = lock(&self.shared);
         let link = &mut shared.link;
         while link.has_transmit() && self.device.poll_send_ready(cx)?.is_ready() {
             let Some(frame) = link.poll_transmit() else { break };
             self.device.send(&frame.header, &frame.packet)?;
+            self.device.flush()?;
         }
         if !self.started && link.is_settled() {
             self.started = true;
@@ -220,7 +221,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
             let link = &mut shared.link;
             batch.retain(first, |frame, _| link.handle_frame(now, frame).map(|_| HEADER_LEN..frame.len()));
             drop(shared);
-            self.flush(cx)?;
+            self.send_own(cx)?;
             if batch.len() > first {
                 return Poll::Ready(Ok(batch.len() - first));
             }
@@ -282,7 +283,7 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
             return Poll::Pending;
         }
         // What waited leaves first, or new packets would have to wait behind it.
-        self.flush(cx)?;
+        self.send_own(cx)?;
         self.device.poll_send_ready(cx)
     }
 
@@ -304,6 +305,10 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
             self.receiver.wake_by_ref();
         }
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.device.flush()
     }
 
     fn reached(&mut self, addr: IpAddr) {

@@ -4,26 +4,23 @@
 //! networks. A kernel timer ends on time, but a halted processor takes time to wake up. So this timer is set
 //! earlier by the recent wake-up time, and for the rest the task polls repeatedly and lets others run in
 //! between. A clock that a test has paused moves only for tokio's timers, so one of these runs too.
+//! Without the feature `os` it is alone.
 
-use std::fs::File;
 use std::future::Future;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::sys;
+use precise::Precise;
 
 /// A timer that can be set repeatedly.
 #[derive(Debug)]
 pub(super) struct Timer {
     coarse: Pin<Box<Sleep>>,
-    precise: AsyncFd<File>,
+    precise: Precise,
     /// The setting of both timers, until it has come.
     set: Option<Setting>,
     /// How late the task has woken recently.
@@ -42,10 +39,7 @@ struct Setting {
 impl Timer {
     /// A timer of the present runtime.
     pub fn new() -> io::Result<Self> {
-        let timer = sys::timer()?;
-        #[expect(unsafe_code, reason = "tokio asks for a promise")]
-        // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops it.
-        let precise = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
+        let precise = Precise::new()?;
         let coarse = Box::pin(sleep_until(Instant::now()));
         Ok(Self { coarse, precise, set: None, lead: Duration::ZERO })
     }
@@ -76,7 +70,7 @@ impl Timer {
         if self.coarse.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        let ended = self.wait(cx)?;
+        let ended = self.precise.poll_end(cx)?;
         if ended || set.asking_since.is_some_and(|since| since.elapsed() < 2 * LEAD_MAX) {
             cx.waker().wake_by_ref();
         }
@@ -86,29 +80,87 @@ impl Timer {
     fn set(&mut self, deadline: Instant, now: Instant) -> io::Result<Setting> {
         let end = deadline.checked_sub(self.lead).unwrap_or(deadline).max(now);
         // Zero would stop it.
-        sys::set_timer(self.precise.as_fd(), (end - now).max(Duration::from_nanos(1)))?;
+        self.precise.set((end - now).max(Duration::from_nanos(1)))?;
         self.coarse.as_mut().reset(deadline);
         let set = Setting { deadline, end, asking_since: None };
         self.set = Some(set);
         Ok(set)
-    }
-
-    /// Arms the precise timer to wake the task. Returns whether it has expired meanwhile.
-    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        let mut ended = false;
-        while let Poll::Ready(guard) = self.precise.poll_read_ready(cx) {
-            let mut guard = guard?;
-            match guard.get_inner().read(&mut [0; 8]) {
-                Ok(_) => ended = true,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ended)
     }
 }
 
 /// A processor wakes up faster than this. More delay comes from other tasks, and an earlier end would not
 /// help.
 const LEAD_MAX: Duration = Duration::from_micros(250);
+
+/// The kernel's timer.
+#[cfg(feature = "os")]
+mod precise {
+    use std::fs::File;
+    use std::io::{self, Read};
+    use std::os::fd::AsFd;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    use crate::sys;
+
+    #[derive(Debug)]
+    pub(super) struct Precise(AsyncFd<File>);
+
+    impl Precise {
+        pub fn new() -> io::Result<Self> {
+            let timer = sys::timer()?;
+            #[expect(unsafe_code, reason = "tokio asks for a promise")]
+            // SAFETY: `File` owns its descriptor, always returns the same one, and only the `AsyncFd` drops
+            // it.
+            let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
+            Ok(Self(timer))
+        }
+
+        pub fn set(&self, delay: Duration) -> io::Result<()> {
+            sys::set_timer(self.0.as_fd(), delay)
+        }
+
+        /// Arms the timer to wake the task. Returns whether it has expired meanwhile.
+        pub fn poll_end(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+            let mut ended = false;
+            while let Poll::Ready(guard) = self.0.poll_read_ready(cx) {
+                let mut guard = guard?;
+                match guard.get_inner().read(&mut [0; 8]) {
+                    Ok(_) => ended = true,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(ended)
+        }
+    }
+}
+
+/// Without one, tokio's timer is all there is, to the millisecond.
+#[cfg(not(feature = "os"))]
+mod precise {
+    use std::io;
+    use std::task::Context;
+    use std::time::Duration;
+
+    #[derive(Debug)]
+    pub(super) struct Precise;
+
+    impl Precise {
+        pub fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub fn set(&self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+
+        pub fn poll_end(&mut self, _: &mut Context<'_>) -> io::Result<bool> {
+            Ok(false)
+        }
+    }
+}

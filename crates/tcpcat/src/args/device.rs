@@ -17,7 +17,9 @@ pub(crate) struct DeviceArgs {
     /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one
     /// more station on an Ethernet interface of this host); tap (an Ethernet whose other end is the
     /// kernel's); fd:3, a TUN or TAP device that the parent opened as that descriptor (fd:3,4 for queues, fd
-    /// for those of LISTEN_FDS); or a capture, which is played with the stack as the other side
+    /// for those of LISTEN_FDS); unix:PATH, Ethernet frames behind their lengths over a Unix socket (QEMU,
+    /// passt, another tcpcat); unixgram:PATH, the same in datagrams (vfkit, libkrun); or a capture, which is
+    /// played with the stack as the other side
     #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", value_parser = DeviceChoice::parse)]
     pub(crate) device: DeviceChoice,
     /// The TUN device, created if it is missing and this user may [default: tun0]

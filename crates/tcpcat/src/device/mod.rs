@@ -7,6 +7,7 @@ mod passed;
 mod raw;
 mod replay;
 mod tun;
+mod unix;
 
 use std::fmt;
 use std::future::Future;
@@ -34,6 +35,8 @@ pub(crate) enum DeviceChoice {
     Named(&'static dyn Backend),
     /// Descriptors that another process opened.
     Passed(passed::Passed),
+    /// A Unix socket with Ethernet frames.
+    Unix(unix::Unix),
     /// A capture file.
     Recording(replay::Recording),
 }
@@ -128,18 +131,21 @@ impl DeviceChoice {
         if let Some(passed) = passed::Passed::parse(word) {
             return passed.map(Self::Passed);
         }
+        if let Some(unix) = unix::Unix::parse(word) {
+            return unix.map(Self::Unix);
+        }
         NAMED.into_iter().find(|named| named.word() == word).map(Self::Named).ok_or_else(|| {
             let words = NAMED.map(|named| named.word()).join(", ");
             format!(
-                "{word:?} is not a device: use {words}, fd:N for an open descriptor, or a capture FILE.pcap or \
-                 FILE.pcapng"
+                "{word:?} is not a device: use {words}, fd:N for an open descriptor, unix:PATH or \
+                 unixgram:PATH, or a capture FILE.pcap or FILE.pcapng"
             )
         })
     }
 
     /// What `--device` takes, for the help.
     pub fn forms() -> String {
-        format!("{}|fd:N|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
+        format!("{}|fd:N|unix:PATH|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }
 
     /// The backend that the word names.
@@ -147,6 +153,7 @@ impl DeviceChoice {
         match self {
             Self::Named(backend) => *backend,
             Self::Passed(passed) => passed,
+            Self::Unix(unix) => unix,
             Self::Recording(recording) => recording,
         }
     }
@@ -233,6 +240,11 @@ mod tests {
         for word in ["fd:", "fd:x", "fd:3,", "fd:-1"] {
             assert!(DeviceChoice::parse(word).unwrap_err().contains("fd:3"), "{word}");
         }
+        for word in ["unix:/tmp/guest", "unixgram:guest"] {
+            let choice = DeviceChoice::parse(word).unwrap();
+            assert!(word.starts_with(&format!("{}:", choice.backend().word())), "{choice:?}");
+        }
+        assert!(DeviceChoice::parse("unix:").unwrap_err().contains("path"));
         assert!(DeviceChoice::parse("eth0").unwrap_err().contains("tun, raw"));
     }
 }

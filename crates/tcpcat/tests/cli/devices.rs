@@ -198,6 +198,23 @@ fn a_file_crosses_a_device_that_the_parent_opened() {
 }
 
 #[test]
+fn a_file_crosses_a_unix_socket_between_two_stacks_without_a_right() {
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 1_000_003), scratch.path("to"));
+    let socket = scratch.path("socket");
+    let device = |host: u8| format!("--addr 10.83.0.{host}/24 --device unix:{}", socket.display());
+    let start = |line: String| Process::start(Command::new(TCPCAT).args(line.split_whitespace()));
+    let receiver = start(format!("recv {} -l 7000 --verify -v {}", to.display(), device(2)));
+    receiver.await_line("waiting at");
+    let sender =
+        start(format!("send {} 10.83.0.2 7000 --verify --retry -w 30 {}", from.display(), device(1)));
+    assert!(said(&sender.finish(), 0).contains("verified"));
+    assert!(said(&receiver.finish(), 0).contains("verified"));
+    assert!(fs::read(&from).unwrap() == fs::read(&to).unwrap());
+    assert!(!socket.exists(), "the path is taken back");
+}
+
+#[test]
 fn an_address_that_another_station_has_is_refused_by_name() {
     let Some(wire) = Wire::new() else { return };
     let mac = wire.far.shell("cat /sys/class/net/peer/address");

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackclock::Stack;
+use ackclock::device::over::IpOver;
 use ackclock_tests::kernel::payload;
 use ackclock_tests::kernel::payload::{Digest, Payload, digest, receive, send};
 use ackclock_tests::kernel::program::{Program, eventually};
@@ -48,9 +49,13 @@ async fn scene(kind: Kind) -> (Stack, Handle, Gateway) {
         allowed: vec!["10.9.0.0/24".parse().unwrap()],
         keepalive: None,
     };
-    let tunnel = Tunnel::new(&config, any_port().await, MTU);
+    let tunnel = Tunnel::new(&config, any_port().await);
     let handle = tunnel.handle();
-    let stack = Stack::builder().device(tunnel).address("10.9.0.2/24".parse().unwrap()).spawn().unwrap();
+    let stack = Stack::builder()
+        .device(IpOver::new(tunnel, MTU))
+        .address("10.9.0.2/24".parse().unwrap())
+        .spawn()
+        .unwrap();
     (stack, handle, gateway)
 }
 
