@@ -10,7 +10,7 @@ use ackclock_control::profile::{Choices, Profile};
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::trace::TraceConfig;
-use crate::{ListenAddr, ReassemblyConfig, Shard};
+use crate::{ListenAddr, PingPolicy, ReassemblyConfig, Shard};
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -56,6 +56,11 @@ pub struct EndpointConfig {
     pub other_packets: usize,
     /// The most ICMP echo requests answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none.
     pub echo_replies_per_second: u32,
+    /// Who answers echo requests to addresses that are not the endpoint's; [`PingPolicy::Own`] (the default):
+    /// nobody.
+    pub pings: PingPolicy,
+    /// The most echo requests that wait for the program with [`PingPolicy::Deferred`].
+    pub pings_max: usize,
     /// Whether a datagram for a port without a socket is answered by ICMP port unreachable
     /// (RFC 1122 §4.1.3.1), at a limited rate.
     pub port_unreachable: bool,
@@ -94,6 +99,8 @@ impl EndpointConfig {
             flow_labels: true,
             other_packets: 0,
             echo_replies_per_second: 1000,
+            pings: PingPolicy::Own,
+            pings_max: 256,
             port_unreachable: true,
             reassembly: None,
             tell_changes: false,

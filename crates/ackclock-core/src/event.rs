@@ -77,6 +77,8 @@ pub enum Event {
     OtherPackets,
     /// [`Endpoint::send_other`](crate::Endpoint::send_other) has room again, after it had none.
     OtherRoom,
+    /// [`Endpoint::poll_ping`](crate::Endpoint::poll_ping) has echo requests that wait for an answer.
+    Pings,
     /// A UDP socket's readiness changed; each socket is in the queue at most once.
     Udp(UdpId, UdpReadiness),
 }

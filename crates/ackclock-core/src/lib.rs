@@ -86,7 +86,8 @@ pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig
 pub use connection::{Connection, State};
 pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId,
-    LocalAddress, OtherError, OtherPacket, RxPacket, Shard, Sharing, Stray, Unreachable,
+    LocalAddress, OtherError, OtherPacket, Ping, PingAnswer, PingPolicy, RxPacket, Shard, Sharing, Stray,
+    Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

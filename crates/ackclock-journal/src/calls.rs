@@ -18,8 +18,8 @@ use ackclock_core::trace::TraceConfig;
 use ackclock_core::{
     BindOptions, BoundId, ConnectError, Connection, ConnectionError, ConnectionId, Decision, Endpoint,
     IcmpError, IncomingId, Instant, Keepalive, Limits, ListenError, ListenOptions, ListenerId, LocalAddress,
-    OptionError, OtherError, OtherPacket, ReadError, RxPacket, TcpConfig, UdpId, UdpMeta, UdpOptions,
-    UdpSocketError, UdpTransmit, WriteError,
+    OptionError, OtherError, OtherPacket, Ping, PingAnswer, ReadError, RxPacket, TcpConfig, UdpId, UdpMeta,
+    UdpOptions, UdpSocketError, UdpTransmit, WriteError,
 };
 
 /// Declares each call once: its number in a file, the method of the recorded endpoint or connection that
@@ -174,6 +174,8 @@ calls! {
             -> Result<(), UdpSocketError>;
         53 SetBehind = set_behind(behind: bool);
         55 OpenWindows = open_windows[now](bytes: u64);
+        56 PollPing = poll_ping() -> Option<Ping>;
+        57 ClosePings = close_pings();
     }
     other {
         21 ConnectWithData {
@@ -186,6 +188,9 @@ calls! {
         41 SendOther { bytes: Vec<u8> = packet.bytes.clone(), meta: RxMeta = packet.meta }
             = send_other[now](packet: &OtherPacket) -> Result<(), OtherError>
             => |endpoint| endpoint.send_other(now, &OtherPacket { bytes, meta });
+        58 AnswerPing { packet: Vec<u8> = ping.packet().to_vec(), answer: PingAnswer = answer }
+            = answer_ping[now](ping: &Ping, answer: PingAnswer) -> bool
+            => |endpoint| Ping::parse(packet).is_some_and(|ping| endpoint.answer_ping(now, &ping, answer));
         46 UdpSend {
             id: UdpId = id, len: usize = transmit.contents.len(), to: Option<SocketAddr> = transmit.to,
             from: Option<SocketAddr> = transmit.from, segment_size: Option<usize> = transmit.segment_size,

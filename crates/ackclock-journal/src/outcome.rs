@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::Journal;
 use ackclock_core::{BoundId, UdpId, UdpMeta};
 use ackclock_core::{
-    ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket,
+    ConnectionError, ConnectionId, Event, IcmpError, IncomingId, Instant, ListenerId, OtherPacket, Ping,
 };
 
 /// The result of a call.
@@ -68,6 +68,7 @@ numbers! {
     UdpId: |id| id.to_number();
     UdpMeta: |meta| meta.len as u64;
     OtherPacket: |packet| packet.bytes.len() as u64;
+    Ping: |ping| ping.packet().len() as u64;
     (u64, Instant): |delivered| delivered.0;
     ConnectionError: |_error| 1;
     IcmpError: |_error| 1;

@@ -14,8 +14,8 @@ use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, Rto
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
-    ListenOptions, ListenerId, LocalAddress, MtuProbing, ReassemblyConfig, Sharing, TcpConfig, UdpId,
-    UdpOptions, Unreachable, UserTimeoutOption,
+    ListenOptions, ListenerId, LocalAddress, MtuProbing, PingAnswer, PingPolicy, ReassemblyConfig, Sharing,
+    TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
 };
 
 /// Structs that are their fields, one after the other.
@@ -149,6 +149,13 @@ choices! {
         Decision::Unreachable(Unreachable::Host),
         Decision::Unreachable(Unreachable::Prohibited)
     ]
+    PingPolicy [PingPolicy::Own, PingPolicy::Any, PingPolicy::Deferred]
+    PingAnswer [
+        PingAnswer::Reply,
+        PingAnswer::Unreachable(Unreachable::Network),
+        PingAnswer::Unreachable(Unreachable::Host),
+        PingAnswer::Unreachable(Unreachable::Prohibited)
+    ]
     IdlePolicy [IdlePolicy::Keep, IdlePolicy::OneSegment, IdlePolicy::RestartWindow, IdlePolicy::Validated]
     Arithmetic [Arithmetic::Fine, Arithmetic::Ticks, Arithmetic::BsdTicks, Arithmetic::Bsd43]
     Backoff [Backoff::None, Backoff::Doubling, Backoff::Bsd43]
@@ -210,6 +217,8 @@ impl Value for EndpointConfig {
         self.header_prediction.put(out);
         self.other_packets.put(out);
         self.echo_replies_per_second.put(out);
+        self.pings.put(out);
+        self.pings_max.put(out);
         self.port_unreachable.put(out);
         self.reassembly.put(out);
         self.tell_changes.put(out);
@@ -235,6 +244,8 @@ impl Value for EndpointConfig {
             header_prediction: Value::take(input)?,
             other_packets: Value::take(input)?,
             echo_replies_per_second: Value::take(input)?,
+            pings: Value::take(input)?,
+            pings_max: Value::take(input)?,
             port_unreachable: Value::take(input)?,
             reassembly: Value::take(input)?,
             tell_changes: Value::take(input)?,

@@ -105,7 +105,8 @@
 //! # What is not TCP
 //!
 //! [`UdpSocket`] has the methods of its namesake; its readiness, too, is the state of the moment. Pings are
-//! answered ([`StackBuilder::echo_replies`]), an address of the stack's own is reached from itself, fragments
+//! answered ([`StackBuilder::echo_replies`]), those to other addresses too if the stack takes their traffic
+//! ([`StackBuilder::pings`]), an address of the stack's own is reached from itself, fragments
 //! are put together where that is asked for ([`StackBuilder::reassembly`]), and everything else goes to a
 //! program that asks for it ([`StackBuilder::other_packets`]).
 //!
@@ -149,6 +150,7 @@ mod models;
 mod name_servers;
 mod names;
 mod others;
+mod pings;
 mod port;
 mod readiness;
 mod recording;
@@ -174,8 +176,8 @@ pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
     IcmpError, Instant, Keepalive, Limits, ListenError, MtuProbing, OptionError, OtherError, OtherPacket,
-    ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
-    UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
+    PingPolicy, ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit,
+    Unreachable, UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
 /// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no
 /// other crate.
@@ -204,6 +206,7 @@ pub use self::metrics::{Metric, MetricKind, Metrics};
 #[cfg(feature = "dns")]
 pub use self::name_servers::HappyEyeballs;
 pub use self::others::{OtherReceiver, OtherSender};
+pub use self::pings::{Ping, PingReceiver};
 pub use self::port::Port;
 pub use self::readiness::{Interest, Ready};
 pub use self::recording::{Recording, RecordingError, RecordingInfo};

@@ -24,6 +24,7 @@ pub(crate) fn check(state: &StackState) {
         (Queue::Traces, &state.traces),
         (Queue::OtherReceive, &state.others.receive),
         (Queue::OtherSend, &state.others.send),
+        (Queue::Pings, &state.pings.receive),
         (Queue::Down, &state.shutdown),
     ];
     for (of_list, list) in streams.chain(state.listeners.lists()).chain(state.datagrams.lists()).chain(others)
@@ -48,6 +49,7 @@ fn would_go_on(state: &StackState, queue: Queue) -> bool {
         Queue::Traces => state.endpoint.has_traces(),
         Queue::OtherReceive => state.endpoint.has_other() || state.poll_down().is_ready(),
         Queue::OtherSend => !state.endpoint.awaits_other_room() || state.poll_down().is_ready(),
+        Queue::Pings => state.endpoint.has_ping() || state.poll_down().is_ready(),
         Queue::UdpRead(id) => is_udp_ready(state, id, Side::Read, Interest::READABLE),
         Queue::UdpWrite(id) => is_udp_ready(state, id, Side::Write, Interest::WRITABLE),
         Queue::UdpReady(id, side, interest) => is_udp_ready(state, id, side, interest),

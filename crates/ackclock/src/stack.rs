@@ -17,8 +17,8 @@ use crate::shared::Shared;
 use crate::state::{Queue, StackState, check_families};
 use crate::stream::open;
 use crate::{
-    Cidr, ListenerBuilder, Metrics, OtherReceiver, OtherSender, RecordingInfo, Stack, StackBuilder,
-    TcpListener, TcpSocket, TcpStream, UdpSocket, Warnings, metrics, recording, resolve,
+    Cidr, ListenerBuilder, Metrics, OtherReceiver, OtherSender, PingReceiver, RecordingInfo, Stack,
+    StackBuilder, TcpListener, TcpSocket, TcpStream, UdpSocket, Warnings, metrics, recording, resolve,
 };
 
 impl Stack {
@@ -150,6 +150,16 @@ impl Stack {
     #[must_use]
     pub fn other_packets(&self) -> Option<(OtherSender, OtherReceiver)> {
         self.shared.call(|state, _| std::mem::take(&mut state.others.free)).then(|| channel(&self.shared))
+    }
+
+    /// The pings to addresses that are not the stack's own, if
+    /// [`StackBuilder::pings`](crate::StackBuilder::pings) asked for
+    /// [`PingPolicy::Deferred`](crate::PingPolicy::Deferred) and they have not been taken. The receiver
+    /// counts as a handle of the stack.
+    #[must_use]
+    pub fn pings(&self) -> Option<PingReceiver> {
+        let free = self.shared.call(|state, _| std::mem::take(&mut state.pings.free));
+        free.then(|| PingReceiver::new(self.shared.clone()))
     }
 
     /// The settings of connections and listeners that name none of their own, including the profile: a

@@ -58,6 +58,7 @@ pub(crate) enum Queue {
     Traces,
     OtherReceive,
     OtherSend,
+    Pings,
     UdpRead(UdpId),
     UdpWrite(UdpId),
     UdpReady(UdpId, Side, Interest),

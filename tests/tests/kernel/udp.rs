@@ -2,10 +2,11 @@
 //! fragments.
 
 use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use ackclock::{ReassemblyConfig, Stack, UdpTransmit};
+use ackclock::{PingPolicy, ReassemblyConfig, Stack, UdpTransmit};
 use ackclock_device::OffloadMode;
 use ackclock_tests::kernel::scene::{Family, open_tun, stack, within};
 use ackclock_tests::netns::in_namespace;
@@ -141,7 +142,7 @@ fn an_echo_request_of_the_kernel_is_answered() {
         let stack = stack(OffloadMode::On);
         for family in BOTH {
             for len in [0, 56, 1400] {
-                let pinging = tokio::task::spawn_blocking(move || ping(family, len));
+                let pinging = tokio::task::spawn_blocking(move || ping(family.stack(0), len));
                 within(LIMIT, &stack, pinging).await.unwrap().unwrap();
             }
         }
@@ -149,12 +150,36 @@ fn an_echo_request_of_the_kernel_is_answered() {
     });
 }
 
+#[test]
+fn the_kernel_pings_addresses_that_are_not_the_stacks() {
+    in_namespace(|| async {
+        let stack = Stack::builder()
+            .device(open_tun(OffloadMode::On))
+            .address("10.9.0.2/24".parse().unwrap())
+            .address("fd09::2/64".parse().unwrap())
+            .pings(PingPolicy::Deferred)
+            .spawn()
+            .unwrap();
+        let mut pings = stack.pings().unwrap();
+        for to in ["10.9.0.77:0", "[fd09::77]:0"] {
+            let to: SocketAddr = to.parse().unwrap();
+            let pinging = tokio::task::spawn_blocking(move || ping(to, 56));
+            let waiting = within(LIMIT, &stack, pings.recv()).await.unwrap();
+            assert_eq!((waiting.local_addr(), waiting.data().len()), (to.ip(), 56));
+            assert!(!pinging.is_finished(), "nothing has answered yet");
+            assert!(waiting.reply());
+            within(LIMIT, &stack, pinging).await.unwrap().unwrap();
+        }
+        assert_eq!(stack.counters().echoes_answered, 2);
+    });
+}
+
 /// What `ping` does, once, with this many bytes.
-fn ping(family: Family, len: usize) -> io::Result<()> {
-    let is_v4 = family == Family::V4;
-    let (domain, protocol, request, reply) = match family {
-        Family::V4 => (Domain::IPV4, Protocol::ICMPV4, 8, 0),
-        Family::V6 => (Domain::IPV6, Protocol::ICMPV6, 128, 129),
+fn ping(to: SocketAddr, len: usize) -> io::Result<()> {
+    let is_v4 = to.is_ipv4();
+    let (domain, protocol, request, reply) = match to {
+        SocketAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4, 8, 0),
+        SocketAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6, 128, 129),
     };
     let socket = Socket::new(domain, Type::RAW, Some(protocol))?;
     socket.set_read_timeout(Some(LIMIT))?;
@@ -165,7 +190,7 @@ fn ping(family: Family, len: usize) -> io::Result<()> {
         let sum = ackclock_wire::checksum::sum(&message).checksum();
         message[2..4].copy_from_slice(&sum.to_be_bytes());
     }
-    socket.send_to(&message, &family.stack(0).into())?;
+    socket.send_to(&message, &to.into())?;
     let mut buf = vec![0; 2000];
     loop {
         let len = (&socket).read(&mut buf)?;

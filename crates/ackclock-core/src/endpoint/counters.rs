@@ -225,6 +225,10 @@ counters! {
         dropped_reassembly_time,
         /// Echo requests answered.
         echoes_answered,
+        /// Echo requests to other addresses that were kept for the program to answer.
+        pings_deferred,
+        /// Dropped: such requests beyond the bound of their queue, or of the budget.
+        dropped_pings,
         /// ICMP errors sent.
         icmp_errors_sent,
         /// Dropped: echo replies and ICMP errors beyond their limits.

@@ -42,6 +42,7 @@
 //! | packets to addresses of its own | 256 | they are dropped and counted |
 //! | packets for another endpoint of the host | 1,024 | they are dropped and counted |
 //! | echo replies and ICMP errors that wait | 64, and a rate | they are dropped and counted |
+//! | pings that wait for the program's answer | `pings_max` | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
 //! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one not used for the longest time is forgotten |
@@ -71,6 +72,7 @@ mod numbers;
 mod others;
 mod output;
 mod passive;
+mod pings;
 mod replies;
 mod schedule;
 mod slot;
@@ -125,6 +127,7 @@ pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::pings::{Ping, PingAnswer, PingPolicy};
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
@@ -188,6 +191,8 @@ struct Settings {
     connections_max: usize,
     other_packets: usize,
     echo_replies_per_second: u32,
+    pings: PingPolicy,
+    pings_max: usize,
     port_unreachable: bool,
     timer_granularity: Duration,
     tell_changes: bool,
@@ -319,6 +324,8 @@ impl Endpoint {
                 connections_max: config.connections_max.min(Target::INDEX_MAX as usize),
                 other_packets: config.other_packets,
                 echo_replies_per_second: config.echo_replies_per_second,
+                pings: config.pings,
+                pings_max: config.pings_max,
                 port_unreachable: config.port_unreachable,
                 timer_granularity: config.timer_granularity,
                 tell_changes: config.tell_changes,

@@ -25,6 +25,7 @@ use super::fast_open::ServerCache;
 use super::keys::{Key, KeyedState, Purpose};
 use super::limits::{EchoLimiter, ErrorLimiter};
 use super::others::{OtherError, OtherPacket};
+use super::pings::{PingPolicy, Pings};
 use super::replies::{bare, control};
 use super::tuples::Use;
 use super::{Endpoint, Frame, Settings};
@@ -45,6 +46,7 @@ pub(super) struct NonTcp {
     outbox_first: bool,
     looped: VecDeque<Looped>,
     others: Others,
+    pub(super) pings: Pings,
     udp: Sockets,
     paths: PathMtus,
     /// `None`: fragments are not reassembled.
@@ -71,6 +73,7 @@ impl NonTcp {
             outbox_first: false,
             looped: VecDeque::new(),
             others: Others::new(config.other_packets),
+            pings: Pings::default(),
             udp: Sockets::default(),
             paths: PathMtus::default(),
             reassembler: config.reassembly.as_deref().copied().map(Reassembler::new),
@@ -117,8 +120,9 @@ impl NonTcp {
 
     /// The next event.
     pub fn next_event(&mut self) -> Option<Event> {
+        let pings = || self.pings.take_news().then_some(Event::Pings);
         let udp = || self.udp.poll_changed().map(|(id, readiness)| Event::Udp(id, readiness));
-        self.others.next_event().or_else(udp)
+        self.others.next_event().or_else(pings).or_else(udp)
     }
 
     /// Takes a fragment. Also returns how many unfinished packets it evicted.
@@ -761,22 +765,42 @@ impl Endpoint {
         Some(destination.is_some_and(|addr| self.addresses.is_own(addr)))
     }
 
-    /// Answers an echo request to an address of ours. Returns `false` if the packet is not one, or not one
-    /// that is answered here.
+    /// Answers an echo request, or keeps it for the program. Returns `false` if the packet is not one, or not
+    /// one that is answered here.
     // RFC 1122 §3.2.2.6: every host MUST implement an echo server function. RFC 4443 §4.2: every node. A
     // request to a broadcast or multicast address MAY be silently discarded, and is ignored here.
     pub(super) fn answer_echo(&mut self, now: Instant, ip: &IpPacket<'_>, frame: &Frame<'_>) -> bool {
-        let (per_second, mtu) = (self.config.echo_replies_per_second, self.addresses.mtu_to(ip.src));
-        if per_second == 0 || !is_echo_request(ip) || !self.addresses.is_own(ip.dst) {
+        if self.config.echo_replies_per_second == 0 || !is_echo_request(ip) {
             return false;
         }
-        if !self.non_tcp().echoes.allows(now, per_second) {
-            self.rare_counters().dropped_icmp_limited.count();
-        } else if let Some(reply) = write_echo_reply(frame.packet.bytes, ip, self.config.tcp.ttl, mtu) {
-            let sent = self.send_icmp(reply);
-            self.rare_counters().echoes_answered.grow(u64::from(sent));
+        let policy = if self.addresses.is_own(ip.dst) {
+            PingPolicy::Any
+        } else if self.addresses.valid_destination(ip.dst) {
+            self.config.pings
+        } else {
+            PingPolicy::Own
+        };
+        match policy {
+            PingPolicy::Own => return false,
+            PingPolicy::Any => {
+                self.reply_to_echo(now, frame.packet.bytes, ip);
+            }
+            PingPolicy::Deferred => self.defer_ping(frame),
         }
         true
+    }
+
+    /// Answers this echo request, if the limit allows it. Returns whether a reply leaves.
+    pub(super) fn reply_to_echo(&mut self, now: Instant, request: &[u8], ip: &IpPacket<'_>) -> bool {
+        let (per_second, mtu) = (self.config.echo_replies_per_second, self.addresses.mtu_to(ip.src));
+        if !self.non_tcp().echoes.allows(now, per_second) {
+            self.rare_counters().dropped_icmp_limited.count();
+            return false;
+        }
+        let reply = write_echo_reply(request, ip, self.config.tcp.ttl, mtu);
+        let sent = reply.is_some_and(|reply| self.send_icmp(reply));
+        self.rare_counters().echoes_answered.grow(u64::from(sent));
+        sent
     }
 
     /// Sends an error about a packet that arrived, if one may be sent and the limits allow it.
@@ -808,15 +832,30 @@ impl Endpoint {
         tuple: &FourTuple,
         irs: SeqNum,
     ) -> bool {
-        let (client, dialled) = (tuple.remote().ip(), tuple.local().ip());
-        if !self.non_tcp().errors.allows(now, client) {
-            self.rare_counters().dropped_icmp_limited.count();
-            return false;
-        }
         let clients = FourTuple::new(tuple.remote(), tuple.local());
         let syn = bare(irs, SeqNum::default(), Flags::SYN);
         let mut quoted = [0; HEADER_MAX];
         write_control(&mut quoted, &control(&clients, self.config.tcp.ttl, FlowLabel::NONE, syn));
+        let (client, dialled) = (tuple.remote().ip(), tuple.local().ip());
+        // RFC 1122 §3.2.2: the IP header and at least the first 8 octets of what follows.
+        let quoted_len = if client.is_ipv4() { 20 + 8 } else { 40 + 8 };
+        let quoted = quoted.get(..quoted_len).unwrap_or_default();
+        self.report_unreachable(now, why, quoted, (client, dialled))
+    }
+
+    /// Tells the sender of this packet that its destination is unreachable, if the limits allow it. Returns
+    /// whether the error leaves.
+    pub(super) fn report_unreachable(
+        &mut self,
+        now: Instant,
+        why: Unreachable,
+        about: &[u8],
+        (client, dialled): (IpAddr, IpAddr),
+    ) -> bool {
+        if !self.non_tcp().errors.allows(now, client) {
+            self.rare_counters().dropped_icmp_limited.count();
+            return false;
+        }
         let error = match why {
             Unreachable::Network => OutgoingIcmpError::NetworkUnreachable,
             Unreachable::Host => OutgoingIcmpError::HostUnreachable,
@@ -824,9 +863,7 @@ impl Endpoint {
         };
         // From an address of ours, as a router would; a stack without addresses uses the destination's.
         let from = self.addresses.source_for(client).unwrap_or(dialled);
-        // RFC 1122 §3.2.2: the IP header and at least the first 8 octets of what follows.
-        let quoted_len = if client.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        let packet = quoted.get(..quoted_len).and_then(|syn| self.error_packet(error, syn, from, client));
+        let packet = self.error_packet(error, about, from, client);
         let sent = packet.is_some_and(|packet| self.send_icmp(packet));
         self.rare_counters().icmp_errors_sent.grow(u64::from(sent));
         sent

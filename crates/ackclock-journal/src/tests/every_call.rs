@@ -10,8 +10,8 @@ use crate::record::{Record, Records};
 use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
 use ackclock_core::{
-    BindOptions, Decision, Event, IncomingId, Keepalive, ListenerId, LocalAddress, OtherPacket, Sharing,
-    UdpTransmit,
+    BindOptions, Decision, Event, IncomingId, Keepalive, ListenerId, LocalAddress, OtherPacket, PingAnswer,
+    PingPolicy, Sharing, UdpTransmit,
 };
 
 /// All that can be seen of an endpoint, at a time after all calls: some calls have no time of their own.
@@ -45,6 +45,7 @@ impl Life {
         let end = |addr: &str, file| {
             let mut header = header(addr);
             header.config.other_packets = 3;
+            header.config.pings = PingPolicy::Deferred;
             header.config.mtu = 9000;
             header.config.memory_budget = 1 << 20;
             recorded(&header, file, u64::MAX)
@@ -147,6 +148,16 @@ fn host_calls(life: &mut Life) {
     life.settle();
     life.call(B, |end, _| end.poll_other());
     life.call(B, |end, _| end.close_others());
+    // Echo requests of 10.0.0.22 to 203.0.113.7.
+    let request = [
+        0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 1, 0xf4, 0xc3, 10, 0, 0, 22, 203, 0, 113, 7, 8, 0, 0xf6, 0xff, 1,
+        0, 0, 0,
+    ];
+    life.call(A, |end, now| end.handle_packet(now, &request, RxMeta::default()));
+    let ping = life.call(A, |end, _| end.poll_ping()).expect("it waits");
+    assert!(life.call(A, |end, now| end.answer_ping(now, &ping, PingAnswer::Reply)));
+    life.call(A, |end, _| end.close_pings());
+    life.settle();
     life.call(A, |end, now| end.handle_timeout(now));
 }
 

@@ -17,7 +17,8 @@ use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, Rto
 use ackclock_core::trace::TraceKeep;
 use ackclock_core::{
     BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, ListenerId,
-    LocalAddress, MtuProbing, OtherPacket, ReassemblyConfig, Sharing, UdpId, Unreachable, UserTimeoutOption,
+    LocalAddress, MtuProbing, OtherPacket, PingPolicy, ReassemblyConfig, Sharing, UdpId, Unreachable,
+    UserTimeoutOption,
 };
 
 /// Lines of values and their bytes.
@@ -207,6 +208,8 @@ fn endpoint() -> EndpointConfig {
         header_prediction: false,
         other_packets: 1009,
         echo_replies_per_second: 1010,
+        pings: PingPolicy::Deferred,
+        pings_max: 1015,
         port_unreachable: false,
         reassembly: Some(Box::new(ReassemblyConfig {
             bytes_max: 1011,
@@ -327,6 +330,7 @@ fn outcomes_are_told_apart() {
     assert_eq!(BoundId::from_number(2 << 16 | 80).code(), Some(2 << 16 | 80));
     assert_eq!(UdpId::from_number(6).code(), Some(6));
     assert_eq!(OtherPacket::new(vec![1, 2]).code(), Some(2));
+    assert_eq!(Event::Pings.code(), Some(0));
     assert_eq!((9_u64, Instant::ZERO).code(), Some(9));
     assert_eq!((ConnectionError::Reset.code(), IcmpError::Host.code()), (Some(1), Some(1)));
     assert_eq!((Some(7_u64).code(), None::<u64>.code(), Some(()).code()), (Some(8), Some(0), Some(1)));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
-use ackclock_core::{EndpointConfig, Limits, ReassemblyConfig, TcpConfig};
+use ackclock_core::{EndpointConfig, Limits, PingPolicy, ReassemblyConfig, TcpConfig};
 use ackclock_device::{Capabilities, Device, Medium};
 use ackclock_wire::Route;
 
@@ -77,6 +77,7 @@ struct Limited {
     flow_labels: Option<bool>,
     other_packets: usize,
     echo_replies: Option<u32>,
+    pings: PingPolicy,
     port_unreachable: Option<bool>,
     reassembly: Option<ReassemblyConfig>,
 }
@@ -307,6 +308,16 @@ impl StackBuilder {
         self
     }
 
+    /// What becomes of pings to addresses that are not the stack's own (default [`PingPolicy::Own`]: the
+    /// stack does not answer them). With [`PingPolicy::Any`] it answers them like those to its own, even if no such
+    /// host exists; with [`PingPolicy::Deferred`] the program does, by [`Stack::pings`]. The
+    /// rate of [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a
+    /// broadcast or multicast address.
+    pub fn pings(mut self, policy: PingPolicy) -> Self {
+        self.adjust.pings = policy;
+        self
+    }
+
     /// Whether a datagram for a UDP port without a socket is answered by ICMP port unreachable (default
     /// `true`): at most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122
     /// §4.1.3.1, RFC 4443 §3.1).
@@ -487,6 +498,7 @@ impl StackBuilder {
                 network: Network::new(self.addresses.clone(), self.routes.clone(), capabilities.mtu, links),
                 close_timeout: self.close_timeout,
                 others: self.adjust.other_packets > 0 && list.is_empty(),
+                pings: self.adjust.pings == PingPolicy::Deferred && list.is_empty(),
                 #[cfg(feature = "dns")]
                 names: self.names.clone(),
             };
@@ -514,6 +526,7 @@ impl StackBuilder {
             flow_labels,
             other_packets,
             echo_replies,
+            pings,
             port_unreachable,
             reassembly,
         } = self.adjust;
@@ -521,6 +534,7 @@ impl StackBuilder {
         config.reassembly = reassembly.map(Box::new);
         config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;
+        config.pings = pings;
         config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);

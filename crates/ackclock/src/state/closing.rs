@@ -92,6 +92,7 @@ impl StackState {
         self.traces.wake(&mut self.woken);
         self.others.receive.wake(&mut self.woken);
         self.others.send.wake(&mut self.woken);
+        self.pings.receive.wake(&mut self.woken);
         self.datagrams.wake_all(&mut self.woken);
         self.lingering.clear();
     }

@@ -53,6 +53,7 @@ pub(crate) struct StackState {
     /// Tasks that wait for trace records.
     pub(crate) traces: WaitList,
     pub(crate) others: OtherSlot,
+    pub(crate) pings: PingSlot,
     pub(crate) datagrams: Datagrams,
     pub(crate) phase: Phase,
     /// What waits for the reader of the stack's recording.
@@ -92,6 +93,8 @@ pub(crate) struct Settings {
     pub close_timeout: Duration,
     /// Whether the channel of other packets exists.
     pub others: bool,
+    /// Whether the program decides about pings to other addresses.
+    pub pings: bool,
     #[cfg(feature = "dns")]
     pub names: crate::name_servers::Names,
 }
@@ -117,6 +120,14 @@ pub(crate) struct OtherSlot {
     pub free: bool,
 }
 
+/// The tasks that wait for pings.
+#[derive(Debug, Default)]
+pub(crate) struct PingSlot {
+    pub receive: WaitList,
+    /// Whether the program decides about pings, and has not taken the receiver.
+    pub free: bool,
+}
+
 /// What drives a stack, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
@@ -131,7 +142,7 @@ pub(crate) enum Turns {
 
 impl StackState {
     pub(crate) fn new(endpoint: RecordedEndpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, network, close_timeout, others, .. } = settings;
+        let Settings { tcp, choices, network, close_timeout, others, pings, .. } = settings;
         let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
@@ -144,6 +155,7 @@ impl StackState {
             shutdown: WaitList::default(),
             traces: WaitList::default(),
             others: OtherSlot { free: others, ..OtherSlot::default() },
+            pings: PingSlot { free: pings, ..PingSlot::default() },
             datagrams: Datagrams::default(),
             phase: Phase::Up,
             recording: None,
@@ -257,6 +269,7 @@ impl StackState {
             Queue::Traces => Some(&mut self.traces),
             Queue::OtherReceive => Some(&mut self.others.receive),
             Queue::OtherSend => Some(&mut self.others.send),
+            Queue::Pings => Some(&mut self.pings.receive),
             Queue::UdpRead(id) => self.datagrams.list(id, Side::Read),
             Queue::UdpWrite(id) => self.datagrams.list(id, Side::Write),
             Queue::UdpReady(id, side, _) => self.datagrams.list(id, side),
@@ -315,6 +328,7 @@ impl StackState {
                 }
                 Event::OtherPackets => self.others.receive.wake(&mut self.woken),
                 Event::OtherRoom => self.others.send.wake(&mut self.woken),
+                Event::Pings => self.pings.receive.wake(&mut self.woken),
                 Event::Udp(id, readiness) => self.datagrams.wake(id, readiness, &mut self.woken),
                 _ => {}
             }

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use ackclock::{ChecksumAt, ChecksumState, OtherError, OtherPacket, ReassemblyConfig, Stack, StackBuilder};
+use ackclock::{
+    ChecksumAt, ChecksumState, OtherError, OtherPacket, PingPolicy, ReassemblyConfig, Stack, StackBuilder,
+    Unreachable,
+};
 use ackclock_device::memory::{self, MemoryDevice};
 use ackclock_device::{Device, ReceiveBatch};
 use ackclock_wire::{FlowLabel, IpPacket, IpPayload, Segment, TxPacket, UdpHeader, checksum, write_udp};
@@ -66,7 +69,13 @@ pub(crate) fn datagram(to: &str, payload: &[u8]) -> Vec<u8> {
 
 /// An echo request to the stack.
 fn echo_request(v6: bool, data: &[u8]) -> Vec<u8> {
-    let mut packet = datagram(if v6 { "[fd00::1]:7" } else { "10.0.0.1:7" }, data);
+    echo_request_to(if v6 { "[fd00::1]:7" } else { "10.0.0.1:7" }, data)
+}
+
+/// An echo request to the address of this socket.
+fn echo_request_to(to: &str, data: &[u8]) -> Vec<u8> {
+    let mut packet = datagram(to, data);
+    let v6 = addr(to).is_ipv6();
     let start = if v6 { 40 } else { 20 };
     packet[start..start + 8].copy_from_slice(&[if v6 { 128 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 1]);
     let len = packet.len() - start;
@@ -413,6 +422,74 @@ async fn echo_replies_are_limited_and_can_be_turned_off() {
     let (_silent, mut wire) = Wire::of(|builder| builder.echo_replies(0));
     wire.send(&echo_request(false, b"x")).await;
     assert_eq!(wire.take().len(), 0);
+}
+
+const ELSEWHERE: [&str; 2] = ["203.0.113.7:7", "[2001:db8::7]:7"];
+
+#[tokio::test]
+async fn a_ping_to_any_address_is_answered_where_that_is_asked_for() {
+    let (stack, mut wire) = Wire::of(|builder| builder.pings(PingPolicy::Any));
+    assert!(stack.pings().is_none(), "the stack answers by itself");
+    for to in ELSEWHERE {
+        wire.send(&echo_request_to(to, b"some data")).await;
+        let replies = wire.take();
+        let (from, _, answered) = message(&replies[0]);
+        assert_eq!((replies.len(), from, &answered[8..]), (1, addr(to).ip(), &b"some data"[..]));
+    }
+    let (_own, mut wire) = Wire::of(|builder| builder);
+    wire.send(&echo_request_to(ELSEWHERE[0], b"x")).await;
+    assert_eq!(wire.take().len(), 0, "by default it answers for its own addresses");
+}
+
+#[tokio::test]
+async fn the_program_answers_pings_to_other_addresses_or_does_not() {
+    let (stack, mut wire) = Wire::of(|builder| builder.pings(PingPolicy::Deferred));
+    let mut pings = stack.pings().unwrap();
+    assert!(stack.pings().is_none(), "there is one receiver");
+    assert_eq!(kind(pings.try_recv()), ErrorKind::WouldBlock);
+    for to in ELSEWHERE {
+        let request = echo_request_to(to, b"some data");
+        let peer = message(&request).0;
+        wire.send(&request).await;
+        let ping = pings.recv().await.unwrap();
+        assert_eq!((ping.peer_addr(), ping.local_addr()), (peer, addr(to).ip()));
+        assert_eq!((ping.identifier(), ping.sequence(), ping.data()), (0x1234, 1, &b"some data"[..]));
+        assert_eq!(wire.take().len(), 0);
+        assert!(ping.reply());
+        settle().await;
+        let replies = wire.take();
+        assert_eq!((replies.len(), message(&replies[0]).0), (1, addr(to).ip()));
+
+        wire.send(&request).await;
+        assert!(pings.try_recv().unwrap().unreachable(Unreachable::Host));
+        settle().await;
+        let errors = wire.take();
+        let (_, dst, error) = message(&errors[0]);
+        assert_eq!((errors.len(), dst, &error[8..]), (1, peer, &request[..]));
+
+        // Dropped: no answer.
+        wire.send(&request).await;
+        drop(pings.try_recv().unwrap());
+        settle().await;
+        assert_eq!(wire.take().len(), 0);
+    }
+    assert_eq!(stack.counters().pings_deferred, 6);
+    drop(pings);
+    wire.send(&echo_request_to(ELSEWHERE[0], b"x")).await;
+    assert_eq!((stack.counters().pings_deferred, stack.counters().dropped_icmp_other), (6, 1));
+}
+
+#[tokio::test]
+async fn a_receiver_of_pings_ends_with_the_stack() {
+    let (stack, mut wire) = Wire::of(|builder| builder.pings(PingPolicy::Deferred));
+    let mut pings = stack.pings().unwrap();
+    wire.send(&echo_request_to(ELSEWHERE[0], b"x")).await;
+    let held = pings.recv().await.unwrap();
+    let receiving = tokio::spawn(async move { pings.recv().await.is_none() });
+    settle().await;
+    stack.shutdown().await;
+    assert!(receiving.await.unwrap());
+    assert!(!held.reply(), "its device is gone");
 }
 
 #[tokio::test]

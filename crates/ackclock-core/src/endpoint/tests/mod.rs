@@ -19,6 +19,7 @@ mod looped;
 mod mtu_search;
 mod others;
 mod pauses;
+mod pings;
 mod ports;
 mod predicted;
 mod push;
