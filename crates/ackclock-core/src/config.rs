@@ -17,6 +17,10 @@ use crate::{ListenAddr, PingPolicy, ReassemblyConfig, Shard};
 pub struct EndpointConfig {
     /// The endpoint's addresses.
     pub addresses: Vec<IpAddr>,
+    /// Whether connections, listeners and UDP sockets may use the address of any host as their local one, as
+    /// a transparent proxy does, which speaks to a server from its client's address. Packets to that address
+    /// must come back here, so other hosts need routes for it. `false` by default.
+    pub transparent: bool,
     /// Largest IP packet in bytes that the device carries.
     pub mtu: usize,
     /// Directed broadcast addresses of the endpoint's networks, which are never a peer (RFC 9293 MUST-57).
@@ -56,8 +60,8 @@ pub struct EndpointConfig {
     pub other_packets: usize,
     /// The most ICMP echo requests answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none.
     pub echo_replies_per_second: u32,
-    /// Who answers echo requests to addresses that are not the endpoint's; [`PingPolicy::Own`] (the default):
-    /// nobody.
+    /// What becomes of echo requests to addresses that are not the endpoint's; [`PingPolicy::Own`] (the
+    /// default): the endpoint does not answer them.
     pub pings: PingPolicy,
     /// The most echo requests that wait for the program with [`PingPolicy::Deferred`].
     pub pings_max: usize,
@@ -83,6 +87,7 @@ impl EndpointConfig {
     pub fn new(addresses: Vec<IpAddr>, secret: [u8; 32]) -> Self {
         Self {
             addresses,
+            transparent: false,
             mtu: 1500,
             broadcast: Vec::new(),
             secret,

@@ -76,6 +76,15 @@ pub(crate) fn why_no_peer(remote: SocketAddr) -> &'static str {
     }
 }
 
+/// Why a socket cannot have this local address, and what to do.
+pub(crate) fn why_not_local(addr: IpAddr) -> &'static str {
+    match addr {
+        _ if addr.is_multicast() => "it is a multicast address; name one host's",
+        _ if addr.is_loopback() => "it is a loopback address, which stays in this machine's kernel; name another",
+        _ => "give the stack this address, or make it transparent to use other hosts' addresses",
+    }
+}
+
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -87,7 +96,7 @@ pub enum ConnectError {
     #[error("no local address to reach {0} from: give the stack one of its family")]
     NoLocalAddress(IpAddr),
     /// The local address is not one of the stack's.
-    #[error("{0} is not an address of this stack")]
+    #[error("{0} is not an address of this stack: {why}", why = why_not_local(*.0))]
     NotLocal(IpAddr),
     /// The local socket is in use with this peer, or all ports to it are.
     #[error("local address in use: no free port to {0}")]
@@ -105,7 +114,7 @@ pub enum ListenError {
     #[error("address in use: another listener has it")]
     AddressInUse,
     /// The local address is not one of the stack's.
-    #[error("{0} is not an address of this stack")]
+    #[error("{0} is not an address of this stack: {why}", why = why_not_local(*.0))]
     NotLocal(IpAddr),
     /// The table of listeners is full.
     #[error("too many listeners: the limit is {0}")]
@@ -173,6 +182,21 @@ pub enum OptionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_another_host_is_refused_with_the_way_to_use_it() {
+        for (addr, what, instead) in [
+            ("10.9.9.9", "not an address of this stack", "transparent"),
+            ("fd00::9", "not an address of this stack", "transparent"),
+            ("224.0.0.1", "multicast", "one host"),
+            ("127.0.0.1", "loopback", "another"),
+        ] {
+            let addr: IpAddr = addr.parse().unwrap();
+            for said in [ConnectError::NotLocal(addr).to_string(), ListenError::NotLocal(addr).to_string()] {
+                assert!(said.contains(what) && said.contains(instead), "{said}");
+            }
+        }
+    }
 
     #[test]
     fn an_address_without_a_peer_is_named_for_what_it_is() {

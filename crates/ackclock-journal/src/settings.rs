@@ -202,6 +202,7 @@ impl Value for EndpointConfig {
         let Self { addresses, mtu, broadcast, secret, connections_max, listeners_max, orphans_max, .. } =
             self;
         addresses.put(out);
+        self.transparent.put(out);
         mtu.put(out);
         broadcast.put(out);
         secret.put(out);
@@ -228,6 +229,7 @@ impl Value for EndpointConfig {
     fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             addresses: Value::take(input)?,
+            transparent: Value::take(input)?,
             mtu: bounded(Value::take(input)?, 68, 65_535)?,
             broadcast: Value::take(input)?,
             secret: Value::take(input)?,

@@ -112,8 +112,8 @@ impl TcpSocket {
     /// # Errors
     /// [`ErrorKind::AddrInUse`] if a listener or another socket has it, or, unless
     /// [`set_reuseaddr`](Self::set_reuseaddr) was called, a connection; [`ErrorKind::AddrNotAvailable`] if it
-    /// is not an address of the stack; [`ErrorKind::InvalidInput`] if the socket is bound already or the
-    /// address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many listeners and bound
+    /// is not an address of the stack, unless it is [transparent](crate::StackBuilder::transparent);
+    /// [`ErrorKind::InvalidInput`] if the socket is bound already or the address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many listeners and bound
     /// sockets.
     // RFC 9293 MUST-43: an active OPEN takes an optional local address.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {

@@ -50,6 +50,8 @@ pub(super) struct Addresses {
     broadcast: Box<[IpAddr]>,
     /// Whether a loopback address is one of ours; then the device is a loopback.
     loopback: bool,
+    /// Whether sockets may use addresses that are not ours.
+    transparent: bool,
 }
 
 impl Addresses {
@@ -58,6 +60,11 @@ impl Addresses {
         let mut addresses = Self { broadcast, mtu, ..Self::default() };
         addresses.set_own(own.into_iter().map(LocalAddress::from).collect());
         addresses
+    }
+
+    /// Whether sockets may use addresses that are not ours.
+    pub fn set_transparent(&mut self, transparent: bool) {
+        self.transparent = transparent;
     }
 
     pub fn set_own(&mut self, own: Vec<LocalAddress>) {
@@ -107,6 +114,11 @@ impl Addresses {
     #[inline]
     pub fn is_own(&self, addr: IpAddr) -> bool {
         self.own.iter().any(|own| own.address.addr() == addr)
+    }
+
+    /// Whether a socket may have this local address: one of ours, or that of any host if this is permitted.
+    pub fn may_be_local(&self, addr: IpAddr) -> bool {
+        self.is_own(addr) || self.transparent && self.valid_destination(addr)
     }
 
     /// Whether a packet from the device may have this source address.

@@ -252,10 +252,11 @@ impl Endpoint {
         }
     }
 
-    /// Whether a listener still serves an address. One that names an address that is no longer ours does not.
+    /// Whether a listener still serves an address. One that names an address that is no longer ours does not,
+    /// unless it may have any.
     fn is_heard(&self, listener: ListenerId, local_addr: IpAddr) -> bool {
         self.listening.addr(listener).is_some_and(|addr| addr.addr.is_none())
-            || self.addresses.is_own(local_addr)
+            || self.addresses.may_be_local(local_addr)
     }
 
     fn count_ip_error(&mut self, error: IpError) {

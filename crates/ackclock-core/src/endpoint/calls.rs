@@ -37,7 +37,8 @@ pub struct BindOptions {
 
 impl Endpoint {
     /// Opens a connection (RFC 9293 §3.10.1, active). `local` is the address and port to use; `None` or port
-    /// 0 leaves either open.
+    /// 0 leaves either open. The address is one of the endpoint's, or with
+    /// [`transparent`](crate::EndpointConfig::transparent) that of any host.
     ///
     /// # Errors
     /// The remote address cannot be a peer, there is no local address for it, the four-tuple is in use, or
@@ -107,7 +108,9 @@ impl Endpoint {
             port => {
                 let tuple = tuple_from(port);
                 self.sample_ports(&tuple);
-                Some(port).filter(|_| self.find(&tuple).is_none() && self.tuples.hold(&tuple).is_ok())
+                let to_itself = tuple.local() == tuple.remote() && !self.addresses.is_own(addr);
+                let is_free = !to_itself && self.find(&tuple).is_none();
+                Some(port).filter(|_| is_free && self.tuples.hold(&tuple).is_ok())
             }
         };
         port.map(tuple_from).ok_or(ConnectError::AddressInUse(remote))
@@ -178,7 +181,11 @@ impl Endpoint {
 
     fn local_addr_for(&self, remote: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, ConnectError> {
         match wanted {
-            Some(addr) if !self.addresses.is_own(addr) => Err(ConnectError::NotLocal(addr)),
+            Some(addr) if !self.addresses.may_be_local(addr) => Err(ConnectError::NotLocal(addr)),
+            // What is sent to an address of ours comes back here, but an answer to another host leaves.
+            Some(addr) if self.addresses.is_own(remote) && !self.addresses.is_own(addr) => {
+                Err(ConnectError::NotLocal(addr))
+            }
             Some(addr) if addr.is_ipv4() != remote.is_ipv4() => Err(ConnectError::NoLocalAddress(remote)),
             Some(addr) => Ok(addr),
             None => self.addresses.source_for(remote).ok_or(ConnectError::NoLocalAddress(remote)),
@@ -284,7 +291,7 @@ impl Endpoint {
     }
 
     fn check_local(&self, addr: Option<IpAddr>) -> Result<(), ListenError> {
-        match addr.filter(|&addr| !addr.is_unspecified() && !self.addresses.is_own(addr)) {
+        match addr.filter(|&addr| !addr.is_unspecified() && !self.addresses.may_be_local(addr)) {
             Some(addr) => Err(ListenError::NotLocal(addr)),
             None => Ok(()),
         }

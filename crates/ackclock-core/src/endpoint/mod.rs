@@ -293,9 +293,11 @@ impl Endpoint {
             Some(shard) => shard.budget(),
             None => Budget::with(config.memory_budget, config.keep_bytes),
         };
+        let mut addresses = Addresses::new(config.addresses, config.broadcast, config.mtu);
+        addresses.set_transparent(config.transparent);
         Self {
             clock: Clock::new(now),
-            addresses: Addresses::new(config.addresses, config.broadcast, config.mtu),
+            addresses,
             memory: Memory::new(budget),
             openings: Openings::default(),
             tuples: Tuples::new(&secret, config.ephemeral_ports, config.shard),

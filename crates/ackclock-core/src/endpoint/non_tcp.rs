@@ -297,7 +297,7 @@ impl Endpoint {
     /// The address is not ours or in use, or there are too many sockets.
     pub fn udp_bind(&mut self, now: Instant, mut options: UdpOptions) -> Result<UdpId, UdpSocketError> {
         self.advance(now);
-        if let Some(addr) = options.addr.addr.filter(|&addr| !self.addresses.is_own(addr)) {
+        if let Some(addr) = options.addr.addr.filter(|&addr| !self.addresses.may_be_local(addr)) {
             return Err(UdpSocketError::NotLocal(addr));
         }
         let addr = options.addr.addr;
@@ -728,10 +728,11 @@ impl Endpoint {
         if same_family { Ok(source) } else { Err(UdpSocketError::NoLocalAddress(remote.ip())) }
     }
 
-    /// Whether a socket still serves an address. One that names an address that is no longer ours does not.
+    /// Whether a socket still serves an address. One that names an address that is no longer ours does not,
+    /// unless it may have any.
     fn is_heard_by(&self, id: UdpId, addr: IpAddr) -> bool {
         let any = self.udp_socket(id).is_ok_and(|socket| socket.addr().addr.is_none());
-        self.addresses.valid_destination(addr) && (any || self.addresses.is_own(addr))
+        self.addresses.valid_destination(addr) && (any || self.addresses.may_be_local(addr))
     }
 
     fn no_source(&self, remote: SocketAddr) -> UdpSocketError {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::error::why_no_peer;
+use crate::error::{why_no_peer, why_not_local};
 
 /// Why a call on a UDP socket failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum UdpSocketError {
     #[error("too many UDP sockets: the limit is {0}")]
     TooManySockets(usize),
     /// The local address is not one of the endpoint's.
-    #[error("{0} is not an address of this stack")]
+    #[error("{0} is not an address of this stack: {why}", why = why_not_local(*.0))]
     NotLocal(IpAddr),
     /// No local address of the peer's family.
     #[error("no local address to reach {0} from: give the stack one of its family")]

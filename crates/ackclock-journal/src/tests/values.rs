@@ -193,6 +193,7 @@ fn endpoint() -> EndpointConfig {
     let addr = |text: &str| text.parse::<IpAddr>().unwrap();
     EndpointConfig {
         addresses: vec![addr("10.0.0.1"), addr("2001:db8::1")],
+        transparent: true,
         mtu: 9000,
         broadcast: vec![addr("10.0.0.255")],
         secret: [9; 32],

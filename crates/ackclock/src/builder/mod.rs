@@ -78,6 +78,7 @@ struct Limited {
     other_packets: usize,
     echo_replies: Option<u32>,
     pings: PingPolicy,
+    transparent: bool,
     port_unreachable: Option<bool>,
     reassembly: Option<ReassemblyConfig>,
 }
@@ -318,6 +319,32 @@ impl StackBuilder {
         self
     }
 
+    /// Whether sockets may use the addresses of other hosts as their local ones (default `false`; Linux's
+    /// `IP_TRANSPARENT`). A transparent proxy connects to a server from its client's address: bind a
+    /// [`socket`](Stack::socket) to it. Packets to that address must come back to the device, so the network
+    /// behind it needs a route. Own addresses cannot be reached from another host's.
+    ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// let proxy = Stack::builder().device(left).transparent(true).spawn()?;
+    /// let listener = server.listen("10.0.0.2:80".parse()?)?;
+    ///
+    /// let socket = proxy.socket();
+    /// socket.bind("198.51.100.7:4000".parse()?)?;
+    /// let (stream, accepted) = tokio::join!(socket.connect("10.0.0.2:80".parse()?), listener.accept());
+    /// assert_eq!(accepted?.1, "198.51.100.7:4000".parse()?);
+    /// assert_eq!(stream?.local_addr()?, "198.51.100.7:4000".parse()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn transparent(mut self, wanted: bool) -> Self {
+        self.adjust.transparent = wanted;
+        self
+    }
+
     /// Whether a datagram for a UDP port without a socket is answered by ICMP port unreachable (default
     /// `true`): at most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122
     /// §4.1.3.1, RFC 4443 §3.1).
@@ -527,6 +554,7 @@ impl StackBuilder {
             other_packets,
             echo_replies,
             pings,
+            transparent,
             port_unreachable,
             reassembly,
         } = self.adjust;
@@ -535,6 +563,7 @@ impl StackBuilder {
         config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;
         config.pings = pings;
+        config.transparent = transparent;
         config.echo_replies_per_second = echo_replies.unwrap_or(config.echo_replies_per_second);
         config.memory_budget = memory_budget.unwrap_or(config.memory_budget);
         config.connections_max = connections_max.unwrap_or(config.connections_max);

@@ -40,6 +40,37 @@ async fn an_address_can_be_added_and_removed_while_connections_go_on() {
     assert_eq!(kind(hosts.server.add_address(broadcast)), ErrorKind::InvalidInput);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_transparent_proxy_speaks_to_the_server_from_its_clients_address() {
+    let (left, right) = memory::pair(memory::Config::default());
+    let server = host("10.0.0.2/24", "fd00::2/64").device(right).spawn().unwrap();
+    let proxy = Stack::builder().device(left).transparent(true).spawn().unwrap();
+    for (client, to) in [("198.51.100.7:4000", "10.0.0.2:80"), ("[2001:db8:7::7]:4000", "[fd00::2]:80")] {
+        let listener = server.listen(addr(to)).unwrap();
+        let socket = proxy.socket();
+        socket.bind(addr(client)).unwrap();
+        let (stream, accepted) = tokio::join!(socket.connect(addr(to)), listener.accept());
+        let (mut stream, (mut served, peer)) = (stream.unwrap(), accepted.unwrap());
+        assert_eq!((peer, stream.local_addr().unwrap()), (addr(client), addr(client)));
+        stream.write_all(&[7; 100_000]).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut request = Vec::new();
+        served.read_to_end(&mut request).await.unwrap();
+        served.write_all(b"done").await.unwrap();
+        stream.read_exact(&mut [0; 4]).await.unwrap();
+        assert_eq!(request.len(), 100_000);
+    }
+}
+
+#[tokio::test]
+async fn another_hosts_address_is_refused_with_what_permits_it() {
+    let hosts = hosts();
+    let socket = hosts.client.socket();
+    let error = socket.bind(addr("198.51.100.7:4000")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
+    assert!(error.to_string().contains("transparent"), "{error}");
+}
+
 /// Notes who was reached.
 #[derive(Debug)]
 struct Noting(memory::MemoryDevice, Arc<Mutex<Vec<IpAddr>>>);

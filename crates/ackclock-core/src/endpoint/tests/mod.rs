@@ -28,6 +28,7 @@ mod security;
 mod shards;
 mod time_wait;
 mod traces;
+mod transparent;
 mod user_timeout;
 mod walks;
 mod windows;
