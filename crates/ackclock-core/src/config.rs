@@ -176,6 +176,11 @@ pub struct TcpConfig {
     /// How long transmitted data may stay unacknowledged before the connection is given up (RFC 5482);
     /// `None`: only R2 decides.
     pub user_timeout: Option<Duration>,
+    /// How long a connection may carry no data in either direction, from the end of its handshake on; then it
+    /// is reset. `None` (the default): as long as both ends wish. Keep-alive and window probes,
+    /// retransmissions, and acknowledgements of nothing new are not data. They may prolong the wait by less
+    /// than this time again.
+    pub idle_timeout: Option<Duration>,
     /// Finds the path's MTU without ICMP, downwards and upwards; `None` (the default): off.
     pub mtu_probing: Option<Box<MtuProbing>>,
     /// Sends the user timeout to the peer in an option, and takes the peer's into account; `None` (the
@@ -232,6 +237,7 @@ impl Default for TcpConfig {
             nodelay: false,
             keepalive: None,
             user_timeout: None,
+            idle_timeout: None,
             mtu_probing: None,
             user_timeout_option: None,
             send_buffer_max: 4 << 20,

@@ -21,6 +21,10 @@ pub enum ConnectionError {
     /// Keep-alive probes stayed unanswered.
     #[error("connection timed out: the peer answers no keep-alive probe")]
     KeepaliveTimedOut,
+    /// No data moved in either direction for as long as the idle timeout allows
+    /// ([`TcpConfig::idle_timeout`](crate::TcpConfig::idle_timeout)).
+    #[error("connection timed out: no data moved either way for as long as its idle timeout allows")]
+    IdleTimedOut,
     /// The network reported that the peer cannot be reached, while the connection was being opened.
     #[error("unreachable: {0}")]
     Unreachable(IcmpError),
@@ -80,7 +84,7 @@ pub(crate) fn why_no_peer(remote: SocketAddr) -> &'static str {
 pub(crate) fn why_not_local(addr: IpAddr) -> &'static str {
     match addr {
         _ if addr.is_multicast() => "it is a multicast address; name one host's",
-        _ if addr.is_loopback() => "it is a loopback address, which stays in this machine's kernel; name another",
+        _ if addr.is_loopback() => "it is a loopback address, which stays in this machine; name another",
         _ => "give the stack this address, or make it transparent to use other hosts' addresses",
     }
 }

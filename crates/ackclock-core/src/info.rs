@@ -108,6 +108,8 @@ pub struct ConnectionInfo {
     pub last_sent: Option<Duration>,
     /// Time since data was last received.
     pub last_received: Option<Duration>,
+    /// Time after which the idle timeout ends the connection if no data moves; `None` without one.
+    pub idle_left: Option<Duration>,
     /// ECN state and counts; `None` without ECN.
     pub ecn: Option<EcnInfo>,
     /// The controller's own numbers.

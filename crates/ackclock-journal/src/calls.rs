@@ -253,6 +253,7 @@ calls! {
         125 TakeSoftError = take_soft_error() -> Option<IcmpError>;
         126 SetTrace = set_trace[now](config: Option<TraceConfig>);
         127 RequestTrace = request_trace();
+        128 SetIdleTimeout = set_idle_timeout[now](timeout: Option<Duration>) -> Result<(), OptionError>;
     }
     other {
         96 Write { len: usize = data.len() } = write[now](data: &[u8]) -> Result<usize, WriteError>

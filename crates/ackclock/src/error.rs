@@ -265,7 +265,9 @@ pub(crate) fn not_connected() -> io::Error {
 
 fn connection_kind(error: ConnectionError) -> ErrorKind {
     match error {
-        ConnectionError::TimedOut | ConnectionError::KeepaliveTimedOut => ErrorKind::TimedOut,
+        ConnectionError::TimedOut | ConnectionError::KeepaliveTimedOut | ConnectionError::IdleTimedOut => {
+            ErrorKind::TimedOut
+        }
         // As the kernel does: an unserved port or protocol refuses, and every other error on the path means
         // unreachable.
         ConnectionError::Unreachable(IcmpError::Port | IcmpError::Protocol) => ErrorKind::ConnectionRefused,
@@ -295,6 +297,7 @@ mod tests {
             ConnectionError::Reset,
             ConnectionError::TimedOut,
             ConnectionError::KeepaliveTimedOut,
+            ConnectionError::IdleTimedOut,
             ConnectionError::Unreachable(IcmpError::Host),
             ConnectionError::Aborted,
             ConnectionError::OutOfMemory,

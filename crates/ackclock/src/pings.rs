@@ -12,13 +12,12 @@ use crate::shared::WaitSlot;
 use crate::state::{Queue, StackState};
 
 /// Receives pings (ICMP echo requests) to addresses that are not the stack's own, so that the program may
-/// find out whether the host behind the address is there before it answers. [`Stack::pings`](crate::Stack::pings)
-/// returns it where [`StackBuilder::pings`](crate::StackBuilder::pings) asked for
-/// [`PingPolicy::Deferred`](crate::PingPolicy::Deferred).
+/// find out whether the host behind the address is there before it answers. For
+/// [`PingPolicy::Deferred`](crate::PingPolicy::Deferred), [`Stack::pings`](crate::Stack::pings) returns it.
 ///
 /// At most 256 pings wait here, within the memory budget; later ones are dropped and counted
-/// ([`Counters::dropped_pings`](crate::Counters::dropped_pings)). After the receiver is dropped, pings to other
-/// addresses are treated as with [`PingPolicy::Own`](crate::PingPolicy::Own).
+/// ([`Counters::dropped_pings`](crate::Counters::dropped_pings)). After the receiver is dropped, pings to
+/// other addresses are treated as with [`PingPolicy::Own`](crate::PingPolicy::Own).
 ///
 /// ```
 /// use ackclock::{PingPolicy, Stack, Unreachable};
@@ -132,15 +131,15 @@ impl Ping {
         self.ping.data()
     }
 
-    /// Answers with the ping's data, from the address that it was sent to. Returns `false` if none leaves: the
-    /// rate of [`StackBuilder::echo_replies`](crate::StackBuilder::echo_replies) is used up, memory is short,
-    /// or the stack is down.
+    /// Answers with the ping's data, from the address that it was sent to. Returns `false` if none leaves:
+    /// the rate of [`StackBuilder::echo_replies`](crate::StackBuilder::echo_replies) is used up, memory is
+    /// short, or the stack is down.
     pub fn reply(self) -> bool {
         self.answer(PingAnswer::Reply)
     }
 
-    /// Answers with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1). Returns `false` if none leaves: at most
-    /// six at once and one a second for each peer do, and 1,000 a second for all.
+    /// Answers with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1). Returns `false` if none leaves: at
+    /// most six at once and one a second for each peer do, and 1,000 a second for all.
     pub fn unreachable(self, why: Unreachable) -> bool {
         self.answer(PingAnswer::Unreachable(why))
     }

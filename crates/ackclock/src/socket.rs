@@ -113,8 +113,8 @@ impl TcpSocket {
     /// [`ErrorKind::AddrInUse`] if a listener or another socket has it, or, unless
     /// [`set_reuseaddr`](Self::set_reuseaddr) was called, a connection; [`ErrorKind::AddrNotAvailable`] if it
     /// is not an address of the stack, unless it is [transparent](crate::StackBuilder::transparent);
-    /// [`ErrorKind::InvalidInput`] if the socket is bound already or the address is of the other family; [`ErrorKind::QuotaExceeded`] if there are too many listeners and bound
-    /// sockets.
+    /// [`ErrorKind::InvalidInput`] if the socket is bound already or the address is of the other family;
+    /// [`ErrorKind::QuotaExceeded`] if there are too many listeners and bound sockets.
     // RFC 9293 MUST-43: an active OPEN takes an optional local address.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         let mut settings = self.settings();
@@ -443,6 +443,19 @@ impl TcpSocket {
     /// None.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.settings().tcp.user_timeout = timeout;
+        Ok(())
+    }
+
+    /// Resets the connection once no data has moved in either direction for this long: see
+    /// [`TcpStream::set_idle_timeout`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for zero.
+    pub fn set_idle_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(error::out_of_range("idle timeout", "a duration above zero"));
+        }
+        self.settings().tcp.idle_timeout = timeout;
         Ok(())
     }
 

@@ -216,6 +216,7 @@ fn tcp_config(args: &TcpArgs) -> Result<TcpConfig, Failure> {
     let mut config = TcpConfig {
         nodelay: args.nodelay,
         user_timeout: args.user_timeout,
+        idle_timeout: args.idle_timeout,
         mss_max: args.mss,
         ..TcpConfig::default()
     };

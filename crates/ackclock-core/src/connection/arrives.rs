@@ -139,6 +139,7 @@ impl Connection {
                 self.rcv.owe_ack_now();
             }
         }
+        self.note_data();
         self.note_heard(arrival.now);
     }
 

@@ -459,6 +459,25 @@ impl Connection {
         Ok(())
     }
 
+    /// How long the connection may carry no data either way; `None`: as long as both ends wish.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.tcp.idle_timeout
+    }
+
+    /// Sets the idle timeout ([`TcpConfig::idle_timeout`]), which counts from now on; `None` switches it off.
+    ///
+    /// # Errors
+    /// A timeout of zero.
+    pub fn set_idle_timeout(&mut self, now: Instant, timeout: Option<Duration>) -> Result<(), OptionError> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(OptionError::OutOfRange { option: "idle timeout", range: "a duration above zero" });
+        }
+        self.own_tcp().idle_timeout = timeout;
+        self.watch_data(now);
+        Ok(())
+    }
+
     /// Time to live, or hop limit.
     #[must_use]
     pub fn ttl(&self) -> u8 {

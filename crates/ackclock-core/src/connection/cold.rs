@@ -5,6 +5,7 @@ use ackclock_wire::Experiment;
 
 use super::fast_open::FastOpening;
 use super::limiter::{Limiter, Provocation};
+use super::quiet::Quiet;
 use super::user_timeout::UserTimeouts;
 use crate::Instant;
 
@@ -18,6 +19,8 @@ pub(super) struct Parts {
     pub(super) experiment: Option<Experiment>,
     /// Both ends' user timeouts.
     pub(super) user_timeouts: Option<UserTimeouts>,
+    /// Since when no data has moved, with an idle timeout.
+    pub(super) quiet: Option<Quiet>,
     /// The handshake with data in its SYN, until it is over and its outcome reported.
     pub(super) fast_open: Option<FastOpening>,
 }

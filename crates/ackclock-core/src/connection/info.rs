@@ -121,6 +121,7 @@ impl Connection {
             out_of_order,
             last_sent: self.snd.sent_at().map(|at| now.saturating_since(at)),
             last_received: self.silence.received_at().map(|at| now.saturating_since(at)),
+            idle_left: self.idle_left(now),
             ecn: self.ecn.info(),
             controller: self.snd.controller().snapshot(),
         }

@@ -11,7 +11,7 @@ pub(super) struct Life {
     // the endpoint, or has data (RFC 7413), so here it always did.
     established: bool,
     orphaned: bool,
-    /// The end of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    /// The end of TIME-WAIT, of an orphan's FIN-WAIT-2, or of the idle timeout.
     ends: Deadline,
 }
 
@@ -35,6 +35,21 @@ impl Life {
     #[inline]
     pub(super) fn is_orphaned(&self) -> bool {
         self.orphaned
+    }
+
+    /// Whether time alone can end it, whatever data moves: TIME-WAIT, or an orphan's FIN-WAIT-2.
+    pub(super) fn is_lingering(&self) -> bool {
+        self.state == State::TimeWait || self.orphaned && self.state == State::FinWait2
+    }
+
+    /// Without more data it ends then; `None`: not for the lack of data.
+    pub(super) fn ends_idle(&mut self, at: Option<Instant>) {
+        if self.state.is_synchronized() && !self.is_lingering() {
+            match at {
+                Some(at) => self.ends.set(at),
+                None => self.ends.clear(),
+            }
+        }
     }
 
     /// When time ends it.

@@ -7,7 +7,7 @@
 //! - [`receive`]: the receiving half, with its window and the acknowledgements that it owes;
 //! - [`life`]: the state of RFC 9293 §3.3.2; [`errors`]: what the application learns of the end;
 //! - [`ecn`]: ECN marks, negotiated, echoed and read;
-//! - [`pending`]: what must be sent besides data; [`silence`]: keep-alives;
+//! - [`pending`]: what must be sent besides data; [`silence`]: keep-alives; [`quiet`]: the idle timeout;
 //! - [`cold`]: state that few connections need.
 //!
 //! Its own methods follow RFC 9293 §3.10: [`open`]; [`calls`], the user's calls, and [`info`], STATUS and
@@ -28,6 +28,7 @@ mod limiter;
 mod open;
 mod pending;
 mod pmtu;
+mod quiet;
 mod receive;
 mod segment;
 mod send;
@@ -51,6 +52,7 @@ use self::flow_labels::LabelledTemplate;
 use self::idle::IdleBuffers;
 use self::life::Life;
 use self::pending::Pending;
+use self::quiet::Quiet;
 use self::receive::ReceiveHalf;
 use self::send::{Expired, SendHalf};
 use self::silence::{Silence, Verdict};
@@ -332,8 +334,10 @@ impl Connection {
         (next != Instant::FAR_FUTURE).then_some(next)
     }
 
-    /// A deadline may have come. A spurious call does nothing.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    /// A deadline may have come. A spurious call does nothing. Returns whether the idle timeout ended the
+    /// connection.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
+        self.note_data();
         self.on_send_timeout(now);
         let delayed_ack = self.rcv.deadline();
         if delayed_ack.has_come(now) {
@@ -348,14 +352,70 @@ impl Connection {
         if self.idle_buffers.deadline().has_come(now) {
             self.release_buffers(now);
         }
-        let ends = self.life.deadline();
-        if ends.has_come(now) {
-            self.trace.fired(now, Timer::Close, ends.at(), 1);
-            // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
-            self.close_with(now, None);
-        }
+        let ended_idle = self.life.deadline().has_come(now) && self.on_end(now);
         self.trace_freed(now);
         self.check_invariants();
+        ended_idle
+    }
+
+    /// Time may end the connection. Returns whether it does because no data has moved.
+    fn on_end(&mut self, now: Instant) -> bool {
+        let (lingering, due) = (self.life.is_lingering(), self.life.deadline().at());
+        let limit = self.tcp.idle_timeout.filter(|_| !lingering);
+        let idle_until = limit.and_then(|limit| Some(self.quiet()?.since() + limit));
+        if let Some(until) = idle_until.filter(|&until| now < until) {
+            self.life.ends_idle(Some(until));
+            return false;
+        }
+        self.trace.fired(now, Timer::Close, due, 1);
+        match idle_until {
+            Some(_) => self.reset(now, ConnectionError::IdleTimedOut),
+            // TIME-WAIT is over, or the FIN-WAIT-2 of an orphan whose peer does not close.
+            None => self.close_with(now, None),
+        }
+        idle_until.is_some()
+    }
+
+    /// The idle timeout counts from now on, if there is one.
+    pub(super) fn watch_data(&mut self, now: Instant) {
+        let progress = self.progress();
+        if self.tcp.idle_timeout.is_some() {
+            self.cold.need().quiet = Some(Quiet::new(now, progress));
+        }
+        self.life.ends_idle(self.tcp.idle_timeout.map(|limit| now + limit));
+    }
+
+    /// Something else than data is about to move the times of the last segments: data so far moved before.
+    fn note_data(&mut self) {
+        if self.tcp.idle_timeout.is_none() {
+            return;
+        }
+        let quiet = self.quiet();
+        if let Some(parts) = self.cold.parts_mut() {
+            parts.quiet = quiet;
+        }
+    }
+
+    /// Since when no data has moved, as far as it shows now.
+    fn quiet(&self) -> Option<Quiet> {
+        let mut quiet = self.cold.parts()?.quiet?;
+        let heard_at = self.silence.heard_at();
+        quiet.note(self.progress(), self.snd.sent_at().map_or(heard_at, |sent_at| sent_at.max(heard_at)));
+        Some(quiet)
+    }
+
+    /// How far both directions have got: what was sent, acknowledged and received in order.
+    fn progress(&self) -> u64 {
+        let iss = self.snd.iss();
+        let sent = self.snd.nxt().since(iss).wrapping_add(self.snd.una().since(iss));
+        sent.wrapping_add(self.rcv.nxt().since(self.rcv.irs()))
+    }
+
+    /// How long the connection lasts yet if no data moves; `None`: for the lack of data it does not end.
+    pub(super) fn idle_left(&self, now: Instant) -> Option<Duration> {
+        let is_timed = self.life.is_established() && !self.life.is_lingering();
+        let limit = self.tcp.idle_timeout.filter(|_| is_timed && self.life.deadline().is_set())?;
+        Some((self.quiet()?.since() + limit).saturating_since(now))
     }
 
     /// The stack was paused until `now`. ACKs may have been lost meanwhile, so probe the peer once more

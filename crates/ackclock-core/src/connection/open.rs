@@ -276,6 +276,7 @@ impl Connection {
         self.silence.begin(now);
         self.arm_keepalive(now);
         self.enter(now, State::Established);
+        self.watch_data(now);
         self.readiness.add(ReadinessBits::CONNECTED);
         self.tell_user_timeout();
         self.readiness.add(ReadinessBits::WRITABLE);

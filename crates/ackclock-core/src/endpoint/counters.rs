@@ -138,6 +138,8 @@ counters! {
         challenges_sent,
         /// Connections reset after their release, because there were too many orphans.
         orphans_reset,
+        /// Connections reset because no data moved either way for their idle timeout.
+        idle_timeouts,
         /// TIME-WAIT records that expired.
         time_wait_expired,
         /// TIME-WAIT records recycled before their time, because there were too many.

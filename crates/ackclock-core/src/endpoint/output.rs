@@ -261,11 +261,11 @@ impl Endpoint {
         // A connection has one turn in each call, whatever it sets its timer to.
         for _ in 0..self.connections.len() {
             let Some(index) = self.schedule.pop_expired(now) else { break };
-            self.change(index, |connection| {
-                if connection.poll_timeout().is_some_and(|deadline| deadline <= now) {
-                    connection.handle_timeout(now);
-                }
+            let ended_idle = self.change(index, |connection| {
+                let is_due = connection.poll_timeout().is_some_and(|deadline| deadline <= now);
+                is_due && connection.handle_timeout(now)
             });
+            self.counters.idle_timeouts.grow(u64::from(ended_idle == Some(true)));
         }
         self.relieve(now);
         self.half_open_timeouts(now);

@@ -185,7 +185,7 @@ coded! {
         DelayedAck = "delayed-ack",
         /// A keep-alive probe (RFC 9293 §3.8.4).
         Keepalive = "keepalive",
-        /// TIME-WAIT or an orphan's FIN-WAIT-2 ends.
+        /// TIME-WAIT or an orphan's FIN-WAIT-2 ends, or no data has moved for the idle timeout.
         Close = "close",
         /// The latest time for corked data to leave.
         Cork = "cork",
@@ -209,6 +209,8 @@ coded! {
         Aborted = "aborted",
         /// The memory budget was spent.
         OutOfMemory = "out-of-memory",
+        /// No data moved either way for the idle timeout.
+        IdleTimedOut = "idle-timed-out",
     }
 }
 
@@ -222,6 +224,7 @@ impl From<ConnectionError> for Failure {
             ConnectionError::Unreachable(_) => Self::Unreachable,
             ConnectionError::Aborted => Self::Aborted,
             ConnectionError::OutOfMemory => Self::OutOfMemory,
+            ConnectionError::IdleTimedOut => Self::IdleTimedOut,
         }
     }
 }

@@ -245,6 +245,7 @@ fn option_calls(life: &mut Life, id: ConnectionId, other: ConnectionId) {
         let (idle, interval) = (Duration::from_secs(7), Duration::from_secs(3));
         connection.set_keepalive(now, Some(Keepalive { idle, interval, probes: 4 })).unwrap();
         connection.set_user_timeout(now, Some(Duration::from_secs(77))).unwrap();
+        connection.set_idle_timeout(now, Some(Duration::from_secs(88))).unwrap();
         connection.set_max_pacing_rate(now, Some(5_000_000)).unwrap();
         connection.set_undo(UndoChoice { dsack: true, ..UndoChoice::OFF });
         connection.set_acks(AckPolicy::BSD_4_3).unwrap();

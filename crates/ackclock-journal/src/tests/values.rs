@@ -172,6 +172,7 @@ fn tcp() -> TcpConfig {
         nodelay: true,
         keepalive: Some(Keepalive { idle: seconds(11), interval: seconds(12), probes: 13 }),
         user_timeout: Some(seconds(14)),
+        idle_timeout: Some(seconds(20)),
         mtu_probing: Some(Box::new(MtuProbing { least: 600, raise_after: seconds(15) })),
         user_timeout_option: Some(Box::new(UserTimeoutOption {
             least: seconds(16),

@@ -190,6 +190,12 @@ impl ListenerBuilder {
         self.with(|tcp| tcp.user_timeout = timeout)
     }
 
+    /// Resets accepted connections once no data has moved in either direction for this long: see
+    /// [`TcpStream::set_idle_timeout`](crate::TcpStream::set_idle_timeout).
+    pub fn idle_timeout(self, timeout: Option<Duration>) -> Self {
+        self.with(|tcp| tcp.idle_timeout = timeout)
+    }
+
     /// Sends the user timeout as an option: see
     /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option).
     pub fn user_timeout_option(self, option: Option<UserTimeoutOption>) -> Self {

@@ -169,6 +169,26 @@ impl TcpStream {
         self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
     }
 
+    /// How long the connection may carry no data in either direction; `None`: as long as both ends wish.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn idle_timeout(&self) -> io::Result<Option<Duration>> {
+        self.look(|connection| connection.idle_timeout())
+    }
+
+    /// Sets the idle timeout, which counts from now on: once no data has moved in either direction for so
+    /// long, the connection is reset, and calls fail with
+    /// [`ConnectionError::IdleTimedOut`](crate::ConnectionError::IdleTimedOut) of kind
+    /// [`TimedOut`](io::ErrorKind::TimedOut). Keep-alive probes, retransmissions and acknowledgements of
+    /// nothing new are not data. [`ConnectionInfo::idle_left`] shows what is left.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for zero; the stack is gone.
+    pub fn set_idle_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.update(|connection, now| connection.set_idle_timeout(now, timeout))?.map_err(error::option)
+    }
+
     /// Sets the size of the send buffer in bytes; less than 4,608 is raised to that.
     ///
     /// # Errors

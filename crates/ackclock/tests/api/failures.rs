@@ -49,6 +49,50 @@ async fn a_user_timeout_bounds_connect_and_an_established_connection() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_carries_no_data_ends_by_its_idle_timeout() {
+    let hosts = hosts();
+    let (mut stream, mut peer) = connection(&hosts).await;
+    assert_eq!(stream.idle_timeout().unwrap(), None);
+    assert_eq!(kind(stream.set_idle_timeout(Some(Duration::ZERO))), ErrorKind::InvalidInput);
+    stream.set_idle_timeout(Some(Duration::from_secs(60))).unwrap();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        peer.write_all(b"x").await.unwrap();
+        stream.read_exact(&mut [0]).await.unwrap();
+    }
+    let left = stream.info().unwrap().idle_left.unwrap();
+    assert!((59..=60).contains(&left.as_secs()), "{left:?}");
+    let started = Instant::now();
+    let error = stream.read(&mut [0]).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), connection_error(&error)),
+        (ErrorKind::TimedOut, Some(ConnectionError::IdleTimedOut))
+    );
+    assert!(error.to_string().contains("idle timeout"), "{error}");
+    let waited = started.elapsed();
+    assert!((59..=60).contains(&waited.as_secs()), "{waited:?}");
+    assert_eq!(kind(peer.read(&mut [0]).await), ErrorKind::ConnectionReset);
+    assert_eq!(hosts.client.counters().idle_timeouts + hosts.server.counters().idle_timeouts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_and_a_socket_give_their_connections_an_idle_timeout() {
+    let hosts = hosts();
+    let listener =
+        hosts.server.listener().addr(addr("10.0.0.2:80")).idle_timeout(Some(Duration::from_secs(9)));
+    let listener = listener.bind().unwrap();
+    let socket = hosts.client.socket();
+    assert_eq!(kind(socket.set_idle_timeout(Some(Duration::ZERO))), ErrorKind::InvalidInput);
+    socket.set_idle_timeout(Some(Duration::from_secs(7))).unwrap();
+    let (client, server) = tokio::join!(socket.connect(addr("10.0.0.2:80")), listener.accept());
+    let (mut client, (server, _)) = (client.unwrap(), server.unwrap());
+    assert_eq!(server.idle_timeout().unwrap(), Some(Duration::from_secs(9)));
+    let started = Instant::now();
+    assert_eq!(kind(client.read(&mut [0]).await), ErrorKind::TimedOut);
+    assert_eq!(started.elapsed().as_secs(), 7);
+}
+
 #[tokio::test]
 async fn addresses_that_no_peer_can_have_are_refused_without_a_packet() {
     // Tests: RFC 9293 MUST-46

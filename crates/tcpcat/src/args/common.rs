@@ -50,6 +50,9 @@ pub(crate) struct TcpArgs {
     /// Give up when the peer acknowledges nothing for this long, for example 30s
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub user_timeout: Option<Duration>,
+    /// Give up when no data moves in either direction for this long, for example 5min
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub idle_timeout: Option<Duration>,
 }
 
 /// What is shown of a transfer.

@@ -179,6 +179,7 @@ fn units_in_flags_explain_themselves() {
     for (flag, units) in [
         ("--delay 20", "`20ms` or `20s`"),
         ("--user-timeout 20", "`20ms` or `20s`"),
+        ("--idle-timeout 20", "`20ms` or `20s`"),
         ("--stats=20", "`20ms` or `20s`"),
         ("--rate 20", "`20Mbit/s` or `20kbit/s`"),
         ("--rate-limit 20", "`20Mbit/s` or `20kbit/s`"),

@@ -86,7 +86,8 @@ pub(crate) mod tests {
             "sacked": 0, "lost": 0, "snd_wnd": 65535, "rcv_wnd": 65535, "send_queue": 5000, "receive_queue": 7,
             "bytes_sent": 100_000, "bytes_acked": 97_104, "bytes_received": 20, "bytes_retransmitted": 0,
             "segments_sent": 70, "segments_received": 40, "retransmits": 0, "timeouts": 0, "out_of_order": 0,
-            "last_sent": null, "last_received": null, "start_up": null, "recovery": "RackTlp",
+            "last_sent": null, "last_received": null, "idle_left": { "secs": 42, "nanos": 0 }, "start_up": null,
+            "recovery": "RackTlp",
         });
         for (name, millis) in [("srtt", 20), ("rttvar", 5), ("rtt_min", 18), ("rto", 220)] {
             let mut time = zero.clone();
@@ -117,6 +118,7 @@ pub(crate) mod tests {
             " rto:220",
             " rto_est:rfc6298",
             " rtt:20/5",
+            " idle_left:42000",
             " cwnd:10",
             " notsent:2104",
         ] {

@@ -47,6 +47,9 @@ pub(crate) struct Facts {
     pub out_of_order: u64,
     pub last_sent: Option<Duration>,
     pub last_received: Option<Duration>,
+    /// Missing from a stack of an older version.
+    #[serde(default)]
+    pub idle_left: Option<Duration>,
     pub start_up: Option<StartUp>,
     /// The name of the recovery policy; a control socket sends the variant's.
     pub recovery: String,
@@ -102,6 +105,7 @@ impl From<&ConnectionInfo> for Facts {
             out_of_order: info.out_of_order,
             last_sent: info.last_sent,
             last_received: info.last_received,
+            idle_left: info.idle_left,
             start_up: info.start_up.map(|found| StartUp { bandwidth: found.bandwidth }),
             recovery: info.recovery.name().to_owned(),
             rto_estimator: Some(super::stats::rto_estimator(info)),

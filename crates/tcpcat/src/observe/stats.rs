@@ -78,6 +78,9 @@ fn rates(line: &mut String, info: &Facts) {
     if let Some(last) = info.last_received {
         word(line, "lastrcv", last.as_millis());
     }
+    if let Some(left) = info.idle_left {
+        word(line, "idle_left", left.as_millis());
+    }
     if let Some(start_up) = info.start_up {
         let _ = write!(line, " start_up {}", bps(start_up.bandwidth as f64 * 8.0));
     }

@@ -14,6 +14,7 @@ mod fast_open;
 mod flood;
 mod handshake;
 mod icmp;
+mod idle_timeout;
 mod lifecycle;
 mod looped;
 mod mtu_search;
