@@ -182,9 +182,9 @@ macro_rules! tcp_config {
 
 tcp_config! {
     {
-        profile, congestion, pacing_rate_max, experiment, trace, nodelay, keepalive, user_timeout, idle_timeout,
-        mtu_probing, user_timeout_option, send_buffer_max, receive_buffer_max, receive_buffer_initial, mss_max,
-        ttl, dscp, time_wait, fin_wait_2_max
+        profile, congestion, pacing_rate_max, experiment, trace, nodelay, keepalive, user_timeout,
+        idle_timeout, mtu_probing, user_timeout_option, send_buffer_max, receive_buffer_max,
+        receive_buffer_initial, mss_max, ttl, dscp, time_wait, fin_wait_2_max
     }
     choices {
         recovery, rto, start_up, undo, idle, pacing, initial_window_segments, acks, ecn, sack, timestamps,

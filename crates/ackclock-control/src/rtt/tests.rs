@@ -61,6 +61,41 @@ fn expiry_doubles_the_rto_up_to_its_maximum() {
     assert_eq!(seen, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000, 60_000, 60_000]);
 }
 
+// RFC 6069 §4.2 (7): RTO := min(RTO_BASE * 2^(BACKOFF_CNT), MAX_RTO), with one less.
+#[test]
+fn one_backoff_after_another_is_taken_back() {
+    let config = RtoConfig { rto_max: Duration::from_millis(2000), ..RtoConfig::default() };
+    let mut rtt = RttEstimator::new(&config);
+    rtt.on_sample(Duration::from_millis(100));
+    let rto_ms = |rtt: &RttEstimator| rtt.rto().as_millis();
+    assert!(!rtt.undo_backoff(), "there is none");
+    (0..4).for_each(|_| rtt.on_expiry());
+    assert_eq!((rto_ms(&rtt), rtt.backoff()), (2000, 4), "300 ms sixteen times is beyond the bound");
+    for expected in [2000, 1200, 600, 300] {
+        assert!(rtt.undo_backoff());
+        assert_eq!(rto_ms(&rtt), expected);
+    }
+    assert!(!rtt.undo_backoff() && rtt.backoff() == 0);
+}
+
+#[test]
+fn only_the_timeout_of_rfc_6298_takes_its_backoff_back() {
+    for (words, undoes) in [
+        ("rfc6298", true),
+        ("rfc6298-strict", true),
+        ("rfc793", false),
+        ("jacobson-1988", false),
+        ("jacobson-1992", false),
+    ] {
+        let mut rtt = RttEstimator::new(&RtoConfig::find(words).unwrap());
+        rtt.on_sample(Duration::from_millis(100));
+        rtt.on_expiry();
+        let before = rtt.rto();
+        assert_eq!(rtt.undo_backoff(), undoes, "{words}");
+        assert_eq!(rtt.rto() < before, undoes, "{words}");
+    }
+}
+
 #[test]
 fn backoff_lasts_until_a_sample() {
     // Tests: J3, J6

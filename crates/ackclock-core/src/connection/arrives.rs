@@ -17,7 +17,7 @@ use super::send::AckField;
 use super::{Connection, State, lend};
 use crate::event::ReadinessBits;
 use crate::position::Position;
-use crate::trace::{Entry, saturated};
+use crate::trace::{Entry, Extension, saturated};
 use crate::{ConnectionError, IcmpError, Instant, RxPacket};
 
 /// A segment on its way through the steps.
@@ -680,17 +680,39 @@ impl Connection {
 
 // ICMP errors about the connection (RFC 9293 §3.9.2.2), believed as far as RFC 5927 allows.
 impl Connection {
-    /// An ICMP error quoted a segment of this connection with this sequence number.
-    pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) {
+    /// An ICMP error quoted a segment of this connection with this sequence number. Returns whether it took a
+    /// backoff of the retransmission timer back.
+    pub(crate) fn handle_icmp(&mut self, now: Instant, kind: IcmpKind, seq: SeqNum) -> bool {
         // RFC 5927 §4.1: only an error that quotes data in flight can be about it.
         let quoted = self.snd.una().near(seq);
         if quoted < self.snd.una() || quoted >= self.snd.nxt() {
-            return;
+            return false;
         }
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.on_packet_too_big(now, mtu),
             _ => self.on_unreachable(now, kind),
         }
+        let is_disruption = matches!(kind, IcmpKind::NetworkUnreachable | IcmpKind::HostUnreachable);
+        is_disruption && self.on_disruption(now, quoted)
+    }
+
+    /// A router on the path had no way to the peer for a segment: the path, not congestion, has lost it
+    /// (A. Zimmermann and A. Hannemann, "Making TCP More Robust to Long Connectivity Disruptions", RFC 6069,
+    /// 2010). Each such error about a retransmission takes one backoff back, so that the connection goes on
+    /// soon after the path does.
+    // Deviation from RFC 6069 §3: codes 6 to 8, 11 and 12, and codes 2 and 3 of ICMPv6, count like 0 and 1;
+    // routers report a neighbour over IPv6 that does not answer by code 3.
+    // Deviation from RFC 6069 §6: the quoted timestamp is not compared. Many routers quote 8 bytes of the
+    // segment, which do not have it. At most as many backoffs are taken back as were made.
+    // RFC 6069 §7.2 speaks of retransmissions with Congestion Experienced; here they are never ECN-capable.
+    fn on_disruption(&mut self, now: Instant, quoted: Position) -> bool {
+        // RFC 6069 §4.2: it SHOULD NOT be used in SYN-SENT or SYN-RECEIVED. (6): SEG.SEQ == SND.UNA.
+        let counts = self.life.state().is_synchronized() && quoted == self.snd.una();
+        let undone = counts && self.snd.on_disruption(now, &self.tcp);
+        if undone {
+            self.trace.extension(now, Extension::BackoffUndone, u64::from(self.snd.rtt().backoff()));
+        }
+        undone
     }
 
     fn on_unreachable(&mut self, now: Instant, kind: IcmpKind) {

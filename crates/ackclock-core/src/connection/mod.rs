@@ -432,18 +432,21 @@ impl Connection {
             (self.give_up_after(), self.silence.heard_at(), self.rcv.holds_since());
         match self.snd.on_timeout(&mut lend!(self, now), r2, heard_at, unread_since) {
             Expired::Settled => {}
-            Expired::Retransmit => self.on_retransmission_timeout(),
+            Expired::Retransmit => self.on_retransmission_timeout(now),
             Expired::GiveUp => self.close_with(now, Some(ConnectionError::TimedOut)),
         }
     }
 
-    fn on_retransmission_timeout(&mut self) {
+    fn on_retransmission_timeout(&mut self, now: Instant) {
         self.template.change_label();
         let expiries = self.snd.timeouts_in_a_row();
         if expiries == R1 {
             self.trace.call(BatchCause::Stalled);
         }
-        if expiries >= R1 {
+        // RFC 6069 §7.1: where backoffs were taken back, the expiries come sooner. R1 MUST then be the time
+        // that they take otherwise.
+        let r1 = self.snd.rtt().rto_unbacked().saturating_mul(R1_TIMEOUTS);
+        if expiries >= R1 && self.snd.has_waited(now, r1) {
             // RFC 9293 SHLD-9: the application is notified between R1 and R2.
             self.readiness.add(ReadinessBits::SOFT_ERROR);
         }
@@ -489,6 +492,8 @@ impl Connection {
 /// R1 in retransmissions: from here on the application is notified (RFC 9293 §3.8.3).
 // RFC 9293 SHLD-10: at least 3.
 const R1: u32 = 3;
+/// R1 in timeouts without backoff: 1, then 2 more, then 4 more.
+const R1_TIMEOUTS: u32 = (1 << R1) - 1;
 /// R2 for data: the time in which a 200 ms timer expires 16 times.
 // RFC 9293 SHLD-11: at least 100 s.
 const R2_DATA: Duration = Duration::from_millis(924_600);

@@ -317,7 +317,12 @@ impl Endpoint {
     }
 
     fn icmp_for_connection(&mut self, now: Instant, index: u32, report: &IcmpReport) -> bool {
-        self.change(index, |connection| connection.handle_icmp(now, report.kind, report.seq)).is_some()
+        let undone =
+            self.change(index, |connection| connection.handle_icmp(now, report.kind, report.seq));
+        if undone == Some(true) {
+            self.rare_counters().backoffs_undone.count();
+        }
+        undone.is_some()
     }
 
     fn icmp_for_half_open(&mut self, index: u32, report: &IcmpReport) -> bool {

@@ -165,6 +165,8 @@ counters! {
         /// Connections reset because the memory budget was spent, and they held some of it for long without
         /// progress.
         memory_resets,
+        /// Backoffs of retransmission timers taken back, because a router had no way to the peer (RFC 6069).
+        backoffs_undone,
         /// SYNs with a good Fast Open cookie that made a connection.
         fast_open_accepted,
         /// SYNs with a Fast Open cookie that is not good: ordinary ones, which are given a new cookie.

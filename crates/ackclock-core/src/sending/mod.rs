@@ -645,6 +645,18 @@ impl Flight {
         self.rto.expiries()
     }
 
+    /// How many of the backoffs of these expiries were taken back.
+    pub(crate) fn backoffs_undone(&self) -> u32 {
+        self.rto.backoffs_undone()
+    }
+
+    /// A router reported that it had no way for the segment at SND.UNA (RFC 6069). Returns whether a backoff
+    /// was taken back.
+    pub(crate) fn on_disruption(&mut self, now: Instant, tcp: &TcpConfig) -> bool {
+        // The timer measures from the last retransmission.
+        self.sent_at.is_some_and(|sent_at| self.rto.undo_backoff(now, sent_at, tcp))
+    }
+
     /// A probe of the peer's window left, or is about to: it needs an answer.
     pub(crate) fn note_waiting(&mut self, now: Instant) {
         self.rto.note_waiting(now);

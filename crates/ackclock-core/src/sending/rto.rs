@@ -19,6 +19,8 @@ pub(super) struct Rto {
     waiting_since: Option<Instant>,
     /// Expiries since then.
     expiries: u32,
+    /// BACKOFF_CNT of RFC 6069: how many of them have backed the timeout off, and still do.
+    backoffs: u32,
 }
 
 /// No deadline.
@@ -26,7 +28,8 @@ const UNSET: Instant = Instant::FAR_FUTURE;
 
 impl Rto {
     pub fn new(config: &RtoConfig) -> Self {
-        Self { estimator: RttEstimator::new(config), deadline: UNSET, waiting_since: None, expiries: 0 }
+        let estimator = RttEstimator::new(config);
+        Self { estimator, deadline: UNSET, waiting_since: None, expiries: 0, backoffs: 0 }
     }
 
     #[inline]
@@ -86,7 +89,7 @@ impl Rto {
     pub fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.waiting_since = outstanding.then_some(now);
         if self.expiries > 0 {
-            self.expiries = 0;
+            (self.expiries, self.backoffs) = (0, 0);
             self.estimator.on_progress_after_expiry();
         }
     }
@@ -98,7 +101,7 @@ impl Rto {
         }
         self.estimator.reset_backoff();
         self.waiting_since = None;
-        self.expiries = 0;
+        (self.expiries, self.backoffs) = (0, 0);
         self.deadline = UNSET;
     }
 
@@ -124,8 +127,31 @@ impl Rto {
     /// The timer expired. RFC 9293 MUST-19: the estimator does the exponential backoff (RFC 6298 §5.5).
     pub fn on_expiry(&mut self, now: Instant, tcp: &TcpConfig) {
         self.expiries = self.expiries.saturating_add(1);
+        // RFC 6069 §4.2 (2): whether or not a bound keeps the timeout from growing.
+        self.backoffs = self.backoffs.saturating_add(1);
         self.estimator.on_expiry();
         self.deadline = self.expires_at(now, tcp);
+    }
+
+    /// What left at `sent_at` was not lost to congestion: takes a backoff back, if one was made since the
+    /// last answer. Returns whether there was.
+    // RFC 6069 §4.2: step (4), and (7) in the estimator. If the shorter timeout is over already, the timer
+    // expires at once, as (8) says.
+    pub fn undo_backoff(&mut self, now: Instant, sent_at: Instant, tcp: &TcpConfig) -> bool {
+        if self.backoffs == 0 || !self.estimator.undo_backoff() {
+            return false;
+        }
+        self.backoffs = self.backoffs.saturating_sub(1);
+        if self.is_running() {
+            // Not before now: a deadline that is long past would look like a pause of the driver.
+            self.deadline = self.deadline.min(self.expires_at(sent_at, tcp).max(now));
+        }
+        true
+    }
+
+    /// How many backoffs since the last answer were taken back.
+    pub fn backoffs_undone(&self) -> u32 {
+        self.expiries.saturating_sub(self.backoffs)
     }
 
     /// RFC 6298 §5: the retransmission timeout from now, or the user timeout if that comes first.

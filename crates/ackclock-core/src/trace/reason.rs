@@ -64,6 +64,9 @@ coded! {
         RefusedKey = "refused-key",
         /// A segment was refused because its MAC does not match the key with this KeyID.
         RefusedMac = "refused-mac",
+        /// A router has no way to the peer: the timeout is backed off only this many times from here on
+        /// (RFC 6069).
+        BackoffUndone = "backoff-undone",
     }
 }
 

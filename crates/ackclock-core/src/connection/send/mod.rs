@@ -334,6 +334,17 @@ impl SendHalf {
         self.flight.timeouts_in_a_row()
     }
 
+    /// Whether the peer has owed an answer for longer than this, or no backoff since then was taken back.
+    pub(super) fn has_waited(&self, now: Instant, time: Duration) -> bool {
+        let since = self.flight.waiting_since().unwrap_or(now);
+        self.flight.backoffs_undone() == 0 || now.saturating_since(since) >= time
+    }
+
+    /// A router had no way for the segment at SND.UNA. Returns whether a backoff was taken back.
+    pub(super) fn on_disruption(&mut self, now: Instant, tcp: &TcpConfig) -> bool {
+        self.flight.on_disruption(now, tcp)
+    }
+
     #[inline]
     pub(super) fn rtt(&self) -> &RttEstimator {
         self.flight.rtt()

@@ -8,6 +8,7 @@ mod bounded;
 mod counted;
 mod datagrams;
 mod deferred;
+mod disruption;
 mod ecn;
 mod ends;
 mod fast_open;
