@@ -85,9 +85,9 @@ pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    BindOptions, BoundId, Counters, Decision, Endpoint, Incoming, IncomingId, Limits, ListenerId,
-    LocalAddress, OtherError, OtherPacket, Ping, PingAnswer, PingPolicy, RxPacket, Shard, Sharing, Stray,
-    Unreachable,
+    BindOptions, BoundId, Counters, Decision, Endpoint, Histogram, Histograms, Incoming, IncomingId, Limits,
+    ListenerId, LocalAddress, Measure, OtherError, OtherPacket, Ping, PingAnswer, PingPolicy, RxPacket,
+    Shard, Sharing, Stray, Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ackclock_core::{Connection, Counters, State as Tcp};
+use ackclock_core::{Connection, Counters, Histogram, Histograms, Measure, State as Tcp};
 
 use crate::shards::Handle;
 use crate::shared::Shared;
@@ -15,6 +15,9 @@ use crate::state::{Phase, StackState};
 /// Displayed, it is text in the OpenMetrics 1.0 format (`application/openmetrics-text; version=1.0.0;
 /// charset=utf-8`), which Prometheus reads: each name is prefixed with `ackclock_`, and counters end in
 /// `_total`.
+///
+/// Histograms ([`Metrics::histograms`]) count each handshake and, at its end, each connection. Connections
+/// that are open are not in them.
 ///
 /// ```
 /// # use ackclock::{MetricKind, Stack};
@@ -37,6 +40,7 @@ use crate::state::{Phase, StackState};
 pub struct Metrics {
     gauges: [u64; GAUGES.len()],
     counters: Counters,
+    histograms: Histograms,
 }
 
 /// One number of [`Metrics`].
@@ -140,7 +144,8 @@ pub(crate) fn of(stack: &Handle) -> Metrics {
         }
         all
     });
-    Metrics { gauges: gauges.unwrap_or_default(), counters: stack.counters() }
+    let gauges = gauges.unwrap_or_default();
+    Metrics { gauges, counters: stack.counters(), histograms: stack.histograms() }
 }
 
 impl Of {
@@ -177,6 +182,11 @@ impl Metrics {
         gauges.chain(counters)
     }
 
+    /// The histograms, in a stable order.
+    pub fn histograms(&self) -> impl Iterator<Item = &Histogram> {
+        self.histograms.iter()
+    }
+
     /// The number with this name, without `ackclock_` and `_total`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
@@ -205,8 +215,25 @@ impl fmt::Display for Metrics {
             let suffix = if kind == MetricKind::Counter { "_total" } else { "" };
             writeln!(f, "# HELP ackclock_{name} {help}\nackclock_{name}{suffix} {value}")?;
         }
+        self.histograms().try_for_each(|histogram| write_histogram(f, histogram))?;
         writeln!(f, "# EOF")
     }
+}
+
+fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram) -> fmt::Result {
+    let Measure { name, unit, help, parts, .. } = *histogram.measure();
+    let in_units = |value: u64| value as f64 / parts as f64;
+    writeln!(f, "# TYPE ackclock_{name} histogram")?;
+    if !unit.is_empty() {
+        writeln!(f, "# UNIT ackclock_{name} {unit}")?;
+    }
+    writeln!(f, "# HELP ackclock_{name} {help}")?;
+    for (bound, count) in histogram.up_to() {
+        writeln!(f, "ackclock_{name}_bucket{{le=\"{:?}\"}} {count}", in_units(bound))?;
+    }
+    let (count, sum) = (histogram.count(), in_units(histogram.sum()));
+    writeln!(f, "ackclock_{name}_bucket{{le=\"+Inf\"}} {count}")?;
+    writeln!(f, "ackclock_{name}_count {count}\nackclock_{name}_sum {sum:?}")
 }
 
 /// A map from names to values.

@@ -30,7 +30,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use ackclock_core::later::Scope;
-use ackclock_core::{Counters, Instant, Stray};
+use ackclock_core::{Counters, Histograms, Instant, Stray};
 
 use crate::StackError;
 #[cfg(feature = "dns")]
@@ -150,6 +150,12 @@ impl ShardRef {
     /// The sum of all shards' counters.
     pub fn counters(&self) -> Counters {
         self.all().iter().map(Shared::counters).fold(Counters::default(), Counters::plus)
+    }
+
+    /// The histograms of all shards together.
+    pub fn histograms(&self) -> Histograms {
+        let of_shard = |shard: &Shared| shard.look(|state| state.endpoint.histograms());
+        self.all().iter().map(of_shard).fold(Histograms::default(), |all, one| all.plus(&one))
     }
 
     /// Passes packets to the shards that own their connections.

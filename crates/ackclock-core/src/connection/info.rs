@@ -8,7 +8,37 @@ use super::{Connection, State};
 use crate::trace::{BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceConfig, WindowCause};
 use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 
+/// What an established connection was like in the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtEnd {
+    /// Smoothed round-trip time, if one was measured.
+    pub srtt: Option<Duration>,
+    /// The last rate of delivery in bytes a second; zero before the first sample.
+    pub delivery_rate: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Those of them that were retransmitted.
+    pub bytes_retransmitted: u64,
+}
+
 impl Connection {
+    /// What it was like, if it was ever established.
+    pub(crate) fn at_end(&self) -> Option<AtEnd> {
+        let rtt = self.snd.rtt();
+        let (bytes_sent, bytes_retransmitted, _) = self.snd.sent_counts();
+        self.life.is_established().then(|| AtEnd {
+            srtt: rtt.has_sample().then(|| rtt.srtt()),
+            delivery_rate: self.snd.delivery_rate(),
+            bytes_sent,
+            bytes_retransmitted,
+        })
+    }
+
+    /// When the first SYN of an open that is not over left.
+    pub(crate) fn opening_since(&self) -> Option<Instant> {
+        self.snd.waiting_since().filter(|_| !self.life.is_established())
+    }
+
     /// The two sockets.
     #[must_use]
     #[inline]

@@ -208,7 +208,14 @@ impl Endpoint {
     #[cold]
     fn syn_for_connection(&mut self, now: Instant, index: u32, arrival: &Received<'_>) {
         if !self.reuses_time_wait(now, index, arrival) {
+            let opening_since = self.connections.at(index).and_then(|slot| slot.connection.opening_since());
             self.deliver(now, index, arrival);
+            if let Some(since) = opening_since
+                && self.connections.at(index).is_some_and(|slot| slot.connection.is_established())
+            {
+                let took = now.saturating_since(since);
+                self.histograms.get_or_insert_default().record_handshake(took);
+            }
             self.learn_fast_open(now, index, arrival);
         }
     }
@@ -317,8 +324,7 @@ impl Endpoint {
     }
 
     fn icmp_for_connection(&mut self, now: Instant, index: u32, report: &IcmpReport) -> bool {
-        let undone =
-            self.change(index, |connection| connection.handle_icmp(now, report.kind, report.seq));
+        let undone = self.change(index, |connection| connection.handle_icmp(now, report.kind, report.seq));
         if undone == Some(true) {
             self.rare_counters().backoffs_undone.count();
         }

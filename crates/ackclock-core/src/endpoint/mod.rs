@@ -63,6 +63,7 @@ mod counters;
 mod deferred;
 mod demux;
 mod fast_open;
+mod histograms;
 mod keys;
 mod limits;
 mod listening;
@@ -125,6 +126,7 @@ pub use self::calls::BindOptions;
 pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
+pub use self::histograms::{Histogram, Histograms, Measure};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::pings::{Ping, PingAnswer, PingPolicy};
@@ -175,6 +177,8 @@ pub struct Endpoint {
     numbers: Numbers,
     /// The state besides plain TCP; `None` before its first use.
     non_tcp: Option<Box<NonTcp>>,
+    /// Present once a handshake or a connection has counted.
+    histograms: Option<Box<Histograms>>,
     /// The source of keys for what is created at first use.
     later: Key,
     /// Present once a peer has keys.
@@ -317,6 +321,7 @@ impl Endpoint {
             time_wait: TimeWaitTable::new(config.time_wait_max.min(Target::INDEX_MAX as usize)),
             numbers: Numbers::new(&secret, config.flow_labels),
             non_tcp: None,
+            histograms: None,
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             traces: Traces::default(),
@@ -372,6 +377,12 @@ impl Endpoint {
         #[cfg(feature = "tcp-ao")]
         let counters = self.with_authentication(counters);
         Counters { trace_records_dropped: self.traces.dropped(), ..counters }
+    }
+
+    /// Histograms over handshakes, and over connections at their end.
+    #[must_use]
+    pub fn histograms(&self) -> Histograms {
+        self.histograms.as_deref().cloned().unwrap_or_default()
     }
 
     /// Bytes in all buffers, and their limit.

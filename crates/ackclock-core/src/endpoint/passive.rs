@@ -184,6 +184,9 @@ impl Endpoint {
         self.listening.wait(id, connection, incoming);
         self.schedule.report(Subject::Listener(id.index));
         self.counters.opened_passively.count();
+        if let Some(took) = handshake.rtt {
+            self.histograms.get_or_insert_default().record_handshake(took);
+        }
         self.deliver(now, connection.index, arrival);
     }
 

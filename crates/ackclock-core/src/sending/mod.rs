@@ -276,6 +276,11 @@ impl Flight {
         self.policy.name()
     }
 
+    /// Most recent rate of delivery in bytes a second; zero before the first sample.
+    pub(crate) fn delivery_rate(&self) -> u64 {
+        self.delivery.rate()
+    }
+
     /// When the last segment with data or a SYN left.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.sent_at

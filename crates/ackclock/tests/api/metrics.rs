@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ackclock::{MetricKind, Metrics};
+use ackclock::{Histogram, Measure, MetricKind, Metrics};
 use ackclock_test_support::snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -15,6 +15,9 @@ fn page(metrics: &Metrics) -> String {
         let suffix = if metric.kind == MetricKind::Counter { "_total" } else { "" };
         let (name, help) = (metric.name, metric.help);
         page += &format!("| `{name}` | `ackclock_{name}{suffix}` | {} | {help} |\n", metric.kind.name());
+    }
+    for Measure { name, help, .. } in metrics.histograms().map(Histogram::measure) {
+        page += &format!("| `{name}` | `ackclock_{name}` | histogram | {help} |\n");
     }
     page
 }
@@ -77,16 +80,25 @@ async fn the_text_is_openmetrics() {
     let text = metrics.to_string();
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     let mut samples = 0;
-    let mut family = String::new();
+    let (mut family, mut is_histogram) = (String::new(), false);
     for line in text.lines().filter(|line| *line != "# EOF") {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["#", "TYPE", name, kind] => {
-                assert!(name.starts_with("ackclock_") && ["counter", "gauge"].contains(&kind), "{line}");
+                let kinds = ["counter", "gauge", "histogram"];
+                assert!(name.starts_with("ackclock_") && kinds.contains(&kind), "{line}");
+                is_histogram = kind == "histogram";
                 family = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
             }
             ["#", "UNIT", name, unit] => assert!(name.ends_with(unit) && family == name, "{line}"),
             ["#", "HELP", name, _, ..] => assert!(family.starts_with(name), "{line}"),
+            [name, value] if is_histogram => {
+                let part = name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{line}"));
+                let bound = part.strip_prefix("_bucket{le=\"").and_then(|part| part.strip_suffix("\"}"));
+                let is_bound = bound.is_some_and(|bound| bound == "+Inf" || bound.parse::<f64>().is_ok());
+                assert!(is_bound || part == "_count" || part == "_sum", "{line}");
+                value.parse::<f64>().unwrap();
+            }
             [name, value] => {
                 assert_eq!(name, family);
                 value.parse::<u64>().unwrap();
@@ -98,4 +110,26 @@ async fn the_text_is_openmetrics() {
     assert_eq!(samples, metrics.iter().count());
     assert!(text.contains("\nackclock_opened_actively_total 1\n"), "{text}");
     assert!(text.contains("\n# UNIT ackclock_memory_used_bytes bytes\n"), "{text}");
+    assert!(text.contains("\nackclock_handshake_seconds_bucket{le=\"+Inf\"} 1\n"), "{text}");
+    assert!(text.contains("\nackclock_rtt_seconds_count 0\n"), "the connection is open: {text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_in_the_histograms_from_its_end_on() {
+    let hosts = hosts();
+    let (mut one, mut other) = crate::support::connection(&hosts).await;
+    one.write_all(&[7; 100_000]).await.unwrap();
+    one.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    other.read_to_end(&mut received).await.unwrap();
+    let counts = |metrics: &Metrics| metrics.histograms().map(Histogram::count).collect::<Vec<_>>();
+    assert_eq!(counts(&hosts.client.metrics())[1..], [0, 0, 0]);
+    drop((one, other));
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let both = [hosts.client.metrics(), hosts.server.metrics()];
+    // One end has sent all of the data.
+    assert_eq!(both.each_ref().map(|metrics| counts(metrics)[3]).iter().sum::<u64>(), 1);
+    assert_eq!(both.each_ref().map(|metrics| counts(metrics)[0]), [1, 1]);
+    let text = both[0].to_string() + &both[1].to_string();
+    assert!(text.contains("\nackclock_retransmitted_ratio_bucket{le=\"0.0\"} 1\n"), "{text}");
 }

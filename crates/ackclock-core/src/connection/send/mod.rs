@@ -334,6 +334,16 @@ impl SendHalf {
         self.flight.timeouts_in_a_row()
     }
 
+    /// Since when the peer has owed an answer.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.flight.waiting_since()
+    }
+
+    /// Most recent rate of delivery in bytes a second; zero before the first sample.
+    pub(super) fn delivery_rate(&self) -> u64 {
+        self.flight.delivery_rate()
+    }
+
     /// Whether the peer has owed an answer for longer than this, or no backoff since then was taken back.
     pub(super) fn has_waited(&self, now: Instant, time: Duration) -> bool {
         let since = self.flight.waiting_since().unwrap_or(now);

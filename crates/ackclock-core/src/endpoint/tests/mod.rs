@@ -14,6 +14,7 @@ mod ends;
 mod fast_open;
 mod flood;
 mod handshake;
+mod histograms;
 mod icmp;
 mod idle_timeout;
 mod lifecycle;
