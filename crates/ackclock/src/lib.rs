@@ -80,8 +80,8 @@
 //! [`TcpStream::info`], [`TcpStream::delivered`], [`TcpStream::watch_delivery`],
 //! [`TcpStream::set_not_sent_lowat`], [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`],
 //! [`TcpStream::set_user_timeout`], [`TcpStream::abort`], [`TcpStream::notice`], traces that say why
-//! each thing was done ([`Stack::next_trace`]), and accepting on any address with the decision deferred
-//! ([`DeferredListener`]).
+//! each thing was done ([`Stack::next_trace`]), accepting on any address with the decision deferred
+//! ([`DeferredListener`]), and what a proxy does with the connection then ([`pump`]).
 //!
 //! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`,
 //! `AsRawFd` and its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
@@ -152,6 +152,7 @@ mod names;
 mod others;
 mod pings;
 mod port;
+pub mod pump;
 mod readiness;
 mod recording;
 mod resolve;

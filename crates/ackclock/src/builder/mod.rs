@@ -310,9 +310,9 @@ impl StackBuilder {
     }
 
     /// What becomes of pings to addresses that are not the stack's own (default [`PingPolicy::Own`]: the
-    /// stack does not answer them). With [`PingPolicy::Any`] it answers them like those to its own, even if no such
-    /// host exists; with [`PingPolicy::Deferred`] the program does, by [`Stack::pings`]. The
-    /// rate of [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a
+    /// stack does not answer them). With [`PingPolicy::Any`] it answers them like those to its own, even if
+    /// no such host exists; with [`PingPolicy::Deferred`] the program does, by [`Stack::pings`]. The rate
+    /// of [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a
     /// broadcast or multicast address.
     pub fn pings(mut self, policy: PingPolicy) -> Self {
         self.adjust.pings = policy;

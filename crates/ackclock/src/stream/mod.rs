@@ -29,7 +29,7 @@ use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
 use crate::shared::{Seat, WaitSlot, now_or_would_block};
 use crate::state::{Queue, Side, StackState};
-use crate::waiters::STREAM_SLOT_BYTES;
+use crate::waiters::{STREAM_SLOT_BYTES, WaitKey};
 use crate::{Stack, ToSocketAddrs, error, names, resolve};
 
 /// A TCP connection between a [`Stack`]'s address and a peer, with the methods of `tokio::net::TcpStream`.
@@ -381,6 +381,15 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         self.shared
             .poll(cx, Queue::Write(self.id), WaitSlot::Poller, |state, now| state.write(now, self.id, bufs))
+    }
+
+    /// Waits for the connection to fail, without reading. `key`: this caller's place, empty at first.
+    pub(crate) fn poll_failed(&self, cx: &mut Context<'_>, key: &mut Option<WaitKey>) -> Poll<io::Error> {
+        let queue = Queue::Ready(self.id, Side::Notice, Interest::ERROR);
+        self.shared.poll(cx, queue, WaitSlot::Queued(key), |state, _| match state.connection(self.id) {
+            Ok(connection) => connection.error().map_or(Poll::Pending, |e| Poll::Ready(error::connection(e))),
+            Err(error) => Poll::Ready(error),
+        })
     }
 
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {

@@ -25,6 +25,7 @@ mod network;
 mod options;
 mod owners;
 mod paths;
+mod pump;
 mod recordings;
 mod reset;
 mod shards;
