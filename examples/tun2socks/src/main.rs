@@ -1,102 +1,101 @@
-//! Sends everything that is routed into a TUN device through a SOCKS5 proxy: TCP and UDP, to any address.
+//! Sends everything that is routed into a TUN device through a proxy: TCP and UDP, to any address or name.
 //!
 //!     cargo run -p ackclock-tun2socks -- --help
 
 #![forbid(unsafe_code)]
 
 mod args;
-mod counters;
+mod dns;
+mod gateway;
+mod http_connect;
+mod names;
+mod nat;
+mod outlet;
+mod proxy;
+mod report;
+mod routes;
 mod socks5;
 mod tcp;
-mod udp;
+mod timeouts;
+mod undo;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use ackclock::device::configure::{add_address, add_route, set_mtu, set_up};
+use ackclock::device::configure::{add_address, add_route, set_mtu, set_queue_len_min, set_up};
 use ackclock::device::{OffloadMode, open};
-use ackclock::{ReassemblyConfig, Stack};
+use ackclock::{Cidr, ReassemblyConfig, Stack, TcpConfig};
+use anyhow::Context;
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Tun2socksArgs;
-use crate::counters::Counters;
-use crate::socks5::Proxy;
-use crate::tcp::CONNECTIONS_MAX;
-
-/// What all connections and datagrams share.
-#[derive(Debug)]
-struct Shared {
-    proxy: Proxy,
-    /// How long a relay lives without a datagram.
-    udp_timeout: Duration,
-    counters: Counters,
-    verbose: bool,
-    /// Whether the warning has been given that the way to the proxy leads into the device.
-    warned: Once,
-}
-
-impl Shared {
-    /// Whether this is the proxy itself: a connection to it through the device is this program's own, and
-    /// would loop for ever.
-    fn is_proxy(&self, dialled: SocketAddr) -> bool {
-        let looped = dialled == self.proxy.addr;
-        if looped {
-            let addr = self.proxy.addr;
-            self.warned.call_once(|| {
-                eprintln!(
-                    "the route to the proxy {addr} leads into the device; fix that with `ip route add \
-                    {} via GATEWAY`",
-                    addr.ip()
-                );
-            });
-        }
-        looped
-    }
-
-    /// Prints what became of something, if the user asked for it.
-    fn say(&self, what: impl FnOnce() -> String) {
-        if self.verbose {
-            eprintln!("{}", what());
-        }
-    }
-}
+use crate::gateway::Gateway;
+use crate::report::Counters;
+use crate::routes::Routing;
+use crate::undo::Changes;
 
 fn main() -> anyhow::Result<()> {
     let args = Tun2socksArgs::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(args))
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = args.threads {
+        runtime.worker_threads(threads as usize);
+    }
+    // Packets and answers of the proxy are looked for after a few turns of connections, not after 61.
+    runtime.enable_all().event_interval(TURNS_BEFORE_EVENTS).build()?.block_on(run(args))
 }
 
 async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
-    let shared = Arc::new(Shared {
-        proxy: args.proxy()?,
-        udp_timeout: Duration::from_secs(args.udp_timeout),
-        counters: Counters::default(),
+    // First of all: what a killed gateway has left may hide the way to the proxy.
+    let mut changes = args.configure.then(|| begin_changes(&args)).transpose()?;
+    let gateway = Arc::new(Gateway {
+        proxy: args.proxy().await?,
+        names: args.names()?,
+        tcp_timeouts: args.tcp_timeouts(),
+        udp_timeouts: args.udp_timeouts(),
+        filtering: args.nat,
+        counters: Arc::new(Counters::default()),
         verbose: args.verbose,
         warned: Once::new(),
     });
+    let networks = args.networks()?;
+    raise_descriptor_limit();
     let (mut interrupts, mut terminations) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-
     let (device, fell_back) = open(&args.device, OffloadMode::Auto)?;
     if let Some(why) = fell_back {
         eprintln!("{} has no offload: {why}", args.device);
     }
+    // The stack asks for it when it is made.
+    set_mtu(&args.device, args.mtu)?;
     // ANCHOR: stack
     // The stack has no address of its own: it takes whatever arrives. Datagrams may come in fragments.
-    let stack = Stack::builder().device(device).reassembly(ReassemblyConfig::default()).spawn()?;
+    let mut stack = Stack::builder()
+        .tcp(tcp())
+        .memory_budget(args.memory_bytes())
+        .device(device)
+        .reassembly(ReassemblyConfig::default());
+    if let Some(path) = &args.control {
+        stack = stack.control(path);
+    }
+    let stack = stack.spawn()?;
     // A client waits for the proxy's answer before its own, which for a dead destination takes a minute. One
     // address may have half of the places.
-    let listener = stack.listener().syn_backlog(2 * CONNECTIONS_MAX).decisions_max(2 * CONNECTIONS_MAX);
-    let tcp = tokio::spawn(tcp::serve(listener.deferred()?, Arc::clone(&shared)));
-    let udp = (!args.no_udp).then(|| stack.udp_any()).transpose()?;
-    let udp = udp.map(|any| tokio::spawn(udp::serve(any, Arc::clone(&shared))));
-    bring_up(&args)?;
+    let connections_max = args.connections as usize;
+    let listener = stack.listener().syn_backlog(2 * connections_max).decisions_max(2 * connections_max);
+    let tcp = tokio::spawn(tcp::serve(listener.deferred()?, Arc::clone(&gateway), connections_max));
+    let takes_datagrams = !args.no_udp || gateway.names.is_some();
+    let udp = takes_datagrams.then(|| stack.udp_any()).transpose()?;
+    let udp = udp.map(|any| tokio::spawn(nat::serve(any, Arc::clone(&gateway), !args.no_udp)));
     // ANCHOR_END: stack
+    if let Some(at) = args.metrics {
+        let served = report::serve(at, stack.clone(), Arc::clone(&gateway.counters)).await;
+        served.with_context(|| format!("--metrics {at}"))?;
+    }
+    bring_up(&args, &networks, &gateway, changes.as_mut())?;
     // From this line on a client may dial.
-    println!("{} leads to {}", args.device, args.proxy);
+    println!("{} leads to {} ({})", args.device, gateway.proxy.addr, gateway.proxy.kind);
 
     tokio::select! {
         _ = interrupts.recv() => {}
@@ -110,7 +109,8 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     if let Some(udp) = udp {
         udp.abort();
     }
-    println!("{}", shared.counters.report());
+    drop(changes);
+    print!("{}", gateway.counters.table());
     match reset? {
         0 => {}
         reset => println!("{reset} connections were reset at the end"),
@@ -118,15 +118,62 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The settings of the connections to clients.
+fn tcp() -> TcpConfig {
+    let mut tcp = Stack::builder().config();
+    // The clients are near: this fills any local path, and is what a bulk transfer puts in the way of others.
+    tcp.receive_buffer_max = BUFFER_BYTES;
+    tcp.send_buffer_max = BUFFER_BYTES;
+    tcp
+}
+
+/// Takes back what a killed gateway has left.
+fn begin_changes(args: &Tun2socksArgs) -> anyhow::Result<Changes> {
+    let (changes, left) = Changes::begin(&args.state_file())?;
+    if left > 0 {
+        eprintln!("{left} changes of a gateway that was killed were taken back");
+    }
+    Ok(changes)
+}
+
 /// Gives the kernel's end of the device its addresses and routes.
-fn bring_up(args: &Tun2socksArgs) -> anyhow::Result<()> {
-    set_mtu(&args.device, args.mtu)?;
+fn bring_up(
+    args: &Tun2socksArgs,
+    networks: &[Cidr],
+    gateway: &Gateway,
+    changes: Option<&mut Changes>,
+) -> anyhow::Result<()> {
+    set_queue_len_min(&args.device, QUEUE_LEN)?;
     for &address in &args.address {
         add_address(&args.device, address, None)?;
     }
     set_up(&args.device, true)?;
-    for &network in &args.route {
-        add_route(&args.device, network)?;
-    }
-    Ok(())
+    let Some(changes) = changes else {
+        for &network in networks {
+            add_route(&args.device, network)?;
+        }
+        return Ok(());
+    };
+    let routing = Routing {
+        device: &args.device,
+        proxy: gateway.proxy.addr.ip(),
+        mark: args.mark(),
+        route_to_proxy: args.routes_to_proxy(),
+        into: networks,
+        excluded: &args.exclude,
+        captures_dns: gateway.names.is_some(),
+    };
+    Ok(routing.set(changes)?)
 }
+
+/// A connection takes a descriptor: as many as this process may have. A lower limit shows when it is reached.
+fn raise_descriptor_limit() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).ok();
+}
+
+/// The most bytes that wait in a direction of a connection.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Packets that may wait in front of the device; TUN's own 500 lose SYNs when many clients dial at once.
+const QUEUE_LEN: u32 = 5000;
+const TURNS_BEFORE_EVENTS: u32 = 8;

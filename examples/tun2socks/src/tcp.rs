@@ -1,17 +1,20 @@
 //! Connections: each client gets the answer that the proxy gives for its destination.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ackclock::{DeferredListener, Incoming, Unreachable};
-use tokio::io::copy_bidirectional_with_sizes;
-use tokio::net::TcpStream;
+use ackclock::pump::{End, Pump};
+use ackclock::{DeferredListener, Incoming, TcpStream, Unreachable};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
-use crate::Shared;
-use crate::counters::Counted;
-use crate::socks5::{Refusal, SocksError};
+use crate::dns;
+use crate::gateway::Gateway;
+use crate::names::Names;
+use crate::proxy::{Destination, ProxyError, Refusal};
 
 /// The answer to a client whose destination the proxy cannot reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,36 +25,70 @@ enum Answer {
     Unreachable(Unreachable),
 }
 
-/// Serves clients until the stack ends.
-pub(crate) async fn serve(listener: DeferredListener, shared: Arc<Shared>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Serves clients until the stack ends, at most `connections_max` at one time.
+pub(crate) async fn serve(listener: DeferredListener, gateway: Arc<Gateway>, connections_max: usize) {
+    let room = Arc::new(Semaphore::new(connections_max));
+    let waiting = Arc::new(Waiting::new(connections_max / 2));
     // A SYN that finds no room waits in the listener, which drops what is too much. The semaphore is never
     // closed.
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
         let Ok(incoming) = listener.incoming().await else { return };
-        if shared.is_proxy(incoming.local_addr()) {
+        let dialled = incoming.local_addr();
+        if gateway.is_proxy(dialled) {
             incoming.reset();
             continue;
         }
-        let shared = Arc::clone(&shared);
+        let Some(place) = waiting.enter(dialled.ip()) else {
+            // Without an answer: the client repeats it in a second.
+            gateway.counters.crowded.add(1);
+            continue;
+        };
+        let gateway = Arc::clone(&gateway);
         tokio::spawn(async move {
-            let (client, dialled) = (incoming.peer_addr(), incoming.local_addr());
-            shared.counters.connections.add(1);
-            match carry(incoming, &shared).await {
-                Ok(()) => shared.say(|| format!("{client} to {dialled}: done")),
-                Err(why) => shared.say(|| format!("{client} to {dialled}: {why}")),
+            let client = incoming.peer_addr();
+            gateway.counters.connections.add(1);
+            match carry(incoming, place, &gateway).await {
+                Ok(()) => gateway.say(|| format!("{client} to {dialled}: done")),
+                Err(why) => gateway.say(|| format!("{client} to {dialled}: {why}")),
             }
             drop(permit);
         });
     }
 }
 
-/// Has the proxy connect, then accepts the client and carries bytes both ways until both have finished.
-async fn carry(incoming: Incoming, shared: &Shared) -> Result<(), String> {
-    let upstream = match reach(incoming.local_addr(), shared).await {
+/// Has the proxy connect, accepts the client, and carries bytes both ways until both have finished.
+async fn carry(incoming: Incoming, place: Place, gateway: &Gateway) -> Result<(), String> {
+    let idle = gateway.tcp_timeouts.of(incoming.local_addr().port());
+    // In a box, which is gone while bytes move: most connections are idle for most of their time.
+    let Some((client, upstream)) = Box::pin(joined(incoming, place, gateway)).await? else { return Ok(()) };
+    let counts = Arc::clone(&gateway.counters.carried);
+    let pumped = Pump::new(client, upstream).idle_timeout(idle).counts(counts).turn_bytes(TURN_BYTES).await;
+    match &pumped.end {
+        End::Finished => return Ok(()),
+        End::Idle => gateway.counters.idle.add(1),
+        _ => gateway.counters.reset.add(1),
+    }
+    Err(pumped.end.to_string())
+}
+
+/// A client that was accepted, and the proxy's connection for it; `None` if it needs none.
+async fn joined(
+    incoming: Incoming,
+    place: Place,
+    gateway: &Gateway,
+) -> Result<Option<(TcpStream, tokio::net::TcpStream)>, String> {
+    let dialled = incoming.local_addr();
+    let Some(destination) = gateway.destination(dialled) else {
+        gateway.counters.refused.add(1);
+        incoming.unreachable(Unreachable::Host);
+        return Err(format!("{} stands for no name any more", dialled.ip()));
+    };
+    if let Some(names) = gateway.names.as_ref().filter(|_| dialled.port() == dns::PORT) {
+        return answered(incoming, names, &destination, gateway).await.map_err(|error| error.to_string());
+    }
+    let upstream = match reached(gateway, &destination).await {
         Ok(upstream) => upstream,
         Err(error) => {
-            shared.counters.refused.add(1);
             match answer(&error) {
                 Answer::Refused => incoming.reset(),
                 Answer::Unreachable(why) => incoming.unreachable(why),
@@ -59,47 +96,115 @@ async fn carry(incoming: Incoming, shared: &Shared) -> Result<(), String> {
             return Err(error.to_string());
         }
     };
-    let client = incoming.accept().await.map_err(|error| error.to_string())?;
-    let mut client = Counted { stream: client, written: &shared.counters.bytes_down };
-    let mut upstream = Counted { stream: upstream, written: &shared.counters.bytes_up };
-    match copy_bidirectional_with_sizes(&mut client, &mut upstream, COPIED, COPIED).await {
-        Ok(_) => Ok(()),
+    drop(place);
+    let accepted = async {
+        let client = incoming.accept().await?;
+        // The pump writes what has arrived; there is nothing to wait for.
+        client.set_nodelay(true)?;
+        io::Result::Ok(client)
+    };
+    Ok(Some((accepted.await.map_err(|error| error.to_string())?, upstream)))
+}
+
+/// A client that asks for names over TCP: those that the pool answers, here; what follows, by the proxy.
+async fn answered(
+    incoming: Incoming,
+    names: &Names,
+    destination: &Destination,
+    gateway: &Gateway,
+) -> io::Result<Option<(TcpStream, tokio::net::TcpStream)>> {
+    let Some((client, query)) = dns::serve(incoming.accept().await?, names).await? else { return Ok(None) };
+    match reached(gateway, destination).await {
+        Ok(mut upstream) => {
+            upstream.write_all(&query).await?;
+            Ok(Some((client, upstream)))
+        }
         Err(error) => {
-            // Neither end may take what it has for everything.
-            client.stream.abort();
-            upstream.stream.set_zero_linger().map_err(|error| error.to_string())?;
-            shared.counters.reset.add(1);
-            Err(error.to_string())
+            client.abort();
+            Err(io::Error::other(error))
         }
     }
 }
 
-async fn reach(destination: SocketAddr, shared: &Shared) -> Result<TcpStream, SocksError> {
-    let upstream = shared.proxy.connect(destination).await?;
-    upstream.set_nodelay(true).map_err(|error| SocksError::Proxy(shared.proxy.addr, error))?;
-    Ok(upstream)
+/// The proxy's connection to the destination.
+async fn reached(gateway: &Gateway, destination: &Destination) -> Result<tokio::net::TcpStream, ProxyError> {
+    let reached = gateway.proxy.connect(destination).await;
+    if reached.is_err() {
+        gateway.counters.refused.add(1);
+    }
+    reached
 }
 
 /// The answer that the client would have had without a proxy.
-fn answer(error: &SocksError) -> Answer {
+fn answer(error: &ProxyError) -> Answer {
     match error {
-        SocksError::Refused(Refusal::Network | Refusal::Unknown(8)) => {
-            Answer::Unreachable(Unreachable::Network)
-        }
-        SocksError::Refused(Refusal::Host) => Answer::Unreachable(Unreachable::Host),
-        SocksError::Proxy(_, error) if error.kind() == ErrorKind::TimedOut => {
+        ProxyError::Refused(Refusal::Network) => Answer::Unreachable(Unreachable::Network),
+        ProxyError::Refused(Refusal::Host) => Answer::Unreachable(Unreachable::Host),
+        ProxyError::Unreachable(_, error) if error.kind() == ErrorKind::TimedOut => {
             Answer::Unreachable(Unreachable::Host)
         }
-        SocksError::Refused(Refusal::Forbidden) => Answer::Unreachable(Unreachable::Prohibited),
+        ProxyError::Refused(Refusal::Forbidden) => Answer::Unreachable(Unreachable::Prohibited),
         _ => Answer::Refused,
     }
 }
 
-/// Connections at one time.
-pub(crate) const CONNECTIONS_MAX: usize = 16_384;
-/// The most bytes of one system call. A quarter of the processor's time less than with 8 KiB; 64 KiB saves no
-/// more, and a connection has two such buffers.
-const COPIED: usize = 32 << 10;
+/// Who waits for the proxy's answer, by destination.
+///
+/// A dead destination keeps its clients for a minute. One destination may have as many places as it leaves
+/// free (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
+/// Switches", IEEE/ACM Transactions on Networking 6(2), 1998, with α = 1), so there is always room for
+/// others. The clients' own addresses do not count: behind a gateway there is often only one.
+#[derive(Debug)]
+struct Waiting {
+    max: usize,
+    by_destination: Mutex<ByDestination>,
+}
+
+#[derive(Debug, Default)]
+struct ByDestination {
+    counts: HashMap<IpAddr, usize>,
+    total: usize,
+}
+
+/// One place, given back when it is dropped.
+#[derive(Debug)]
+struct Place {
+    of: Arc<Waiting>,
+    destination: IpAddr,
+}
+
+impl Waiting {
+    fn new(max: usize) -> Self {
+        Self { max: max.max(1), by_destination: Mutex::default() }
+    }
+
+    fn enter(self: &Arc<Self>, destination: IpAddr) -> Option<Place> {
+        let mut places = self.by_destination.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = places.counts.get(&destination).copied().unwrap_or(0);
+        if taken >= self.max - places.total.min(self.max) {
+            return None;
+        }
+        places.total += 1;
+        *places.counts.entry(destination).or_default() += 1;
+        Some(Place { of: Arc::clone(self), destination })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.of.by_destination.lock().unwrap_or_else(PoisonError::into_inner);
+        places.total -= 1;
+        if let Entry::Occupied(mut count) = places.counts.entry(self.destination) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+/// After how many bytes a connection lets others go first: some 40 µs of copying.
+const TURN_BYTES: usize = 128 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -113,10 +218,25 @@ mod tests {
             (Refusal::Network, Answer::Unreachable(Unreachable::Network)),
             (Refusal::Host, Answer::Unreachable(Unreachable::Host)),
             (Refusal::Forbidden, Answer::Unreachable(Unreachable::Prohibited)),
-            (Refusal::Unknown(8), Answer::Unreachable(Unreachable::Network)),
         ] {
-            assert_eq!(answer(&SocksError::Refused(code)), expected, "{code}");
+            assert_eq!(answer(&ProxyError::Refused(code)), expected, "{code}");
         }
-        assert_eq!(answer(&SocksError::CredentialsRefused), Answer::Refused);
+        assert_eq!(answer(&ProxyError::CredentialsRefused), Answer::Refused);
+    }
+
+    #[test]
+    fn no_destination_takes_the_last_place_of_the_others() {
+        let waiting = Arc::new(Waiting::new(100));
+        let ip = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let all = |last: u8| std::iter::from_fn(|| waiting.enter(ip(last))).collect::<Vec<_>>();
+        let first = all(1);
+        assert_eq!(first.len(), 50);
+        let (second, third) = (all(2), all(3));
+        assert_eq!((second.len(), third.len()), (25, 13));
+        drop(first);
+        assert_eq!(all(4).len(), 31, "half of the 62 that are free");
+        drop((second, third));
+        let places = waiting.by_destination.lock().unwrap();
+        assert!(places.total == 0 && places.counts.is_empty());
     }
 }

@@ -4,7 +4,13 @@
 //! The client's kernel has a default route into the device, and a cable to the world, where the proxy is. The
 //! world's kernel treats all of 203.0.113.0/24 and 2001:db8::/32 as its own addresses.
 
+mod configure;
+mod datagrams;
+mod http;
+mod idle;
+mod names;
 mod socks;
+mod watching;
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -19,6 +25,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
+
+use crate::watching::{METRICS, metric};
 
 const PROXY: &str = "10.1.0.1:1080";
 const V4: &str = "203.0.113.7:7";
@@ -50,16 +58,7 @@ fn with_arguments<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     in_namespaces(|[inside, outside]: [Namespace; 2]| {
-        inside.cable("eth0", &outside, "eth0");
-        inside.ip("addr add 10.1.0.2/24 dev eth0");
-        outside.ip("addr add 10.1.0.1/24 dev eth0");
-        for network in ["local 203.0.113.0/24 dev lo", "unreachable 198.51.100.0/24", "prohibit 192.0.2.0/24"]
-        {
-            outside.ip(&format!("route add {network}"));
-        }
-        outside.ip("-6 route add local 2001:db8::/32 dev lo");
-        // An IPv6 socket can be bound only to an address of an interface.
-        outside.ip("-6 addr add 2001:db8::7/128 dev lo nodad");
+        join(&inside, &outside);
         outside.run(async move {
             socks::serve(addr(PROXY), credentials).await.unwrap();
             world.await.unwrap();
@@ -75,6 +74,19 @@ fn with_arguments<F>(
     });
 }
 
+/// Joins the client's kernel and the world's by a cable.
+fn join(inside: &Namespace, outside: &Namespace) {
+    inside.cable("eth0", outside, "eth0");
+    inside.ip("addr add 10.1.0.2/24 dev eth0");
+    outside.ip("addr add 10.1.0.1/24 dev eth0");
+    for network in ["local 203.0.113.0/24 dev lo", "unreachable 198.51.100.0/24", "prohibit 192.0.2.0/24"] {
+        outside.ip(&format!("route add {network}"));
+    }
+    outside.ip("-6 route add local 2001:db8::/32 dev lo");
+    // An IPv6 socket can be bound only to an address of an interface.
+    outside.ip("-6 addr add 2001:db8::7/128 dev lo nodad");
+}
+
 /// Waits until the kernel has both routes and its IPv6 address is usable.
 async fn until_it_is_up() {
     let has_routes = || async {
@@ -86,6 +98,20 @@ async fn until_it_is_up() {
         led("203.0.113.7", "dev tun0").and(led("2001:db8::7", "fd00:9::1"))
     };
     eventually(has_routes).await;
+}
+
+/// A row of the table that the program prints at its end; 0 if it is left out.
+fn row(said: &str, name: &str) -> u64 {
+    let rows = said.lines().filter_map(|line| line.rsplit_once(char::is_whitespace));
+    let mut found = rows.filter(|(row, _)| row.trim_end() == name).map(|(_, value)| value.parse().unwrap());
+    found.next().unwrap_or(0)
+}
+
+/// Ends the program and returns what it said.
+async fn ended(program: Program) -> String {
+    program.signal("TERM");
+    let said = spawn_blocking(|| program.finish()).await.unwrap();
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// Reads each connection to its end, then sends as much back.
@@ -190,11 +216,10 @@ fn a_reset_upstream_is_a_reset_for_the_client() {
         stream.write_all(b"x").await.unwrap();
         let error = stream.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        program.signal("TERM");
-        let said = spawn_blocking(|| program.finish()).await.unwrap();
-        let said = String::from_utf8_lossy(&said);
+        let said = ended(program).await;
         // What it carried before the reset counts.
-        assert!(said.contains("1 connections (0 refused, 1 reset), 1 bytes up, 10 down"), "{said}");
+        let rows = ["connections", "connections refused", "connections reset", "bytes up", "bytes down"];
+        assert_eq!(rows.map(|name| row(&said, name)), [1, 0, 1, 1, 10], "{said}");
     });
 }
 
@@ -216,21 +241,55 @@ fn destinations_that_never_answer_do_not_keep_others_from_being_reached() {
 }
 
 #[test]
-fn datagrams_go_anywhere_and_come_back_from_there() {
-    let world = async {
-        // Each answers from the address that it is bound to.
-        for at in [V4, "203.0.113.8:7", V6] {
-            let socket = UdpSocket::bind(at).await?;
-            tokio::spawn(async move {
-                let mut buf = [0; 9000];
-                while let Ok((len, from)) = socket.recv_from(&mut buf).await {
-                    socket.send_to(&buf[..len], from).await.ok();
-                }
-            });
+fn a_destination_that_never_answers_does_not_fill_the_places_of_others() {
+    let arguments = &["--connections", "16", "--metrics", METRICS];
+    with_arguments(PROXY, arguments, None, mirror(), |program| async move {
+        // All clients have one address. Eight may wait for the proxy, and four of them for one destination.
+        let mut silent = JoinSet::new();
+        for _ in 0..16 {
+            silent.spawn(TcpStream::connect(("203.0.113.9", socks::SILENT)));
         }
+        eventually(|| async {
+            let put_off = metric("crowded").await;
+            if put_off >= 12 { Ok(()) } else { Err(io::Error::other(format!("{put_off} of 12"))) }
+        })
+        .await;
+        for seed in 0..10 {
+            timeout(Duration::from_secs(30), exchange(V4, 1000, seed)).await.expect("there is room");
+        }
+        assert!(silent.try_join_next().is_none(), "all still wait");
+        let said = ended(program).await;
+        assert_eq!(row(&said, "connections"), 4 + 10, "{said}");
+    });
+}
+
+#[test]
+fn a_reset_of_the_client_is_a_reset_upstream() {
+    let (seen, hears) = tokio::sync::oneshot::channel();
+    let world = async {
+        let listener = TcpListener::bind("[::]:7").await?;
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.read_exact(&mut [0; 10]).await?;
+            let error = stream.read_u8().await.map(drop).unwrap_err();
+            seen.send(error.kind()).ok();
+            io::Result::Ok(())
+        });
         Ok(())
     };
-    with_arguments(PROXY, &[], None, world, |program| async move {
+    between(world, async {
+        let mut stream = TcpStream::connect(V4).await.unwrap();
+        stream.write_all(b"half of it").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        stream.set_zero_linger().unwrap();
+        drop(stream);
+        assert_eq!(hears.await.unwrap(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn datagrams_go_anywhere_and_come_back_from_there() {
+    with_arguments(PROXY, &["--mtu", "1500"], None, echoes(), |program| async move {
         let v4 = UdpSocket::bind("0.0.0.0:0").await.unwrap();
         let v6 = UdpSocket::bind("[::]:0").await.unwrap();
         // The last is longer than a packet and arrives in fragments; its answer could not.
@@ -241,17 +300,30 @@ fn datagrams_go_anywhere_and_come_back_from_there() {
         }
         v4.send_to(&[1; 4000], V4).await.unwrap();
         echoed(&v4, "203.0.113.8:7", 50).await;
-        program.signal("TERM");
-        let said = spawn_blocking(|| program.finish()).await.unwrap();
-        let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("2 relays, 7 datagrams up, 6 down; 1 datagrams dropped: too long"), "{said}");
+        let said = ended(program).await;
+        let rows = ["relays", "datagrams up", "datagrams down", "datagrams dropped, too long"];
+        assert_eq!(rows.map(|name| row(&said, name)), [2, 7, 6, 1], "{said}");
     });
+}
+
+/// Sends datagrams back, each from the address that it came to.
+async fn echoes() -> io::Result<()> {
+    for at in [V4, "203.0.113.8:7", V6] {
+        let socket = UdpSocket::bind(at).await?;
+        tokio::spawn(async move {
+            let mut buf = [0; 9000];
+            while let Ok((len, from)) = socket.recv_from(&mut buf).await {
+                socket.send_to(&buf[..len], from).await.ok();
+            }
+        });
+    }
+    Ok(())
 }
 
 async fn echoed(socket: &UdpSocket, to: &str, len: usize) {
     let datagram: Vec<u8> = (0..len).map(|n| n as u8).collect();
     socket.send_to(&datagram, to).await.unwrap();
-    let mut buf = [0; 2000];
+    let mut buf = [0; 9000];
     let echo = timeout(Duration::from_secs(30), socket.recv_from(&mut buf)).await.expect("an echo").unwrap();
     assert_eq!((&buf[..echo.0], echo.1), (&datagram[..], addr(to)));
 }
@@ -262,10 +334,8 @@ fn the_end_finishes_connections_resets_the_rest_and_takes_the_device_away() {
         let mut open = TcpStream::connect(V4).await.unwrap();
         open.write_all(b"never finished").await.unwrap();
         exchange(V4, 1000, 1).await;
-        program.signal("TERM");
-        let said = spawn_blocking(|| program.finish()).await.unwrap();
-        let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("2 connections (0 refused, "), "{said}");
+        let said = ended(program).await;
+        assert_eq!(["connections", "connections refused"].map(|name| row(&said, name)), [2, 0], "{said}");
         assert!(said.contains("1 connections were reset at the end"), "{said}");
         assert_eq!(open.read_u8().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
         let shown = Command::new("ip").args(["link", "show", "tun0"]).output().unwrap();
@@ -303,8 +373,8 @@ fn a_proxy_behind_the_device_itself_is_not_asked_for_ever() {
         let error =
             timeout(Duration::from_secs(30), TcpStream::connect(V4)).await.expect("at once").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        program.signal("TERM");
-        let said = spawn_blocking(|| program.finish()).await.unwrap();
-        assert!(String::from_utf8_lossy(&said).contains("1 connections (1 refused, 0 reset)"));
+        let said = ended(program).await;
+        let rows = ["connections", "connections refused", "connections reset"];
+        assert_eq!(rows.map(|name| row(&said, name)), [1, 1, 0], "{said}");
     });
 }

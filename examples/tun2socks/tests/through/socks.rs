@@ -1,4 +1,5 @@
-//! A SOCKS5 proxy over the kernel's sockets (RFC 1928, RFC 1929), for the tests.
+//! A SOCKS5 proxy over the kernel's sockets (RFC 1928, RFC 1929), and one for CONNECT of HTTP, for the tests.
+//! Both know names of their own.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -35,7 +36,13 @@ async fn one(mut client: TcpStream, credentials: Option<&str>) -> io::Result<()>
     }
     let mut head = [0; 3];
     client.read_exact(&mut head).await?;
-    let destination = read_addr(&mut client).await?;
+    let destination = match read_addr(&mut client).await {
+        Ok(destination) => destination,
+        Err(error) if error.kind() == ErrorKind::HostUnreachable => {
+            return client.write_all(&reply(4, ([0, 0, 0, 0], 0).into())).await;
+        }
+        Err(error) => return Err(error),
+    };
     match head[1] {
         1 => connect(client, destination).await,
         3 => associate(client).await,
@@ -58,11 +65,70 @@ async fn said(client: &mut TcpStream) -> io::Result<String> {
 /// A port that the proxy tries to reach for ever.
 pub(crate) const SILENT: u16 = 99;
 
+/// The addresses of names that the proxy alone knows: those of the test's world.
+fn look_up(name: &str) -> io::Result<IpAddr> {
+    match name {
+        "first.example" => Ok(IpAddr::from([203, 0, 113, 7])),
+        "second.example" => Ok(IpAddr::from([203, 0, 113, 8])),
+        "sixth.example" => Ok(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 7])),
+        _ => Err(io::Error::new(ErrorKind::HostUnreachable, format!("no name: {name}"))),
+    }
+}
+
+/// Serves CONNECT at `addr`; asks for this `user:password` in base64, if given.
+pub(crate) async fn serve_http(addr: SocketAddr, credentials: Option<&'static str>) -> io::Result<()> {
+    let listener = TcpListener::bind(addr).await?;
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(one_http(client, credentials));
+        }
+    });
+    Ok(())
+}
+
+async fn one_http(mut client: TcpStream, credentials: Option<&str>) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let to = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    if credentials.is_some_and(|said| !head.contains(&format!("\r\nProxy-Authorization: Basic {said}\r\n"))) {
+        return client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
+    }
+    let destination = match (to.parse(), to.rsplit_once(':')) {
+        (Ok(addr), _) => Ok(addr),
+        (_, Some((name, port))) => {
+            look_up(name).map(|ip| SocketAddr::new(ip, port.parse().unwrap_or_default()))
+        }
+        _ => return client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
+    };
+    let upstream = match destination {
+        Ok(destination) => TcpStream::connect(destination).await,
+        Err(error) => Err(error),
+    };
+    match upstream {
+        Ok(upstream) => {
+            client.write_all(b"HTTP/1.1 200 Connection established\r\nVia: a test\r\n\r\n").await?;
+            carry(client, upstream).await
+        }
+        Err(error) => {
+            let status = match error.kind() {
+                ErrorKind::ConnectionRefused => "502 Bad Gateway",
+                ErrorKind::HostUnreachable => "504 Gateway Timeout",
+                ErrorKind::NetworkUnreachable => "503 Service Unavailable",
+                _ => "500 Internal Server Error",
+            };
+            client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).await
+        }
+    }
+}
+
 async fn connect(mut client: TcpStream, destination: SocketAddr) -> io::Result<()> {
     if destination.port() == SILENT {
         std::future::pending::<()>().await;
     }
-    let mut upstream = match TcpStream::connect(destination).await {
+    let upstream = match TcpStream::connect(destination).await {
         Ok(upstream) => upstream,
         Err(error) => {
             let code = match error.kind() {
@@ -76,6 +142,10 @@ async fn connect(mut client: TcpStream, destination: SocketAddr) -> io::Result<(
         }
     };
     client.write_all(&reply(0, upstream.local_addr()?)).await?;
+    carry(client, upstream).await
+}
+
+async fn carry(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
     if copy_bidirectional(&mut client, &mut upstream).await.is_err() {
         client.set_zero_linger()?;
         upstream.set_zero_linger()?;
@@ -139,6 +209,12 @@ fn put_addr(out: &mut Vec<u8>, addr: SocketAddr) {
 async fn read_addr(from: &mut (impl AsyncReadExt + Unpin)) -> io::Result<SocketAddr> {
     let ip = match from.read_u8().await? {
         1 => IpAddr::from(from.read_u32().await?.to_be_bytes()),
+        3 => {
+            let mut name = vec![0; from.read_u8().await?.into()];
+            from.read_exact(&mut name).await?;
+            let port = from.read_u16().await?;
+            return Ok(SocketAddr::new(look_up(&String::from_utf8_lossy(&name))?, port));
+        }
         4 => IpAddr::from(from.read_u128().await?.to_be_bytes()),
         other => return Err(io::Error::other(format!("an address of kind {other}"))),
     };
