@@ -5,5 +5,6 @@ mod datagrams;
 mod determinism;
 mod failures;
 mod paths;
+mod pump;
 mod support;
 mod time;
