@@ -116,7 +116,7 @@
 //!   [`ackclock_core::Endpoint`].
 //! - A call takes the stack's lock once, and allocates nothing once its stream has waited before.
 //! - Nothing but the driver's [`Clock`] is asked for the time, so a simulator can host the same API
-//!   ([`Port`]).
+//!   ([`Port`]). A [`pump`] stands beside the stack; its idle timeout is tokio's.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -7,7 +7,7 @@
 //!   in one `writev`. Bytes from the socket arrive in reads of up to 64 KiB, and long ones are kept by the
 //!   stream as they are.
 //! - A connection on which nothing moves holds no buffer. One whose receiver does not keep up holds at most
-//!   [`HELD_BYTES_MAX`].
+//!   [`HELD_BYTES_MAX`]. All pumps of a thread share 2 MiB to read into.
 //! - The end of one direction is passed on alone, so half-closed connections go on. A reset on one side
 //!   resets the other.
 //! - A pump yields to others after [`turn_bytes`](Pump::turn_bytes), not after a number of calls.
@@ -405,7 +405,8 @@ impl ToSocket {
         *first = ready!(stream.poll_read_bytes(cx, BLOCK_BYTES))?;
         let mut last = first;
         for block in others {
-            if last.is_empty() {
+            // The end, or most likely all there is: another look would cost more than another write.
+            if last.len() < BLOCK_BYTES / 2 {
                 break;
             }
             // An error comes again with the next read, after what was read before it.

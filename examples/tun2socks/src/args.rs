@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -97,16 +98,22 @@ pub(crate) struct Tun2socksArgs {
     #[arg(long, value_name = "MB", default_value_t = 256, help_heading = "Connections",
         value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     memory: u32,
+    /// The most that waits in each direction of a connection, in kB. What a client's bulk transfer has
+    /// waiting is in the way of its other connections; less than a client's rate times its round trip slows
+    /// it down. The default suits clients on this host
+    #[arg(long, value_name = "KB", default_value_t = 512, help_heading = "Connections",
+        value_parser = clap::value_parser!(u32).range(16..=65_536))]
+    buffer: u32,
     /// The largest IP packet, in bytes. Beyond 1500, datagrams up to this size come back whole (longer ones
     /// are dropped), and fewer packets carry the same bytes; packets never leave this host, so no network has
     /// to carry them. 1500 is right where other hosts route their packets through this one
     #[arg(long, value_name = "BYTES", default_value_t = 8500, help_heading = "Connections",
         value_parser = clap::value_parser!(u32).range(576..=65_535))]
     pub(crate) mtu: u32,
-    /// Processors to use (default: all)
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024),
-        help_heading = "Connections")]
-    pub(crate) threads: Option<u32>,
+    /// Threads, each with a queue of the device (default: as many as there are processors). A device that
+    /// exists must have been made with `multi_queue`, unless this is 1
+    #[arg(long, value_name = "COUNT", help_heading = "Connections")]
+    pub(crate) threads: Option<NonZero<usize>>,
 
     /// A socket for `tcpcat ss`, `top` and `trace`
     #[arg(long, value_name = "PATH", help_heading = "Watching")]
@@ -206,6 +213,10 @@ impl Tun2socksArgs {
     pub(crate) fn tcp_timeouts(&self) -> Timeouts {
         // RFC 5382 §5: 2 hours and 4 minutes at least (read in quotations).
         Timeouts::new(&[(None, 7440)], &self.tcp_timeout)
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.buffer as usize * 1024
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

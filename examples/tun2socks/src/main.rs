@@ -16,6 +16,7 @@ mod report;
 mod routes;
 mod socks5;
 mod tcp;
+mod threads;
 mod timeouts;
 mod undo;
 
@@ -23,30 +24,29 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use ackclock::device::configure::{add_address, add_route, set_mtu, set_queue_len_min, set_up};
-use ackclock::device::{OffloadMode, open};
 use ackclock::{Cidr, ReassemblyConfig, Stack, TcpConfig};
 use anyhow::Context;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::args::Tun2socksArgs;
 use crate::gateway::Gateway;
 use crate::report::Counters;
 use crate::routes::Routing;
+use crate::tcp::Bounds;
+use crate::threads::{Threads, open_device};
 use crate::undo::Changes;
 
 fn main() -> anyhow::Result<()> {
     let args = Tun2socksArgs::parse();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = args.threads {
-        runtime.worker_threads(threads as usize);
-    }
-    // Packets and answers of the proxy are looked for after a few turns of connections, not after 61.
-    runtime.enable_all().event_interval(TURNS_BEFORE_EVENTS).build()?.block_on(run(args))
+    let threads = Threads::new(args.threads)?;
+    threads.run(run(args, threads.handles()))
 }
 
-async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
+async fn run(args: Tun2socksArgs, threads: Vec<Handle>) -> anyhow::Result<()> {
     // First of all: what a killed gateway has left may hide the way to the proxy.
     let mut changes = args.configure.then(|| begin_changes(&args)).transpose()?;
     let gateway = Arc::new(Gateway {
@@ -63,7 +63,7 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let (mut interrupts, mut terminations) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let (device, fell_back) = open(&args.device, OffloadMode::Auto)?;
+    let (queues, fell_back) = open_device(&args.device, &threads)?;
     if let Some(why) = fell_back {
         eprintln!("{} has no offload: {why}", args.device);
     }
@@ -72,19 +72,21 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     // ANCHOR: stack
     // The stack has no address of its own: it takes whatever arrives. Datagrams may come in fragments.
     let mut stack = Stack::builder()
-        .tcp(tcp())
+        .tcp(tcp(&args))
         .memory_budget(args.memory_bytes())
-        .device(device)
+        .queues(queues)
         .reassembly(ReassemblyConfig::default());
     if let Some(path) = &args.control {
         stack = stack.control(path);
     }
-    let stack = stack.spawn()?;
+    let stack = stack.spawn_on(&threads)?;
     // A client waits for the proxy's answer before its own, which for a dead destination takes a minute. One
     // address may have half of the places.
     let connections_max = args.connections as usize;
     let listener = stack.listener().syn_backlog(2 * connections_max).decisions_max(2 * connections_max);
-    let tcp = tokio::spawn(tcp::serve(listener.deferred()?, Arc::clone(&gateway), connections_max));
+    let (listener, bounds) = (Arc::new(listener.deferred()?), Arc::new(Bounds::new(connections_max)));
+    let serve = |queue| tcp::serve(Arc::clone(&listener), queue, Arc::clone(&gateway), Arc::clone(&bounds));
+    let tcp: Vec<_> = threads.iter().enumerate().map(|(queue, on)| on.spawn(serve(queue))).collect();
     let takes_datagrams = !args.no_udp || gateway.names.is_some();
     let udp = takes_datagrams.then(|| stack.udp_any()).transpose()?;
     let udp = udp.map(|any| tokio::spawn(nat::serve(any, Arc::clone(&gateway), !args.no_udp)));
@@ -105,7 +107,7 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
     }
     // Once the device is gone, the kernel routes nothing into it; the device goes with its last descriptor.
     let reset = stack.drain(Duration::from_secs(args.grace)).await;
-    tcp.abort();
+    tcp.iter().for_each(JoinHandle::abort);
     if let Some(udp) = udp {
         udp.abort();
     }
@@ -119,11 +121,10 @@ async fn run(args: Tun2socksArgs) -> anyhow::Result<()> {
 }
 
 /// The settings of the connections to clients.
-fn tcp() -> TcpConfig {
+fn tcp(args: &Tun2socksArgs) -> TcpConfig {
     let mut tcp = Stack::builder().config();
-    // The clients are near: this fills any local path, and is what a bulk transfer puts in the way of others.
-    tcp.receive_buffer_max = BUFFER_BYTES;
-    tcp.send_buffer_max = BUFFER_BYTES;
+    tcp.receive_buffer_max = args.buffer_bytes();
+    tcp.send_buffer_max = args.buffer_bytes();
     tcp
 }
 
@@ -172,8 +173,5 @@ fn raise_descriptor_limit() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).ok();
 }
 
-/// The most bytes that wait in a direction of a connection.
-const BUFFER_BYTES: usize = 1 << 20;
 /// Packets that may wait in front of the device; TUN's own 500 lose SYNs when many clients dial at once.
 const QUEUE_LEN: u32 = 5000;
-const TURNS_BEFORE_EVENTS: u32 = 8;

@@ -139,14 +139,14 @@ impl Names {
             return Meaning::Itself;
         };
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = place_of(network, addr);
-        match place.and_then(|place| table.entries.get(place).map(|entry| (place, entry))) {
-            Some((place, entry)) => {
+        let entry = place_of(network, addr).and_then(|place| Some((place, table.entries.get(place)?)));
+        match entry {
+            Some((place, entry)) if !entry.name.is_empty() => {
                 let (name, until) = (Arc::clone(&entry.name), entry.held_until);
                 table.touch(place, until);
                 Meaning::Name(name)
             }
-            None => Meaning::Nothing,
+            _ => Meaning::Nothing,
         }
     }
 
@@ -355,6 +355,17 @@ mod tests {
         assert_eq!(second.meaning(addrs[1]), Meaning::Name("b.example".into()));
         assert_eq!(second.addr("c.example", true), Some(addrs[2]));
         assert!(!addrs.contains(&second.addr("new.example", true).unwrap()));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn places_that_a_file_leaves_out_stand_for_nothing() {
+        let path = std::env::temp_dir().join(format!("tun2socks-gaps-{}", std::process::id()));
+        fs::write(&path, "2\tc.example\n9999\tbeyond.example\nno place\n1\tnot a name\n").unwrap();
+        let names = names(&["198.19.0.0/24"], Some(&path));
+        let meanings =
+            ["198.19.0.1", "198.19.0.2", "198.19.0.3"].map(|ip| names.meaning(ip.parse().unwrap()));
+        assert_eq!(meanings, [Meaning::Nothing, Meaning::Nothing, Meaning::Name("c.example".into())]);
         fs::remove_file(&path).unwrap();
     }
 

@@ -25,20 +25,40 @@ enum Answer {
     Unreachable(Unreachable),
 }
 
-/// Serves clients until the stack ends, at most `connections_max` at one time.
-pub(crate) async fn serve(listener: DeferredListener, gateway: Arc<Gateway>, connections_max: usize) {
-    let room = Arc::new(Semaphore::new(connections_max));
-    let waiting = Arc::new(Waiting::new(connections_max / 2));
-    // A SYN that finds no room waits in the listener, which drops what is too much. The semaphore is never
-    // closed.
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        let Ok(incoming) = listener.incoming().await else { return };
+/// What bounds the connections of all threads.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    room: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
+impl Bounds {
+    /// At most this many connections at one time; half of them may wait for the proxy.
+    pub(crate) fn new(connections_max: usize) -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(connections_max)),
+            waiting: Arc::new(Waiting::new(connections_max / 2)),
+        }
+    }
+}
+
+/// Serves the clients of one of the stack's queues until the stack ends.
+pub(crate) async fn serve(
+    listener: Arc<DeferredListener>,
+    queue: usize,
+    gateway: Arc<Gateway>,
+    bounds: Arc<Bounds>,
+) {
+    while let Ok(incoming) = listener.incoming_at(queue).await {
+        // Those behind a SYN that finds no room wait in the listener, which drops what is too much. The
+        // semaphore is never closed.
+        let Ok(permit) = Arc::clone(&bounds.room).acquire_owned().await else { return };
         let dialled = incoming.local_addr();
         if gateway.is_proxy(dialled) {
             incoming.reset();
             continue;
         }
-        let Some(place) = waiting.enter(dialled.ip()) else {
+        let Some(place) = bounds.waiting.enter(dialled.ip()) else {
             // Without an answer: the client repeats it in a second.
             gateway.counters.crowded.add(1);
             continue;

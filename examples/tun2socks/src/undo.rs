@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,7 +56,10 @@ impl Changes {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
         let mut file = options.open(path).map_err(unusable)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        // Its owner may have removed it between the two.
+        let is_there = || io::Result::Ok(fs::metadata(path)?.ino() == file.metadata()?.ino());
+        if !locked || !is_there().unwrap_or(false) {
             return Err(ChangeError::Locked(path.to_owned()));
         }
         // It may be older than this program.

@@ -66,6 +66,19 @@ impl DeferredListener {
         next.map(Incoming::undecided)
     }
 
+    /// The next SYN on the stack's queue of this number, counted from 0, where its connection will be, too.
+    /// See [`TcpListener::accept_at`](crate::TcpListener::accept_at).
+    ///
+    /// # Cancel safety
+    /// As [`incoming`](Self::incoming).
+    ///
+    /// # Errors
+    /// As [`incoming`](Self::incoming). `InvalidInput`: the stack has no such queue.
+    pub async fn incoming_at(&self, queue: usize) -> io::Result<Incoming> {
+        let next = self.parts.wait_at(queue, |state, _, id| next_incoming(state, id)).await;
+        next.map(Incoming::undecided)
+    }
+
     /// Polls for a SYN. Only the waker of the last call is kept.
     ///
     /// # Errors

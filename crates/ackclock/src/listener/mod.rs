@@ -92,7 +92,7 @@ impl TcpListener {
     /// # Errors
     /// As [`accept`](Self::accept). `InvalidInput`: the stack has no such queue.
     pub async fn accept_at(&self, queue: usize) -> io::Result<(TcpStream, SocketAddr)> {
-        let (shard, accepted) = self.parts.wait_at(queue, accept).await?;
+        let (shard, _, accepted) = self.parts.wait_at(queue, accept).await?;
         Ok(self.stream(shard, accepted))
     }
 

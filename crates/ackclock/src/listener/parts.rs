@@ -66,12 +66,12 @@ impl Parts {
         Ok((self.shared.at(index), self.ids[index], found?))
     }
 
-    /// Waits until `attempt` succeeds on the part at queue `index`.
+    /// Waits until `attempt` succeeds on the part at queue `index`. Returns as [`wait`](Self::wait) does.
     pub async fn wait_at<T>(
         &self,
         index: usize,
         mut attempt: impl FnMut(&mut StackState, Instant, ListenerId) -> Poll<io::Result<T>>,
-    ) -> io::Result<(Handle, T)> {
+    ) -> io::Result<(Handle, ListenerId, T)> {
         let Some(&id) = self.ids.get(index) else {
             let last = self.ids.len() - 1;
             let message = format!("there is no queue {index}: the stack's are 0 to {last}");
@@ -79,7 +79,7 @@ impl Parts {
         };
         let shard = self.shared.at(index);
         let found = shard.wait(self.queue(index), |state, now| attempt(state, now, id)).await;
-        Ok((shard, found?))
+        Ok((shard, id, found?))
     }
 
     /// The same for the `poll_*` methods.

@@ -353,6 +353,24 @@ async fn a_syn_is_decided_on_at_its_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_syn_waits_at_its_queue_for_those_who_ask_there() {
+    let ends = ends(Way::ByFlow);
+    let listener = ends.server.listener().addr(addr(SERVER)).deferred().unwrap();
+    for port in [5000, 5001] {
+        let queue = usize::from(port % 2);
+        let (stream, accepted) = tokio::join!(from_port(&ends.client, port), async {
+            let other = timeout(Duration::from_millis(100), listener.incoming_at(1 - queue)).await;
+            assert!(other.is_err(), "the other queue has none");
+            listener.incoming_at(queue).await.unwrap().accept().await
+        });
+        let accepted = accepted.unwrap();
+        assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
+        assert_eq!(accepted.queue(), queue);
+    }
+    assert_eq!(kind(listener.incoming_at(2).await), ErrorKind::InvalidInput);
+}
+
+#[tokio::test(start_paused = true)]
 async fn datagrams_by_either_queue_come_to_one_socket() {
     let ends = ends(Way::InTurn);
     let server = ends.server.udp(addr("10.0.0.2:53")).unwrap();

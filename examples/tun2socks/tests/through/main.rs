@@ -8,6 +8,7 @@ mod configure;
 mod datagrams;
 mod http;
 mod idle;
+mod memory;
 mod names;
 mod socks;
 mod watching;
@@ -260,6 +261,33 @@ fn a_destination_that_never_answers_does_not_fill_the_places_of_others() {
         assert!(silent.try_join_next().is_none(), "all still wait");
         let said = ended(program).await;
         assert_eq!(row(&said, "connections"), 4 + 10, "{said}");
+    });
+}
+
+#[test]
+fn a_server_that_has_ended_still_hears_its_client() {
+    let (seen, hears) = tokio::sync::oneshot::channel();
+    let world = async {
+        let listener = TcpListener::bind("[::]:7").await?;
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(b"all there is").await?;
+            stream.shutdown().await?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await?;
+            seen.send(text).ok();
+            io::Result::Ok(())
+        });
+        Ok(())
+    };
+    between(world, async {
+        let mut stream = TcpStream::connect(V4).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "all there is");
+        stream.write_all(b"and the answer").await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert_eq!(hears.await.unwrap(), "and the answer");
     });
 }
 
