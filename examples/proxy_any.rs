@@ -12,6 +12,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock::pump::Pump;
 use ackclock::{Incoming, Stack};
 use ackclock_examples::{route, tun};
 use anyhow::bail;
@@ -40,16 +41,16 @@ async fn main() -> anyhow::Result<()> {
 }
 
 // ANCHOR: forward
-/// Connects to `target`, then accepts the client and carries bytes both ways until both have finished.
+/// Connects to `target`, then accepts the client and carries bytes both ways until both have finished. A
+/// reset on one side resets the other.
 async fn forward(incoming: Incoming, target: SocketAddr) -> io::Result<(u64, u64)> {
-    let mut upstream = match tokio::net::TcpStream::connect(target).await {
+    let upstream = match tokio::net::TcpStream::connect(target).await {
         Ok(upstream) => upstream,
         Err(error) => {
             incoming.reset();
             return Err(error);
         }
     };
-    let mut client = incoming.accept().await?;
-    tokio::io::copy_bidirectional(&mut client, &mut upstream).await
+    Pump::new(incoming.accept().await?, upstream).await.into_result()
 }
 // ANCHOR_END: forward

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use ackclock::Stack;
+use ackclock::pump::Pump;
 use anyhow::Context;
-use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -45,21 +45,14 @@ async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
 
 /// Carries bytes both ways until both have finished. If one side fails, the other is reset: what it has is
 /// not everything.
-async fn carry(stack: &Stack, mut client: TcpStream, forward: Forward) -> io::Result<()> {
-    let carried = match stack.connect(forward.remote).await {
-        Ok(mut remote) => {
-            let carried = copy_bidirectional(&mut client, &mut remote).await;
-            if carried.is_err() {
-                remote.abort();
-            }
-            carried.map(drop)
+async fn carry(stack: &Stack, client: TcpStream, forward: Forward) -> io::Result<()> {
+    match stack.connect(forward.remote).await {
+        Ok(remote) => Pump::new(remote, client).await.into_result().map(drop),
+        Err(error) => {
+            client.set_zero_linger()?;
+            Err(error)
         }
-        Err(error) => Err(error),
-    };
-    if carried.is_err() {
-        client.set_zero_linger()?;
     }
-    carried
 }
 
 /// Connections at one time, for each port; more wait in the kernel's queue.
