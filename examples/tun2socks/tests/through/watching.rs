@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::{PROXY, V4, mirror, with_arguments};
+use crate::{PROXY, V4, ended, mirror, with_arguments};
 
 /// What `--metrics` says, on a port that a test may always use.
 async fn metrics() -> String {
@@ -45,6 +45,7 @@ fn the_control_socket_lists_connections_and_metrics_count_them() {
             assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
         }
         assert!(text.contains("\nackclock_"), "the stack's own are missing");
-        drop(program);
+        // Not killed: it takes its socket away.
+        ended(program).await;
     });
 }
