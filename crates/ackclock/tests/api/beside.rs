@@ -73,7 +73,7 @@ fn echo_request(v6: bool, data: &[u8]) -> Vec<u8> {
 }
 
 /// An echo request to the address of this socket.
-fn echo_request_to(to: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) fn echo_request_to(to: &str, data: &[u8]) -> Vec<u8> {
     let mut packet = datagram(to, data);
     let v6 = addr(to).is_ipv6();
     let start = if v6 { 40 } else { 20 };

@@ -152,6 +152,13 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ("SPARE_MAX", "room for wakers that is kept; no entries", "ackclock/src/waiters.rs", ""),
     ("SKIPS_MAX", "turns without a look at the clock; no table", "ackclock/src/spin.rs", ""),
     ("QUEUES_MAX", "queues of a device; more are an error", "ackclock/src/builder/mod.rs", ""),
+    (
+        "HELD_BYTES_MAX",
+        "bytes that a pump holds of one connection: it stops reading",
+        "ackclock/tests/api/pump.rs",
+        "a_pump_whose_receivers_take_nothing_stops_reading",
+    ),
+    ("READ_BUFS_MAX", "buffers that a thread keeps for its pumps; no entries", "ackclock/src/pump.rs", ""),
     ("STREAM_BYTES_MAX", "the size of a type; no table", "ackclock/src/stream/mod.rs", ""),
 ];
 

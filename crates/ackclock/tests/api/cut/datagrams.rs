@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ackclock::{OtherPacket, Stack, UdpSocket, UdpTransmit};
+use ackclock::{OtherPacket, Ping, PingPolicy, Stack, UdpSocket, UdpTransmit};
 use ackclock_device::memory::{self, MemoryDevice};
 use ackclock_device::{Device, ReceiveBatch};
 use tokio::io::Interest;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::{Cut, a_little_later, all_tasks_end, at_every_poll, leaves_nothing};
-use crate::beside::{Wire, datagram};
+use crate::beside::{Wire, datagram, echo_request_to};
 use crate::support::{addr, host, hosts, settle};
 
 /// Runs `call` on a socket to which two datagrams come a little later; `call` gives the one it has taken, if
@@ -197,6 +197,30 @@ async fn the_channel_of_other_packets_loses_none() {
         }
         assert!(got.iter().map(|packet| &packet.bytes[..]).eq(packets.iter().map(|packet| &packet[..])));
         drop((talking.await.unwrap(), sender, receiver));
+        ends(stack).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_receiver_of_pings_loses_none() {
+    at_every_poll(async |cut| {
+        let (stack, mut wire) = Wire::of(|builder| builder.pings(PingPolicy::Deferred));
+        let mut pings = stack.pings().unwrap();
+        let talking = tokio::spawn(async move {
+            for text in TEXTS {
+                a_little_later().await;
+                wire.send(&echo_request_to("10.0.0.77:7", text)).await;
+            }
+            wire
+        });
+        let mut got = Vec::new();
+        got.extend(cut.at("pings::recv", pings.recv()).await.map(Option::unwrap));
+        while got.len() < TEXTS.len() {
+            got.push(pings.recv().await.unwrap());
+        }
+        assert!(got.iter().map(Ping::data).eq(TEXTS));
+        drop((talking.await.unwrap(), got, pings));
         ends(stack).await;
     })
     .await;

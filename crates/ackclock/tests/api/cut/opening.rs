@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ackclock::{TcpListener, TcpStream};
+use ackclock::{DeferredListener, Incoming, TcpListener, TcpStream};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
@@ -145,16 +145,32 @@ async fn accepts_all(accept: impl AsyncFn(&Cut, &TcpListener) -> io::Result<(Tcp
 
 #[tokio::test(start_paused = true)]
 async fn incoming_loses_no_syn() {
+    takes_all(async |cut, listener| match cut.at("listener/incoming::incoming", listener.incoming()).await {
+        Some(incoming) => incoming,
+        None => listener.incoming().await,
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn incoming_at_a_queue_loses_no_syn() {
+    takes_all(async |cut, listener| {
+        match cut.at("listener/incoming::incoming_at", listener.incoming_at(0)).await {
+            Some(incoming) => incoming,
+            None => listener.incoming_at(0).await,
+        }
+    })
+    .await;
+}
+
+/// A SYN that comes while `incoming` is cut, and called again, is given, and its connection works.
+async fn takes_all(incoming: impl AsyncFn(&Cut, &DeferredListener) -> io::Result<Incoming>) {
     at_every_poll(async |cut| {
         let hosts = hosts();
         let listener = hosts.server.listener().addr(addr(SERVER)).deferred().unwrap();
         let client = hosts.client.clone();
         let connecting = tokio::spawn(async move { client.connect(addr(SERVER)).await });
-        let incoming = match cut.at("listener/incoming::incoming", listener.incoming()).await {
-            Some(incoming) => incoming,
-            None => listener.incoming().await,
-        };
-        let accepted = incoming.unwrap().accept().await;
+        let accepted = incoming(cut, &listener).await.unwrap().accept().await;
         let (mut theirs, mut ours) = (accepted.unwrap(), connecting.await.unwrap().unwrap());
         talk(&mut ours, &mut theirs).await;
         drop((ours, theirs, listener));
