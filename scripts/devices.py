@@ -6,9 +6,9 @@
     scripts/devices.py --write               measures nothing; writes what is measured into docs/devices.md
 
 The script makes two network namespaces joined by a veth pair, and removes them. The stack, or the kernel's TCP to compare, is
-in the first; the peer is always the kernel's TCP: in the second for `kernel`, `raw` and `packet`, and at the device's
-other end for `tun` and `tap`. Rounds are the outer loop, and in each every device has its turn each way. A run that was
-interrupted goes on where it ended.
+in the first; the peer is the kernel's TCP: in the second for `kernel`, `raw` and `packet`, and at the device's other end for
+`tun`, `tap` and `fd`. A Unix socket has a second stack at its other end, where no kernel is. Rounds are the outer loop, and in
+each every device has its turn each way. A run that was interrupted goes on where it ended.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 
 import measured
@@ -33,6 +34,10 @@ DEVICES = {
     "tun": ("--device tun --addr 10.65.0.2/24", "10.65.0.1"),
     "tap": ("--device tap --addr 10.66.0.2/24", "10.66.0.1"),
     "packet": ("--device packet --interface near --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
+    "packet2": ("--device packet --interface near --queues 2 --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
+    "fd": ("--device fd:3 --addr 10.65.0.2/24", "10.65.0.1"),
+    "unix": ("--device unix:{socket} --addr 10.67.0.2/24", "10.67.0.1"),
+    "unixgram": ("--device unixgram:{socket} --addr 10.67.0.2/24", "10.67.0.1"),
     "raw": ("--device raw --ports 40000-40999 --addr 10.64.0.1/24", "10.64.0.2"),
 }
 NAMES = {
@@ -40,11 +45,25 @@ NAMES = {
     "tun": "TUN",
     "tap": "TAP",
     "packet": "packet socket on the veth pair",
+    "packet2": "the same, two queues",
+    "fd": "TUN, opened by another program (`fd:3`)",
+    "unix": "Unix stream, to a stack like this one",
+    "unixgram": "Unix datagrams, to a stack like this one",
     "raw": "raw sockets over the veth pair",
 }
 DIRECTIONS = {"there": "", "back": "--reverse"}
 KEPT = ROOT / "target/devices.jsonl"
 PAGE = ROOT / "docs/devices.md"
+# Opens tun0 with offload as descriptor 3, and becomes the program that its arguments name.
+OPENS_TUN = """
+import fcntl, os, struct, sys
+TUNSETIFF = 0x400454CA
+IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x1, 0x1000, 0x4000
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", b"tun0", IFF_TUN | IFF_NO_PI | IFF_VNET_HDR))
+os.dup2(tun, 3, inheritable=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 # No step takes longer than its seconds and this.
 PATIENCE = 30
 
@@ -113,6 +132,14 @@ def await_server(name: str):
         time.sleep(0.05)
 
 
+def await_path(path: str):
+    deadline = time.monotonic() + PATIENCE
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            sys.exit(f"no stack waits at {path}")
+        time.sleep(0.05)
+
+
 def end(process: subprocess.Popen):
     process.kill()
     process.wait()
@@ -120,11 +147,20 @@ def end(process: subprocess.Popen):
 
 def run(program: pathlib.Path, near: str, device: str, direction: str, number: int, seconds: float) -> dict:
     flags, peer = DEVICES[device]
-    command = ["ip", "netns", "exec", near, program, "bench", "client", peer, "--json", "--time", str(seconds)]
-    command += [*flags.split(), *DIRECTIONS[direction].split()]
+    command = [program, "bench", "client", peer, "--json", "--time", str(seconds), *DIRECTIONS[direction].split()]
     command += ["--cc", CONTROLLER] if device != "kernel" else []
-    # Its stderr says why a device does not work.
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=seconds + PATIENCE)
+    if device == "fd":
+        command = [sys.executable, "-c", OPENS_TUN, *command]
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        flags = flags.format(socket=f"{folder}/socket")
+        if device.startswith("unix"):
+            waits = [program, "bench", "server", *flags.replace("10.67.0.2", peer).split()]
+            server = subprocess.Popen(waits, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(end, server)
+            await_path(f"{folder}/socket")
+        command = ["ip", "netns", "exec", near, *command, *flags.split()]
+        # Its stderr says why a device does not work.
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=seconds + PATIENCE)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr}")
     report = json.loads(done.stdout)["end"]
