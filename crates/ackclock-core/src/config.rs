@@ -21,6 +21,9 @@ pub struct EndpointConfig {
     /// a transparent proxy does, which speaks to a server from its client's address. Packets to that address
     /// must come back here, so other hosts need routes for it. `false` by default.
     pub transparent: bool,
+    /// Whether [`Histograms`](crate::Histograms) are kept. They take some hundred bytes, which count where
+    /// one process has thousands of endpoints. `true` by default.
+    pub histograms: bool,
     /// Largest IP packet in bytes that the device carries.
     pub mtu: usize,
     /// Directed broadcast addresses of the endpoint's networks, which are never a peer (RFC 9293 MUST-57).
@@ -88,6 +91,7 @@ impl EndpointConfig {
         Self {
             addresses,
             transparent: false,
+            histograms: true,
             mtu: 1500,
             broadcast: Vec::new(),
             secret,

@@ -241,6 +241,7 @@ impl Value for EndpointConfig {
             memory_budget: Value::take(input)?,
             // The bytes are zeros, but how `read_bytes` cuts them depends on the blocks that hold them.
             keep_bytes: true,
+            histograms: true,
             ephemeral_ports: port_range(Value::take(input)?)?,
             timer_granularity: Value::take(input)?,
             flow_labels: Value::take(input)?,

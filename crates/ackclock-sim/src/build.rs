@@ -101,6 +101,7 @@ impl<'a> Builder<'a> {
         endpoint.mtu = mtu;
         endpoint.memory_budget = MEMORY_BUDGET;
         endpoint.keep_bytes = self.full;
+        endpoint.histograms = false;
         let settings = config.tcp.over(&self.scenario.tcp);
         endpoint.tcp = self
             .shared(settings)

@@ -214,7 +214,7 @@ impl Endpoint {
                 && self.connections.at(index).is_some_and(|slot| slot.connection.is_established())
             {
                 let took = now.saturating_since(since);
-                self.histograms.get_or_insert_default().record_handshake(took);
+                self.tally(|histograms| histograms.record_handshake(took));
             }
             self.learn_fast_open(now, index, arrival);
         }

@@ -175,10 +175,9 @@ impl Endpoint {
         if let Some(slot) = self.connections.at_mut(index)
             && slot.unbind()
         {
-            if let Some(end) = slot.connection.at_end() {
-                self.histograms.get_or_insert_default().record_end(&end);
-            }
-            self.tuples.strike(&slot.tuple(), Target::Connection(index));
+            let (end, tuple) = (slot.connection.at_end(), slot.tuple());
+            self.tally(|histograms| histograms.record_end(end));
+            self.tuples.strike(&tuple, Target::Connection(index));
         }
     }
 
@@ -190,9 +189,7 @@ impl Endpoint {
             self.remove_time_wait(oldest);
         }
         let Some(slot) = self.remove_released(index) else { return };
-        if let Some(end) = slot.connection.at_end() {
-            self.histograms.get_or_insert_default().record_end(&end);
-        }
+        self.tally(|histograms| histograms.record_end(slot.connection.at_end()));
         let (tuple, lasts) = (slot.tuple(), slot.connection.time_wait_lasts());
         let record = self.time_wait.insert(now, lasts, tuple, params);
         self.tuples.leave_record(&tuple, index, record);

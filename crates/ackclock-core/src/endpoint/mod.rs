@@ -178,6 +178,7 @@ pub struct Endpoint {
     /// The state besides plain TCP; `None` before its first use.
     non_tcp: Option<Box<NonTcp>>,
     /// Present once a handshake or a connection has counted.
+    /// `None` if none are kept.
     histograms: Option<Box<Histograms>>,
     /// The source of keys for what is created at first use.
     later: Key,
@@ -321,7 +322,7 @@ impl Endpoint {
             time_wait: TimeWaitTable::new(config.time_wait_max.min(Target::INDEX_MAX as usize)),
             numbers: Numbers::new(&secret, config.flow_labels),
             non_tcp: None,
-            histograms: None,
+            histograms: config.histograms.then(Box::default),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             traces: Traces::default(),
@@ -379,10 +380,14 @@ impl Endpoint {
         Counters { trace_records_dropped: self.traces.dropped(), ..counters }
     }
 
-    /// Histograms over handshakes, and over connections at their end.
+    /// Histograms over handshakes, and over connections at their end; empty if none are kept.
     #[must_use]
     pub fn histograms(&self) -> Histograms {
         self.histograms.as_deref().cloned().unwrap_or_default()
+    }
+
+    fn tally(&mut self, record: impl FnOnce(&mut Histograms)) {
+        self.histograms.as_deref_mut().map(record);
     }
 
     /// Bytes in all buffers, and their limit.

@@ -185,7 +185,7 @@ impl Endpoint {
         self.schedule.report(Subject::Listener(id.index));
         self.counters.opened_passively.count();
         if let Some(took) = handshake.rtt {
-            self.histograms.get_or_insert_default().record_handshake(took);
+            self.tally(|histograms| histograms.record_handshake(took));
         }
         self.deliver(now, connection.index, arrival);
     }

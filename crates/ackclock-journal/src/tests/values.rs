@@ -204,6 +204,7 @@ fn endpoint() -> EndpointConfig {
         time_wait_max: 1004,
         memory_budget: 1005,
         keep_bytes: true,
+        histograms: true,
         ephemeral_ports: (1006, 1007),
         timer_granularity: Duration::from_micros(1008),
         flow_labels: false,

@@ -1,5 +1,8 @@
 //! What shows while the gateway runs: `--control` and `--metrics`.
 
+use std::io;
+
+use ackclock_tests::kernel::program::eventually;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -24,6 +27,15 @@ pub(crate) async fn metric(name: &str) -> u64 {
 
 pub(crate) const METRICS: &str = "127.0.0.1:9100";
 
+/// The connections that the control socket lists.
+async fn listed(path: &str) -> io::Result<String> {
+    let mut control = UnixStream::connect(path).await?;
+    control.write_all(b"{\"request\": \"connections\"}\n").await?;
+    let mut list = String::new();
+    BufReader::new(control).read_line(&mut list).await?;
+    Ok(list)
+}
+
 #[test]
 fn the_control_socket_lists_connections_and_metrics_count_them() {
     let path = std::env::temp_dir().join(format!("tun2socks-control-{}", std::process::id()));
@@ -34,16 +46,20 @@ fn the_control_socket_lists_connections_and_metrics_count_them() {
         let mut open = TcpStream::connect(V4).await.unwrap();
         open.write_all(b"12345").await.unwrap();
 
-        let mut control = UnixStream::connect(path).await.unwrap();
-        control.write_all(b"{\"request\": \"connections\"}\n").await.unwrap();
-        let mut list = String::new();
-        BufReader::new(control).read_line(&mut list).await.unwrap();
+        // The client's last packet of the handshake may be on its way.
+        let list = eventually(async || match listed(path).await? {
+            list if list.contains("\"connections\":[]") => Err(io::Error::other(list)),
+            list => Ok(list),
+        });
+        let list = list.await;
         assert!(list.contains("203.0.113.7") && list.contains("198.18.0.1"), "{list}");
 
-        let text = metrics().await;
-        for line in ["tun2socks_connections_total 1", "tun2socks_bytes_up_total 5"] {
-            assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
-        }
+        let text = eventually(async || match metrics().await {
+            text if text.contains("\ntun2socks_bytes_up_total 5\n") => Ok(text),
+            text => Err(io::Error::other(text)),
+        });
+        let text = text.await;
+        assert!(text.contains("\ntun2socks_connections_total 1\n"), "{text}");
         assert!(text.contains("\nackclock_"), "the stack's own are missing");
         // Not killed: it takes its socket away.
         ended(program).await;
