@@ -20,6 +20,11 @@ pub trait App: fmt::Debug {
     /// Something happened that concerns it.
     fn on_event(&mut self, event: AppEvent, cx: &mut AppContext<'_>);
 
+    /// The host has crashed, and the application's memory is gone: it is as it was before it began. If the
+    /// host restarts, [`AppEvent::Start`] comes again. An application that does nothing here keeps its memory
+    /// as if it were on a disk; its connections are gone.
+    fn forget(&mut self) {}
+
     /// An event may be coming soon. The application may prefetch what it will need
     /// ([`fetch`](ackclock_core::fetch)), or do nothing.
     fn warm(&self) {}
@@ -174,7 +179,7 @@ impl AppContext<'_> {
     /// Asks for [`AppEvent::Timer`] with this number after `after`.
     pub fn set_timer(&mut self, after: Duration, number: u64) {
         let at = self.world.now + after;
-        let wake = Wake::App { host: self.core.node, app: self.app, number };
+        let wake = Wake::App { host: self.core.node, app: self.app, life: self.core.life, number };
         self.world.wake(at.as_nanos(), wake);
     }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{EndpointConfig, TcpConfig};
+use ackclock_core::TcpConfig;
 
 use crate::alarm::Alarm;
 use crate::host::{Host, HostOptions, addr_of};
 use crate::link::Link;
-use crate::rng::Rng;
+use crate::rng::{Rng, secret};
 use crate::route::Edge;
 use crate::scenario::{Direction, LinkConfig, Problem, Scenario, TcpSettings, TrafficConfig, WrongSetting};
 use crate::wire::{Conversation, Wire};
@@ -95,18 +95,12 @@ impl<'a> Builder<'a> {
         let config = &self.scenario.hosts[index];
         let node = index as u32;
         let mut rng = Rng::derive(self.scenario.seed, &config.name);
-        let mut secret = [0; 32];
-        secret.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
-        let mut endpoint = EndpointConfig::new(vec![addr_of(node, self.scenario.ipv6)], secret);
-        endpoint.mtu = mtu;
-        endpoint.memory_budget = MEMORY_BUDGET;
-        endpoint.keep_bytes = self.full;
-        endpoint.histograms = false;
-        let settings = config.tcp.over(&self.scenario.tcp);
-        endpoint.tcp = self
-            .shared(settings)
+        let secret = secret(&mut rng);
+        let tcp = self
+            .shared(config.tcp.over(&self.scenario.tcp))
             .map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
-        Ok(Host::new(HostOptions { node, endpoint, full: self.full, alarm: Alarm::new(config, rng) }))
+        let (addr, full, alarm) = (addr_of(node, self.scenario.ipv6), self.full, Alarm::new(config, rng));
+        Ok(Host::new(HostOptions { node, addr, mtu, secret, tcp, full, alarm }))
     }
 
     /// The configuration that a host's connections take from these settings, shared by hosts with the same
@@ -123,5 +117,3 @@ impl<'a> Builder<'a> {
 
 /// The first port that a host serves traffic on.
 const FIRST_PORT: u16 = 20_000;
-/// The memory budget of a host: large enough that a simulated host never runs short.
-pub(crate) const MEMORY_BUDGET: usize = 8 << 30;

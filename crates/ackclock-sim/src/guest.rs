@@ -69,15 +69,19 @@ pub enum GuestError {
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
     seats: Vec<Option<Box<Seat>>>,
-    /// Whether a guest has been called since this was last cleared.
+    /// Whether a guest has been called, or has gone or is to come, since this was last cleared.
     pub(crate) called: bool,
+    /// The hosts whose guests have gone (`false`) or are to come again (`true`), for the owner of the guests.
+    pub(crate) news: Vec<(u32, bool)>,
 }
 
 /// A guest and its node.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub node: u32,
-    pub guest: Box<dyn Guest>,
+    guest: Box<dyn Guest>,
+    /// The guest is gone: its host has crashed.
+    pub vacant: bool,
     pub limits: Limits,
     pub alarm: Alarm,
     pub sent: Count,
@@ -100,8 +104,14 @@ impl Count {
 }
 
 impl Guests {
+    /// Whether a guest is at this node, now.
     pub fn has(&self, node: u32) -> bool {
-        self.seats.get(node as usize).is_some_and(Option::is_some)
+        self.seat(node).is_some_and(|seat| !seat.vacant)
+    }
+
+    /// The seat at this node, vacant or not.
+    pub fn seat(&self, node: u32) -> Option<&Seat> {
+        self.seats.get(node as usize)?.as_deref()
     }
 
     pub fn add(&mut self, seat: Seat) {
@@ -128,7 +138,20 @@ impl Guests {
 
 impl Seat {
     pub fn new(node: u32, guest: Box<dyn Guest>, limits: Limits, alarm: Alarm) -> Self {
-        Self { node, guest, limits, alarm, sent: Count::default(), received: Count::default() }
+        let (sent, received) = (Count::default(), Count::default());
+        Self { node, guest, vacant: false, limits, alarm, sent, received }
+    }
+
+    /// The host crashes, and the guest is gone without a word.
+    pub fn vacate(&mut self) {
+        self.guest = Box::new(Silence);
+        self.vacant = true;
+    }
+
+    /// A guest takes the seat of one that is gone.
+    pub fn occupy(&mut self, guest: Box<dyn Guest>) {
+        self.guest = guest;
+        self.vacant = false;
     }
 
     /// A packet has arrived.
@@ -163,6 +186,24 @@ impl Seat {
         if let Some(deadline) = self.guest.poll_timeout() {
             self.alarm.set(deadline, Wake::Host(self.node), world);
         }
+    }
+}
+
+/// A host that is down.
+#[derive(Debug)]
+struct Silence;
+
+impl Guest for Silence {
+    fn handle_packet(&mut self, _: Instant, _: &[u8], _: RxMeta) {}
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_transmit(&mut self, _: Instant, _: Limits, _: &mut dyn FnMut(&TxPacket<'_>)) -> bool {
+        false
     }
 }
 

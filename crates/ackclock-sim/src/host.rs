@@ -1,9 +1,11 @@
 //! A host: one endpoint, its applications, its timer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ackclock_core::{
-    ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness, WarmStep, fetch,
+    ConnectionId, Endpoint, EndpointConfig, Event, Instant, Limits, ListenerId, Readiness, TcpConfig,
+    WarmStep, fetch,
 };
 
 use crate::alarm::Alarm;
@@ -31,6 +33,8 @@ pub(crate) struct Hosted {
     pub flow: u32,
     pub side: Side,
     pub rng: Rng,
+    /// Its start time has come.
+    pub begun: bool,
 }
 
 /// A host without its applications.
@@ -47,6 +51,10 @@ pub(crate) struct Core {
     pub(crate) alarm: Alarm,
     pub(crate) listeners: Vec<(ListenerId, u32)>,
     pub(crate) endpoint: Endpoint,
+    /// How often the host has crashed.
+    pub(crate) life: u32,
+    /// The settings of its connections.
+    tcp: Arc<TcpConfig>,
 }
 
 /// The owner of a connection.
@@ -63,23 +71,28 @@ pub(crate) struct Owned {
 #[derive(Debug)]
 pub(crate) struct HostOptions {
     pub node: u32,
-    pub endpoint: EndpointConfig,
+    pub addr: IpAddr,
+    pub mtu: usize,
+    pub secret: [u8; 32],
+    pub tcp: Arc<TcpConfig>,
     pub full: bool,
     pub alarm: Alarm,
 }
 
 impl Host {
     pub fn new(options: HostOptions) -> Self {
-        let mtu = options.endpoint.mtu;
+        let HostOptions { node, addr, mtu, secret, tcp, full, alarm } = options;
         let core = Core {
-            node: options.node,
-            endpoint: Endpoint::new(options.endpoint, Instant::ZERO),
+            node,
+            endpoint: endpoint(Instant::ZERO, addr, mtu, secret, &tcp, full),
             listeners: Vec::new(),
             owned: Vec::new(),
             stopwatches: Stopwatches::default(),
-            limits: Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: !options.full },
-            full: options.full,
-            alarm: options.alarm,
+            limits: Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: !full },
+            full,
+            alarm,
+            life: 0,
+            tcp,
         };
         Self { core, apps: Vec::with_capacity(1) }
     }
@@ -138,6 +151,18 @@ impl Host {
         }
         self.core.endpoint.handle_timeout(world.now);
         self.pump(world);
+    }
+
+    /// Loses all memory, and tells nobody. `secret` is that of its next life.
+    pub fn crash(&mut self, secret: [u8; 32], world: &mut World) {
+        self.core.forget(secret, world);
+        self.apps.iter_mut().for_each(|hosted| hosted.app.forget());
+    }
+
+    /// An application's start time has come, or its host starts again.
+    pub fn begin(&mut self, app: u32, world: &mut World) {
+        self.apps[app as usize].begun = true;
+        self.tell(app, AppEvent::Start, world);
     }
 
     /// Passes an event to an application.
@@ -247,6 +272,25 @@ impl Core {
         }
     }
 
+    /// The host crashes: nothing is left of its connections, which have failed.
+    fn forget(&mut self, secret: [u8; 32], world: &mut World) {
+        for Owned { id, flow, side, .. } in std::mem::take(&mut self.owned) {
+            let Some(connection) = id.and_then(|id| self.endpoint.connection(id)) else { continue };
+            let flow = &mut world.flows[flow as usize];
+            flow.sent[usize::from(side == Side::To)].add(&connection.info(world.now));
+            if side == Side::From {
+                flow.closed += 1;
+                flow.failed += 1;
+                flow.ended = Some(world.now);
+            }
+        }
+        self.stopwatches = Stopwatches::default();
+        self.listeners.clear();
+        self.life += 1;
+        let addr = addr_of(self.node, world.net.ipv6);
+        self.endpoint = endpoint(world.now, addr, self.limits.gso_max_v4, secret, &self.tcp, self.full);
+    }
+
     /// Adds a connection's statistics to its traffic's, and forgets its owner.
     pub fn harvest(&mut self, id: ConnectionId, world: &mut World) {
         let Some(owned) = self.owned.get_mut(id.index()).filter(|owned| owned.id == Some(id)) else { return };
@@ -266,6 +310,26 @@ impl Core {
     }
 }
 
+/// A host's endpoint, without memory of anything.
+fn endpoint(
+    now: Instant,
+    addr: IpAddr,
+    mtu: usize,
+    secret: [u8; 32],
+    tcp: &Arc<TcpConfig>,
+    full: bool,
+) -> Endpoint {
+    let mut config = EndpointConfig::new(vec![addr], secret);
+    config.mtu = mtu;
+    config.memory_budget = MEMORY_BUDGET;
+    config.keep_bytes = full;
+    config.histograms = false;
+    config.tcp = Arc::clone(tcp);
+    Endpoint::new(config, now)
+}
+
+/// The memory budget of a host: large enough that a simulated host never runs short.
+pub(crate) const MEMORY_BUDGET: usize = 8 << 30;
 /// The size of the fields in front of the endpoint.
 const IN_FRONT: usize = 320;
 

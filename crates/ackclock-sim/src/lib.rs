@@ -52,6 +52,7 @@
 //! | What can be described? | `scenario/` |
 //! | Which network do many experiments share? | `dumbbell.rs` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
+//! | What happens to whole hosts? | `faults.rs` |
 //! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
 //! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; other stacks, `guest.rs` |
 //! | How does async code run here (feature `tokio`)? | `hosted/` |
@@ -66,6 +67,7 @@ mod app;
 mod build;
 mod calendar;
 pub mod dumbbell;
+mod faults;
 mod flight;
 mod flow;
 mod foresight;
@@ -95,11 +97,11 @@ pub use app::{App, AppContext, AppEvent};
 pub use flow::Side;
 pub use guest::{Guest, GuestError};
 #[cfg(feature = "tokio")]
-pub use hosted::{HostedError, RunError, VirtualNetwork};
+pub use hosted::{Faults, HostedError, RunError, VirtualNetwork};
 pub use packet::PacketId;
 pub use report::Report;
 pub use scenario::{
-    Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings,
+    Change, Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings,
     TrafficConfig, TrafficKind,
 };
 pub use simulation::{Node, Simulation};

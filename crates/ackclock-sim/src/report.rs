@@ -35,7 +35,11 @@ pub struct Report {
     pub packets_without_route: u64,
     /// Packets whose hop limit ran out.
     pub packets_out_of_hops: u64,
-    /// Packets that are still under way.
+    /// Packets that a partition kept from their hosts.
+    pub packets_partitioned: u64,
+    /// Packets for hosts that were down.
+    pub packets_to_hosts_down: u64,
+    /// Packets that are still under way, or held back.
     pub packets_under_way: u64,
     /// Jain's index over the goodputs of the flows.
     pub jain_index: f64,
@@ -159,6 +163,8 @@ impl Report {
         let now = simulation.world.now;
         let ran = ran(simulation);
         let flows = flows(simulation);
+        let [packets_without_route, packets_out_of_hops, packets_partitioned, packets_to_hosts_down] =
+            net.lost_at_nodes;
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes_per_second).collect();
         Self {
             seed: simulation.seed,
@@ -175,8 +181,10 @@ impl Report {
                 .map(|(name, link)| LinkReport::new(name, link, ran, now))
                 .collect(),
             packets_delivered: net.delivered,
-            packets_without_route: net.lost_at_nodes[0],
-            packets_out_of_hops: net.lost_at_nodes[1],
+            packets_without_route,
+            packets_out_of_hops,
+            packets_partitioned,
+            packets_to_hosts_down,
             packets_under_way: net.packets.len() as u64,
         }
     }

@@ -57,6 +57,13 @@ impl Variates for Rng {
     }
 }
 
+/// The secret of a host.
+pub(crate) fn secret(rng: &mut Rng) -> [u8; 32] {
+    let mut secret = [0; 32];
+    secret.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+    secret
+}
+
 /// -log2 of a uniform number in (0, 1], in parts of 2³².
 fn neg_log2(rng: &mut Rng) -> u64 {
     (64 << 32) - log2_q32(u128::from(rng.next_u64()) + 1)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use ackclock_control::congestion::Registry;
 use ackclock_core::{Instant, Limits};
@@ -9,6 +10,7 @@ use ackclock_core::{Instant, Limits};
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
 use crate::calendar::Calendar;
+use crate::faults::{Act, Names};
 use crate::flow::{Flow, Side};
 use crate::foresight;
 use crate::guest::{Guest, GuestError, Guests, Seat};
@@ -17,9 +19,9 @@ use crate::link::Link;
 use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
 use crate::packet::Scratch;
 use crate::report::Report;
-use crate::rng::Rng;
+use crate::rng::{Rng, secret};
 use crate::route::{Edge, Routes};
-use crate::scenario::{Change, LinkConfig, Problem, Scenario, TcpSettings, Way};
+use crate::scenario::{Change, Problem, Scenario, TcpSettings};
 
 use crate::traffic::{Answerer, Caller};
 use crate::units::Span;
@@ -57,8 +59,8 @@ pub struct Simulation {
     ipv6: bool,
     /// See [`foresight`].
     pub(crate) foresees: bool,
-    pub(crate) link_names: Vec<String>,
-    changes: Vec<Change>,
+    pub(crate) names: Arc<Names>,
+    changes: Vec<Act>,
     sample_every: Option<Span>,
     pub(crate) world: World,
     /// By node; `None`: a router, or a guest.
@@ -117,8 +119,8 @@ impl Simulation {
             host_count: scenario.hosts.len(),
             ipv6: scenario.ipv6,
             foresees: scenario.hosts.len() >= foresight::HOSTS_MIN,
-            link_names: scenario.links.iter().map(LinkConfig::label).collect(),
-            changes: scenario.changes.clone(),
+            names: Arc::new(Names::of(scenario)),
+            changes: Vec::with_capacity(scenario.changes.len()),
             sample_every: scenario.sample_every,
             world,
             hosts,
@@ -165,20 +167,21 @@ impl Simulation {
         true
     }
 
-    /// Replaces a host's endpoint by a guest stack. The scenario must have `full_packets`, and the guest the
-    /// address from [`Self::node`].
+    /// Replaces a host's endpoint by a guest stack, or brings a guest to a host whose guest has crashed. The
+    /// scenario must have `full_packets`, and the guest the address from [`Self::node`].
     ///
     /// # Errors
     /// The host does not exist or is taken.
     pub fn add_guest(&mut self, host: &str, guest: Box<dyn Guest>) -> Result<(), GuestError> {
         let node = self.vacancy(host)?;
-        let Some(place) = self.hosts[node as usize].take() else {
-            return Err(GuestError::Router(host.into()));
-        };
-        let Limits { gso_max_v4, gso_max_v6, .. } = place.core.limits;
-        let limits = Limits { gso_max_v4, gso_max_v6, tx_checksum: false };
-        let alarm = place.core.alarm;
-        self.guests.add(Seat::new(node, guest, limits, alarm));
+        if let Some(place) = self.hosts[node as usize].take() {
+            let Limits { gso_max_v4, gso_max_v6, .. } = place.core.limits;
+            let limits = Limits { gso_max_v4, gso_max_v6, tx_checksum: false };
+            self.guests.add(Seat::new(node, guest, limits, place.core.alarm));
+        } else if let Some(seat) = self.guests.call(node) {
+            seat.occupy(guest);
+        }
+        self.world.net.faults.set_down(node, false);
         self.pump_guest(node);
         Ok(())
     }
@@ -198,6 +201,9 @@ impl Simulation {
         };
         if self.guests.has(node.number) {
             return Err(GuestError::Taken(host.to_owned()));
+        }
+        if self.guests.seat(node.number).is_some() {
+            return Ok(node.number);
         }
         let Some(place) = &self.hosts[node.number as usize] else {
             return Err(GuestError::Router(host.to_owned()));
@@ -258,7 +264,11 @@ impl Simulation {
     /// The names of the directions of the links, by the number that observers see, as in reports.
     #[must_use]
     pub fn link_names(&self) -> Vec<String> {
-        self.link_names.iter().flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}"))).collect()
+        self.names
+            .links
+            .iter()
+            .flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}")))
+            .collect()
     }
 
     /// The measurements so far.
@@ -295,7 +305,9 @@ impl Simulation {
             if let Some(entry) = world.timers.pop() {
                 self.wake(entry.event);
             }
-        } else if let Some((node, id)) = world.net.step(world.now) {
+        } else if let Some((node, id)) = world.net.step(world.now)
+            && (world.net.faults.is_empty() || world.net.gets_through(world.now, node, id))
+        {
             match &mut self.hosts[node as usize] {
                 Some(host) => {
                     world.net.delivered += 1;
@@ -323,17 +335,22 @@ impl Simulation {
                     guest.timer(world);
                 }
             }
-            Wake::App { host, app, number } => {
-                if let Some(host) = &mut self.hosts[host as usize] {
+            Wake::App { host, app, life, number } => {
+                if let Some(host) = self.hosts[host as usize].as_mut().filter(|host| host.core.life == life) {
                     host.tell(app, AppEvent::Timer(number), world);
                 }
             }
-            Wake::Start { host, app } => {
-                if let Some(host) = &mut self.hosts[host as usize] {
-                    host.tell(app, AppEvent::Start, world);
+            Wake::Start { host: node, app } => {
+                let is_down = world.net.faults.is_down(node);
+                if let Some(host) = &mut self.hosts[node as usize] {
+                    if is_down {
+                        host.apps[app as usize].begun = true;
+                    } else {
+                        host.begin(app, world);
+                    }
                 }
             }
-            Wake::Change(index) => self.change(index as usize),
+            Wake::Change(index) => self.act(&self.changes[index as usize].clone()),
             Wake::Sample => self.sample(),
         }
     }
@@ -363,8 +380,8 @@ impl Simulation {
             let caller = Caller::new(&traffic.what, server, tcp, table);
             self.place(from.number, Box::new(caller), flow, Side::From, start);
         }
-        for (index, change) in (0..).zip(&scenario.changes) {
-            self.world.wake(change.at.0, Wake::Change(index));
+        for change in &scenario.changes {
+            self.schedule(change)?;
         }
         if let Some(every) = self.sample_every {
             self.world.wake(every.0, Wake::Sample);
@@ -382,27 +399,80 @@ impl Simulation {
         let Some(host) = &mut self.hosts[node as usize] else { return };
         let name = format!("{}:{side:?}", self.flow_names[flow as usize]);
         let rng = Rng::derive(self.seed, &name);
-        host.apps.push(Hosted { app, flow, side, rng });
+        host.apps.push(Hosted { app, flow, side, rng, begun: false });
         let app = (host.apps.len() - 1) as u32;
         self.world.wake(start.as_nanos(), Wake::Start { host: node, app });
     }
 
-    fn change(&mut self, index: usize) {
-        let change = self.changes[index].clone();
-        let Some(link) = self.link_names.iter().position(|name| *name == change.link) else {
-            return;
-        };
-        let directions = match change.way {
-            Way::Both => 2 * link..2 * link + 2,
-            Way::There => 2 * link..2 * link + 1,
-            Way::Back => 2 * link + 1..2 * link + 2,
-        };
-        for direction in directions {
-            self.change_direction(direction, &change);
+    /// Makes a change now, whatever its time says.
+    ///
+    /// # Errors
+    /// A name fits nothing, or a value is impossible.
+    pub fn apply(&mut self, change: &Change) -> Result<(), Problem> {
+        let act = self.names.act(change)?;
+        self.act(&act);
+        Ok(())
+    }
+
+    /// Makes a change at its time, or now if that is over.
+    ///
+    /// # Errors
+    /// A name fits nothing, or a value is impossible.
+    pub fn schedule(&mut self, change: &Change) -> Result<(), Problem> {
+        self.changes.push(self.names.act(change)?);
+        let at = change.at.0.max(self.world.now.as_nanos());
+        self.world.wake(at, Wake::Change((self.changes.len() - 1) as u32));
+        Ok(())
+    }
+
+    fn act(&mut self, act: &Act) {
+        let faults = &mut self.world.net.faults;
+        match act {
+            Act::Links(directions, change) => {
+                for &direction in directions {
+                    self.change_direction(direction, change);
+                }
+                if change.up.is_some() || change.cost.is_some() {
+                    let forwards = routers(self.nodes.len(), self.host_count);
+                    self.world.net.routes = Routes::new(&forwards, &self.edges);
+                }
+            }
+            Act::Cut(pair, on) => faults.cut(pair, *on),
+            Act::Hold(pair, on) => {
+                faults.hold(pair, *on);
+                self.world.net.release(self.world.now);
+            }
+            Act::Crash(group) => group.iter().for_each(|&node| self.crash(node)),
+            Act::Restart(group) => group.iter().for_each(|&node| self.restart(node)),
         }
-        if change.up.is_some() || change.cost.is_some() {
-            let forwards = routers(self.nodes.len(), self.host_count);
-            self.world.net.routes = Routes::new(&forwards, &self.edges);
+    }
+
+    fn crash(&mut self, node: u32) {
+        if !self.world.net.faults.set_down(node, true) {
+            return;
+        }
+        if let Some(host) = &mut self.hosts[node as usize] {
+            let life = format!("{}:life {}", self.names.hosts[node as usize], host.core.life + 1);
+            host.crash(secret(&mut Rng::derive(self.seed, &life)), &mut self.world);
+        } else if let Some(seat) = self.guests.call(node) {
+            seat.vacate();
+            self.guests.news.push((node, false));
+        }
+    }
+
+    fn restart(&mut self, node: u32) {
+        if !self.world.net.faults.is_down(node) {
+            return;
+        }
+        let Some(host) = &mut self.hosts[node as usize] else {
+            self.guests.called = true;
+            return self.guests.news.push((node, true));
+        };
+        self.world.net.faults.set_down(node, false);
+        for app in 0..host.apps.len() {
+            if host.apps[app].begun {
+                host.begin(app as u32, &mut self.world);
+            }
         }
     }
 

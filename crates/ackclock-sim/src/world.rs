@@ -4,9 +4,10 @@ use ackclock_core::Instant;
 use ackclock_wire::TxPacket;
 
 use crate::calendar::Calendar;
+use crate::faults::{Faults, Verdict};
 use crate::flight::Flights;
 use crate::flow::Flow;
-use crate::host::addr_of;
+use crate::host::{addr_of, source_node};
 use crate::icmp::{self, Complaint};
 use crate::link::Link;
 use crate::near::Key;
@@ -33,8 +34,17 @@ pub(crate) struct World {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wake {
     Host(u32),
-    App { host: u32, app: u32, number: u64 },
-    Start { host: u32, app: u32 },
+    /// `life` counts the crashes of the host before the timer was set.
+    App {
+        host: u32,
+        app: u32,
+        life: u32,
+        number: u64,
+    },
+    Start {
+        host: u32,
+        app: u32,
+    },
     Change(u32),
     Sample,
 }
@@ -49,8 +59,9 @@ pub(crate) struct Net {
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,
     pub(crate) ipv6: bool,
-    /// Packets without a route, and those whose hop limit ran out.
-    pub(crate) lost_at_nodes: [u64; 2],
+    pub(crate) faults: Faults,
+    /// Packets lost at nodes, not at links, by [`NODE_RULES`].
+    pub(crate) lost_at_nodes: [u64; NODE_RULES.len()],
     /// Packets handed to hosts.
     pub(crate) delivered: u64,
     pub(crate) events: u64,
@@ -87,7 +98,8 @@ impl Net {
             routes,
             observers: Observers::default(),
             ipv6,
-            lost_at_nodes: [0; 2],
+            faults: Faults::default(),
+            lost_at_nodes: [0; NODE_RULES.len()],
             delivered: 0,
             events: 0,
             number: 0,
@@ -150,8 +162,7 @@ impl Net {
     pub fn route(&mut self, now: Instant, node: u32, id: PacketId) {
         if !self.packets.get_mut(id).count_hop() {
             self.complain(now, node, id, Complaint::HopLimit);
-            self.lost_at_nodes[1] += 1;
-            return self.lose(now, node, None, id, DropRule::HopLimit);
+            return self.lose_at_node(now, node, id, DropRule::HopLimit);
         }
         self.forward(now, node, id);
     }
@@ -159,10 +170,12 @@ impl Net {
     /// Sends a packet from `node` towards its destination.
     #[inline]
     pub fn forward(&mut self, now: Instant, node: u32, id: PacketId) {
+        if !self.faults.is_empty() && self.is_cut_off(node, id) {
+            return self.lose_at_node(now, node, id, DropRule::Partition);
+        }
         let packet = self.packets.get(id);
         let Some(link) = self.routes.next(node, packet.dst) else {
-            self.lost_at_nodes[0] += 1;
-            return self.lose(now, node, None, id, DropRule::NoRoute);
+            return self.lose_at_node(now, node, id, DropRule::NoRoute);
         };
         let mtu = self.links[link as usize].mtu;
         if packet.len() > mtu {
@@ -310,9 +323,57 @@ impl Net {
         self.lose(now, node, Some(index), id, rule);
     }
 
+    #[cold]
+    fn lose_at_node(&mut self, now: Instant, node: u32, id: PacketId, rule: DropRule) {
+        if let Some(index) = NODE_RULES.iter().position(|other| *other == rule) {
+            self.lost_at_nodes[index] += 1;
+        }
+        self.lose(now, node, None, id, rule);
+    }
+
     fn lose(&mut self, now: Instant, node: u32, link: Option<u32>, id: PacketId, rule: DropRule) {
         self.observers.tell(now, What::Dropped(rule), node, link, self.packets.get(id));
         self.packets.remove(id);
+    }
+
+    /// Whether `node` sends this packet to a host beyond a partition.
+    #[cold]
+    fn is_cut_off(&self, node: u32, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        source_node(packet.header()) == node && self.faults.is_cut(node, packet.dst)
+    }
+
+    /// Whether a packet that has arrived at `node` gets through to it. Only while there are faults.
+    #[cold]
+    pub fn gets_through(&mut self, now: Instant, node: u32, id: PacketId) -> bool {
+        let packet = self.packets.get(id);
+        if packet.dst != node {
+            return true;
+        }
+        let rule = match self.faults.verdict(source_node(packet.header()), node) {
+            Verdict::Passes => return true,
+            Verdict::Held if self.faults.keep(id) => return false,
+            Verdict::Held => DropRule::QueueFull,
+            Verdict::Cut => DropRule::Partition,
+            Verdict::Unheard => DropRule::HostDown,
+        };
+        self.lose_at_node(now, node, id, rule);
+        false
+    }
+
+    /// Lets the packets arrive that nothing holds back any more.
+    pub fn release(&mut self, now: Instant) {
+        let packets = &self.packets;
+        let released = self.faults.take_released(|id| {
+            let packet = packets.get(id);
+            (source_node(packet.header()), packet.dst)
+        });
+        for packet in released {
+            let to = self.packets.get(packet).dst;
+            let Some(link) = self.links.iter().position(|link| link.to == to) else { continue };
+            let key = self.key(now.as_nanos());
+            self.calendar.push(key, NetEvent::Stray { link: link as u32, packet });
+        }
     }
 
     /// A router reports an error to the sender. Hosts know their own link's MTU.
@@ -320,8 +381,12 @@ impl Net {
     fn complain(&mut self, now: Instant, node: u32, id: PacketId, complaint: Complaint) {
         let packet = self.packets.get(id);
         let Some(bytes) = icmp::error(complaint, addr_of(node, self.ipv6), packet) else { return };
-        let error = self.packets.insert_bytes(&bytes, crate::host::source_node(packet.header()));
+        let error = self.packets.insert_bytes(&bytes, source_node(packet.header()));
         self.observers.tell(now, What::Sent, node, None, self.packets.get(error));
         self.forward(now, node, error);
     }
 }
+
+/// Why packets are lost at nodes.
+pub(crate) const NODE_RULES: [DropRule; 4] =
+    [DropRule::NoRoute, DropRule::HopLimit, DropRule::Partition, DropRule::HostDown];

@@ -4,6 +4,7 @@
 mod datagrams;
 mod determinism;
 mod failures;
+mod faults;
 mod paths;
 mod pump;
 mod support;

@@ -11,9 +11,13 @@
 //! | How does a stack connect to the network? | `line.rs` |
 //! | How is it known that no task can run, and what is the time? | `pulse.rs` |
 //! | What happens next, and how far may time go? | `turn.rs` |
+//! | How do the program's hosts start, crash and start again? | `stage.rs` |
+//! | What can a test do to its network? | `faults.rs` |
 
+mod faults;
 mod line;
 mod pulse;
+mod stage;
 mod turn;
 
 use std::future::Future;
@@ -21,21 +25,20 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ackclock::{BuildError, Cidr, Clock, Stack, StackBuilder};
+use ackclock::{BuildError, Clock, Stack, StackBuilder};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
 use tokio::runtime::Runtime;
 
 use crate::app::App;
-use crate::build::MEMORY_BUDGET;
 use crate::guest::GuestError;
 use crate::observe::Observer;
 use crate::report::Report;
-use crate::rng::Rng;
 use crate::scenario::{Problem, Scenario};
 use crate::simulation::Simulation;
-use line::Line;
+pub use faults::Faults;
 use pulse::Pulse;
+use stage::{Program, Stage};
 use turn::Turn;
 
 /// A simulated network for unmodified async code. Its hosts provide [`Stack`]s, with the same listeners and
@@ -108,8 +111,7 @@ pub struct VirtualNetwork {
     // Dropped first, because dropping its tasks still uses their stacks.
     runtime: Runtime,
     simulation: Simulation,
-    scenario: Scenario,
-    registry: Registry,
+    stage: Stage,
     pulse: Arc<Pulse>,
 }
 
@@ -210,7 +212,8 @@ impl VirtualNetwork {
         let simulation = Simulation::with_registry(&scenario, registry)?;
         let pulse = Arc::new(Pulse::default());
         let runtime = pulse::runtime(&pulse, scenario.seed).map_err(HostedError::Runtime)?;
-        Ok(Self { runtime, simulation, scenario, registry: registry.clone(), pulse })
+        let stage = Stage::new(scenario, registry.clone(), Arc::clone(&pulse));
+        Ok(Self { runtime, simulation, stage, pulse })
     }
 
     /// The stack of a host, with the scenario's settings and the host's address. It closes when its last
@@ -243,23 +246,50 @@ impl VirtualNetwork {
         host: &str,
         adjust: impl FnOnce(StackBuilder) -> io::Result<StackBuilder>,
     ) -> Result<Stack, HostedError> {
+        self.stage.stack(&mut self.simulation, host, adjust)
+    }
+
+    /// Starts a host with a program of its own, which gets its stack. It runs whenever [`run`](Self::run) does,
+    /// until it ends or its host crashes, and from the beginning when the host restarts. Its panic is the
+    /// panic of `run`.
+    ///
+    /// ```
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let link = Direction::new(Rate::mbit(1), Span::millis(5));
+    /// let scenario = Scenario::new(Span::seconds(1)).host("a").host("b").link("a", "b", link);
+    /// let mut net = VirtualNetwork::new(&scenario)?;
+    /// net.start("b", |stack| async move {
+    ///     let listener = stack.listen("0.0.0.0:7".parse().expect("an address")).expect("a free port");
+    ///     while let Ok(accepted) = listener.accept().await {
+    ///         drop(accepted);
+    ///     }
+    /// })?;
+    /// let (a, b) = (net.stack("a")?, net.addr("b").expect("a host"));
+    /// net.run(a.connect((b, 7).into()))??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::stack`].
+    pub fn start<F>(
+        &mut self,
+        host: &str,
+        program: impl Fn(Stack) -> F + Send + Sync + 'static,
+    ) -> Result<(), HostedError>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let node = self.simulation.vacancy(host)?;
-        let index = node as usize;
-        let config = &self.scenario.hosts[index];
-        let tcp = config.tcp.over(&self.scenario.tcp).config(&self.registry);
-        let tcp = tcp.map_err(|wrong| Problem::wrong_setting(&format!("host[{index}].tcp"), wrong))?;
-        let addr = self.simulation.node(host).map(|node| Cidr::from(node.addr));
-        let seed = Rng::derive(self.scenario.seed, &format!("{host}:stack")).next_u64();
-        let builder =
-            Stack::builder().tcp(tcp).registry(self.registry.clone()).memory_budget(MEMORY_BUDGET).seed(seed);
-        let builder = addr.into_iter().fold(builder, StackBuilder::address);
-        let builder =
-            adjust(builder).map_err(|error| HostedError::Settings { host: host.to_owned(), error })?;
-        let mtu = self.simulation.mtu(node);
-        let (stack, port) = builder.detached(Arc::clone(&self.pulse), mtu)?;
-        let line = Line::new(port, node, mtu, Arc::clone(&self.pulse));
-        self.simulation.add_guest(host, Box::new(line))?;
-        Ok(stack)
+        self.stage.start(&mut self.simulation, self.runtime.handle(), node, self::program(program))
+    }
+
+    /// What a test can do to the network and its hosts while its program runs.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        let (names, requests) = (Arc::clone(&self.simulation.names), Arc::clone(self.stage.requests()));
+        Faults::new(names, requests, Arc::clone(&self.pulse))
     }
 
     /// Runs a program, and the tasks that it spawns, until it completes. Returns its output. Tasks that still
@@ -271,7 +301,7 @@ impl VirtualNetwork {
     /// # Panics
     /// If the program panics, or within another runtime.
     pub fn run<F: Future>(&mut self, program: F) -> Result<F::Output, RunError> {
-        let turn = Turn::new(&mut self.simulation, &self.pulse);
+        let turn = Turn::new(&mut self.simulation, &mut self.stage, &self.pulse);
         self.runtime.block_on(turn.run(program))
     }
 
@@ -334,8 +364,18 @@ impl Simulation {
 
     /// The largest packet that a host may send.
     fn mtu(&self, node: u32) -> usize {
-        self.hosts[node as usize].as_ref().map_or(0, |host| host.core.limits.gso_max_v4)
+        let host = self.hosts[node as usize].as_ref().map(|host| &host.core.limits);
+        let limits = host.or_else(|| self.guests.seat(node).map(|seat| &seat.limits));
+        limits.map_or(0, |limits| limits.gso_max_v4)
     }
+}
+
+/// A program, whatever its future is.
+fn program<F>(program: impl Fn(Stack) -> F + Send + Sync + 'static) -> Program
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    Arc::new(move |stack| Box::pin(program(stack)))
 }
 
 fn seconds(at: Instant) -> String {

@@ -139,7 +139,7 @@ impl Pulse {
         self.now.store(now, Relaxed);
     }
 
-    fn wake_turn(&self) {
+    pub fn wake_turn(&self) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = &*turn {
             turn.wake_by_ref();

@@ -24,19 +24,21 @@ use tokio::time::Sleep;
 
 use super::RunError;
 use super::pulse::{ProgramWaker, Pulse};
+use super::stage::Stage;
 use crate::simulation::Simulation;
 
 /// A run.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     simulation: &'a mut Simulation,
+    stage: &'a mut Stage,
     pulse: &'a Arc<Pulse>,
     rung: Vec<u32>,
 }
 
 impl<'a> Turn<'a> {
-    pub fn new(simulation: &'a mut Simulation, pulse: &'a Arc<Pulse>) -> Self {
-        Self { simulation, pulse, rung: Vec::new() }
+    pub fn new(simulation: &'a mut Simulation, stage: &'a mut Stage, pulse: &'a Arc<Pulse>) -> Self {
+        Self { simulation, stage, pulse, rung: Vec::new() }
     }
 
     pub async fn run<F: Future>(mut self, program: F) -> Result<F::Output, RunError> {
@@ -66,7 +68,10 @@ impl<'a> Turn<'a> {
 
     /// No task can run, so the next thing happens. Ready only with an error.
     fn happen<T>(&mut self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Result<T, RunError>> {
-        self.collect();
+        if self.collect() {
+            self.pulse.ask();
+            return Poll::Pending;
+        }
         let (now, end) = (self.pulse.now(), self.simulation.end);
         let mut next = self.next_event();
         if let Some(event) = next.filter(|event| *event < now) {
@@ -75,6 +80,8 @@ impl<'a> Turn<'a> {
         if next.is_some_and(|at| millis(at) == millis(now)) {
             if self.simulation.run_to_guest(last_of_milli(now).min(end)) {
                 self.pulse.move_clock(self.simulation.now());
+                // The programs of hosts that have crashed end before they can see it.
+                self.stage.follow(self.simulation);
                 self.pulse.ask();
                 return Poll::Pending;
             }
@@ -103,13 +110,16 @@ impl<'a> Turn<'a> {
         self.simulation.next_event().filter(|at| *at <= end)
     }
 
-    /// Takes the packets that the program has sent, at this instant.
-    fn collect(&mut self) {
+    /// Does what the program has asked for, and takes the packets that it has sent, at this instant. Returns
+    /// whether tasks may run because of it.
+    fn collect(&mut self) -> bool {
         self.simulation.set_now(self.pulse.now());
+        let moved = self.stage.follow(self.simulation);
         self.pulse.take_rung(&mut self.rung);
         for node in self.rung.drain(..) {
             self.simulation.pump_guest(node);
         }
+        moved
     }
 
     /// The scenario has ended before the program.

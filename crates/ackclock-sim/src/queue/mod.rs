@@ -116,11 +116,15 @@ pub enum DropRule {
     NoRoute,
     /// Larger than the link's silent size limit.
     AboveSize,
+    /// A partition lies between its hosts.
+    Partition,
+    /// Its host is down.
+    HostDown,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -136,6 +140,8 @@ impl DropRule {
         Self::HopLimit,
         Self::NoRoute,
         Self::AboveSize,
+        Self::Partition,
+        Self::HostDown,
     ];
 
     /// The name in tables and traces.
@@ -157,6 +163,8 @@ impl DropRule {
             Self::HopLimit => "hop-limit",
             Self::NoRoute => "no-route",
             Self::AboveSize => "above-size",
+            Self::Partition => "partition",
+            Self::HostDown => "host-down",
         }
     }
 

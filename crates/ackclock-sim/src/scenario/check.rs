@@ -1,12 +1,13 @@
 //! Finds what cannot be run, before the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ackclock_control::congestion::Registry;
 use ackclock_control::names::nearest;
 
 use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
+use crate::faults::{Act, Names};
 use crate::units::{Bytes, Limit, Span};
 
 /// What is wrong with a scenario.
@@ -86,7 +87,7 @@ struct Checker<'a> {
     registry: &'a Registry,
     /// Whether each node is a host.
     nodes: BTreeMap<&'a str, bool>,
-    links: BTreeMap<String, usize>,
+    names: Names,
     traffic: BTreeMap<&'a str, usize>,
 }
 
@@ -99,16 +100,18 @@ impl<'a> Checker<'a> {
         for (index, router) in scenario.routers.iter().enumerate() {
             taken(nodes.insert(router.as_str(), false), &format!("routers[{index}]"), router)?;
         }
-        let mut links = BTreeMap::new();
+        let mut links = BTreeSet::new();
         for (index, link) in scenario.links.iter().enumerate() {
             let (label, key) = (link.label(), if link.name.is_some() { "name" } else { "between" });
-            taken(links.insert(label.clone(), index), &format!("link[{index}].{key}"), &label)?;
+            let before = links.replace(label.clone());
+            taken(before, &format!("link[{index}].{key}"), &label)?;
         }
+        let names = Names::of(scenario);
         let mut traffic = BTreeMap::new();
         for (index, flow) in scenario.traffic.iter().enumerate() {
             taken(traffic.insert(flow.name.as_str(), index), &format!("traffic[{index}].name"), &flow.name)?;
         }
-        Ok(Self { scenario, registry, nodes, links, traffic })
+        Ok(Self { scenario, registry, nodes, names, traffic })
     }
 
     fn check(&self) -> Result<(), Problem> {
@@ -143,13 +146,16 @@ impl<'a> Checker<'a> {
             check_kind(&traffic.what, &format!("{path}.what"))?;
         }
         for (index, change) in scenario.changes.iter().enumerate() {
-            self.check_change(change, &format!("change[{index}]"))?;
+            check_change(
+                &self.names.resolve(change, &format!("change[{index}]"))?,
+                &format!("change[{index}]"),
+            )?;
         }
         Ok(())
     }
 
     fn check_hosts(&self) -> Result<(), Problem> {
-        let joined: std::collections::BTreeSet<&str> =
+        let joined: BTreeSet<&str> =
             self.scenario.links.iter().flat_map(|link| &link.between).map(String::as_str).collect();
         for (index, host) in self.scenario.hosts.iter().enumerate() {
             self.check_settings(&host.tcp, &format!("host[{index}].tcp"))?;
@@ -205,25 +211,6 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn check_change(&self, change: &Change, path: &str) -> Result<(), Problem> {
-        if !self.links.contains_key(&change.link) {
-            let what = unknown(&change.link, self.links.keys().map(String::as_str));
-            return Err(Problem::new(&format!("{path}.link"), what));
-        }
-        let Change { rate, delay, loss, drop_above, up, cost, .. } = change;
-        if let Some(bytes) = *drop_above {
-            check_packet(bytes, IPV4_MTU_MIN, &format!("{path}.drop-above"))?;
-        }
-        let wire = rate.is_some() || delay.is_some() || loss.is_some() || drop_above.is_some();
-        if !wire && up.is_none() && cost.is_none() {
-            return Err(Problem::new(
-                path,
-                "found nothing that changes; allowed are rate, delay, loss, drop-above, up and cost",
-            ));
-        }
-        Ok(())
-    }
-
     fn check_settings(&self, settings: &TcpSettings, path: &str) -> Result<(), Problem> {
         let config = settings.config(self.registry);
         config.map(|_| ()).map_err(|wrong| Problem::wrong_setting(path, wrong))
@@ -239,6 +226,21 @@ impl<'a> Checker<'a> {
             }
         }
     }
+}
+
+/// Whether a change of links has values that links can have.
+pub(crate) fn check_change(act: &Act, path: &str) -> Result<(), Problem> {
+    let Act::Links(_, change) = act else { return Ok(()) };
+    let Change { rate, delay, loss, drop_above, up, cost, .. } = &**change;
+    if let Some(bytes) = *drop_above {
+        check_packet(bytes, IPV4_MTU_MIN, &format!("{path}.drop-above"))?;
+    }
+    let wire = rate.is_some() || delay.is_some() || loss.is_some() || drop_above.is_some();
+    if !wire && up.is_none() && cost.is_none() {
+        let what = "found nothing that changes; allowed are rate, delay, loss, drop-above, up and cost";
+        return Err(Problem::new(path, what));
+    }
+    Ok(())
 }
 
 fn check_packet(bytes: Bytes, least: u64, path: &str) -> Result<(), Problem> {
@@ -359,7 +361,7 @@ fn taken<T>(before: Option<T>, path: &str, name: &str) -> Result<(), Problem> {
 }
 
 /// An unknown name, with the nearest known one.
-pub(super) fn unknown<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn unknown<'a>(found: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let hint = nearest(found, names.iter().copied())
         .map_or(String::new(), |name| format!("; the nearest is `{name}`"));

@@ -16,6 +16,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use check::{PathStep, Problem};
+pub(crate) use check::{check_change, unknown};
 pub use link::{
     Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
     Scripted, Variation,
@@ -83,13 +84,17 @@ pub struct HostConfig {
     pub timer_lateness: Option<Span>,
 }
 
-/// A change during the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A change during the run: of links, or of what lies between hosts, or of hosts themselves.
+///
+/// Exactly one of `link`, `partition`, `heal`, `hold`, `release`, `crash` and `restart` says what it is about.
+/// Each takes names or patterns: `*` stands for any text, and commas separate several (`node-*, client`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Change {
     /// The time.
     pub at: Span,
-    /// The name of the link.
+    /// The links that get the values of `rate`, `delay`, `loss`, `drop-above`, `up` and `cost`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub link: String,
     /// The direction; by default both.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -112,6 +117,24 @@ pub struct Change {
     /// The link's routing cost. Routes are computed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<u32>,
+    /// Packets between the hosts of these two groups are lost from then on, both ways, even those under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<[String; 2]>,
+    /// They are no longer lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<[String; 2]>,
+    /// Packets between the hosts of these two groups are held back where they arrive, both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<[String; 2]>,
+    /// Those that were held back arrive now, in their order, and the others as ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<[String; 2]>,
+    /// These hosts lose their memory without a word to anyone, and neither send nor receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crash: Option<String>,
+    /// These hosts, which have crashed, begin anew, and so does the traffic that had begun on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
 }
 
 /// Which direction of a link.
@@ -257,18 +280,48 @@ impl Change {
     /// An empty change of `link` at `at`.
     #[must_use]
     pub fn new(at: Span, link: &str) -> Self {
-        Self {
-            at,
-            link: link.to_owned(),
-            way: Way::Both,
-            rate: None,
-            delay: None,
-            loss: None,
-            drop_above: None,
-            up: None,
-            cost: None,
-        }
+        Self { at, link: link.to_owned(), ..Self::default() }
     }
+
+    /// A cut between the hosts of `a` and those of `b`.
+    #[must_use]
+    pub fn partition(at: Span, a: &str, b: &str) -> Self {
+        Self { at, partition: pair(a, b), ..Self::default() }
+    }
+
+    /// The end of a cut.
+    #[must_use]
+    pub fn heal(at: Span, a: &str, b: &str) -> Self {
+        Self { at, heal: pair(a, b), ..Self::default() }
+    }
+
+    /// Packets between the hosts of `a` and those of `b` are held back.
+    #[must_use]
+    pub fn hold(at: Span, a: &str, b: &str) -> Self {
+        Self { at, hold: pair(a, b), ..Self::default() }
+    }
+
+    /// What was held back arrives.
+    #[must_use]
+    pub fn release(at: Span, a: &str, b: &str) -> Self {
+        Self { at, release: pair(a, b), ..Self::default() }
+    }
+
+    /// A crash of the hosts.
+    #[must_use]
+    pub fn crash(at: Span, hosts: &str) -> Self {
+        Self { at, crash: Some(hosts.to_owned()), ..Self::default() }
+    }
+
+    /// A new start of hosts that have crashed.
+    #[must_use]
+    pub fn restart(at: Span, hosts: &str) -> Self {
+        Self { at, restart: Some(hosts.to_owned()), ..Self::default() }
+    }
+}
+
+fn pair(a: &str, b: &str) -> Option<[String; 2]> {
+    Some([a, b].map(str::to_owned))
 }
 
 impl fmt::Display for Way {

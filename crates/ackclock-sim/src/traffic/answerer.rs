@@ -99,6 +99,11 @@ impl Answerer {
 }
 
 impl App for Answerer {
+    fn forget(&mut self) {
+        self.served = ByConnection::new();
+        self.timers.clear();
+    }
+
     fn warm(&self) {
         if let Some(connection) = self.served.first() {
             fetch(connection, size_of_val(connection));
@@ -109,7 +114,7 @@ impl App for Answerer {
         match event {
             AppEvent::Start => {
                 // Ports are assigned so that no two listeners of a host share one.
-                let _ = cx.listen(self.port, self.tcp.take().map(|tcp| *tcp));
+                let _ = cx.listen(self.port, self.tcp.as_deref().cloned());
             }
             AppEvent::Accepted(id) => {
                 let Some(caller_port) = cx.connection(id).map(|connection| connection.tuple().remote_port)

@@ -250,6 +250,13 @@ impl Talk {
 }
 
 impl App for Caller {
+    fn forget(&mut self) {
+        for talk in self.talks.values_mut() {
+            self.table.borrow_mut().remove(&talk.port);
+        }
+        *self = Self::new(&self.kind, self.server, self.tcp.as_deref().cloned(), self.table.clone());
+    }
+
     fn warm(&self) {
         if let Some(connection) = self.talks.first() {
             fetch(connection, size_of_val(connection));

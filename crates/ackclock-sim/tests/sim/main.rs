@@ -2,6 +2,7 @@
 
 mod apps;
 mod determinism;
+mod faults;
 mod guests;
 mod measures;
 mod network;
