@@ -143,7 +143,7 @@ fn wrong_names_are_told_at_once() {
     let net = VirtualNetwork::new(&two(path())).unwrap();
     let faults = net.faults();
     let said = faults.partition("a", "server").unwrap_err().to_string();
-    assert_eq!(said, "change.partition[1]: found `server`; allowed are `a`, `b`");
+    assert!(said.starts_with("change.partition[1]: found `server`; allowed are `a`, `b`"), "{said}");
     assert!(faults.crash("c*").is_err() && faults.restart_with("c", echoes).is_err());
     assert!(
         faults.degrade(Change::new(Span(0), "a-b")).unwrap_err().to_string().contains("nothing that changes")
@@ -159,5 +159,5 @@ fn the_panic_of_a_hosts_program_is_the_runs() {
         panic!("the server's own");
     })
     .unwrap();
-    let _ = net.run(sleep(Duration::from_secs(5)));
+    let _ = net.run(async { sleep(Duration::from_secs(5)).await });
 }
