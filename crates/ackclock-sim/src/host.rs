@@ -153,7 +153,7 @@ impl Host {
         self.pump(world);
     }
 
-    /// Loses all memory, and tells nobody. `secret` is that of its next life.
+    /// Loses all memory without a word to its peers. `secret` is that of its next life.
     pub fn crash(&mut self, secret: [u8; 32], world: &mut World) {
         self.core.forget(secret, world);
         self.apps.iter_mut().for_each(|hosted| hosted.app.forget());

@@ -12,7 +12,8 @@ use crate::faults::Names;
 use crate::scenario::{Change, Problem};
 use crate::units::Span;
 
-/// Makes faults, from within the program or beside it: [`VirtualNetwork::faults`](super::VirtualNetwork::faults).
+/// Makes faults, from within the program or beside it:
+/// [`VirtualNetwork::faults`](super::VirtualNetwork::faults).
 ///
 /// Hosts and links are named by patterns: `*` stands for any text, and commas separate several
 /// (`"node-*, client"`). A fault happens at the present instant of the virtual time, or later with
@@ -165,8 +166,8 @@ impl Faults {
         self.restart(hosts)
     }
 
-    /// Gives the links of this name other values: [`Change::new`]`(at, link)` with `rate`, `delay`, `loss` and
-    /// so on. The time of these `Faults` replaces the change's.
+    /// Gives the links of this name other values: [`Change::new`]`(at, link)` with `rate`, `delay`, `loss`
+    /// and so on. The time of these `Faults` replaces the change's.
     ///
     /// # Errors
     /// A name that no link has, or an impossible value.

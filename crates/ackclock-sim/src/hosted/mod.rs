@@ -249,9 +249,9 @@ impl VirtualNetwork {
         self.stage.stack(&mut self.simulation, host, adjust)
     }
 
-    /// Starts a host with a program of its own, which gets its stack. It runs whenever [`run`](Self::run) does,
-    /// until it ends or its host crashes, and from the beginning when the host restarts. Its panic is the
-    /// panic of `run`.
+    /// Starts a host with a program of its own, which gets its stack. It runs whenever [`run`](Self::run)
+    /// does, until it ends or its host crashes, and from the beginning when the host restarts. Its panic is
+    /// the panic of `run`.
     ///
     /// ```
     /// use ackclock_sim::units::{Rate, Span};

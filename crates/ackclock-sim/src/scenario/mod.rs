@@ -86,8 +86,9 @@ pub struct HostConfig {
 
 /// A change during the run: of links, or of what lies between hosts, or of hosts themselves.
 ///
-/// Exactly one of `link`, `partition`, `heal`, `hold`, `release`, `crash` and `restart` says what it is about.
-/// Each takes names or patterns: `*` stands for any text, and commas separate several (`node-*, client`).
+/// Exactly one of `link`, `partition`, `heal`, `hold`, `release`, `crash` and `restart` says what it is
+/// about. Each takes names or patterns: `*` stands for any text, and commas separate several (`node-*,
+/// client`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Change {
@@ -132,7 +133,7 @@ pub struct Change {
     /// These hosts lose their memory without a word to anyone, and neither send nor receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash: Option<String>,
-    /// These hosts, which have crashed, begin anew, and so does the traffic that had begun on them.
+    /// These hosts, which have crashed, start again, and so does the traffic that had begun on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
 }
