@@ -26,8 +26,9 @@
 //! What the operating system opens (TUN, TAP, packet and raw sockets, [`configure`]) comes with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
 //! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
-//! streams and sinks (feature `sink`). Recordings (`Replay`, `recording`) come with the feature `recordings`,
-//! which is also on by default. The feature `xdp` adds AF_XDP (`XdpDevice`) to `os`.
+//! streams, sinks (feature `sink`) and the crate `tun-rs` (feature of that name). Recordings (`Replay`,
+//! `recording`) come with the feature `recordings`, which is also on by default. The feature `xdp` adds
+//! AF_XDP (`XdpDevice`) to `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.

@@ -5,8 +5,8 @@
 //! **What goes where.** A program on the interface sends frames to the stack's Ethernet address to the socket
 //! of their queue, before the kernel makes packets of them. Everything else takes its usual way: the
 //! kernel's own traffic, and frames for groups, which the kernel and the stack both need. A packet socket
-//! receives those ([`PacketDevice`]), and what comes by a queue without a socket. The stack therefore needs an
-//! Ethernet address of its own.
+//! receives those ([`PacketDevice`]), and what comes by a queue without a socket. The stack therefore needs
+//! an Ethernet address of its own.
 //!
 //! **What it costs.** A packet has one segment, since rings hold frames of 4 KiB, and the stack computes its
 //! checksum. Every queue takes 12 MiB that cannot be swapped out. While the device is open, a veth pair cuts
@@ -44,8 +44,8 @@ pub enum XdpMode {
     Auto,
     /// In the driver, or not at all: without a copy between driver and ring if the driver can do that too.
     Native,
-    /// Before the kernel's own handling of a frame, with every driver. Not for a veth pair whose other end
-    /// sends packets of 64 KB, which do not fit (`ip link set peer gso_max_segs 1` makes it send single ones).
+    /// Before the kernel's own handling of a frame, with every driver. On a veth pair the other end must send
+    /// single segments (`ip link set peer gso_max_segs 1`), since its packets of 64 KB do not fit.
     Generic,
 }
 

@@ -206,8 +206,8 @@ impl EthernetOptions {
         Ok((self.finish_queues(devices, mac, Detection::Probe), fell_back))
     }
 
-    /// Opens this many queues of the Ethernet interface `name` by AF_XDP, or, with [`XdpMode::Auto`], a packet
-    /// device where the kernel refuses that; the second value then says why.
+    /// Opens this many queues of the Ethernet interface `name` by AF_XDP. Where the kernel refuses that,
+    /// [`XdpMode::Auto`] opens a packet device instead, and the second value says why.
     ///
     /// # Errors
     /// See [`OpenError`].
