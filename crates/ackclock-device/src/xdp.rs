@@ -392,3 +392,79 @@ const MTU_MAX: usize = FRAME_MAX - HEADER_LEN;
 
 /// A call sends 32 frames.
 const KICKS_MAX: u32 = SENT_MAX / 32 + 2;
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use ackclock_wire::ChecksumAt;
+    use ackclock_wire::checksum::pseudo_header;
+
+    use super::*;
+    use crate::status::testing::packet;
+
+    /// A packet of 100 bytes whose checksum field has the sum of its pseudo-header.
+    fn unfinished(v6: bool, protocol: u16) -> (Vec<u8>, ChecksumAt) {
+        let (start, addresses): (u16, [IpAddr; 2]) = if v6 {
+            (40, ["fd09::1", "fd09::2"].map(|text| text.parse().unwrap()))
+        } else {
+            (20, ["10.9.0.1", "10.9.0.2"].map(|text| text.parse().unwrap()))
+        };
+        let mut bytes = packet(v6, protocol as u8, 100);
+        let len = 100 - start;
+        match addresses {
+            [IpAddr::V4(from), IpAddr::V4(to)] => {
+                bytes[2..4].copy_from_slice(&100u16.to_be_bytes());
+                bytes[12..16].copy_from_slice(&from.octets());
+                bytes[16..20].copy_from_slice(&to.octets());
+            }
+            [IpAddr::V6(from), IpAddr::V6(to)] => {
+                bytes[4..6].copy_from_slice(&len.to_be_bytes());
+                bytes[8..24].copy_from_slice(&from.octets());
+                bytes[24..40].copy_from_slice(&to.octets());
+            }
+            _ => unreachable!("both are of one family"),
+        }
+        let at = if protocol == TCP { ChecksumAt::tcp(start) } else { ChecksumAt::udp(start) };
+        let sum = pseudo_header(addresses[0], addresses[1], protocol as u8, len.into()).fold();
+        bytes[at.field()..at.field() + 2].copy_from_slice(&sum.to_be_bytes());
+        (bytes, at)
+    }
+
+    #[test]
+    fn an_unfinished_checksum_is_known_by_its_value_also_before_padding() {
+        for v6 in [false, true] {
+            for protocol in [TCP, UDP] {
+                let (mut bytes, at) = unfinished(v6, protocol);
+                assert_eq!(known_by_its_sum(&bytes), ChecksumState::Partial(at), "{v6} {protocol}");
+                bytes.extend([0; 6]);
+                assert_eq!(known_by_its_sum(&bytes), ChecksumState::Partial(at), "{v6} {protocol}");
+                bytes[at.field()] ^= 1;
+                assert_eq!(known_by_its_sum(&bytes), ChecksumState::Complete, "{v6} {protocol}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_or_cut_short_is_to_be_verified() {
+        let (bytes, _) = unfinished(false, TCP);
+        for len in 0..bytes.len() {
+            let state = known_by_its_sum(&bytes[..len]);
+            assert!(len >= 38 || state == ChecksumState::Complete, "{len}");
+        }
+        assert_eq!(known_by_its_sum(&[0xff; 60]), ChecksumState::Complete);
+    }
+
+    #[test]
+    fn each_refusal_has_its_own_advice() {
+        let told = |code, queues| {
+            let refused = Refused { what: "a call", source: io::Error::from_raw_os_error(code) };
+            reason(&refused, queues)
+        };
+        assert!(told(libc::EPERM, 1).contains("CAP_BPF"));
+        assert!(told(libc::ENOBUFS, 1).contains("ulimit -l"));
+        assert!(told(libc::EINVAL, 4).contains("4 receive queues"));
+        assert!(told(libc::EAFNOSUPPORT, 1).contains("CONFIG_XDP_SOCKETS"));
+        assert!(told(libc::EBUSY, 1).starts_with("a call: "));
+    }
+}
