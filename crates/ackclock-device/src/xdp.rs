@@ -20,6 +20,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::thread;
+use std::time::Duration;
 
 use ackclock_link::{HEADER_LEN, MacAddr};
 use ackclock_wire::checksum::sum;
@@ -328,7 +330,7 @@ fn open_fast(
     }
     let open = |native| -> Result<Vec<Fast>, Refused> {
         let rings: Result<Vec<Rings>, Refused> =
-            (0u32..).take(queues).map(|queue| Rings::open(index, queue)).collect();
+            (0u32..).take(queues).map(|queue| open_when_free(index, queue)).collect();
         let rings = rings?;
         let redirect = Arc::new(Redirect::attach(index, mac.octets(), &rings, native)?);
         let fast = |rings| Fast {
@@ -351,6 +353,20 @@ fn open_fast(
         XdpMode::Auto => open(true).or_else(|_| open(false)),
     };
     Ok(opened.map_err(|refused| reason(&refused, queues)))
+}
+
+/// Opens the rings of a queue. The kernel frees a queue a moment after the socket that had it was closed, so
+/// a program that starts again finds it busy.
+fn open_when_free(interface: libc::c_int, queue: u32) -> Result<Rings, Refused> {
+    for _ in 0..FREE_ASKED_MAX {
+        match Rings::open(interface, queue) {
+            Err(refused) if refused.source.raw_os_error() == Some(libc::EBUSY) => {
+                thread::sleep(FREE_ASKED_EVERY)
+            }
+            opened => return opened,
+        }
+    }
+    Rings::open(interface, queue)
 }
 
 /// Why the kernel refused, and what to do.
@@ -389,6 +405,10 @@ const UDP: u16 = 17;
 
 /// Largest IP packet in bytes that fits a frame.
 const MTU_MAX: usize = FRAME_MAX - HEADER_LEN;
+
+/// How often, and after which time each, a busy queue is asked for again.
+const FREE_ASKED_MAX: u32 = 20;
+const FREE_ASKED_EVERY: Duration = Duration::from_millis(5);
 
 /// A call sends 32 frames.
 const KICKS_MAX: u32 = SENT_MAX / 32 + 2;

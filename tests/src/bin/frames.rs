@@ -97,13 +97,13 @@ impl Way {
         }
     }
 
-    /// The device, as the station [`STATION`].
-    fn open(self) -> Box<dyn FrameDevice> {
+    /// The device on `interface`, as the station [`STATION`].
+    fn open(self, interface: &str) -> Box<dyn FrameDevice> {
         let options = PacketOptions { mac: Some(MacAddr::new(STATION)), ..PacketOptions::default() };
         match self {
-            Self::Packet => Box::new(PacketDevice::open("wire", options).expect("the device opens").0),
+            Self::Packet => Box::new(PacketDevice::open(interface, options).expect("the device opens").0),
             Self::Xdp(mode) => {
-                let opened = XdpDevice::open_queues("wire", options, mode, 1);
+                let opened = XdpDevice::open_queues(interface, options, mode, 1);
                 Box::new(opened.expect("the device opens").0.remove(0))
             }
         }
@@ -115,7 +115,7 @@ fn send(near: &Namespace, far: &Namespace, cell: Cell) -> Measured {
     let before = arrived(far);
     let (wall, cpu) = near.run(async move {
         on_a_thread(move || async move {
-            let mut device = cell.way.open();
+            let mut device = cell.way.open("wire");
             let (began, cpu) = (Instant::now(), spent());
             while began.elapsed() < TURN {
                 blast(&mut *device, cell.len).await;
@@ -126,21 +126,21 @@ fn send(near: &Namespace, far: &Namespace, cell: Cell) -> Measured {
     Measured { frames: arrived(far) - before, wall, cpu }
 }
 
-/// A packet socket at the other end sends as fast as it can.
+/// The other end sends as fast as it can, by AF_XDP, which sends faster than any of the devices receives.
 fn receive(near: &Namespace, far: &Namespace, cell: Cell) -> Measured {
     let over = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&over);
     let blasting = far.handle().spawn(async move {
         on_a_thread(move || async move {
-            let mut device = PacketDevice::open("peer", PacketOptions::default()).expect("it opens").0;
+            let mut device = Way::Xdp(XdpMode::Generic).open("peer");
             while !stop.load(Ordering::Relaxed) {
-                blast(&mut device, cell.len).await;
+                blast(&mut *device, cell.len).await;
             }
         });
     });
     let measured = near.run(async move {
         on_a_thread(move || async move {
-            let mut device = cell.way.open();
+            let mut device = cell.way.open("wire");
             let mut batch = ReceiveBatch::new(256, 1 << 20);
             let (mut frames, began, cpu) = (0usize, Instant::now(), spent());
             while began.elapsed() < TURN {
