@@ -6,7 +6,7 @@
     scripts/devices.py --write               measures nothing; writes what is measured into docs/devices.md
 
 The script makes two network namespaces joined by a veth pair, and removes them. The stack, or the kernel's TCP to compare, is
-in the first; the peer is always the kernel's TCP: in the second for `kernel`, `raw` and `packet`, and at the device's
+in the first; the peer is always the kernel's TCP: in the second for `kernel`, `raw`, `packet` and `xdp`, and at the device's
 other end for `tun` and `tap`. Rounds are the outer loop, and in each every device has its turn each way. A run that was
 interrupted goes on where it ended.
 """
@@ -33,6 +33,7 @@ DEVICES = {
     "tun": ("--device tun --addr 10.65.0.2/24", "10.65.0.1"),
     "tap": ("--device tap --addr 10.66.0.2/24", "10.66.0.1"),
     "packet": ("--device packet --interface near --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
+    "xdp": ("--device xdp --interface near --no-probe --addr 10.64.0.4/24", "10.64.0.2"),
     "raw": ("--device raw --ports 40000-40999 --addr 10.64.0.1/24", "10.64.0.2"),
 }
 NAMES = {
@@ -40,6 +41,7 @@ NAMES = {
     "tun": "TUN",
     "tap": "TAP",
     "packet": "packet socket on the veth pair",
+    "xdp": "AF_XDP on the veth pair, in the driver",
     "raw": "raw sockets over the veth pair",
 }
 DIRECTIONS = {"there": "", "back": "--reverse"}
@@ -90,7 +92,7 @@ def network(program: pathlib.Path, stack: contextlib.ExitStack) -> str:
     # A namespace other than the first may not choose its default, but each of its routes may.
     for name, link, peers in (
         (near, "near", ["10.64.0.2"]),
-        (far, "far", ["10.64.0.1", "10.64.0.3"]),
+        (far, "far", ["10.64.0.1", "10.64.0.3", "10.64.0.4"]),
         (near, "tun0", ["10.65.0.2"]),
         (near, "tap0", ["10.66.0.2"]),
     ):

@@ -119,6 +119,17 @@ fn a_packet_device_takes_its_place_and_the_reason_is_told() {
 }
 
 #[test]
+fn a_queue_can_be_opened_again_at_once() {
+    on_a_wire(Needs::Xdp, |near, _| {
+        near.run(async {
+            for _ in 0..10 {
+                drop(open(XdpMode::Native, 1));
+            }
+        });
+    });
+}
+
+#[test]
 fn more_queues_than_the_interface_has_are_refused_with_the_number() {
     on_a_wire(Needs::Xdp, |near, _| {
         near.run(async {
