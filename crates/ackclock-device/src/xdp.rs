@@ -12,6 +12,9 @@
 //! checksum. Every queue takes 12 MiB that cannot be swapped out. While the device is open, a veth pair cuts
 //! what its other end sends into single segments.
 //!
+//! **Debug builds** panic after 2^32 frames of a queue: the crate `xdp` counts them with a sum that must not
+//! overflow there.
+//!
 //! **Unfinished checksums.** On a veth pair the sender is a kernel of this machine and leaves checksums
 //! unfinished. What says so is lost on the way to the ring; but the field then holds exactly the sum of the
 //! pseudo-header, and by that they are known. On any other interface a checksum must be right.
