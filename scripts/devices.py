@@ -6,7 +6,7 @@
     scripts/devices.py --write               measures nothing; writes what is measured into docs/devices.md
 
 The script makes two network namespaces joined by a veth pair, and removes them. The stack, or the kernel's TCP to compare, is
-in the first; the peer is the kernel's TCP: in the second for `kernel`, `raw` and `packet`, and at the device's other end for
+in the first; the peer is the kernel's TCP: in the second for `kernel`, `raw`, `packet` and `xdp`, and at the device's other end for
 `tun`, `tap` and `fd`. A Unix socket has a second stack at its other end, where no kernel is. Rounds are the outer loop, and in
 each every device has its turn each way. A run that was interrupted goes on where it ended.
 """
@@ -35,6 +35,7 @@ DEVICES = {
     "tap": ("--device tap --addr 10.66.0.2/24", "10.66.0.1"),
     "packet": ("--device packet --interface near --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
     "packet2": ("--device packet --interface near --queues 2 --no-probe --addr 10.64.0.3/24", "10.64.0.2"),
+    "xdp": ("--device xdp --interface near --no-probe --addr 10.64.0.4/24", "10.64.0.2"),
     "fd": ("--device fd:3 --addr 10.65.0.2/24", "10.65.0.1"),
     "unix": ("--device unix:{socket} --addr 10.67.0.2/24", "10.67.0.1"),
     "unixgram": ("--device unixgram:{socket} --addr 10.67.0.2/24", "10.67.0.1"),
@@ -46,6 +47,7 @@ NAMES = {
     "tap": "TAP",
     "packet": "packet socket on the veth pair",
     "packet2": "the same, two queues",
+    "xdp": "AF_XDP on the veth pair, in the driver",
     "fd": "TUN, opened by another program (`fd:3`)",
     "unix": "Unix stream, to a stack like this one",
     "unixgram": "Unix datagrams, to a stack like this one",
@@ -109,7 +111,7 @@ def network(program: pathlib.Path, stack: contextlib.ExitStack) -> str:
     # A namespace other than the first may not choose its default, but each of its routes may.
     for name, link, peers in (
         (near, "near", ["10.64.0.2"]),
-        (far, "far", ["10.64.0.1", "10.64.0.3"]),
+        (far, "far", ["10.64.0.1", "10.64.0.3", "10.64.0.4"]),
         (near, "tun0", ["10.65.0.2"]),
         (near, "tap0", ["10.66.0.2"]),
     ):

@@ -20,6 +20,8 @@ pub enum Needs {
     Packet,
     /// Raw sockets, packet sockets and netfilter.
     Raw,
+    /// Sockets of AF_XDP, and the right to a program on an interface.
+    Xdp,
 }
 
 impl Needs {
@@ -31,6 +33,7 @@ impl Needs {
             Self::Tap => "tap",
             Self::Packet => "packet",
             Self::Raw => "raw",
+            Self::Xdp => "xdp",
         }
     }
 
@@ -66,12 +69,34 @@ impl Needs {
                 opened.map(drop).map_err(|error| format!("{TUN}: {error}"))
             }
             Self::Packet => packet(),
+            Self::Xdp => open(libc::AF_XDP, Type::RAW, 0, "a socket of AF_XDP").and_then(|()| may_load()),
             Self::Raw => packet()
                 .and_then(|()| open(libc::AF_INET, Type::RAW, libc::IPPROTO_TCP, "a raw socket"))
                 .and_then(|()| open(libc::AF_NETLINK, Type::RAW, libc::NETLINK_NETFILTER, "netfilter")),
         }
     }
 }
+
+/// Whether this process may load a program: the kernel asks for rights outside every user namespace.
+fn may_load() -> Result<(), String> {
+    let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    if read("/proc/self/uid_map")?.split_whitespace().ne(["0", "0", "4294967295"]) {
+        return Err("programs for AF_XDP cannot be loaded in a user namespace".to_owned());
+    }
+    let status = read("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or_default();
+    let has = |right: u32| rights >> right & 1 == 1;
+    if has(CAP_NET_ADMIN) && (has(CAP_BPF) || has(CAP_SYS_ADMIN)) {
+        return Ok(());
+    }
+    Err("loading a program for AF_XDP takes CAP_NET_ADMIN and CAP_BPF".to_owned())
+}
+
+// include/uapi/linux/capability.h
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_BPF: u32 = 39;
 
 /// Runs a test in `N` namespaces that are not joined yet, unless a device that it needs cannot work in them.
 pub fn in_namespaces_with<const N: usize>(needs: Needs, test: impl FnOnce([Namespace; N])) {

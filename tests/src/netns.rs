@@ -128,8 +128,17 @@ impl Namespace {
 
     /// Joins this namespace to `other` by a cable whose ends have the given names.
     pub fn cable(&self, end: &str, other: &Self, other_end: &str) {
+        self.cable_of(1, end, other, other_end);
+    }
+
+    /// The same with this many queues at each end, each way.
+    ///
+    /// # Panics
+    /// As for [`cable`](Self::cable).
+    pub fn cable_of(&self, queues: usize, end: &str, other: &Self, other_end: &str) {
         let path = format!("/proc/{}/fd/{}", std::process::id(), other.net.as_raw_fd());
-        self.ip(&format!("link add {end} type veth peer name {other_end} netns {path}"));
+        let queues = format!("numtxqueues {queues} numrxqueues {queues}");
+        self.ip(&format!("link add {end} {queues} type veth peer name {other_end} {queues} netns {path}"));
         self.ip(&format!("link set {end} up"));
         other.ip(&format!("link set {other_end} up"));
     }

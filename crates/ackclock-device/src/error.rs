@@ -169,6 +169,15 @@ pub enum OpenError {
         /// What is missing.
         reason: String,
     },
+    /// AF_XDP is required and refused.
+    #[cfg(feature = "xdp")]
+    #[error("{name} cannot be used by AF_XDP: {reason}; or use a packet device")]
+    XdpUnavailable {
+        /// The interface.
+        name: String,
+        /// What the kernel refused, and what to do.
+        reason: String,
+    },
     /// The limit of open files is reached, for the process or the system.
     #[error(
         "{name} cannot be opened: {source}; raise the limit before the program starts (ulimit -n 4096, or \

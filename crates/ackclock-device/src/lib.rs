@@ -26,8 +26,9 @@
 //! What the operating system opens (TUN, TAP, packet and raw sockets, [`configure`]) comes with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
 //! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
-//! streams and sinks (feature `sink`). Recordings (`Replay`, `recording`) come with the feature `recordings`,
-//! which is also on by default.
+//! streams, sinks (feature `sink`) and the crate `tun-rs` (feature of that name). Recordings (`Replay`,
+//! `recording`) come with the feature `recordings`, which is also on by default. The feature `xdp` adds
+//! AF_XDP (`XdpDevice`) to `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.
@@ -91,6 +92,8 @@ mod tap;
 mod tun;
 #[cfg(feature = "os")]
 mod vnet;
+#[cfg(feature = "xdp")]
+mod xdp;
 
 use std::fmt;
 use std::io;
@@ -124,6 +127,8 @@ pub use replay::{Pace, Replay, ReplayConfig};
 pub use tap::TapDevice;
 #[cfg(feature = "os")]
 pub use tun::TunDevice;
+#[cfg(feature = "xdp")]
+pub use xdp::{XdpDevice, XdpMode};
 
 /// What a device carries at its lowest layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -150,7 +150,7 @@ impl PacketDevice {
     }
 
     /// The number and the Ethernet address of the interface `name`.
-    fn interface(name: &str) -> Result<(libc::c_int, MacAddr), OpenError> {
+    pub(crate) fn interface(name: &str) -> Result<(libc::c_int, MacAddr), OpenError> {
         let failed = |error| OpenError::from_packet(name, error);
         let control = sys::control_socket().map_err(failed)?;
         let index = sys::interface_index(control.as_fd(), name).map_err(failed)?;
@@ -176,6 +176,12 @@ impl PacketDevice {
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.mac
+    }
+
+    /// The last known MTU, without reading the clock.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn mtu_known(&self) -> usize {
+        self.fd.mtu_known()
     }
 
     /// The interface's name.

@@ -5,6 +5,8 @@
 #![expect(unsafe_code, reason = "system calls")]
 
 pub(crate) mod packet;
+#[cfg(feature = "xdp")]
+pub(crate) mod xdp;
 
 use std::fs::File;
 use std::io;
@@ -147,6 +149,20 @@ pub(crate) fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> io::Resu
     Ok((hardware.sa_family, [a, b, c, d, e, f]))
 }
 
+/// The name of the driver of the interface `name`.
+#[cfg(feature = "xdp")]
+pub(crate) fn interface_driver(socket: BorrowedFd<'_>, name: &str) -> io::Result<String> {
+    // `struct ethtool_drvinfo` of include/uapi/linux/ethtool.h: a command, and from byte 4 the driver's name.
+    let mut answer = [0u32; 49];
+    answer[0] = ETHTOOL_GDRVINFO;
+    let mut request = interface_request(name);
+    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // It writes the 196 bytes of that structure too, to `answer`, which is as long.
+    ioctl_interface(socket, SIOCETHTOOL, &mut request)?;
+    let name = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&c| c != 0).collect();
+    String::from_utf8(name).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Moves the process, or for per-thread namespaces the calling thread, into new namespaces (`CLONE_NEW*`).
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
     // SAFETY: unshare(2) takes an integer and touches no memory of this process.
@@ -199,3 +215,7 @@ const SIOCGIFMTU: Ioctl = 0x8921;
 const SIOCGIFTXQLEN: Ioctl = 0x8942;
 const SIOCGIFHWADDR: Ioctl = 0x8927;
 const SIOCGIFINDEX: Ioctl = 0x8933;
+#[cfg(feature = "xdp")]
+const SIOCETHTOOL: Ioctl = 0x8946;
+#[cfg(feature = "xdp")]
+const ETHTOOL_GDRVINFO: u32 = 3;

@@ -122,7 +122,7 @@ pub(crate) fn has_capability(number: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    set & 1 << number != 0
+    set >> number & 1 == 1
 }
 
 /// Whether the interface, which a transfer may create, exists and is up.
@@ -300,6 +300,8 @@ const TUN: &str = "/dev/net/tun";
 /// Capability numbers of `linux/capability.h`.
 pub(crate) const CAP_NET_ADMIN: u32 = 12;
 pub(crate) const CAP_NET_RAW: u32 = 13;
+pub(crate) const CAP_SYS_ADMIN: u32 = 21;
+pub(crate) const CAP_BPF: u32 = 39;
 
 #[cfg(test)]
 mod tests {

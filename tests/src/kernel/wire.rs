@@ -17,7 +17,7 @@ use ackclock_device::configure::Cidr;
 use ackclock_device::link::{Detection, LinkConfig, MacAddr};
 use ackclock_device::{
     Device, EthernetDevice, EthernetOptions, LinkHandle, OffloadMode, OpenError, PacketDevice, PacketOptions,
-    RawConfig, RawDevice, RawError, TapDevice,
+    RawConfig, RawDevice, RawError, TapDevice, XdpDevice, XdpMode,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net;
@@ -37,6 +37,8 @@ pub enum OnWire {
     Packet,
     /// The same link layer over a TAP device.
     Tap,
+    /// The same over AF_XDP, in the driver.
+    Xdp,
 }
 
 impl OnWire {
@@ -47,6 +49,7 @@ impl OnWire {
             Self::Raw => Needs::Raw,
             Self::Packet => Needs::Packet,
             Self::Tap => Needs::Tap,
+            Self::Xdp => Needs::Xdp,
         }
     }
 
@@ -77,6 +80,15 @@ impl OnWire {
                 let link = device.handle();
                 (Box::new(device), Some(link))
             }
+            Self::Xdp => {
+                let mac = PacketDevice::own_mac("wire", "impatient").expect("an address");
+                let options = PacketOptions { mac: Some(mac), ..PacketOptions::default() };
+                let opened = XdpDevice::open_queues("wire", options, XdpMode::Native, 1);
+                let device = opened.expect("the device opens").0.remove(0);
+                let device = EthernetDevice::new(device, impatient(mac));
+                let link = device.handle();
+                (Box::new(device), Some(link))
+            }
             Self::Tap => {
                 let device = open_when_free(|| TapDevice::open(TAP, OffloadMode::On)).await.0;
                 ip("link add br0 type bridge");
@@ -96,7 +108,9 @@ impl OnWire {
 /// Makes a test of each function named for each device, in a module of the device's name.
 #[macro_export]
 macro_rules! on_each_device {
-    ($($case:ident),+) => { $crate::on_devices! { ($($case)+) raw = Raw, packet = Packet, tap = Tap } };
+    ($($case:ident),+) => {
+        $crate::on_devices! { ($($case)+) raw = Raw, packet = Packet, tap = Tap, xdp = Xdp }
+    };
 }
 
 /// The modules of [`on_each_device!`](crate::on_each_device).

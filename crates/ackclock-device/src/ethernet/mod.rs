@@ -24,6 +24,8 @@ pub use handle::LinkHandle;
 pub use options::EthernetOptions;
 #[cfg(feature = "os")]
 pub use options::PacketQueues;
+#[cfg(feature = "xdp")]
+pub use options::XdpQueues;
 
 /// A device for IP packets on an Ethernet.
 ///

@@ -11,6 +11,8 @@ use crate::frame::made_mac;
 #[cfg(feature = "os")]
 use crate::{FdError, OffloadMode, PacketDevice, PacketOptions, PassedFd, TapDevice};
 use crate::{FrameDevice, OpenError};
+#[cfg(feature = "xdp")]
+use crate::{XdpDevice, XdpMode};
 
 /// The options of an Ethernet device: addresses, gateway, MTU and the rest. Then open one of the operating
 /// system (feature `os`), or call [`on`](Self::on) with any device for frames.
@@ -197,16 +199,26 @@ impl EthernetOptions {
     /// If the caller's tokio runtime has no I/O driver.
     #[cfg(feature = "os")]
     pub fn open_packet_queues(self, name: &str, queues: usize) -> Result<PacketQueues, OpenError> {
-        self.check_mac()?;
-        let mac = match self.mac {
-            MacChoice::Own => Some(PacketDevice::own_mac(name, &self.addresses)?),
-            MacChoice::Interface => None,
-            MacChoice::Given(mac) => Some(mac),
-        };
-        let options = PacketOptions { mac, offload: self.offload, promiscuous: self.promiscuous };
+        let options = self.of_packet(name)?;
         let (devices, fell_back) = PacketDevice::open_queues(name, options, queues)?;
         // All have the same, and there is at least one.
         let mac = devices.first().map_or(MacAddr::BROADCAST, PacketDevice::mac);
+        Ok((self.finish_queues(devices, mac, Detection::Probe), fell_back))
+    }
+
+    /// Opens this many queues of the Ethernet interface `name` by AF_XDP. Where the kernel refuses that,
+    /// [`XdpMode::Auto`] opens a packet device instead, and the second value says why.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// If the caller's tokio runtime has no I/O driver.
+    #[cfg(feature = "xdp")]
+    pub fn open_xdp(self, name: &str, mode: XdpMode, queues: usize) -> Result<XdpQueues, OpenError> {
+        let options = self.of_packet(name)?;
+        let (devices, fell_back) = XdpDevice::open_queues(name, options, mode, queues)?;
+        let mac = devices.first().map_or(MacAddr::BROADCAST, XdpDevice::mac);
         Ok((self.finish_queues(devices, mac, Detection::Probe), fell_back))
     }
 
@@ -220,6 +232,18 @@ impl EthernetOptions {
         self.check_mac()?;
         let mac = if let MacChoice::Given(mac) = self.mac { mac } else { made_mac(&("on", &self.addresses)) };
         Ok(self.finish(device, mac, Detection::Announce))
+    }
+
+    /// The options of a packet socket on the interface `name`.
+    #[cfg(feature = "os")]
+    fn of_packet(&self, name: &str) -> Result<PacketOptions, OpenError> {
+        self.check_mac()?;
+        let mac = match self.mac {
+            MacChoice::Own => Some(PacketDevice::own_mac(name, &self.addresses)?),
+            MacChoice::Interface => None,
+            MacChoice::Given(mac) => Some(mac),
+        };
+        Ok(PacketOptions { mac, offload: self.offload, promiscuous: self.promiscuous })
     }
 
     fn check_mac(&self) -> Result<(), OpenError> {
@@ -261,3 +285,7 @@ impl EthernetOptions {
 /// The queues, and why they have no offload if it was wanted.
 #[cfg(feature = "os")]
 pub type PacketQueues = (Vec<EthernetDevice<PacketDevice>>, Option<String>);
+
+/// The queues, and why they are those of a packet device if AF_XDP was refused.
+#[cfg(feature = "xdp")]
+pub type XdpQueues = (Vec<EthernetDevice<XdpDevice>>, Option<String>);

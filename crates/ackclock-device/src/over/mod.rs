@@ -6,7 +6,8 @@
 //!
 //! - tokio's `UdpSocket` and `UnixDatagram` (feature `net`), one in each datagram;
 //! - [`PacketStream`] around any `AsyncRead + AsyncWrite`, each behind its length, as QEMU and passt send
-//!   frames, or one in each call, as the asynchronous devices of the crates `tun` and `tun-rs` do;
+//!   frames, or one in each call, as the asynchronous devices of the crate `tun` do;
+//! - `TunRs`, a TUN interface of macOS or Windows by the crate `tun-rs` (feature of that name);
 //! - [`Items`] around any `Stream + Sink` (feature `sink`);
 //! - a type of your own.
 //!
@@ -24,6 +25,8 @@ mod items;
 #[cfg(feature = "net")]
 mod sockets;
 mod stream;
+#[cfg(feature = "tun-rs")]
+mod tun_rs;
 
 use std::fmt;
 use std::io;
@@ -35,6 +38,8 @@ use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use crate::batch::BYTES_MIN;
 use crate::{Capabilities, Counters, Device, FrameDevice, Medium, ReceiveBatch};
 
+#[cfg(feature = "tun-rs")]
+pub use self::tun_rs::{TunRs, TunRsError};
 #[cfg(feature = "sink")]
 pub use items::Items;
 #[cfg(all(feature = "net", unix))]

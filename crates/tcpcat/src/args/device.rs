@@ -15,38 +15,38 @@ use crate::device::DeviceChoice;
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
     /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one
-    /// more station on an Ethernet interface of this host); tap (an Ethernet whose other end is the
-    /// kernel's); fd:3, a TUN or TAP device that the parent opened as that descriptor (fd:3,4 for queues, fd
-    /// for those of LISTEN_FDS); unix:PATH, Ethernet frames behind their lengths over a Unix socket (QEMU,
-    /// passt, another tcpcat); unixgram:PATH, the same in datagrams (vfkit, libkrun); or a capture, which is
-    /// played with the stack as the other side
+    /// more station on an Ethernet interface of this host); xdp (the same by AF_XDP, or as packet where the
+    /// kernel refuses that); tap (an Ethernet whose other end is the kernel's); fd:3, a TUN or TAP device
+    /// that the parent opened as that descriptor (fd:3,4 for queues, fd for those of LISTEN_FDS); unix:PATH,
+    /// Ethernet frames behind their lengths over a Unix socket (QEMU, passt, another tcpcat); unixgram:PATH,
+    /// the same in datagrams (vfkit, libkrun); or a capture, which is played with the stack as the other side
     #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", value_parser = DeviceChoice::parse)]
     pub(crate) device: DeviceChoice,
     /// The TUN device, created if it is missing and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
     tun: Option<String>,
-    /// With --device tun or packet: open the device with this many queues, each with its own task, so that
-    /// the stack uses as many processors; an existing TUN device must have been made with multi_queue
+    /// With --device tun, packet or xdp: open the device with this many queues, each with its own task, so
+    /// that the stack uses as many processors; an existing TUN device must have been made with multi_queue
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=QUEUES_MAX))]
     queues: Option<u16>,
-    /// With --device packet: the Ethernet interface. With tap: the TAP device, created if it is missing and
-    /// this user may [default: tap0]. With raw: the only interface to send and receive on [default: by the
-    /// host's routes]
+    /// With --device packet or xdp: the Ethernet interface. With tap: the TAP device, created if it is
+    /// missing and this user may [default: tap0]. With raw: the only interface to send and receive on
+    /// [default: by the host's routes]
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// The stack's address with its prefix; repeat it for IPv4 and IPv6
     #[arg(long, value_name = "CIDR", value_parser = host)]
     pub(crate) addr: Vec<Cidr>,
-    /// With --device packet or tap: take IPv6 addresses and a default route from the link's routers; --addr
-    /// is then optional
+    /// With --device packet, xdp or tap: take IPv6 addresses and a default route from the link's routers;
+    /// --addr is then optional
     #[arg(long)]
     pub(crate) autoconf: bool,
-    /// With --device packet or tap: the router for destinations outside the networks of --addr, one for IPv4
-    /// and one for IPv6 [default: none; with tap and --configure the kernel's end]
+    /// With --device packet, xdp or tap: the router for destinations outside the networks of --addr, one for
+    /// IPv4 and one for IPv6 [default: none; with tap and --configure the kernel's end]
     #[arg(long, value_name = "ADDR")]
     pub(crate) gateway: Vec<IpAddr>,
-    /// With --device packet or tap: the stack's Ethernet address, such as 02:00:5e:10:00:01, or `interface`
-    /// to share the interface's, which Wi-Fi and most clouds need [default: one made for it]
+    /// With --device packet, xdp or tap: the stack's Ethernet address, such as 02:00:5e:10:00:01, or
+    /// `interface` to share the interface's, which Wi-Fi and most clouds need [default: one made for it]
     #[arg(long, value_name = "MAC|interface", value_parser = mac)]
     pub(crate) mac: Option<MacChoice>,
     /// The kernel's address on the device [default: the first other host of the network]
@@ -64,8 +64,8 @@ pub(crate) struct DeviceArgs {
     /// With --device packet: receive the frames of all stations
     #[arg(long)]
     pub(crate) promiscuous: bool,
-    /// With --device packet: use the addresses at once, without asking for up to 7 s whether another station
-    /// has them
+    /// With --device packet or xdp: use the addresses at once, without asking for up to 7 s whether another
+    /// station has them
     #[arg(long)]
     pub(crate) no_probe: bool,
     /// With --device raw: the TCP ports that belong to the stack; all others stay the host's [default: all

@@ -1,5 +1,5 @@
-//! A station on an Ethernet: a packet socket on an interface of this host, or a TAP device whose other end is
-//! the kernel's.
+//! A station on an Ethernet: a packet socket or AF_XDP on an interface of this host, or a TAP device whose
+//! other end is the kernel's.
 
 mod findings;
 mod remarks;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use ackclock::Cidr;
 use ackclock_cli::{Exit, Failure};
 use ackclock_device::link::{AddressState, Detection};
-use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, configure};
+use ackclock_device::{Device, EthernetDevice, EthernetOptions, FrameDevice, LinkHandle, XdpMode, configure};
 
 use super::{Backend, Later, Opened, kernel_address, owned_by_kernel, tun, wait_for_link};
 use crate::args::{DeviceArgs, DeviceFlag, MacChoice};
@@ -24,6 +24,10 @@ pub(crate) use remarks::Remarks;
 /// `--device packet`.
 #[derive(Debug)]
 pub(super) struct Packet;
+
+/// `--device xdp`.
+#[derive(Debug)]
+pub(super) struct Xdp;
 
 /// `--device tap`.
 #[derive(Debug)]
@@ -49,12 +53,7 @@ impl Backend for Packet {
 
     fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>> {
         Box::pin(async move {
-            let Some(name) = &args.interface else {
-                return Err(Failure::usage("a packet device needs an Ethernet interface")
-                    .remedy("name it with --interface eth0 (ip link lists them)"));
-            };
-            check(args)?;
-            check_mtu(args, name)?;
+            let name = interface(args)?;
             let count = args.queues().unwrap_or(1);
             let (queues, fell_back) = options(args)?.open_packet_queues(name, count).or_fail()?;
             tell_of_offload(fell_back, verbose);
@@ -68,6 +67,52 @@ impl Backend for Packet {
 
     fn is_up(&self, args: &DeviceArgs) -> bool {
         configure::link_state(&self.name(args)).is_ok_and(|state| state.up)
+    }
+}
+
+impl Backend for Xdp {
+    fn word(&self) -> &'static str {
+        "xdp"
+    }
+
+    fn takes(&self) -> &'static [DeviceFlag] {
+        use DeviceFlag::{Autoconf, Gateway, Interface, Mac, Mtu, NoProbe, Queues};
+        &[Interface, Queues, Autoconf, Gateway, Mac, Mtu, NoProbe]
+    }
+
+    fn name(&self, args: &DeviceArgs) -> String {
+        Packet.name(args)
+    }
+
+    fn diagnosis(&self, args: &DeviceArgs) -> String {
+        format!("tcpcat doctor --device xdp --interface {}", self.name(args))
+    }
+
+    fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>> {
+        Box::pin(async move {
+            let name = interface(args)?;
+            let count = args.queues().unwrap_or(1);
+            let (queues, fell_back) = options(args)?.open_xdp(name, XdpMode::Auto, count).or_fail()?;
+            match (fell_back, queues.first().and_then(|first| first.frame_device().mode())) {
+                (Some(why), _) => say!("tcpcat: a packet socket on {name}, not AF_XDP: {why}"),
+                (None, Some(XdpMode::Generic)) if verbose => {
+                    say!(
+                        "tcpcat: AF_XDP on {name}, before the kernel; its driver has no place for a program"
+                    );
+                }
+                (None, _) if verbose => say!("tcpcat: AF_XDP on {name}, in its driver"),
+                (None, _) => {}
+            }
+            settled(self, args, queues, verbose).await
+        })
+    }
+
+    fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>> {
+        Box::pin(findings::xdp(args))
+    }
+
+    fn is_up(&self, args: &DeviceArgs) -> bool {
+        Packet.is_up(args)
     }
 }
 
@@ -113,6 +158,17 @@ impl Backend for Tap {
     fn is_up(&self, args: &DeviceArgs) -> bool {
         configure::link_state(&self.name(args)).is_ok_and(|state| state.up)
     }
+}
+
+/// The Ethernet interface of the host that the flags name, on which they can work.
+fn interface(args: &DeviceArgs) -> Result<&str, Failure> {
+    let Some(name) = &args.interface else {
+        return Err(Failure::usage("the stack needs an Ethernet interface to be a station on")
+            .remedy("name it with --interface eth0 (ip link lists them)"));
+    };
+    check(args)?;
+    check_mtu(args, name)?;
+    Ok(name)
 }
 
 /// The options that the flags ask for.

@@ -26,7 +26,7 @@ pub(crate) use ethernet::Remarks;
 pub(crate) use tun::{kernel_address, owned_by_kernel};
 
 /// The devices that have a word.
-const NAMED: [&dyn Backend; 4] = [&tun::Tun, &raw::Raw, &ethernet::Packet, &ethernet::Tap];
+const NAMED: [&dyn Backend; 5] = [&tun::Tun, &raw::Raw, &ethernet::Packet, &ethernet::Tap, &ethernet::Xdp];
 
 /// The device that `--device` names.
 #[derive(Clone, Debug)]
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn device_is_a_word_or_a_capture_file() {
-        for word in ["tun", "raw", "packet", "tap"] {
+        for word in ["tun", "raw", "packet", "tap", "xdp"] {
             let choice = DeviceChoice::parse(word).unwrap();
             assert!(matches!(choice, DeviceChoice::Named(backend) if backend.word() == word), "{choice:?}");
         }

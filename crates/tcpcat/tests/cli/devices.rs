@@ -143,6 +143,22 @@ fn a_file_crosses_a_packet_device_of_two_queues_to_the_kernel_and_back() {
 }
 
 #[test]
+fn a_file_crosses_af_xdp_to_the_kernel_and_back_or_a_packet_socket_says_why() {
+    let (true, Some(wire)) = (Needs::Xdp.met(), Wire::new()) else { return };
+    let device = "--device xdp --interface wire --addr 10.87.0.2/24 --no-probe";
+    moves_both_ways(&wire.near, &wire.far, "10.87.0.2", "10.87.0.1", device);
+    assert!(!wire.near.shell("ip link show wire").contains("prog/xdp"), "the program ends with the process");
+    let doctor = || told(&wire.near.tcpcat(&format!("doctor {device}")), 0);
+    assert!(doctor().contains("in the driver"), "{}", doctor());
+    wire.near.shell("ip link set wire mtu 9000");
+    let findings = doctor();
+    assert!(findings.contains("an MTU of 9000 bytes") && findings.contains("a packet socket"), "{findings}");
+    let sent = wire.near.tcpcat(&format!("10.87.0.1 9 {device}"));
+    let words = said(&sent, 3);
+    assert!(words.contains("a packet socket on wire, not AF_XDP: wire has an MTU of 9000 bytes"), "{words}");
+}
+
+#[test]
 fn a_file_crosses_a_tun_device_of_two_queues_to_the_kernel_and_back() {
     let Some(netns) = Netns::new() else { return };
     for offload in ["on", "off"] {
