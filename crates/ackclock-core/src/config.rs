@@ -10,7 +10,7 @@ use ackclock_control::profile::{Choices, Profile};
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::trace::TraceConfig;
-use crate::{ListenAddr, PingPolicy, ReassemblyConfig, Shard};
+use crate::{ListenAddr, PathCacheConfig, PingPolicy, ReassemblyConfig, Shard};
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -71,6 +71,11 @@ pub struct EndpointConfig {
     /// Whether to reassemble fragmented packets, and within which bounds; `None` (the default): fragments are
     /// dropped and counted.
     pub reassembly: Option<Box<ReassemblyConfig>>,
+    /// Whether connections begin with what earlier ones between the same addresses have learned of their path
+    /// ([`KnownPath`](crate::KnownPath)), and within which bounds; `None` (the default): they do not. Leave
+    /// it off where connections of several users share the endpoint's addresses: one user's connection would
+    /// show what another's did.
+    pub path_cache: Option<Box<PathCacheConfig>>,
     /// Whether [`Endpoint::poll_changes`](crate::Endpoint::poll_changes) reports what changes each connection
     /// or costs it data. Like a trace, it takes every segment off the fast path.
     pub tell_changes: bool,
@@ -108,6 +113,7 @@ impl EndpointConfig {
             pings_max: 256,
             port_unreachable: true,
             reassembly: None,
+            path_cache: None,
             tell_changes: false,
             tcp: Arc::default(),
             shard: None,

@@ -14,8 +14,8 @@ use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, Rto
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
-    ListenOptions, ListenerId, LocalAddress, MtuProbing, PingAnswer, PingPolicy, ReassemblyConfig, Sharing,
-    TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
+    ListenOptions, ListenerId, LocalAddress, MtuProbing, PathCacheConfig, PingAnswer, PingPolicy,
+    ReassemblyConfig, Sharing, TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
 };
 
 /// Structs that are their fields, one after the other.
@@ -82,6 +82,7 @@ structs! {
     UserTimeoutOption { least, most, changeable }
     Experiment { id, value }
     TraceConfig { records, keep }
+    PathCacheConfig { paths_max, age_max }
     ReassemblyConfig { bytes_max, packets_max, fragments_max, timeout }
     ListenAddr { addr, port }
     ListenOptions {
@@ -223,6 +224,7 @@ impl Value for EndpointConfig {
         self.pings_max.put(out);
         self.port_unreachable.put(out);
         self.reassembly.put(out);
+        self.path_cache.put(out);
         self.tell_changes.put(out);
         self.tcp.put(out);
     }
@@ -251,6 +253,7 @@ impl Value for EndpointConfig {
             pings_max: Value::take(input)?,
             port_unreachable: Value::take(input)?,
             reassembly: Value::take(input)?,
+            path_cache: Value::take(input)?,
             tell_changes: Value::take(input)?,
             tcp: Value::take(input)?,
             shard: None,

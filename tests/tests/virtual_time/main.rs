@@ -4,6 +4,7 @@
 mod datagrams;
 mod determinism;
 mod failures;
+mod path_cache;
 mod paths;
 mod pump;
 mod support;

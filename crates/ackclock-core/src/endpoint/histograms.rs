@@ -245,6 +245,7 @@ mod tests {
             delivery_rate: 1000,
             bytes_sent: 100,
             bytes_retransmitted,
+            ..AtEnd::default()
         };
         let (mut one, mut other) = (Histograms::default(), Histograms::default());
         one.record_end(&end(20, 0));
@@ -260,7 +261,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_does_not_count() {
         let mut all = Histograms::default();
-        all.record_end(&AtEnd { srtt: None, delivery_rate: 0, bytes_sent: 0, bytes_retransmitted: 0 });
+        all.record_end(&AtEnd::default());
         assert!(all.iter().all(|histogram| histogram.count() == 0));
     }
 }

@@ -28,7 +28,6 @@ pub(super) enum Purpose {
     NonTcp = 9,
     Reuse = 10,
     FastOpen = 11,
-    FastOpenServers = 12,
     Later = 13,
     Directory = 14,
     Known = 15,

@@ -45,6 +45,7 @@
 //! | pings that wait for the program's answer | `pings_max` | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | paths that connections remember | `path_cache`, and its age; none by default | the least recently used is forgotten |
 //! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one not used for the longest time is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
@@ -73,6 +74,7 @@ mod numbers;
 mod others;
 mod output;
 mod passive;
+mod path_cache;
 mod pings;
 mod replies;
 mod schedule;
@@ -108,6 +110,7 @@ use self::listening::Listening;
 use self::memory::Memory;
 use self::non_tcp::NonTcp;
 use self::numbers::Numbers;
+use self::path_cache::PathCache;
 use self::replies::{Replies, control, reset_for};
 use self::schedule::Schedule;
 use self::slot::{Owner, Slot};
@@ -129,6 +132,7 @@ pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
 pub use self::histograms::{Histogram, Histograms, Measure};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::path_cache::{KnownPath, PathCacheConfig};
 pub use self::pings::{Ping, PingAnswer, PingPolicy};
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
@@ -179,6 +183,8 @@ pub struct Endpoint {
     non_tcp: Option<Box<NonTcp>>,
     /// Present once a handshake or a connection has counted.
     histograms: Option<Box<Histograms>>,
+    /// Present if connections remember their paths.
+    paths: Option<Box<PathCache>>,
     /// The source of keys for what is created at first use.
     later: Key,
     /// Present once a peer has keys.
@@ -322,6 +328,7 @@ impl Endpoint {
             numbers: Numbers::new(&secret, config.flow_labels),
             non_tcp: None,
             histograms: None,
+            paths: config.path_cache.as_deref().map(|config| Box::new(PathCache::new(config))),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             traces: Traces::default(),
@@ -383,6 +390,14 @@ impl Endpoint {
     #[must_use]
     pub fn histograms(&self) -> Histograms {
         self.histograms.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// What connections have learned of their paths and the next ones begin with, if they remember it
+    /// ([`EndpointConfig::path_cache`]), in the order of addresses.
+    #[must_use]
+    pub fn known_paths(&self, now: Instant) -> Vec<KnownPath> {
+        let now = self.clock.own(now);
+        self.paths.iter().flat_map(|paths| paths.list(now)).collect()
     }
 
     /// Bytes in all buffers, and their limit.
@@ -455,9 +470,15 @@ impl Endpoint {
         Some(result)
     }
 
-    fn environment(&self, tuple: &FourTuple, iss: SeqNum) -> Environment {
+    fn environment(&mut self, tuple: &FourTuple, iss: SeqNum) -> Environment {
+        let known = match &mut self.paths {
+            Some(paths) => paths.known(self.clock.now(), tuple),
+            None => None,
+        };
+        self.counters.known_paths_used.grow(u64::from(known.is_some()));
         Environment {
             iss,
+            known,
             timestamp_offset: self.numbers.timestamp_offset(tuple),
             flow_labels: self.numbers.flow_labels(tuple),
             mtu: self.addresses.mtu_to(tuple.remote_addr),

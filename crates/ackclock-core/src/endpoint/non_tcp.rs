@@ -22,7 +22,7 @@ use ackclock_wire::{
 use super::counters::RareCounters;
 use super::deferred::Unreachable;
 use super::fast_open::ServerCache;
-use super::keys::{Key, KeyedState, Purpose};
+use super::keys::{Key, Purpose};
 use super::limits::{EchoLimiter, ErrorLimiter};
 use super::others::{OtherError, OtherPacket};
 use super::pings::{PingPolicy, Pings};
@@ -79,7 +79,7 @@ impl NonTcp {
             reassembler: config.reassembly.as_deref().copied().map(Reassembler::new),
             echoes: EchoLimiter::default(),
             errors: ErrorLimiter::new(later.subkey(Purpose::NonTcp)),
-            servers: ServerCache::new(KeyedState(later.subkey(Purpose::FastOpenServers))),
+            servers: ServerCache::new(),
             counters: RareCounters::default(),
         }
     }
@@ -370,8 +370,7 @@ impl Endpoint {
         if !self.udp_update(id, Socket::is_writable)? {
             return Err(UdpSocketError::WouldBlock);
         }
-        let now = self.clock.now();
-        self.non_tcp().paths.on_sent(now, to.ip());
+        self.non_tcp().paths.on_sent(to.ip());
         let flow_label = self.numbers.flow_labels(&FourTuple::new(src, to)).current();
         let ttl = options.ttl.unwrap_or(self.config.tcp.ttl);
         let traffic_class = match transmit.ecn.bits() {

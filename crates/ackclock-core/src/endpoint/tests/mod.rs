@@ -21,6 +21,7 @@ mod lifecycle;
 mod looped;
 mod mtu_search;
 mod others;
+mod path_cache;
 mod pauses;
 mod pings;
 mod ports;
