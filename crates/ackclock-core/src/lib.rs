@@ -88,7 +88,7 @@ pub use connection::{Connection, State};
 pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, Histogram, Histograms, Incoming, IncomingId,
     KnownPath, Limits, ListenerId, LocalAddress, Measure, OtherError, OtherPacket, PathCacheConfig, Ping,
-    PingAnswer, PingPolicy, RxPacket, Shard, Sharing, Stray, Unreachable,
+    PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

@@ -15,7 +15,7 @@ use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
     ListenOptions, ListenerId, LocalAddress, MtuProbing, PathCacheConfig, PingAnswer, PingPolicy,
-    ReassemblyConfig, Sharing, TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
+    ReassemblyConfig, Shaping, Sharing, TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
 };
 
 /// Structs that are their fields, one after the other.
@@ -198,6 +198,17 @@ tcp_config! {
         fin_wait_2_max
 }
 
+impl Value for Shaping {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.rate.put(out);
+        self.burst.put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::new(Value::take(input)?).burst(Value::take(input)?))
+    }
+}
+
 impl Value for EndpointConfig {
     fn put(&self, out: &mut Vec<u8>) {
         // One endpoint alone is recorded, never one of several.
@@ -224,6 +235,7 @@ impl Value for EndpointConfig {
         self.pings_max.put(out);
         self.port_unreachable.put(out);
         self.reassembly.put(out);
+        self.shaping.put(out);
         self.path_cache.put(out);
         self.tell_changes.put(out);
         self.tcp.put(out);
@@ -253,6 +265,7 @@ impl Value for EndpointConfig {
             pings_max: Value::take(input)?,
             port_unreachable: Value::take(input)?,
             reassembly: Value::take(input)?,
+            shaping: Value::take(input)?,
             path_cache: Value::take(input)?,
             tell_changes: Value::take(input)?,
             tcp: Value::take(input)?,

@@ -7,5 +7,6 @@ mod failures;
 mod path_cache;
 mod paths;
 mod pump;
+mod shaper;
 mod support;
 mod time;

@@ -16,6 +16,7 @@
 //! - [`slots`], [`slot`]: connections. [`schedule`]: what waits for its turn or its time.
 //! - [`tuples`], with [`demux`]: four-tuples and ports; [`claims`]: bound sockets.
 //! - [`listening`]: listeners and half-open records. [`time_wait`]: records in TIME-WAIT.
+//! - [`shaper`]: one rate for all.
 //! - [`replies`]: segments without a connection. [`clock`], [`memory`], [`traces`].
 //!
 //! Every table and queue has a bound:
@@ -78,6 +79,7 @@ mod path_cache;
 mod pings;
 mod replies;
 mod schedule;
+mod shaper;
 mod slot;
 mod slots;
 mod time_wait;
@@ -113,6 +115,7 @@ use self::numbers::Numbers;
 use self::path_cache::PathCache;
 use self::replies::{Replies, control, reset_for};
 use self::schedule::Schedule;
+use self::shaper::Shaper;
 use self::slot::{Owner, Slot};
 use self::slots::Slots;
 use self::time_wait::TimeWaitTable;
@@ -134,6 +137,7 @@ pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
 pub use self::path_cache::{KnownPath, PathCacheConfig};
 pub use self::pings::{Ping, PingAnswer, PingPolicy};
+pub use self::shaper::Shaping;
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
@@ -183,6 +187,8 @@ pub struct Endpoint {
     non_tcp: Option<Box<NonTcp>>,
     /// Present once a handshake or a connection has counted.
     histograms: Option<Box<Histograms>>,
+    /// Present if there is a rate for all that leaves.
+    shaper: Option<Box<Shaper>>,
     /// Present if connections remember their paths.
     paths: Option<Box<PathCache>>,
     /// The source of keys for what is created at first use.
@@ -315,7 +321,7 @@ impl Endpoint {
             last_connection: 0,
             reached: None,
             predicts: config.header_prediction,
-            schedule: Schedule::new(now),
+            schedule: Schedule::new(now, config.shaping.map(|_| config.mtu)),
             orphans: Orphans::new(config.orphans_max),
             listening: Listening::new(now, &tables, config.listeners_max, &secret),
             // Twice as many may be bound as may listen.
@@ -328,6 +334,7 @@ impl Endpoint {
             numbers: Numbers::new(&secret, config.flow_labels),
             non_tcp: None,
             histograms: None,
+            shaper: config.shaping.map(|shaping| Box::new(Shaper::new(shaping, now))),
             paths: config.path_cache.as_deref().map(|config| Box::new(PathCache::new(config))),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),

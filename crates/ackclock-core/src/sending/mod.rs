@@ -54,6 +54,7 @@ use self::delivery::Delivery;
 use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
 use self::mtu_probe::MtuProbe;
+pub(crate) use self::pacer::Pacer;
 use self::pacer::Pacing;
 use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy, Seen};
 use self::probe::{Copies, TailProbe};

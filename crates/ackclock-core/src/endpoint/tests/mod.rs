@@ -29,6 +29,7 @@ mod predicted;
 mod push;
 mod reuse;
 mod security;
+mod shaper;
 mod shards;
 mod time_wait;
 mod traces;
