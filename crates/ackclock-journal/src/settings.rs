@@ -92,7 +92,7 @@ structs! {
     Sharing { reuse_address, reuse_port }
     Egress { link, mtu }
     LocalAddress { address, deprecated }
-    UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class }
+    UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class, fragments }
     Limits { gso_max_v4, gso_max_v6, tx_checksum }
     RxMeta { checksum, segment_size }
     ChecksumAt { start, offset }

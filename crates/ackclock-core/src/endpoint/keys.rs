@@ -31,6 +31,7 @@ pub(super) enum Purpose {
     Later = 13,
     Directory = 14,
     Known = 15,
+    Fragments = 16,
 }
 
 impl Key {

@@ -98,7 +98,14 @@ impl Endpoint {
         let waits = self.schedule.has_senders()
             || !self.replies.is_empty()
             || self.non_tcp.as_ref().is_some_and(|non_tcp| non_tcp.has_outgoing());
-        waits && self.held_until().is_none()
+        waits && !self.is_held()
+    }
+
+    /// Whether packets wait for the rate of all that leaves
+    /// ([`EndpointConfig::shaping`](crate::EndpointConfig::shaping)).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held_until().is_some()
     }
 
     /// When the rate of all that leaves lets the next packet go, if one waits for that.

@@ -28,6 +28,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ackclock_control::time::nanos;
+
 use crate::connection::{AtEnd, Known};
 use crate::remembered::Remembered;
 use crate::{FourTuple, Instant};
@@ -157,5 +159,5 @@ fn pair(tuple: &FourTuple) -> (IpAddr, IpAddr) {
 }
 
 fn mean(one: Duration, other: Duration) -> Duration {
-    (one / 2).saturating_add(other / 2)
+    Duration::from_nanos(nanos(one).midpoint(nanos(other)))
 }

@@ -256,6 +256,7 @@ fn settings(page: &mut Page) {
         send_buffer_max,
         ttl: Some(3),
         traffic_class: 4,
+        fragments: true,
     });
     page.value(Limits { gso_max_v4: 1, gso_max_v6: 2, tx_checksum: true });
     page.value(RxMeta { checksum: ChecksumState::Verified, segment_size: NonZeroU16::new(1400) });

@@ -13,6 +13,7 @@ mod ecn;
 mod ends;
 mod fast_open;
 mod flood;
+mod fragments;
 mod handshake;
 mod histograms;
 mod icmp;
