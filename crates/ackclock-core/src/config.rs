@@ -10,7 +10,7 @@ use ackclock_control::profile::{Choices, Profile};
 use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::trace::TraceConfig;
-use crate::{ListenAddr, PingPolicy, ReassemblyConfig, Shard};
+use crate::{ListenAddr, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, Shard};
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -74,6 +74,15 @@ pub struct EndpointConfig {
     /// Whether to reassemble fragmented packets, and within which bounds; `None` (the default): fragments are
     /// dropped and counted.
     pub reassembly: Option<Box<ReassemblyConfig>>,
+    /// One rate for all that the endpoint sends; `None` (the default): as much as the device takes.
+    /// Connections that wait for it take turns by bytes. Endpoints of one host ([`split`](Self::split)) have
+    /// equal parts of it.
+    pub shaping: Option<Shaping>,
+    /// Whether connections begin with what earlier ones between the same addresses have learned of their path
+    /// ([`KnownPath`](crate::KnownPath)), and within which bounds; `None` (the default): they do not. Leave
+    /// it off where connections of several users share the endpoint's addresses: one user's connection would
+    /// show what another's did.
+    pub path_cache: Option<Box<PathCacheConfig>>,
     /// Whether [`Endpoint::poll_changes`](crate::Endpoint::poll_changes) reports what changes each connection
     /// or costs it data. Like a trace, it takes every segment off the fast path.
     pub tell_changes: bool,
@@ -112,6 +121,8 @@ impl EndpointConfig {
             pings_max: 256,
             port_unreachable: true,
             reassembly: None,
+            shaping: None,
+            path_cache: None,
             tell_changes: false,
             tcp: Arc::default(),
             shard: None,
@@ -120,10 +131,11 @@ impl EndpointConfig {
 
     /// The settings of this many endpoints that form one host, to be driven in parallel, each with its queue
     /// of a device. They share the names of their connections and the memory budget. `connections_max`,
-    /// `orphans_max` and `time_wait_max` are divided among them. Traffic other than TCP belongs to the first.
-    /// Its packets, and packets that arrive at another endpoint than their connection's, are
-    /// [`Stray`](crate::Stray)s: take them from one endpoint's [`poll_stray`](crate::Endpoint::poll_stray) to
-    /// another's [`handle_stray`](crate::Endpoint::handle_stray).
+    /// `orphans_max`, `time_wait_max` and the rate of `shaping` are divided among them. Traffic other than
+    /// TCP belongs to the first. Its packets, and packets that arrive at another endpoint than their
+    /// connection's, are [`Stray`](crate::Stray)s: take them from one endpoint's
+    /// [`poll_stray`](crate::Endpoint::poll_stray) to another's
+    /// [`handle_stray`](crate::Endpoint::handle_stray).
     ///
     /// Set addresses, and create listeners, on each of them.
     #[must_use]
@@ -134,8 +146,15 @@ impl EndpointConfig {
         let part = |max: usize| max.div_ceil(endpoints);
         let (connections_max, orphans_max) = (part(self.connections_max), part(self.orphans_max));
         let time_wait_max = part(self.time_wait_max);
-        let of_shard =
-            |shard| Self { connections_max, orphans_max, time_wait_max, shard: Some(shard), ..self.clone() };
+        let shaping = self.shaping.map(|shaping| shaping.part(endpoints));
+        let of_shard = |shard| Self {
+            connections_max,
+            orphans_max,
+            time_wait_max,
+            shaping,
+            shard: Some(shard),
+            ..self.clone()
+        };
         Shard::all(&self, endpoints).map(of_shard).collect()
     }
 }

@@ -67,6 +67,7 @@ mod info;
 pub mod later;
 mod position;
 mod reassembly;
+mod remembered;
 mod sending;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -85,9 +86,9 @@ pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    BindOptions, BoundId, Counters, Decision, Endpoint, Histogram, Histograms, Incoming, IncomingId, Limits,
-    ListenerId, LocalAddress, Measure, OtherError, OtherPacket, Ping, PingAnswer, PingPolicy, RxPacket,
-    Shard, Sharing, Stray, Unreachable,
+    BindOptions, BoundId, Counters, Decision, Endpoint, Histogram, Histograms, Incoming, IncomingId,
+    KnownPath, Limits, ListenerId, LocalAddress, Measure, OtherError, OtherPacket, PathCacheConfig, Ping,
+    PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

@@ -176,6 +176,7 @@ calls! {
         55 OpenWindows = open_windows[now](bytes: u64);
         56 PollPing = poll_ping() -> Option<Ping>;
         57 ClosePings = close_pings();
+        59 UdpSetFragments = udp_set_fragments(id: UdpId, wanted: bool) -> Result<(), UdpSocketError>;
     }
     other {
         21 ConnectWithData {

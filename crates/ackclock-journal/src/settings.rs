@@ -14,8 +14,8 @@ use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, Rto
 use ackclock_core::trace::{TraceConfig, TraceKeep};
 use ackclock_core::{
     BindOptions, BoundId, ConnectionId, Decision, EndpointConfig, IncomingId, Keepalive, Limits, ListenAddr,
-    ListenOptions, ListenerId, LocalAddress, MtuProbing, PingAnswer, PingPolicy, ReassemblyConfig, Sharing,
-    TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
+    ListenOptions, ListenerId, LocalAddress, MtuProbing, PathCacheConfig, PingAnswer, PingPolicy,
+    ReassemblyConfig, Shaping, Sharing, TcpConfig, UdpId, UdpOptions, Unreachable, UserTimeoutOption,
 };
 
 /// Structs that are their fields, one after the other.
@@ -82,6 +82,7 @@ structs! {
     UserTimeoutOption { least, most, changeable }
     Experiment { id, value }
     TraceConfig { records, keep }
+    PathCacheConfig { paths_max, age_max }
     ReassemblyConfig { bytes_max, packets_max, fragments_max, timeout }
     ListenAddr { addr, port }
     ListenOptions {
@@ -91,7 +92,7 @@ structs! {
     Sharing { reuse_address, reuse_port }
     Egress { link, mtu }
     LocalAddress { address, deprecated }
-    UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class }
+    UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class, fragments }
     Limits { gso_max_v4, gso_max_v6, tx_checksum }
     RxMeta { checksum, segment_size }
     ChecksumAt { start, offset }
@@ -197,6 +198,17 @@ tcp_config! {
         fin_wait_2_max
 }
 
+impl Value for Shaping {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.rate.put(out);
+        self.burst.put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::new(Value::take(input)?).burst(Value::take(input)?))
+    }
+}
+
 impl Value for EndpointConfig {
     fn put(&self, out: &mut Vec<u8>) {
         // One endpoint alone is recorded, never one of several.
@@ -223,6 +235,8 @@ impl Value for EndpointConfig {
         self.pings_max.put(out);
         self.port_unreachable.put(out);
         self.reassembly.put(out);
+        self.shaping.put(out);
+        self.path_cache.put(out);
         self.tell_changes.put(out);
         self.tcp.put(out);
     }
@@ -252,6 +266,8 @@ impl Value for EndpointConfig {
             pings_max: Value::take(input)?,
             port_unreachable: Value::take(input)?,
             reassembly: Value::take(input)?,
+            shaping: Value::take(input)?,
+            path_cache: Value::take(input)?,
             tell_changes: Value::take(input)?,
             tcp: Value::take(input)?,
             shard: None,

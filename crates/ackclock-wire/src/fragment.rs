@@ -1,5 +1,5 @@
-//! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one fragment, and the packet that all
-//! of them make.
+//! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one fragment, the packet that all of
+//! them make, and the fragments of a packet.
 //!
 //! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
@@ -96,6 +96,49 @@ impl<'a> Fragment<'a> {
     }
 }
 
+/// The fragments of a whole packet without IPv4 options or IPv6 extension headers, each of at most `mtu`
+/// bytes. IPv4 has the lower half of the identification, and routers may cut the fragments again. `None` if
+/// `mtu` leaves no room for eight bytes of payload, or the packet is none.
+// RFC 791 §3.2 and RFC 8200 §4.5: all but the last have a multiple of eight bytes.
+#[must_use]
+pub fn fragments(packet: &[u8], mtu: usize, identification: u32) -> Option<Vec<Vec<u8>>> {
+    let is_ipv4 = packet.first()? >> 4 == 4;
+    let (head_len, own_len) = if is_ipv4 { (V4_LEN, 0) } else { (Ipv6Header::LEN, FRAGMENT_LEN) };
+    let (head, payload) = packet.split_at_checked(head_len)?;
+    let room = mtu.checked_sub(head_len)?.checked_sub(own_len)? & !7;
+    if room == 0 {
+        return None;
+    }
+    let piece = |(index, part): (usize, &[u8])| {
+        let offset = index.checked_mul(room)?;
+        let more = offset.saturating_add(part.len()) < payload.len();
+        let units = u16::try_from(offset / 8).ok()?;
+        let mut piece = Vec::with_capacity(mtu);
+        piece.extend_from_slice(head);
+        if is_ipv4 {
+            let total = u16::try_from(head_len.saturating_add(part.len())).ok()?;
+            let [_, _, high, low] = identification.to_be_bytes();
+            put(&mut piece, 2, total.to_be_bytes());
+            put(&mut piece, 4, [high, low]);
+            put(&mut piece, 6, (u16::from(more) << 13 | units).to_be_bytes());
+            put(&mut piece, 10, [0, 0]);
+            let checksum = sum(&piece).checksum();
+            put(&mut piece, 10, checksum.to_be_bytes());
+        } else {
+            let len = u16::try_from(own_len.saturating_add(part.len())).ok()?;
+            let next = *head.get(6)?;
+            put(&mut piece, 4, len.to_be_bytes());
+            put(&mut piece, 6, [ip_number::IPV6_FRAG.0]);
+            piece.extend_from_slice(&[next, 0]);
+            piece.extend_from_slice(&(units << 3 | u16::from(more)).to_be_bytes());
+            piece.extend_from_slice(&identification.to_be_bytes());
+        }
+        piece.extend_from_slice(part);
+        Some(piece)
+    };
+    payload.chunks(room).enumerate().map(piece).collect()
+}
+
 fn parse_v4(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
     let header = Ipv4HeaderSlice::from_slice(bytes).map_err(|_| IpError::Length)?;
     let head = header.slice();
@@ -171,12 +214,64 @@ fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
     Err(IpError::ExtensionHeaders)
 }
 
+const V4_LEN: usize = 20;
+const FRAGMENT_LEN: usize = 8;
 const DONT_FRAGMENT: u8 = 0x40;
 const TCP_LEN: usize = 20;
 
 #[cfg(test)]
 mod tests {
+    use etherparse::IpSlice;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::testing::{bytes, sockets};
+    use crate::{ChecksumState, FlowLabel, IpPacket, IpPayload, UdpDatagram, UdpHeader, write_udp};
+
+    proptest! {
+        // Against etherparse, and against the reader of fragments above.
+        #[test]
+        fn fragments_make_the_packet_again(
+            (src, dst) in sockets(), payload in bytes(6000), mtu in 60..2000_usize, number in any::<u32>(),
+        ) {
+            let header =
+                UdpHeader { src, dst, ttl: 64, traffic_class: 0x28, flow_label: FlowLabel::NONE };
+            let packet = write_udp(&header, &payload).unwrap();
+            let pieces = fragments(&packet, mtu, number).unwrap();
+            let mut together = Vec::new();
+            for (index, piece) in pieces.iter().enumerate() {
+                prop_assert!(piece.len() <= mtu);
+                let last = index + 1 == pieces.len();
+                let sliced = IpSlice::from_slice(piece).unwrap();
+                prop_assert!(pieces.len() == 1 || sliced.is_fragmenting_payload());
+                let Ok(fragment) = Fragment::parse(piece) else {
+                    prop_assert!(pieces.len() == 1, "IPv4 does not call one piece a fragment");
+                    continue;
+                };
+                let expected = if src.is_ipv4() { number & 0xffff } else { number };
+                prop_assert_eq!((fragment.identification, fragment.more), (expected, !last));
+                prop_assert_eq!(fragment.offset, together.len());
+                together.extend_from_slice(fragment.payload);
+            }
+            if let Ok(first) = Fragment::parse(&pieces[0]) {
+                let whole = first.assemble(&together, first.ecn).unwrap();
+                let ip = IpPacket::parse(&whole).unwrap();
+                let IpPayload::Udp(datagram) = ip.payload else { panic!("not UDP") };
+                let udp = UdpDatagram::parse(ip.src, ip.dst, datagram, ChecksumState::Complete).unwrap();
+                prop_assert_eq!(udp.payload, &payload[..]);
+                prop_assert_eq!((ip.ttl, ip.traffic_class), (64, 0x28));
+            }
+        }
+    }
+
+    #[test]
+    fn what_leaves_no_room_has_no_fragments() {
+        let packet = piece(17, 0, 100, false);
+        assert_eq!(fragments(&packet, 27, 1), None);
+        assert_eq!(fragments(&packet, 28, 1).map(|pieces| pieces.len()), Some(13));
+        assert_eq!(fragments(&packet[..10], 1500, 1), None);
+        assert_eq!(fragments(&[], 1500, 1), None);
+    }
 
     /// A fragment of IPv4 at `offset`, with `len` bytes.
     fn piece(protocol: u8, offset: u16, len: u8, more: bool) -> Vec<u8> {

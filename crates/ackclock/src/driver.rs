@@ -301,7 +301,9 @@ impl Driver {
         let Some(device) = device.as_mut() else { return Ok(false) };
         let sent = transmit(stack, device, cx, now, self.shared.clock())?;
         stack.dispatch(now);
-        if stack.has_finished() && !sent.more && self.shared.finish(&mut self.finished) {
+        // The last packets of a connection may still wait for the stack's rate.
+        let all_sent = !sent.more && !stack.endpoint.is_held();
+        if stack.has_finished() && all_sent && self.shared.finish(&mut self.finished) {
             stack.go_down(now, StackError::Shutdown);
         }
         Ok(sent.packets > 0 || sent.looped)

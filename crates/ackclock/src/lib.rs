@@ -176,9 +176,10 @@ mod warnings;
 pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
-    Histogram, IcmpError, Instant, Keepalive, Limits, ListenError, Measure, MtuProbing, OptionError,
-    OtherError, OtherPacket, PingPolicy, ReassemblyConfig, State, TcpConfig, UdpMeta, UdpOptions,
-    UdpSocketError, UdpTransmit, Unreachable, UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
+    Histogram, IcmpError, Instant, Keepalive, KnownPath, Limits, ListenError, Measure, MtuProbing,
+    OptionError, OtherError, OtherPacket, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, State,
+    TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable, UserTimeoutOption, bandwidth,
+    congestion, profile, rtt, trace,
 };
 /// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no
 /// other crate.

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[cfg(feature = "tcp-ao")]
 use ackclock_core::KeyChain;
 use ackclock_core::trace::Batch;
-use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, ListenAddr, TcpConfig};
+use ackclock_core::{ConnectionInfo, Counters, FourTuple, Instant, KnownPath, ListenAddr, TcpConfig};
 
 use crate::build_error::check_address;
 use crate::info::{StackInfo, info};
@@ -180,6 +180,15 @@ impl Stack {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now()
+    }
+
+    /// What connections have learned of their paths and the next ones begin with
+    /// ([`StackBuilder::path_cache`]): an entry for each pair of addresses, and with several queues for each
+    /// queue. Empty without a cache.
+    #[must_use]
+    pub fn known_paths(&self) -> Vec<KnownPath> {
+        let of = |shard: &Shared| shard.look(|state| state.endpoint.known_paths(shard.now()));
+        self.shared.all().iter().flat_map(of).collect()
     }
 
     /// Counters of what the stack received, sent and refused.

@@ -82,6 +82,9 @@ impl Host {
         for address in addresses {
             builder = builder.address(address);
         }
+        if let Some(shaping) = args.tcp.shape {
+            builder = builder.shaping(shaping);
+        }
         if let Some(ports) = ports {
             builder = builder.ephemeral_ports(*ports.start(), *ports.end());
         }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ackclock::Shaping;
 use ackclock_control::quantity::{Bytes, Limit, Rate, Span, UnitError};
 
 /// A bottleneck and the queue in front of it.
@@ -26,6 +27,27 @@ pub(crate) enum InvalidBottleneck {
          or 10Mbit/s,queue=100packets"
     )]
     Property { text: String },
+}
+
+/// The words do not describe one rate for all that a stack sends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidShape {
+    /// Its rate or its burst.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    /// What follows the rate.
+    #[error("{text:?} is not a property of a rate: write RATE,burst=SIZE, for example 20Mbit/s,burst=64KiB")]
+    Property { text: String },
+}
+
+/// Parses a rate and, perhaps, its burst.
+pub(crate) fn shape(text: &str) -> Result<Shaping, InvalidShape> {
+    let Some((rate_text, rest)) = text.split_once(',') else {
+        return Ok(Shaping::new(rate(text)? / 8));
+    };
+    let burst = rest.trim().strip_prefix("burst=");
+    let burst = burst.ok_or_else(|| InvalidShape::Property { text: rest.to_owned() })?;
+    Ok(Shaping::new(rate(rate_text)? / 8).burst(size(burst)?))
 }
 
 /// Parses a number of bytes.
@@ -116,6 +138,15 @@ mod tests {
         assert!(refused("10M,64KiB").contains("queue=64KiB"));
         assert!(refused("fast,queue=64KiB").contains("as in `1.5Mbit/s`"));
         assert!(!refused("unlimited").contains("or `unlimited`"));
+    }
+
+    #[test]
+    fn a_shape_is_a_rate_and_perhaps_a_burst() {
+        assert_eq!(shape("20Mbit/s"), Ok(Shaping::new(2_500_000)));
+        assert_eq!(shape("20Mbit/s, burst=64KiB"), Ok(Shaping::new(2_500_000).burst(65_536)));
+        let refused = |text| shape(text).unwrap_err().to_string();
+        assert!(refused("20M,64KiB").contains("burst=64KiB"));
+        assert!(refused("fast").contains("as in `1.5Mbit/s`"));
     }
 
     #[test]

@@ -89,6 +89,10 @@ async fn run(args: Tun2socksArgs, threads: Vec<Handle>) -> anyhow::Result<()> {
     let tcp: Vec<_> = threads.iter().enumerate().map(|(queue, on)| on.spawn(serve(queue))).collect();
     let takes_datagrams = !args.no_udp || gateway.names.is_some();
     let udp = takes_datagrams.then(|| stack.udp_any()).transpose()?;
+    if let Some(udp) = &udp {
+        // Answers come back as long as they are, whatever the MTU.
+        udp.set_fragments(true)?;
+    }
     let udp = udp.map(|any| tokio::spawn(nat::serve(any, Arc::clone(&gateway), !args.no_udp)));
     // ANCHOR_END: stack
     if let Some(at) = args.metrics {

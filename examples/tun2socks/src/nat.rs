@@ -214,7 +214,6 @@ fn give(client: SocketAddr, from: SocketAddr, payload: &[u8], any: &UdpSocket, g
     match any.try_send_transmit(&transmit) {
         Ok(_) => counters.datagrams_down.add(1),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => counters.dropped_full.add(1),
-        // Longer than a packet of the device, most likely: a stack does not fragment.
         Err(error) => {
             counters.dropped_malformed.add(1);
             gateway.say(|| format!("a datagram of {} bytes from {from} to {client}: {error}", payload.len()));

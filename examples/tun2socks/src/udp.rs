@@ -126,7 +126,6 @@ fn answer(client: SocketAddr, datagram: &[u8], any: &UdpSocket, shared: &Shared)
     match any.try_send_transmit(&transmit) {
         Ok(_) => shared.counters.datagrams_down.add(1),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => shared.counters.dropped_full.add(1),
-        // Longer than a packet of the device, most likely: a stack does not fragment.
         Err(error) => {
             shared.counters.dropped_malformed.add(1);
             shared.say(|| format!("a datagram of {} bytes from {from} to {client}: {error}", payload.len()));

@@ -204,6 +204,31 @@ fn ping(to: SocketAddr, len: usize) -> io::Result<()> {
 }
 
 #[test]
+fn the_kernel_puts_the_stacks_fragments_together() {
+    for mode in [OffloadMode::Off, OffloadMode::On] {
+        in_namespace(move || async move {
+            let stack = stack(mode);
+            for family in BOTH {
+                let kernel = net::UdpSocket::bind(family.kernel(7000)).await.unwrap();
+                let ours = stack.udp(family.stack(7001)).unwrap();
+                let refused = ours.send_to(&[1; 4000], family.kernel(7000)).await.unwrap_err();
+                let max = ours.payload_max(family.kernel(0).ip()).to_string();
+                assert!(refused.to_string().contains(&max), "{refused}");
+                ours.set_fragments(true).unwrap();
+                assert!(ours.fragments().unwrap());
+                let mut buf = vec![0; 65_535];
+                for len in [1472, 1473, 4000, 65_507] {
+                    let data: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+                    ours.send_to(&data, family.kernel(7000)).await.unwrap();
+                    let (got, from) = within(LIMIT, &stack, kernel.recv_from(&mut buf)).await.unwrap();
+                    assert_eq!((&buf[..got], from), (&data[..], family.stack(7001)), "{len} bytes");
+                }
+            }
+        });
+    }
+}
+
+#[test]
 fn what_the_kernel_fragments_is_put_together() {
     in_namespace(|| async {
         let stack = Stack::builder()

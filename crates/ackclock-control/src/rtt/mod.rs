@@ -102,6 +102,17 @@ impl RttEstimator {
         }
     }
 
+    /// Earlier connections to the same host measured this (RFC 9040). Until there is a sample, the timeout is
+    /// what it would be after this one as the first, with the deviation if that is larger: at most 3 s, or
+    /// the initial value if that is more.
+    pub fn expect(&mut self, srtt: Duration, rttvar: Duration) {
+        let (srtt_ns, rttvar_ns) = (nanos(srtt), nanos(rttvar));
+        // RFC 6298 §2 (2.2): RTTVAR <- R/2, RTO <- SRTT + max (G, K*RTTVAR), where K = 4.
+        let expected = srtt_ns.saturating_add(rttvar_ns.max(srtt_ns / 2).saturating_mul(4));
+        let most = self.initial_ns.max(RTO_AFTER_SYN_EXPIRY_NS).max(self.rto_min_ns);
+        self.initial_ns = expected.clamp(self.rto_min_ns, most);
+    }
+
     /// Takes the round trip of a segment that was sent once, or that a timestamp identifies.
     ///
     /// The caller applies Karn's rule (RFC 6298 §3): no sample from a retransmitted segment, unless a

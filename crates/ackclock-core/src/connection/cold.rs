@@ -4,6 +4,7 @@
 use ackclock_wire::Experiment;
 
 use super::fast_open::FastOpening;
+use super::known::Known;
 use super::limiter::{Limiter, Provocation};
 use super::quiet::Quiet;
 use super::user_timeout::UserTimeouts;
@@ -21,6 +22,8 @@ pub(super) struct Parts {
     pub(super) user_timeouts: Option<UserTimeouts>,
     /// Since when no data has moved, with an idle timeout.
     pub(super) quiet: Option<Quiet>,
+    /// What earlier connections have learned of the path, until the handshake is over.
+    pub(super) known: Option<Known>,
     /// The handshake with data in its SYN, until it is over and its outcome reported.
     pub(super) fast_open: Option<FastOpening>,
 }

@@ -9,10 +9,20 @@ use crate::trace::{BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceCon
 use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 
 /// What an established connection was like in the end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AtEnd {
     /// Smoothed round-trip time, if one was measured.
     pub srtt: Option<Duration>,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// The largest IP packet that the path was found to take, in bytes.
+    pub pmtu: u32,
+    /// The congestion window in bytes.
+    pub cwnd: u64,
+    /// Where slow start ends, in bytes; `None` where nothing has ended it.
+    pub ssthresh: Option<u64>,
+    /// The peer stopped answering.
+    pub timed_out: bool,
     /// The last rate of delivery in bytes a second; zero before the first sample.
     pub delivery_rate: u64,
     /// Payload bytes sent, retransmissions included.
@@ -28,6 +38,11 @@ impl Connection {
         let (bytes_sent, bytes_retransmitted, _) = self.snd.sent_counts();
         self.life.is_established().then(|| AtEnd {
             srtt: rtt.has_sample().then(|| rtt.srtt()),
+            rttvar: rtt.rttvar(),
+            pmtu: self.snd.pmtu(),
+            cwnd: self.snd.controller().cwnd(),
+            ssthresh: Some(self.snd.controller().ssthresh()).filter(|ssthresh| *ssthresh != u64::MAX),
+            timed_out: self.errors.hard() == Some(ConnectionError::TimedOut),
             delivery_rate: self.snd.delivery_rate(),
             bytes_sent,
             bytes_retransmitted,

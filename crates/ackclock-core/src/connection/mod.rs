@@ -23,6 +23,7 @@ mod fast_open;
 mod flow_labels;
 mod idle;
 mod info;
+mod known;
 mod life;
 mod limiter;
 mod open;
@@ -67,6 +68,7 @@ pub(crate) use self::ecn::option_of_syn_ack;
 pub(crate) use self::fast_open::{FastOpenOffer, FastOpenOutcome};
 pub(crate) use self::flow_labels::FlowLabels;
 pub(crate) use self::info::AtEnd;
+pub(crate) use self::known::Known;
 pub(crate) use self::open::{
     EXPERIMENT_SYNS, Environment, Handshake, WINDOW_SCALE_MAX, advertised_mss, default_mss,
     initial_receive_window, window_scale_for,

@@ -13,6 +13,7 @@ use super::errors::Errors;
 use super::fast_open::{DATA_MAX, FastOpenOffer, FastOpenOutcome, FastOpening};
 use super::flow_labels::{FlowLabels, LabelledTemplate};
 use super::idle::IdleBuffers;
+use super::known::Known;
 use super::life::Life;
 use super::pending::Pending;
 use super::receive::ReceiveHalf;
@@ -32,6 +33,8 @@ use crate::{FourTuple, Instant, TcpConfig};
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     pub iss: SeqNum,
+    /// What earlier connections between these addresses have learned of the path.
+    pub known: Option<Known>,
     pub timestamp_offset: u32,
     pub flow_labels: FlowLabels,
     pub mtu: usize,
@@ -124,7 +127,7 @@ impl Connection {
             tcp.receive_buffer_initial,
             tcp.receive_buffer_max,
         );
-        Self {
+        let mut connection = Self {
             life: Life::new(),
             snd,
             rcv,
@@ -143,7 +146,9 @@ impl Connection {
             segments_received: 0,
             readiness: ReadinessBits::default(),
             errors: Errors::default(),
-        }
+        };
+        connection.begin_with(now, env.known);
+        connection
     }
 
     /// An active OPEN: SYN-SENT, the SYN waiting to be transmitted.
@@ -272,10 +277,13 @@ impl Connection {
             // RFC 9768 §3.1.5: the flags of ECN may have been given up meanwhile.
             self.ecn = Marking::OFF;
         }
+        let known = self.cold.parts_mut().and_then(|parts| parts.known.take());
+        self.limit_to_known(now, known);
         self.snd.establish(&mut lend!(self, now), self.sack, clean);
         self.silence.begin(now);
         self.arm_keepalive(now);
         self.enter(now, State::Established);
+        self.slow_start_to_known(now, known);
         self.watch_data(now);
         self.readiness.add(ReadinessBits::CONNECTED);
         self.tell_user_timeout();

@@ -102,6 +102,11 @@ impl Addresses {
         Route::longest(links, remote).map_or(self.mtu, |route| route.to.mtu)
     }
 
+    /// The largest IP packet where no link's route leads.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
     pub fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
     }

@@ -9,8 +9,8 @@ use super::demux::Target;
 use super::slot::{Owner, Slot};
 use super::time_wait::{TimeWaitAction, is_plain_syn};
 use super::{Endpoint, Received};
-use crate::connection::TimeWaitParams;
-use crate::{ConnectionId, Instant};
+use crate::connection::{AtEnd, TimeWaitParams};
+use crate::{ConnectionId, FourTuple, Instant};
 
 /// Orphans: connections that the application has released and that still finish, in order of their release.
 ///
@@ -175,9 +175,20 @@ impl Endpoint {
         if let Some(slot) = self.connections.at_mut(index)
             && slot.unbind()
         {
-            let (end, tuple) = (slot.connection.at_end(), slot.tuple());
-            self.tally(|histograms| histograms.record_end(end));
+            let (tuple, end) = (slot.tuple(), slot.connection.at_end());
             self.tuples.strike(&tuple, Target::Connection(index));
+            self.learn_from(&tuple, end);
+        }
+    }
+
+    /// A connection is over, or as good as over in TIME-WAIT.
+    fn learn_from(&mut self, tuple: &FourTuple, end: Option<AtEnd>) {
+        let Some(end) = end else { return };
+        self.tally(|histograms| histograms.record_end(&end));
+        if let Some(paths) = &mut self.paths
+            && !self.addresses.is_own(tuple.remote_addr)
+        {
+            paths.learn(self.clock.now(), tuple, &end, self.addresses.mtu_to(tuple.remote_addr));
         }
     }
 
@@ -189,7 +200,7 @@ impl Endpoint {
             self.remove_time_wait(oldest);
         }
         let Some(slot) = self.remove_released(index) else { return };
-        self.tally(|histograms| histograms.record_end(slot.connection.at_end()));
+        self.learn_from(&slot.tuple(), slot.connection.at_end());
         let (tuple, lasts) = (slot.tuple(), slot.connection.time_wait_lasts());
         let record = self.time_wait.insert(now, lasts, tuple, params);
         self.tuples.leave_record(&tuple, index, record);

@@ -116,6 +116,8 @@ counters! {
         dropped_connections_max,
         /// Dropped: replies beyond the bound of their queue.
         dropped_replies,
+        /// Connections that began with what earlier ones had learned of their path.
+        known_paths_used,
         /// SYNs received in LISTEN.
         syns_received,
         /// SYNs on which no decision was made in time.

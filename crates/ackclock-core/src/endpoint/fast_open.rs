@@ -15,14 +15,14 @@
 //! without the option, the server is not tried again for an hour, then two, up to 32: a middlebox drops such
 //! SYNs (§4.1.3.1, §7.3).
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use ackclock_wire::FastOpenCookie;
 
-use super::keys::{Key, KeyedState, Purpose};
+use super::keys::{Key, Purpose};
 use crate::connection::{FastOpenOffer, FastOpenOutcome};
+use crate::remembered::Remembered;
 use crate::{ConnectionId, FourTuple, Instant};
 
 /// The connections that a listener has opened by Fast Open and whose handshake is not over: RFC 7413's
@@ -47,7 +47,7 @@ struct Place {
 /// The servers that this end knows as a client.
 #[derive(Debug)]
 pub(super) struct ServerCache {
-    servers: HashMap<IpAddr, Server, KeyedState>,
+    servers: Remembered<IpAddr, Server>,
 }
 
 /// The source of a server's cookies: one secret for each period, derived when needed.
@@ -62,7 +62,6 @@ struct Server {
     failures: u8,
     /// The earliest time for the next attempt.
     retry_at: Instant,
-    used_at: Instant,
 }
 
 /// The validity of a cookie.
@@ -106,28 +105,17 @@ impl Secrets {
 }
 
 impl ServerCache {
-    pub fn new(tables: KeyedState) -> Self {
-        Self { servers: HashMap::with_hasher(tables) }
+    pub fn new() -> Self {
+        Self { servers: Remembered::new(CACHE_MAX) }
     }
 
     /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
     pub fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
-        let Some(server) = self.servers.get_mut(&remote) else {
+        let Some(server) = self.servers.touch(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });
         };
-        server.used_at = now;
         let cookie = server.cookie.unwrap_or(FastOpenCookie::REQUEST);
         (server.retry_at <= now).then_some(FastOpenOffer { cookie, mss: server.mss })
-    }
-
-    fn server(&mut self, now: Instant, remote: IpAddr) -> &mut Server {
-        if !self.servers.contains_key(&remote) && self.servers.len() >= CACHE_MAX {
-            let oldest = self.servers.iter().min_by_key(|(_, server)| server.used_at).map(|(addr, _)| *addr);
-            oldest.and_then(|oldest| self.servers.remove(&oldest));
-        }
-        let unknown =
-            Server { cookie: None, mss: u16::MAX, failures: 0, retry_at: Instant::ZERO, used_at: now };
-        self.servers.entry(remote).or_insert(unknown)
     }
 
     /// Records the outcome of an attempt.
@@ -139,7 +127,8 @@ impl ServerCache {
         given: Option<FastOpenCookie>,
         mss: u16,
     ) {
-        let server = self.server(now, remote);
+        let unknown = Server { cookie: None, mss: u16::MAX, failures: 0, retry_at: Instant::ZERO };
+        let mut server = self.servers.peek(&remote).copied().unwrap_or(unknown);
         match outcome {
             FastOpenOutcome::FellBack => {
                 server.retry_at = now + RETRY_MIN.saturating_mul(1 << server.failures.min(5));
@@ -148,9 +137,10 @@ impl ServerCache {
             FastOpenOutcome::Answered { sent, acked } => {
                 let refused = sent > 0 && acked == 0;
                 let kept = server.cookie.filter(|_| !refused);
-                *server = Server { cookie: given.or(kept), mss, failures: 0, ..*server };
+                server = Server { cookie: given.or(kept), mss, failures: 0, ..server };
             }
         }
+        self.servers.insert(remote, server);
     }
 }
 
@@ -213,7 +203,7 @@ mod tests {
         for (sent, acked, kept) in
             [(0, 0, true), (10, 0, false), (1, 0, false), (10, 1, true), (10, 10, true)]
         {
-            let mut cache = ServerCache::new(KeyedState(Key::derive(&[1; 32], Purpose::FastOpen)));
+            let mut cache = ServerCache::new();
             let first = FastOpenOutcome::Answered { sent: 0, acked: 0 };
             cache.learn(now, remote, first, Some(cookie), 1460);
             cache.learn(now, remote, FastOpenOutcome::Answered { sent, acked }, None, 1460);
@@ -226,7 +216,7 @@ mod tests {
     #[test]
     fn each_failure_doubles_the_wait_until_an_answer() {
         let remote = "192.0.2.1".parse().unwrap();
-        let mut cache = ServerCache::new(KeyedState(Key::derive(&[1; 32], Purpose::FastOpen)));
+        let mut cache = ServerCache::new();
         let mut now = Instant::from_millis(1000);
         let answered = FastOpenOutcome::Answered { sent: 0, acked: 0 };
         let lives = [(false, 1), (false, 2), (true, 1), (false, 2), (false, 4)];

@@ -127,9 +127,8 @@ impl Histograms {
         self.handshake.record_time(time);
     }
 
-    /// A connection is over, if it was ever established.
-    pub(super) fn record_end(&mut self, end: Option<AtEnd>) {
-        let Some(end) = end else { return };
+    /// A connection is over.
+    pub(super) fn record_end(&mut self, end: &AtEnd) {
         if let Some(srtt) = end.srtt {
             self.rtt.record_time(srtt);
         }
@@ -246,10 +245,11 @@ mod tests {
             delivery_rate: 1000,
             bytes_sent: 100,
             bytes_retransmitted,
+            ..AtEnd::default()
         };
         let (mut one, mut other) = (Histograms::default(), Histograms::default());
-        one.record_end(Some(end(20, 0)));
-        other.record_end(Some(end(40, 10)));
+        one.record_end(&end(20, 0));
+        other.record_end(&end(40, 10));
         other.record_handshake(Duration::from_millis(1));
         for both in [one.clone().plus(&other), other.clone().plus(&one)] {
             let counts: Vec<u64> = both.iter().map(Histogram::count).collect();
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_does_not_count() {
         let mut all = Histograms::default();
-        all.record_end(Some(AtEnd { srtt: None, delivery_rate: 0, bytes_sent: 0, bytes_retransmitted: 0 }));
+        all.record_end(&AtEnd::default());
         assert!(all.iter().all(|histogram| histogram.count() == 0));
     }
 }

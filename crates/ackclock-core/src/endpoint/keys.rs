@@ -28,10 +28,10 @@ pub(super) enum Purpose {
     NonTcp = 9,
     Reuse = 10,
     FastOpen = 11,
-    FastOpenServers = 12,
     Later = 13,
     Directory = 14,
     Known = 15,
+    Fragments = 16,
 }
 
 impl Key {

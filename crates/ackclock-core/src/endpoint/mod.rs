@@ -16,6 +16,7 @@
 //! - [`slots`], [`slot`]: connections. [`schedule`]: what waits for its turn or its time.
 //! - [`tuples`], with [`demux`]: four-tuples and ports; [`claims`]: bound sockets.
 //! - [`listening`]: listeners and half-open records. [`time_wait`]: records in TIME-WAIT.
+//! - [`shaper`]: one rate for all.
 //! - [`replies`]: segments without a connection. [`clock`], [`memory`], [`traces`].
 //!
 //! Every table and queue has a bound:
@@ -45,6 +46,7 @@
 //! | pings that wait for the program's answer | `pings_max` | they are dropped and counted |
 //! | UDP sockets | 65,536 | `udp_bind` fails |
 //! | datagrams of a socket, each way | its options, 256 KiB | dropped and counted; refused |
+//! | paths that connections remember | `path_cache`, and its age; none by default | the least recently used is forgotten |
 //! | paths whose MTU datagrams have learned | 1,024, and 10 minutes | the one not used for the longest time is forgotten |
 //! | fragments that wait for others | `reassembly`: bytes, packets, packets of a source, fragments, time | the oldest packet gives way |
 //! | other packets that wait to be fetched; to be sent | `other_packets` | dropped and counted; refused |
@@ -73,9 +75,11 @@ mod numbers;
 mod others;
 mod output;
 mod passive;
+mod path_cache;
 mod pings;
 mod replies;
 mod schedule;
+mod shaper;
 mod slot;
 mod slots;
 mod time_wait;
@@ -108,8 +112,10 @@ use self::listening::Listening;
 use self::memory::Memory;
 use self::non_tcp::NonTcp;
 use self::numbers::Numbers;
+use self::path_cache::PathCache;
 use self::replies::{Replies, control, reset_for};
 use self::schedule::Schedule;
+use self::shaper::Shaper;
 use self::slot::{Owner, Slot};
 use self::slots::Slots;
 use self::time_wait::TimeWaitTable;
@@ -129,7 +135,9 @@ pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
 pub use self::histograms::{Histogram, Histograms, Measure};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
+pub use self::path_cache::{KnownPath, PathCacheConfig};
 pub use self::pings::{Ping, PingAnswer, PingPolicy};
+pub use self::shaper::Shaping;
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
@@ -177,9 +185,12 @@ pub struct Endpoint {
     numbers: Numbers,
     /// The state besides plain TCP; `None` before its first use.
     non_tcp: Option<Box<NonTcp>>,
-    /// Present once a handshake or a connection has counted.
     /// `None` if none are kept.
     histograms: Option<Box<Histograms>>,
+    /// Present if there is a rate for all that leaves.
+    shaper: Option<Box<Shaper>>,
+    /// Present if connections remember their paths.
+    paths: Option<Box<PathCache>>,
     /// The source of keys for what is created at first use.
     later: Key,
     /// Present once a peer has keys.
@@ -310,7 +321,7 @@ impl Endpoint {
             last_connection: 0,
             reached: None,
             predicts: config.header_prediction,
-            schedule: Schedule::new(now),
+            schedule: Schedule::new(now, config.shaping.map(|_| config.mtu)),
             orphans: Orphans::new(config.orphans_max),
             listening: Listening::new(now, &tables, config.listeners_max, &secret),
             // Twice as many may be bound as may listen.
@@ -323,6 +334,8 @@ impl Endpoint {
             numbers: Numbers::new(&secret, config.flow_labels),
             non_tcp: None,
             histograms: config.histograms.then(Box::default),
+            shaper: config.shaping.map(|shaping| Box::new(Shaper::new(shaping, now))),
+            paths: config.path_cache.as_deref().map(|config| Box::new(PathCache::new(config))),
             later: Key::derive(&secret, Purpose::Later),
             replies: Replies::default(),
             traces: Traces::default(),
@@ -388,6 +401,14 @@ impl Endpoint {
 
     fn tally(&mut self, record: impl FnOnce(&mut Histograms)) {
         self.histograms.as_deref_mut().map(record);
+    }
+
+    /// What connections have learned of their paths and the next ones begin with, if they remember it
+    /// ([`EndpointConfig::path_cache`]), in the order of addresses.
+    #[must_use]
+    pub fn known_paths(&self, now: Instant) -> Vec<KnownPath> {
+        let now = self.clock.own(now);
+        self.paths.iter().flat_map(|paths| paths.list(now)).collect()
     }
 
     /// Bytes in all buffers, and their limit.
@@ -460,9 +481,15 @@ impl Endpoint {
         Some(result)
     }
 
-    fn environment(&self, tuple: &FourTuple, iss: SeqNum) -> Environment {
+    fn environment(&mut self, tuple: &FourTuple, iss: SeqNum) -> Environment {
+        let known = match &mut self.paths {
+            Some(paths) => paths.known(self.clock.now(), tuple),
+            None => None,
+        };
+        self.counters.known_paths_used.grow(u64::from(known.is_some()));
         Environment {
             iss,
+            known,
             timestamp_offset: self.numbers.timestamp_offset(tuple),
             flow_labels: self.numbers.flow_labels(tuple),
             mtu: self.addresses.mtu_to(tuple.remote_addr),

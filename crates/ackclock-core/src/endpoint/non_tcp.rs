@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::fragment::Fragment;
+use ackclock_wire::fragment::{Fragment, fragments};
 use ackclock_wire::icmp_out::{
     OutgoingIcmpError, is_echo_request, is_icmp_error, write_echo_reply, write_error,
 };
@@ -22,7 +22,7 @@ use ackclock_wire::{
 use super::counters::RareCounters;
 use super::deferred::Unreachable;
 use super::fast_open::ServerCache;
-use super::keys::{Key, KeyedState, Purpose};
+use super::keys::{Key, Purpose};
 use super::limits::{EchoLimiter, ErrorLimiter};
 use super::others::{OtherError, OtherPacket};
 use super::pings::{PingPolicy, Pings};
@@ -49,6 +49,7 @@ pub(super) struct NonTcp {
     pub(super) pings: Pings,
     udp: Sockets,
     paths: PathMtus,
+    identifications: Identifications,
     /// `None`: fragments are not reassembled.
     reassembler: Option<Reassembler>,
     echoes: EchoLimiter,
@@ -76,10 +77,11 @@ impl NonTcp {
             pings: Pings::default(),
             udp: Sockets::default(),
             paths: PathMtus::default(),
+            identifications: Identifications::new(later.subkey(Purpose::Fragments)),
             reassembler: config.reassembly.as_deref().copied().map(Reassembler::new),
             echoes: EchoLimiter::default(),
             errors: ErrorLimiter::new(later.subkey(Purpose::NonTcp)),
-            servers: ServerCache::new(KeyedState(later.subkey(Purpose::FastOpenServers))),
+            servers: ServerCache::new(),
             counters: RareCounters::default(),
         }
     }
@@ -162,6 +164,8 @@ enum Origin {
     Icmp,
     /// From a UDP socket.
     Udp(UdpId),
+    /// A fragment from there, but not the last of its datagram.
+    UdpFragment(UdpId),
     /// From the program that handles other packets.
     Other,
 }
@@ -366,12 +370,11 @@ impl Endpoint {
         };
         let port = transmit.from.map(|from| from.port()).filter(|&port| port != 0).or(options.addr.port);
         let src = SocketAddr::new(from, port.ok_or(UdpSocketError::NoSource)?);
-        let size = self.udp_segment_size(transmit, to)?;
+        let size = self.udp_segment_size(transmit, to, options.fragments)?;
         if !self.udp_update(id, Socket::is_writable)? {
             return Err(UdpSocketError::WouldBlock);
         }
-        let now = self.clock.now();
-        self.non_tcp().paths.on_sent(now, to.ip());
+        self.non_tcp().paths.on_sent(to.ip());
         let flow_label = self.numbers.flow_labels(&FourTuple::new(src, to)).current();
         let ttl = options.ttl.unwrap_or(self.config.tcp.ttl);
         let traffic_class = match transmit.ecn.bits() {
@@ -468,6 +471,15 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.set_traffic_class(traffic_class))
     }
 
+    /// Whether datagrams leave in fragments from now on if they are longer than the path's packets: see
+    /// [`UdpOptions::fragments`].
+    ///
+    /// # Errors
+    /// The socket has been closed.
+    pub fn udp_set_fragments(&mut self, id: UdpId, wanted: bool) -> Result<(), UdpSocketError> {
+        self.udp_update(id, |socket| socket.set_fragments(wanted))
+    }
+
     /// The addresses that a socket is bound and connected to.
     ///
     /// # Errors
@@ -478,6 +490,7 @@ impl Endpoint {
             bound: socket.addr(),
             ttl: socket.options().ttl.unwrap_or(self.config.tcp.ttl),
             traffic_class: socket.options().traffic_class,
+            fragments: socket.options().fragments,
             peer: socket.remote().zip(socket.source()),
         })
     }
@@ -683,21 +696,43 @@ impl Endpoint {
     fn udp_queue(&mut self, id: UdpId, header: &UdpHeader, payload: &[u8]) -> Result<(), UdpSocketError> {
         let max = self.udp_payload_max(header.dst.ip());
         let packet = write_udp(header, payload).ok_or(UdpSocketError::TooLong { max })?;
+        let is_own = self.addresses.is_own(header.dst.ip());
+        if is_own || payload.len() <= max {
+            return self.udp_push(id, Origin::Udp(id), packet);
+        }
+        let mtu = self.addresses.mtu_to(header.dst.ip());
+        let mtu = if header.dst.is_ipv4() { mtu } else { mtu.min(V6_FRAGMENT_BYTES) };
+        let identification = self.non_tcp().identifications.next(header.src.ip(), header.dst.ip());
+        let mut pieces = fragments(&packet, mtu, identification).ok_or(UdpSocketError::TooLong { max })?;
+        let last = pieces.pop();
+        for piece in pieces {
+            self.udp_push(id, Origin::UdpFragment(id), piece)?;
+        }
+        last.map_or(Ok(()), |last| self.udp_push(id, Origin::Udp(id), last))
+    }
+
+    /// Queues a packet of a socket.
+    fn udp_push(&mut self, id: UdpId, origin: Origin, packet: Vec<u8>) -> Result<(), UdpSocketError> {
         let (bytes, budget) = (packet.len(), self.memory.budget().clone());
-        if !self.non_tcp().outbox.push(&budget, Origin::Udp(id), packet) {
+        if !self.non_tcp().outbox.push(&budget, origin, packet) {
             return Err(UdpSocketError::NoMemory);
         }
         self.udp_update(id, |socket| socket.on_queued(bytes))
     }
 
     /// Bytes of each datagram in a call.
-    fn udp_segment_size(&self, transmit: &UdpTransmit<'_>, to: SocketAddr) -> Result<usize, UdpSocketError> {
+    fn udp_segment_size(
+        &self,
+        transmit: &UdpTransmit<'_>,
+        to: SocketAddr,
+        fragments: bool,
+    ) -> Result<usize, UdpSocketError> {
         let len = transmit.contents.len();
         let size = transmit.segment_size.unwrap_or(len.max(1));
         if size == 0 || len.div_ceil(size) > UdpTransmit::SEGMENTS_MAX {
             return Err(UdpSocketError::Segments { max: UdpTransmit::SEGMENTS_MAX });
         }
-        let max = self.udp_payload_max(to.ip());
+        let max = if fragments { longest_datagram(to.ip()) } else { self.udp_payload_max(to.ip()) };
         if size.min(len) > max { Err(UdpSocketError::TooLong { max }) } else { Ok(size) }
     }
 
@@ -758,6 +793,9 @@ impl Endpoint {
         match origin {
             Origin::Icmp => {}
             Origin::Other => non_tcp.others.on_left(),
+            Origin::UdpFragment(id) => {
+                non_tcp.udp.update(id, |socket| socket.on_left(bytes));
+            }
             Origin::Udp(id) => {
                 non_tcp.udp.update(id, |socket| socket.on_left(bytes));
                 self.rare_counters().udp_sent.count();
@@ -912,6 +950,46 @@ impl Endpoint {
 
 /// The most packets that wait to come back.
 const LOOPED_MAX: usize = 256;
+
+/// The numbers by which fragments find together.
+///
+/// A count that all destinations share would tell each how much is sent to the others (RFC 7739 §4, from
+/// memory). So the number is a keyed permutation of the count for each pair of addresses: a Feistel network
+/// of four rounds. It repeats only after all others, 65,536 over IPv4.
+#[derive(Debug)]
+struct Identifications {
+    key: Key,
+    count: u32,
+}
+
+impl Identifications {
+    fn new(key: Key) -> Self {
+        Self { key, count: 0 }
+    }
+
+    fn next(&mut self, src: IpAddr, dst: IpAddr) -> u32 {
+        self.count = self.count.wrapping_add(1);
+        let pair = FourTuple::new(SocketAddr::new(src, 0), SocketAddr::new(dst, 0));
+        let half_bits: u32 = if src.is_ipv4() { 8 } else { 16 };
+        let mask = u64::from(u32::MAX.wrapping_shr(u32::BITS.saturating_sub(half_bits)));
+        let (mut left, mut right) =
+            (u64::from(self.count).wrapping_shr(half_bits) & mask, u64::from(self.count) & mask);
+        for round in 0..4 {
+            let word = u32::try_from(right).unwrap_or(u32::MAX);
+            let mixed = self.key.hash24_tuple(&pair, [round, word]);
+            (left, right) = (right, left ^ mixed & mask);
+        }
+        u32::try_from(left.wrapping_shl(half_bits) | right).unwrap_or(u32::MAX)
+    }
+}
+
+/// The longest payload of a datagram, in fragments.
+fn longest_datagram(remote: IpAddr) -> usize {
+    if remote.is_ipv4() { 65_535 - 20 - UDP_LEN } else { 65_535 - UDP_LEN }
+}
+
+/// RFC 8200 §5: every link carries packets of this length.
+const V6_FRAGMENT_BYTES: usize = 1280;
 
 /// The length of an IP header without IPv6 extension headers.
 fn ip_header_len(bytes: &[u8]) -> u16 {

@@ -42,10 +42,12 @@ impl Endpoint {
     /// The next packet to send. It counts as sent.
     ///
     /// Replies without a connection and segments of connections take turns. Connections take turns, one
-    /// packet each.
+    /// packet each, or with a rate for all ([`EndpointConfig::shaping`](crate::EndpointConfig::shaping)) the
+    /// same number of bytes.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits) -> Option<TxPacket<'_>> {
         let now = self.advance(now);
+        let limits = if self.shaper.is_some() { self.shaped(now, limits)? } else { limits };
         let mut deliveries = LOOPED_PER_CALL;
         loop {
             // Mostly there are only connections, and then nothing else is asked.
@@ -60,6 +62,9 @@ impl Endpoint {
                 let outgoing = self.signed(index, outgoing);
                 if !looped {
                     self.counters.packets_sent.count();
+                    if self.shaper.is_some() {
+                        self.charge(now, &Leaving::Segment(index, outgoing), false);
+                    }
                     return self.segment_packet(index, &outgoing);
                 }
                 Some((Leaving::Segment(index, outgoing), true))
@@ -71,10 +76,14 @@ impl Endpoint {
             match leaving {
                 Some((leaving, false)) => {
                     self.counters.packets_sent.count();
+                    self.charge(now, &leaving, false);
                     return self.tx_packet(&leaving);
                 }
                 // What is for the endpoint itself comes back on the way.
-                Some((leaving, true)) => self.loop_back(&leaving),
+                Some((leaving, true)) => {
+                    self.charge(now, &leaving, true);
+                    self.loop_back(&leaving);
+                }
                 None if self.deliver_looped(now, &mut deliveries) => {}
                 None => return None,
             }
@@ -86,9 +95,44 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn has_outgoing(&self) -> bool {
-        self.schedule.has_senders()
+        let waits = self.schedule.has_senders()
             || !self.replies.is_empty()
-            || self.non_tcp.as_ref().is_some_and(|non_tcp| non_tcp.has_outgoing())
+            || self.non_tcp.as_ref().is_some_and(|non_tcp| non_tcp.has_outgoing());
+        waits && !self.is_held()
+    }
+
+    /// Whether packets wait for the rate of all that leaves
+    /// ([`EndpointConfig::shaping`](crate::EndpointConfig::shaping)).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held_until().is_some()
+    }
+
+    /// When the rate of all that leaves lets the next packet go, if one waits for that.
+    fn held_until(&self) -> Option<Instant> {
+        self.shaper.as_ref()?.due()
+    }
+
+    /// The limits of a packet that the rate lets go now.
+    #[inline(never)]
+    fn shaped(&mut self, now: Instant, limits: Limits) -> Option<Limits> {
+        let mtu = self.addresses.mtu();
+        self.shaper.as_mut()?.limits(now, limits, mtu)
+    }
+
+    /// This packet leaves, or comes back to the endpoint: then it takes a turn, and nothing of the rate.
+    #[inline(never)]
+    fn charge(&mut self, now: Instant, leaving: &Leaving, looped: bool) {
+        if self.shaper.is_none() {
+            return;
+        }
+        let bytes = self.tx_packet(leaving).map_or(0, |packet| on_wire(&packet));
+        if let Some(shaper) = self.shaper.as_mut().filter(|_| !looped) {
+            shaper.charge(now, bytes);
+        }
+        if let Leaving::Segment(index, _) = leaving {
+            self.schedule.spend(*index, bytes);
+        }
     }
 
     /// Whether only segments of connections may leave.
@@ -252,6 +296,7 @@ impl Endpoint {
         let of_fragments = self.non_tcp.as_ref().and_then(|non_tcp| non_tcp.reassembly_timeout());
         let of_tables = earlier(self.listening.next_timeout(), self.time_wait.next_timeout());
         let of_all = earlier(of_fragments, self.memory.due(self.clock.now()));
+        let of_all = earlier(of_all, self.held_until());
         earlier(self.schedule.deadline(), earlier(of_tables, of_all))
     }
 
@@ -266,6 +311,9 @@ impl Endpoint {
                 is_due && connection.handle_timeout(now)
             });
             self.counters.idle_timeouts.grow(u64::from(ended_idle == Some(true)));
+        }
+        if let Some(shaper) = &mut self.shaper {
+            shaper.on_timeout(now);
         }
         self.relieve(now);
         self.half_open_timeouts(now);
@@ -295,6 +343,13 @@ impl Endpoint {
         let readiness = self.connections.at_mut(index)?.take_report()?;
         Some(Event::Connection(ConnectionId { index, generation }, readiness))
     }
+}
+
+/// The bytes of a packet on the wire, with a header for each of those that the device makes of it.
+fn on_wire(packet: &TxPacket<'_>) -> u64 {
+    let payload = packet.payload_len();
+    let packets = packet.segment_size.map_or(1, |size| payload.div_ceil(size.get().into()).max(1));
+    payload.saturating_add(packets.saturating_mul(packet.header.len())) as u64
 }
 
 /// The limits of a loopback: packets of 64 KB, with unfinished checksums.

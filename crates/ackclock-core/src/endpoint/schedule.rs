@@ -22,6 +22,8 @@ pub(super) struct Schedule {
     listeners: IndexQueue,
     half_open: IndexQueue,
     timers: TimerWheel,
+    /// Present while one rate bounds what leaves: then turns are by bytes.
+    fair: Option<Box<Fair>>,
 }
 
 /// What has something to report to the application, by index.
@@ -36,7 +38,8 @@ impl Schedule {
     /// These small turns take less time than one of 64 KB, which waits no longer than that for them.
     const LITTLE_MAX: u32 = 8;
 
-    pub fn new(now: Instant) -> Self {
+    /// `quantum`: connections take turns by bytes, this many at a time.
+    pub fn new(now: Instant, quantum: Option<usize>) -> Self {
         Self {
             sends: IndexQueue::default(),
             little: IndexQueue::default(),
@@ -45,6 +48,7 @@ impl Schedule {
             listeners: IndexQueue::default(),
             half_open: IndexQueue::default(),
             timers: TimerWheel::new(now),
+            fair: quantum.map(|bytes| Box::new(Fair::new(bytes))),
         }
     }
 
@@ -58,6 +62,7 @@ impl Schedule {
         self.timers.rearm(index, followup.deadline);
         match followup.sends {
             Turn::Never => {}
+            Turn::First | Turn::Last if self.fair.is_some() => self.follow_fairly(index),
             Turn::First => self.little.push(index),
             Turn::Last => self.sends.push(index),
         }
@@ -78,12 +83,71 @@ impl Schedule {
     /// their turn while another waits.
     #[inline]
     pub fn next_sender(&mut self) -> Option<u32> {
+        if self.fair.is_some() {
+            return self.next_fair_sender();
+        }
         if !self.little.is_empty() && (self.gone_before < Self::LITTLE_MAX || self.sends.is_empty()) {
             self.gone_before = self.gone_before.saturating_add(1);
             return self.little.pop();
         }
         self.gone_before = 0;
         self.sends.pop()
+    }
+
+    /// The connection whose turn it is has sent this many bytes.
+    pub fn spend(&mut self, index: u32, bytes: u64) {
+        if let Some(flow) = self.fair.as_mut().and_then(|fair| fair.flow(index)) {
+            flow.deficit = flow.deficit.saturating_sub_unsigned(bytes);
+        }
+    }
+
+    /// The connection at `index` has something to send.
+    #[inline(never)]
+    fn follow_fairly(&mut self, index: u32) {
+        let Some(fair) = &mut self.fair else { return };
+        let (quantum, served) = (fair.quantum, fair.served.take_if(|served| served.index == index));
+        let Some(flow) = fair.flow(index) else { return };
+        match served {
+            // Its turn goes on.
+            Some(Served { is_new, .. }) => {
+                flow.waits = true;
+                (if is_new { &mut self.little } else { &mut self.sends }).push_front(index);
+            }
+            None if flow.waits => {}
+            None => {
+                *flow = Flow { waits: true, deficit: quantum };
+                self.little.push(index);
+            }
+        }
+    }
+
+    /// As in deficit round robin, a connection whose bytes are used up gets its quantum and goes to the end.
+    #[inline(never)]
+    fn next_fair_sender(&mut self) -> Option<u32> {
+        let fair = self.fair.as_mut()?;
+        if let Some(Served { index, is_new }) = fair.served.take() {
+            // It had nothing more. A new one goes once through the others' queue before it is new again.
+            match fair.flow(index) {
+                Some(_) if is_new => self.sends.push(index),
+                Some(flow) => flow.waits = false,
+                None => {}
+            }
+        }
+        loop {
+            let is_new =
+                !self.little.is_empty() && (self.gone_before < Self::LITTLE_MAX || self.sends.is_empty());
+            let index = if is_new { self.little.pop() } else { self.sends.pop() }?;
+            let quantum = fair.quantum;
+            let flow = fair.flow(index)?;
+            if flow.deficit <= 0 {
+                flow.deficit = flow.deficit.saturating_add(quantum);
+                self.sends.push(index);
+                continue;
+            }
+            self.gone_before = if is_new { self.gone_before.saturating_add(1) } else { 0 };
+            fair.served = Some(Served { index, is_new });
+            return Some(index);
+        }
     }
 
     /// When the next timer is due.
@@ -114,6 +178,54 @@ impl Schedule {
     }
 }
 
+/// Turns by bytes: deficit round robin with two queues, one of them for those that have just begun to send.
+///
+/// M. Shreedhar and G. Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", SIGCOMM 1995, §3; the
+/// queues as in FQ-CoDel (RFC 8290 §4.1.1, §4.2); both from memory. `little` has the new ones, which go first
+/// with one quantum, and `sends` the others. A connection that had nothing more to send
+/// passes through the latter once, so that none gets more than its share by pausing after each segment.
+///
+/// Deviation from DRR: the size of the next packet is not known before it is made, so a turn ends when the
+/// deficit is used up, and what a packet took beyond it is missing from the next turns.
+#[derive(Debug)]
+struct Fair {
+    quantum: i64,
+    /// By connection.
+    flows: Vec<Flow>,
+    /// Whose turn it is.
+    served: Option<Served>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Bytes that it may still send.
+    deficit: i64,
+    /// Whether it is in one of the queues.
+    waits: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    index: u32,
+    /// Whether it came from the queue of the new ones.
+    is_new: bool,
+}
+
+impl Fair {
+    fn new(quantum: usize) -> Self {
+        let quantum = i64::try_from(quantum).unwrap_or(i64::MAX).max(1);
+        Self { quantum, flows: Vec::new(), served: None }
+    }
+
+    fn flow(&mut self, index: u32) -> Option<&mut Flow> {
+        let place = index as usize;
+        if place >= self.flows.len() {
+            self.flows.resize(place.saturating_add(1), Flow::default());
+        }
+        self.flows.get_mut(place)
+    }
+}
+
 /// A queue of small numbers that holds each at most once, first in, first out, so its length is bounded by
 /// the table that they index.
 ///
@@ -140,6 +252,14 @@ impl IndexQueue {
             self.first = index;
         } else if self.first != index {
             self.rest.get_or_insert_default().push(index);
+        }
+    }
+
+    /// Puts an index that does not wait before all others.
+    fn push_front(&mut self, index: u32) {
+        let second = std::mem::replace(&mut self.first, index);
+        if second != NONE {
+            self.rest.get_or_insert_default().push_front(second);
         }
     }
 
@@ -179,6 +299,13 @@ impl Rest {
         }
     }
 
+    fn push_front(&mut self, index: u32) {
+        self.push(index);
+        if let Some(last) = self.order.pop_back() {
+            self.order.push_front(last);
+        }
+    }
+
     fn pop(&mut self) -> Option<u32> {
         let index = self.order.pop_front()?;
         if let Some(waiting) = self.waiting.get_mut(index as usize) {
@@ -212,7 +339,7 @@ mod tests {
 
     #[test]
     fn little_goes_first_eight_times_in_nine() {
-        let mut schedule = Schedule::new(Instant::ZERO);
+        let mut schedule = Schedule::new(Instant::ZERO, None);
         (0..3).for_each(|index| follow(&mut schedule, index, Turn::Last));
         (10..30).for_each(|index| follow(&mut schedule, index, Turn::First));
         let order: Vec<_> = std::iter::from_fn(|| schedule.next_sender()).collect();

@@ -54,6 +54,7 @@ use self::delivery::Delivery;
 use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
 use self::mtu_probe::MtuProbe;
+pub(crate) use self::pacer::Pacer;
 use self::pacer::Pacing;
 use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy, Seen};
 use self::probe::{Copies, TailProbe};
@@ -202,6 +203,23 @@ impl Flight {
         self.delivery.restart(call.now);
         self.episode = Episode::default();
         self.policy = Policies::new(call.tcp.choices.recovery, sack);
+    }
+
+    /// Slow start ends at this window, if the controller has a threshold. Returns whether that is news.
+    pub(crate) fn limit_slow_start(&mut self, call: &mut Call<'_>, bytes: u64) -> bool {
+        let before = self.control.ssthresh();
+        self.control.limit_slow_start(bytes);
+        let is_news = self.control.ssthresh() != before;
+        if is_news {
+            self.policy.on_threshold_change();
+            self.trace_window(call, WindowCause::Start);
+        }
+        is_news
+    }
+
+    /// The round trip is expected to be like this, until one is measured.
+    pub(crate) fn expect_rtt(&mut self, srtt: Duration, rttvar: Duration) {
+        self.rto.estimator_mut().expect(srtt, rttvar);
     }
 
     /// SND.UNA: oldest unacknowledged.

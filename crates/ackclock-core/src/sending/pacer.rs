@@ -30,7 +30,7 @@ use crate::Instant;
 
 /// A sender's position on its schedule.
 #[derive(Clone, Copy, Debug)]
-struct Pacer {
+pub(crate) struct Pacer {
     /// When what was sent will have taken its time.
     even_at: Instant,
     /// The part that is not in `even_at`: bytes times 10⁹, less than a nanosecond's worth at the rate.
@@ -49,16 +49,16 @@ impl Pacer {
     const LATE_MAX_NS: u64 = 40_000_000;
     const SECOND_NS: u64 = 1_000_000_000;
     /// What is sent at one time is far below this, and its product with a second in nanoseconds fits.
-    const BYTES_MAX: u64 = 1 << 32;
+    pub(crate) const BYTES_MAX: u64 = 1 << 32;
     const RATE_MAX: u64 = 1 << 62;
 
-    fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { even_at: now, remainder: 0, rate: 0, late_ns: 0, is_owed: false }
     }
 
     /// Bytes that may leave now, if `quantum` may leave at one time.
     #[inline]
-    fn allowance(&self, now: Instant, quantum: u64) -> u64 {
+    pub(crate) fn allowance(&self, now: Instant, quantum: u64) -> u64 {
         let (now, even_at) = (now.as_nanos(), self.base(now));
         if even_at > now {
             quantum
@@ -70,7 +70,7 @@ impl Pacer {
 
     /// These bytes left.
     #[inline]
-    fn charge(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn charge(&mut self, now: Instant, bytes: u64) {
         let Some(rate) = NonZeroU64::new(self.rate) else { return };
         let work = bytes.min(Self::BYTES_MAX).saturating_mul(Self::SECOND_NS).saturating_add(self.remainder);
         self.remainder = work % rate;
@@ -96,6 +96,11 @@ impl Pacer {
         self.even_at <= now
     }
 
+    /// When everything sent will have taken its time.
+    pub(crate) fn even_at(&self) -> Instant {
+        self.even_at
+    }
+
     /// `even_at` in nanoseconds, without unused time.
     #[inline]
     fn base(&self, now: Instant) -> u64 {
@@ -103,7 +108,7 @@ impl Pacer {
         self.even_at.as_nanos().max(now.as_nanos().saturating_sub(credit))
     }
 
-    fn set_rate(&mut self, rate: u64) {
+    pub(crate) fn set_rate(&mut self, rate: u64) {
         self.rate = rate.min(Self::RATE_MAX);
         // Less than a nanosecond's worth at the new rate, too.
         self.remainder = self.remainder.min(self.rate);

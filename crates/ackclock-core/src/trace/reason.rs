@@ -67,6 +67,12 @@ coded! {
         /// A router has no way to the peer: the timeout is backed off only this many times from here on
         /// (RFC 6069).
         BackoffUndone = "backoff-undone",
+        /// An earlier connection found that the path takes packets of at most this many bytes (RFC 9040).
+        KnownMtu = "known-mtu",
+        /// Earlier connections measured a round trip: the first timeout is this many microseconds.
+        KnownRtt = "known-rtt",
+        /// Earlier connections lost data beyond a window of this many bytes: slow start ends there.
+        KnownSsthresh = "known-ssthresh",
     }
 }
 

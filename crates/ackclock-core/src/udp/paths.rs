@@ -1,50 +1,46 @@
 //! The MTUs of datagrams' paths, as far as known: a bounded table with one entry for each destination.
 //!
 //! Connections keep their own knowledge (their ICMP proves itself by a sequence number in flight). Datagrams
-//! have no state to keep it in, and prove less, so this table is only for them.
+//! have no state to keep it in, and prove less, so this table is only for them, and always there.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::Instant;
+use crate::remembered::Remembered;
 
 /// The learned MTUs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PathMtus {
-    known: BTreeMap<IpAddr, Learned>,
+    known: Remembered<IpAddr, Learned>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Learned {
     mtu: u32,
     until: Instant,
-    /// When a datagram was last sent there, or when it was learned.
-    used: Instant,
+}
+
+impl Default for PathMtus {
+    fn default() -> Self {
+        Self { known: Remembered::new(PATHS_MAX) }
+    }
 }
 
 impl PathMtus {
     /// The largest IP packet to `remote`, if known and still valid.
     pub fn get(&self, now: Instant, remote: IpAddr) -> Option<u32> {
-        self.known.get(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
+        self.known.peek(&remote).filter(|learned| learned.until > now).map(|learned| learned.mtu)
     }
 
     /// A datagram is sent to `remote`.
-    pub fn on_sent(&mut self, now: Instant, remote: IpAddr) {
-        if let Some(learned) = self.known.get_mut(&remote) {
-            learned.used = now;
-        }
+    pub fn on_sent(&mut self, remote: IpAddr) {
+        self.known.touch(&remote);
     }
 
     /// Records it. In a full table it replaces the entry that was not used for the longest time.
     pub fn learn(&mut self, now: Instant, remote: IpAddr, mtu: u32) {
-        if self.known.len() >= PATHS_MAX && !self.known.contains_key(&remote) {
-            let first = self.known.iter().min_by_key(|(_, learned)| learned.used).map(|(&addr, _)| addr);
-            if let Some(addr) = first {
-                self.known.remove(&addr);
-            }
-        }
-        self.known.insert(remote, Learned { mtu, until: now + HOLDS, used: now });
+        self.known.insert(remote, Learned { mtu, until: now + HOLDS });
     }
 }
 
@@ -80,7 +76,7 @@ mod tests {
         paths.learn(at(0), host(0), 1400);
         for number in 1..5_000 {
             paths.learn(at(number), host(number), 1400);
-            paths.on_sent(at(number), host(0));
+            paths.on_sent(host(0));
         }
         assert_eq!(paths.get(at(5_000), host(0)), Some(1400));
         assert_eq!(paths.known.len(), PATHS_MAX);

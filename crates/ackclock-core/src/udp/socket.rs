@@ -25,6 +25,11 @@ pub struct UdpOptions {
     /// The traffic class, or type of service (RFC 2474). Its two lowest bits, the ECN field, come from each
     /// [`UdpTransmit`], unless they are zero there.
     pub traffic_class: u8,
+    /// Whether datagrams that are longer than the path's packets leave in fragments; `false` (the default):
+    /// they are refused. With fragments a datagram has up to 65,507 bytes over IPv4 and 65,527 over IPv6.
+    /// IPv6 fragments are no longer than 1,280 bytes, which every link carries, and routers may cut those of
+    /// IPv4, so neither depends on what ICMP reports of the path.
+    pub fragments: bool,
 }
 
 impl UdpOptions {
@@ -39,7 +44,14 @@ impl UdpOptions {
     /// The defaults, 256 KiB each way, for this address.
     #[must_use]
     pub fn new(addr: ListenAddr) -> Self {
-        Self { addr, receive_buffer_max: 256 << 10, send_buffer_max: 256 << 10, ttl: None, traffic_class: 0 }
+        Self {
+            addr,
+            receive_buffer_max: 256 << 10,
+            send_buffer_max: 256 << 10,
+            ttl: None,
+            traffic_class: 0,
+            fragments: false,
+        }
     }
 }
 
@@ -82,6 +94,8 @@ pub struct UdpNames {
     pub traffic_class: u8,
     /// The peer that it is connected to, and the address from which that is reached.
     pub peer: Option<(SocketAddr, IpAddr)>,
+    /// Whether datagrams that are longer than the path's packets leave in fragments.
+    pub fragments: bool,
 }
 
 /// What was received.
@@ -172,6 +186,10 @@ impl Socket {
 
     pub fn set_ttl(&mut self, ttl: Option<u8>) {
         self.options.ttl = ttl;
+    }
+
+    pub fn set_fragments(&mut self, wanted: bool) {
+        self.options.fragments = wanted;
     }
 
     pub fn set_traffic_class(&mut self, traffic_class: u8) {

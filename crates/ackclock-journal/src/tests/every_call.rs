@@ -169,6 +169,7 @@ fn datagram_calls(life: &mut Life) {
     life.call(A, |end, _| end.udp_connect(client, Some(peer(53)))).unwrap();
     life.call(A, |end, _| end.udp_set_ttl(client, Some(77))).unwrap();
     life.call(A, |end, _| end.udp_set_traffic_class(client, 0x28)).unwrap();
+    life.call(A, |end, _| end.udp_set_fragments(client, true)).unwrap();
     let transmit = UdpTransmit {
         contents: &[7; 250],
         to: Some(peer(53)),

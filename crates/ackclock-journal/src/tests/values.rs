@@ -17,8 +17,8 @@ use ackclock_core::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, Gain, Rto
 use ackclock_core::trace::TraceKeep;
 use ackclock_core::{
     BindOptions, BoundId, ConnectionError, Decision, Event, IcmpError, IncomingId, Keepalive, ListenerId,
-    LocalAddress, MtuProbing, OtherPacket, PingPolicy, ReassemblyConfig, Sharing, UdpId, Unreachable,
-    UserTimeoutOption,
+    LocalAddress, MtuProbing, OtherPacket, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, Sharing,
+    UdpId, Unreachable, UserTimeoutOption,
 };
 
 /// Lines of values and their bytes.
@@ -220,6 +220,8 @@ fn endpoint() -> EndpointConfig {
             fragments_max: 1013,
             timeout: Duration::from_secs(1014),
         })),
+        shaping: Some(Shaping::new(1018).burst(1019)),
+        path_cache: Some(Box::new(PathCacheConfig { paths_max: 1016, age_max: Duration::from_secs(1017) })),
         tell_changes: true,
         tcp: tcp().into(),
         shard: None,
@@ -255,6 +257,7 @@ fn settings(page: &mut Page) {
         send_buffer_max,
         ttl: Some(3),
         traffic_class: 4,
+        fragments: true,
     });
     page.value(Limits { gso_max_v4: 1, gso_max_v6: 2, tx_checksum: true });
     page.value(RxMeta { checksum: ChecksumState::Verified, segment_size: NonZeroU16::new(1400) });

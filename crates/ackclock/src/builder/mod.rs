@@ -14,7 +14,9 @@ use std::time::Duration;
 use ackclock_core::congestion::{ControllerFactory, Registry};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::{TraceConfig, TraceKeep};
-use ackclock_core::{EndpointConfig, Limits, PingPolicy, ReassemblyConfig, TcpConfig};
+use ackclock_core::{
+    EndpointConfig, Limits, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, TcpConfig,
+};
 use ackclock_device::{Capabilities, Device, Medium};
 use ackclock_wire::Route;
 
@@ -81,6 +83,8 @@ struct Limited {
     transparent: bool,
     port_unreachable: Option<bool>,
     reassembly: Option<ReassemblyConfig>,
+    path_cache: Option<PathCacheConfig>,
+    shaping: Option<Shaping>,
 }
 impl StackBuilder {
     pub(crate) fn new() -> Self {
@@ -361,6 +365,58 @@ impl StackBuilder {
         self
     }
 
+    /// One rate for everything that the stack sends, in bytes of IP packets a second (default: as fast as the
+    /// device takes it). While the rate holds packets back, connections take turns by bytes: each gets an
+    /// equal share, however large its segments are, and one that was idle goes first. Packets that are not
+    /// TCP's take every second turn. Nothing is queued: a packet is made when it may leave. With several
+    /// queues each has an equal part of the rate, which others cannot use.
+    ///
+    /// For a single connection there is [`TcpStream::set_max_pacing_rate`](crate::TcpStream).
+    ///
+    /// ```
+    /// # use ackclock::{Shaping, Stack};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (device, _other_end) = memory::pair(memory::Config::default());
+    /// // 20 Mbit/s, and 64 KiB at one time.
+    /// let shaping = Shaping::new(20_000_000 / 8).burst(64 << 10);
+    /// let stack = Stack::builder().device(device).address("10.0.0.1/24".parse()?).shaping(shaping).spawn()?;
+    /// # drop(stack);
+    /// # Ok(()) }
+    /// ```
+    pub fn shaping(mut self, shaping: Shaping) -> Self {
+        self.adjust.shaping = Some(shaping);
+        self
+    }
+
+    /// Lets connections begin with what earlier ones between the same two addresses have learned: path MTU,
+    /// round-trip time, and the window beyond which data was lost (default: each connection finds out for
+    /// itself). A lost SYN is repeated sooner, no packet is too large at first, and slow start ends before it
+    /// overruns the path. [`Stack::known_paths`] lists what is known; the trace of a connection says what it
+    /// took. With several queues each remembers its own connections.
+    ///
+    /// Leave it off where connections of several users leave from the same address: by how its own connection
+    /// begins, each could tell whether another had spoken with a host, and how well that worked.
+    ///
+    /// ```
+    /// use ackclock::{PathCacheConfig, Stack};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// # let listener = server.listen("10.0.0.2:80".parse()?)?;
+    /// let cache = PathCacheConfig { paths_max: 256, ..PathCacheConfig::default() };
+    /// let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).path_cache(cache).spawn()?;
+    /// let stream = stack.connect("10.0.0.2:80".parse()?).await?;
+    /// stream.abort();
+    /// assert!(stack.known_paths()[0].srtt.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn path_cache(mut self, config: PathCacheConfig) -> Self {
+        self.adjust.path_cache = Some(config);
+        self
+    }
+
     /// How long the driver polls the device after the last packet before it sleeps (default zero). This
     /// trades a processor for latency. Where polling finds nothing in that time, it is tried less and less
     /// often, down to one time in 65. When another task needs the processor meanwhile, polling pauses for a
@@ -557,9 +613,13 @@ impl StackBuilder {
             transparent,
             port_unreachable,
             reassembly,
+            path_cache,
+            shaping,
         } = self.adjust;
         config.tell_changes = cfg!(feature = "tracing");
         config.reassembly = reassembly.map(Box::new);
+        config.path_cache = path_cache.map(Box::new);
+        config.shaping = shaping;
         config.port_unreachable = port_unreachable.unwrap_or(config.port_unreachable);
         config.other_packets = other_packets;
         config.pings = pings;

@@ -86,6 +86,11 @@ pub(super) fn set_ttl(state: &mut StackState, id: UdpId, ttl: u32) -> io::Result
     state.endpoint.udp_set_ttl(id, Some(ttl)).map_err(error::udp)
 }
 
+pub(super) fn set_fragments(state: &mut StackState, id: UdpId, wanted: bool) -> io::Result<()> {
+    state.check_alive()?;
+    state.endpoint.udp_set_fragments(id, wanted).map_err(error::udp)
+}
+
 pub(super) fn set_traffic_class(state: &mut StackState, id: UdpId, traffic_class: u32) -> io::Result<()> {
     state.check_alive()?;
     let value = u8::try_from(traffic_class);

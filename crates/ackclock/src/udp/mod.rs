@@ -612,6 +612,26 @@ impl UdpSocket {
         self.shared.call(|state, _| calls::set_ttl(state, self.id, ttl))
     }
 
+    /// Whether datagrams that are longer than the path's packets leave in fragments.
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn fragments(&self) -> io::Result<bool> {
+        self.shared.look(|state| calls::names(state, self.id)).map(|names| names.fragments)
+    }
+
+    /// Sets whether datagrams that are longer than the path's packets leave in fragments (default `false`:
+    /// they are refused, and the error says how long one may be). With fragments a datagram may have 65,507
+    /// bytes over IPv4, 65,527 over IPv6, if the send buffer holds it; the loss of one fragment loses it all,
+    /// and the peer must be willing to reassemble. QUIC and others that look for the path's MTU must leave it
+    /// off (Linux: `IP_MTU_DISCOVER`).
+    ///
+    /// # Errors
+    /// The stack is gone.
+    pub fn set_fragments(&self, wanted: bool) -> io::Result<()> {
+        self.shared.call(|state, _| calls::set_fragments(state, self.id, wanted))
+    }
+
     /// The type of service of outgoing packets: the traffic class.
     ///
     /// # Errors

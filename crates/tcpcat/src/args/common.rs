@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackclock::Shaping;
 use ackclock_control::quantity::{Share, UnitError};
 use clap::Args;
 
@@ -19,7 +20,7 @@ pub(crate) struct Common {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Use the kernel's TCP instead of the stack's, to compare
-    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "record", "control_socket", "Impairment"])]
+    #[arg(long, help_heading = "Device", conflicts_with_all = ["device", "tun", "addr", "queues", "peer", "mtu", "offload", "configure", "ports", "interface", "autoconf", "gateway", "mac", "promiscuous", "no_probe", "at_once", "pcap", "trace", "flight_recorder", "record", "control_socket", "shape", "Impairment"])]
     pub kernel: bool,
     #[command(flatten)]
     pub tcp: TcpArgs,
@@ -53,6 +54,10 @@ pub(crate) struct TcpArgs {
     /// Give up when no data moves in either direction for this long, for example 5min
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub idle_timeout: Option<Duration>,
+    /// Send no faster than this in all, whatever the number of connections, which share it evenly by bytes:
+    /// 20Mbit/s or 20Mbit/s,burst=64KiB [default burst: 5 ms of the rate, at least 15,000 bytes]
+    #[arg(long, value_name = "RATE[,burst=SIZE]", value_parser = units::shape)]
+    pub shape: Option<Shaping>,
 }
 
 /// What is shown of a transfer.

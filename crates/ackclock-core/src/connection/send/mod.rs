@@ -904,6 +904,33 @@ impl SendHalf {
         self.update_timer(lent);
     }
 
+    /// Earlier connections found that the path carries at most `known`. Nothing has left yet.
+    pub(super) fn on_known_mtu(&mut self, lent: &mut Lent<'_>, known: u32) {
+        if lent.call.tcp.mtu_probing.is_some() {
+            let search = MtuSearch::resting(known, self.largest_mtu());
+            self.rare().search = Some(Box::new(search));
+        }
+        self.set_pmtu(lent, known);
+    }
+
+    /// The handshake is over, and that was known before: a search rests first.
+    pub(super) fn rest_search(&mut self, lent: &Lent<'_>) {
+        if let (Some(search), Some(probing)) = (self.search().copied(), lent.call.tcp.mtu_probing.as_deref())
+        {
+            self.begin_search(search, lent, probing.raise_after);
+        }
+    }
+
+    /// Slow start ends at this window, if the controller has a threshold. Returns whether it does now.
+    pub(super) fn limit_slow_start(&mut self, lent: &mut Lent<'_>, bytes: u64) -> bool {
+        self.flight.limit_slow_start(&mut lent.call, bytes)
+    }
+
+    /// The round trip that earlier connections measured.
+    pub(super) fn expect_rtt(&mut self, srtt: Duration, rttvar: Duration) {
+        self.flight.expect_rtt(srtt, rttvar);
+    }
+
     /// The retransmission timer has expired once more: the path may drop large packets silently.
     fn suspect_black_hole(&mut self, lent: &mut Lent<'_>) {
         let Some(probing) = lent.call.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized())

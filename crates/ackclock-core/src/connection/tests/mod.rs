@@ -76,6 +76,7 @@ pub(super) fn software(mtu: usize) -> Limits {
 pub(super) fn environment(iss: u32) -> Environment {
     Environment {
         iss: SeqNum::new(iss),
+        known: None,
         timestamp_offset: iss / 3,
         flow_labels: FlowLabels::NONE,
         mtu: 1500,

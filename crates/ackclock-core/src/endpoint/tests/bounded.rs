@@ -145,6 +145,8 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "ackclock/src/control/mod.rs",
         "",
     ),
+    ("HELD_BYTES_MAX", "what one way of a pump holds; it reads no more", "ackclock/src/pump.rs", ""),
+    ("READ_BUFS_MAX", "slices that a pump reads at once; no table", "ackclock/src/pump.rs", ""),
     ("REQUEST_MAX", "bytes of a request: more are an error", "ackclock/src/control/client.rs", ""),
     ("CACHED_MAX", "answers of name servers, in a cache of hickory's", "ackclock/src/hickory.rs", ""),
     ("ADDRESSES_MAX", "addresses of a name that are tried", "ackclock/src/dns/race.rs", ""),
@@ -327,7 +329,7 @@ fn paths() {
     paths.learn(at(0), used, 1400);
     for n in 0..3 * 1024 {
         paths.learn(at(n), stranger(n).ip(), 1300);
-        paths.on_sent(at(n), used);
+        paths.on_sent(used);
     }
     let known = |n: u32| paths.get(at(3 * 1024), stranger(n).ip()).is_some();
     assert_eq!(paths.get(at(3 * 1024), used), Some(1400));
