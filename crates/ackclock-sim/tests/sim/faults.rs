@@ -34,7 +34,7 @@ struct Seen {
 
 impl Observer for Seen {
     fn packet(&mut self, event: &PacketEvent<'_>) {
-        let at = event.at.as_millis() as u64;
+        let at = event.at.as_millis();
         match event.what {
             What::Delivered => self.delivered.push((at, event.node)),
             What::Dropped(rule) => self.lost.push((at, rule)),
