@@ -409,6 +409,9 @@ impl StackBuilder {
     /// let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).path_cache(cache).spawn()?;
     /// let stream = stack.connect("10.0.0.2:80".parse()?).await?;
     /// stream.abort();
+    /// # while stack.known_paths().is_empty() {
+    /// #     tokio::task::yield_now().await;
+    /// # }
     /// assert!(stack.known_paths()[0].srtt.is_some());
     /// # Ok(()) }
     /// ```
