@@ -145,8 +145,6 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "ackclock/src/control/mod.rs",
         "",
     ),
-    ("HELD_BYTES_MAX", "what one way of a pump holds; it reads no more", "ackclock/src/pump.rs", ""),
-    ("READ_BUFS_MAX", "slices that a pump reads at once; no table", "ackclock/src/pump.rs", ""),
     ("REQUEST_MAX", "bytes of a request: more are an error", "ackclock/src/control/client.rs", ""),
     ("CACHED_MAX", "answers of name servers, in a cache of hickory's", "ackclock/src/hickory.rs", ""),
     ("ADDRESSES_MAX", "addresses of a name that are tried", "ackclock/src/dns/race.rs", ""),
