@@ -3,7 +3,7 @@
 use crate::{Experiment, Unknown};
 
 /// What the paper of `experiment` leaves open, with the values to try; empty if nothing is that decides, or
-/// if the experiment's own tables show it, as those of the trace set's parts and variants do.
+/// if the experiment's own tables show it.
 ///
 /// The keys are those of [`Changes`](crate::Changes).
 #[must_use]
@@ -50,8 +50,53 @@ const OPEN: &[(&str, &[(&str, &str)])] = &[
     ("BE4-6", &[DELAYS, PEERS]),
     ("BE7-10", &[DELAYS, PEERS]),
     ("BE11/12", &[("link.bottleneck.there.delay", "50ms 100ms 150ms"), PEERS]),
+    // Whether losses come in bursts, whether waits last, how long the shortest path is, how busy the lines
+    // are.
+    (
+        "AT1-4",
+        &[
+            FEWER_PATHS,
+            ("open.burst-ms", "0 45 150"),
+            ("open.wait-lasts-ms", "0 300"),
+            ("open.routers-ms", "3 30"),
+            ("open.load-percent", "30 120"),
+        ],
+    ),
+    // How long waits last and how large they are, beside the path's own delay.
+    (
+        "AF1",
+        &[
+            FEWER_PATHS,
+            ("open.wait-lasts-ms", "0 300 1000"),
+            ("open.wait-shape", "0 1500"),
+            ("open.detour-percent", "150 200"),
+        ],
+    ),
+    // Whether a haul loses whatever the window is, or a line when its queue is full.
+    (
+        "AT5/6",
+        &[
+            FEWER_PATHS,
+            ("open.busy-percent", "30 73"),
+            ("open.burst-ms", "0 45 150"),
+            ("open.buffers", "5 12 20"),
+        ],
+    ),
+    // The same where they decide how far the smallest round trip is above the path's.
+    (
+        "AU",
+        &[
+            FEWER_PATHS,
+            ("open.burst-ms", "0 45"),
+            ("open.wait-shape", "0 1500"),
+            ("open.routers-ms", "3 30"),
+            ("open.load-percent", "30 120"),
+        ],
+    ),
 ];
 
+/// Of the trace set, so that all settings take minutes.
+const FEWER_PATHS: (&str, &str) = ("open.paths", "400");
 const RECEIVERS: (&str, &str) = ("tcp.acks", "every-second:0s every-second:200ms");
 /// Of experiments whose connections say themselves how they acknowledge.
 const PEERS: (&str, &str) = ("traffic.*.peer-tcp.acks", "every-second:0s every-second:200ms");

@@ -11,8 +11,12 @@ use crate::units::{Bytes, Share};
 pub(crate) struct Wire {
     jitter: Option<Jitter>,
     loss: Option<Loss>,
-    /// The state of Gilbert's and Elliott's model.
+    /// The state of Gilbert's and Elliott's model, and of episodes.
     is_bad: bool,
+    /// When the next episode begins or this one ends.
+    changes_at: u64,
+    /// The lateness that is held, and until when.
+    held: (u64, u64),
     scripts: Vec<Script>,
     reorder: Option<Reordering>,
     duplicate: Share,
@@ -66,6 +70,8 @@ impl Wire {
             jitter: config.jitter,
             loss: config.loss,
             is_bad: false,
+            changes_at: 0,
+            held: (0, 0),
             scripts: config.drop.iter().map(script).collect(),
             reorder: config.reorder,
             duplicate: config.duplicate,
@@ -90,6 +96,8 @@ impl Wire {
             jitter: None,
             loss: None,
             is_bad: false,
+            changes_at: 0,
+            held: (0, 0),
             scripts: Vec::new(),
             reorder: None,
             duplicate: Share::ZERO,
@@ -111,8 +119,8 @@ impl Wire {
     /// each packet, so that one rule's draws do not depend on another's result.
     pub fn fate(&mut self, now: u64, packet: &mut Packet, rng: &mut Rng) -> Fate {
         let scripted = self.scripts.iter_mut().fold(false, |lost, script| script.takes(packet) | lost);
-        let by_chance = self.lose(rng);
-        let late = self.lateness(rng);
+        let by_chance = self.lose(now, rng);
+        let late = self.lateness(now, rng);
         let reordered = self.reorder.filter(|reorder| rng.happens(reorder.share));
         let twice = self.duplicate > Share::ZERO && rng.happens(self.duplicate);
         let damaged = self.damage(packet, rng);
@@ -136,7 +144,7 @@ impl Wire {
         }
     }
 
-    fn lose(&mut self, rng: &mut Rng) -> Option<DropRule> {
+    fn lose(&mut self, now: u64, rng: &mut Rng) -> Option<DropRule> {
         match self.loss? {
             Loss::Independent(share) => rng.happens(share).then_some(DropRule::RandomLoss),
             Loss::GilbertElliott { to_bad, to_good, in_bad, in_good } => {
@@ -145,14 +153,30 @@ impl Wire {
                 let loss = if self.is_bad { in_bad } else { in_good };
                 rng.happens(loss).then_some(DropRule::BurstLoss)
             }
+            Loss::Episodes { every, lasting, share } => {
+                while self.changes_at <= now {
+                    // The first change is to a time without loss.
+                    self.is_bad = !self.is_bad && self.changes_at > 0;
+                    let length = if self.is_bad { lasting } else { every };
+                    // At least a nanosecond, so that this ends.
+                    self.changes_at = self.changes_at.saturating_add(length.draw(rng).0.max(1));
+                }
+                (self.is_bad && rng.happens(share)).then_some(DropRule::BurstLoss)
+            }
         }
     }
 
-    fn lateness(&self, rng: &mut Rng) -> u64 {
+    fn lateness(&mut self, now: u64, rng: &mut Rng) -> u64 {
         match self.jitter.map(|jitter| jitter.by) {
             None => 0,
             Some(Variation::Uniform(most)) => rng.below(most.0 + 1),
             Some(Variation::Exponential(mean)) => rng.exponential(mean).0,
+            Some(Variation::Held { wait, lasting }) => {
+                if self.held.1 <= now {
+                    self.held = (wait.draw(rng).0, now.saturating_add(lasting.draw(rng).0));
+                }
+                self.held.0
+            }
         }
     }
 
@@ -195,6 +219,7 @@ mod tests {
 
     use super::*;
     use crate::packet::Packets;
+    use crate::scenario::TimeOf;
     use crate::units::{Rate, Span};
 
     const N: u32 = 100_000;
@@ -250,6 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn episodes_lose_their_share_of_the_time() {
+        let [every, lasting] = [Span(300), Span(100)].map(TimeOf::Exponential);
+        let loss = Loss::Episodes { every, lasting, share: Share::ONE };
+        for seed in 0..5 {
+            // A packet each nanosecond.
+            let lost = lost(&fates(&direction().loss(loss), seed));
+            let count = lost.iter().filter(|lost| **lost).count() as f64;
+            let episodes = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+            // 250 episodes, with a deviation of about 250^0.5 * (300^2 + 100^2)^0.5 / 400 = 12.5, of 100
+            // each, whose mean has a deviation of 6.3.
+            assert!((episodes - 250.0).abs() < 63.0, "{episodes}");
+            assert!((count / episodes - 100.0).abs() < 32.0, "{count} in {episodes}");
+            assert!(!lost[0]);
+        }
+    }
+
+    #[test]
     fn scripted_packets_are_lost_by_number() {
         let script = Scripted { packets: vec![1, 3, 4], data: true, of: None };
         let lost = lost(&fates(&Direction { drop: vec![script], ..direction() }, 0));
@@ -288,5 +330,15 @@ mod tests {
         assert_eq!((uniform.iter().min(), uniform.iter().max()), (Some(&0), Some(&1000)));
         let mean = late(Variation::Exponential(Span(1_000_000))).iter().sum::<u64>() / u64::from(N);
         assert!((984_000..1_016_000).contains(&mean), "{mean}");
+        let held = late(Variation::Held {
+            wait: TimeOf::Exponential(Span(1_000_000)),
+            lasting: TimeOf::Exponential(Span(20)),
+        });
+        // About 5,000 values, so the mean has a deviation of a mean of 5,000 with lengths of a deviation of
+        // one.
+        let mean = held.iter().sum::<u64>() / u64::from(N);
+        assert!((900_000..1_100_000).contains(&mean), "{mean}");
+        let changes = held.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!((4_200..5_200).contains(&changes), "{changes}");
     }
 }

@@ -142,8 +142,10 @@ impl Summary {
 /// An expiry of the estimator's timer. It is reported at the next acknowledgement of new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// True for a good expiry of a segment not retransmitted before; false for a bad one.
+    /// True for a good expiry; false for a bad one.
     pub good: bool,
+    /// Whether a good one is of a segment retransmitted before, which the paper does not call good.
+    pub repeated: bool,
     /// Whether the timer was backed off already because of an earlier expiry.
     pub again: bool,
     /// The time until that acknowledgement: from the recorded retransmission for a good expiry (ΔT in §2.8),
@@ -153,8 +155,11 @@ pub struct Expiry {
     pub rto: Duration,
     /// RTTVAR at the time.
     pub rttvar: Duration,
-    /// The smallest round trip so far; `None` before the first.
+    /// The smallest round trip that the estimator has measured; `None` before the first. §2.8 has "the
+    /// minimum RTT measured so far", and §2.2 tells what is measured from what is observed.
     pub rtt_smallest: Option<Duration>,
+    /// The smallest of all round trips of segments sent once, timed or not.
+    pub rtt_smallest_seen: Option<Duration>,
     /// The largest round trip so far.
     pub rtt_largest: Duration,
 }
@@ -171,7 +176,7 @@ pub fn assess(
     assess_each(events, config, undo_quarters, &mut |_| ())
 }
 
-/// As [`assess`]; also reports each good first expiry and each bad one, including those taken back.
+/// As [`assess`]; also reports each good expiry and each bad one, including those taken back.
 pub fn assess_each(
     events: impl IntoIterator<Item = Event>,
     config: &RtoConfig,
@@ -201,9 +206,10 @@ struct Replay<'a> {
     acked: u64,
     /// Whether the last segment sent was a retransmission.
     retransmitting: bool,
-    /// The last round trip measured.
+    /// The last round trip observed.
     latest: Duration,
     smallest: Duration,
+    smallest_seen: Duration,
     largest: Duration,
     /// The sum of ξ, and the number of timeouts in it.
     cost_sum: f64,
@@ -216,6 +222,8 @@ struct Segment {
     to: u64,
     sent_at: Instant,
     retransmissions: u32,
+    /// When it was last sent, if the trace shows that only that copy can have been answered.
+    answered_from: Option<Instant>,
 }
 
 impl<'a> Replay<'a> {
@@ -231,6 +239,7 @@ impl<'a> Replay<'a> {
             retransmitting: false,
             latest: Duration::ZERO,
             smallest: Duration::MAX,
+            smallest_seen: Duration::MAX,
             largest: Duration::ZERO,
             cost_sum: 0.0,
             costs: 0.0,
@@ -241,10 +250,16 @@ impl<'a> Replay<'a> {
     fn sent(&mut self, at: Instant, from: u64, to: u64, why: Why) {
         let begins_retransmission = why != Why::New && !self.retransmitting;
         self.retransmitting = why != Why::New;
-        let repeated = why != Why::New && self.note_retransmission(from, to);
+        let repeated = why != Why::New && self.note_retransmission(at, from, to, why);
         if why == Why::New {
             self.rtt.on_segment_sent(at);
-            self.outstanding.push_back(Segment { from, to, sent_at: at, retransmissions: 0 });
+            self.outstanding.push_back(Segment {
+                from,
+                to,
+                sent_at: at,
+                retransmissions: 0,
+                answered_from: None,
+            });
         }
         match why {
             // Step 3: charge the timeout and back off.
@@ -263,22 +278,24 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns whether any of these bytes had been retransmitted before.
-    fn note_retransmission(&mut self, from: u64, to: u64) -> bool {
+    fn note_retransmission(&mut self, at: Instant, from: u64, to: u64, why: Why) -> bool {
+        let answered_from = (why == Why::Timeout { avoidable: false }).then_some(at);
         let mut repeated = false;
         for segment in self.outstanding.iter_mut().filter(|segment| segment.from < to && from < segment.to) {
             repeated |= segment.retransmissions > 0;
             segment.retransmissions = segment.retransmissions.saturating_add(1);
+            segment.answered_from = answered_from;
         }
         repeated
     }
 
     fn charge(&mut self, at: Instant, repeated: bool) {
+        let rto = self.rtt.rto();
+        self.unanswered.push((at, Expiry { repeated, ..self.expiry(true, self.rtt.backoff() > 0, rto) }));
         if repeated {
             self.timeouts.repeated = self.timeouts.repeated.saturating_add(1);
             return;
         }
-        let rto = self.rtt.rto();
-        self.unanswered.push((at, self.expiry(true, self.rtt.backoff() > 0, rto)));
         self.timeouts.good = self.timeouts.good.saturating_add(1);
         self.timeouts.waited = self.timeouts.waited.saturating_add(rto);
         if !self.latest.is_zero() {
@@ -331,11 +348,13 @@ impl<'a> Replay<'a> {
     fn expiry(&self, good: bool, again: bool, rto: Duration) -> Expiry {
         Expiry {
             good,
+            repeated: false,
             again,
             until_ack: Duration::ZERO,
             rto,
             rttvar: self.rtt.rttvar(),
             rtt_smallest: (self.smallest != Duration::MAX).then_some(self.smallest),
+            rtt_smallest_seen: (self.smallest_seen != Duration::MAX).then_some(self.smallest_seen),
             rtt_largest: self.largest,
         }
     }
@@ -356,6 +375,11 @@ impl<'a> Replay<'a> {
         let covered = self.outstanding.iter().take_while(|segment| segment.to <= self.acked).count();
         let ambiguous = self.outstanding.iter().take(covered).any(|segment| segment.retransmissions > 0);
         if ambiguous {
+            // ξ counts round trips that the estimator may not measure, too (§2.2): the trace shows which
+            // copy was answered.
+            if let Some(sent_at) = self.outstanding.front().and_then(|first| first.answered_from) {
+                self.latest = at.saturating_since(sent_at);
+            }
             self.outstanding.drain(..covered);
             self.rtt.on_segment_retransmitted();
             return false;
@@ -363,9 +387,12 @@ impl<'a> Replay<'a> {
         let mut sampled = false;
         for segment in self.outstanding.drain(..covered) {
             self.latest = at.saturating_since(segment.sent_at);
-            self.smallest = self.smallest.min(self.latest);
+            self.smallest_seen = self.smallest_seen.min(self.latest);
             self.largest = self.largest.max(self.latest);
-            sampled = sampled || self.rtt.on_segment_acked(segment.sent_at, at);
+            if !sampled && self.rtt.on_segment_acked(segment.sent_at, at) {
+                sampled = true;
+                self.smallest = self.smallest.min(self.latest);
+            }
         }
         sampled
     }
@@ -501,6 +528,25 @@ mod tests {
     }
 
     #[test]
+    fn answer_to_a_retransmission_is_the_latest_round_trip_of_the_next_timeout() {
+        // Tests: A2
+        // 300 ms in units of the first round trip, 100 ms, and 600 ms, backed off, of the answer after 50.
+        let twice = [sent(200, 1, Why::New), sent(3200, 1, EXPIRED), acked(3250, 2)];
+        let again = [sent(3300, 2, Why::New), sent(9300, 2, EXPIRED), acked(9350, 3)];
+        let cost = |events: &[Event]| {
+            let timeouts = after_first_round_trip(events, None);
+            assert_eq!(timeouts.good, 2);
+            timeouts.cost.unwrap()
+        };
+        let answered = cost(&[twice, again].concat());
+        assert!((answered - f64::midpoint(3.0, 12.0)).abs() < 1e-9, "{answered}");
+        // Sent once more without need: either copy can have been answered, and the 100 ms stay the latest.
+        let either = [twice[0], twice[1], sent(3220, 1, Why::FastRetransmit), twice[2]];
+        let unclear = cost(&[&either[..], &again].concat());
+        assert!((unclear - f64::midpoint(3.0, 6.0)).abs() < 1e-9, "{unclear}");
+    }
+
+    #[test]
     fn answer_within_half_the_smallest_round_trip_undoes_a_bad_timeout() {
         // Tests: A2, A3
         // The timer expires at 500; half of the smallest round trip later is 550.
@@ -531,11 +577,13 @@ mod tests {
         assert_eq!((timeouts.bad, timeouts.good), (2, 1));
         let first = Expiry {
             good: false,
+            repeated: false,
             again: false,
             until_ack: ms(750),
             rto: ms(300),
             rttvar: ms(50),
             rtt_smallest: Some(ms(100)),
+            rtt_smallest_seen: Some(ms(100)),
             rtt_largest: ms(100),
         };
         let second = Expiry { again: true, until_ack: ms(150), rto: ms(600), ..first };
@@ -544,6 +592,31 @@ mod tests {
             (expiries[2].good, expiries[2].until_ack, expiries[2].rtt_largest),
             (true, ms(40), ms(1050))
         );
+    }
+
+    #[test]
+    fn round_trips_are_seen_whether_measured_or_not() {
+        // Tests: A3
+        // Of two segments in flight the first is timed; the second takes 60 ms. Then one is lost twice.
+        let events = [
+            sent(0, 0, Why::New),
+            sent(50, 1, Why::New),
+            acked(100, 1),
+            acked(110, 2),
+            sent(200, 2, Why::New),
+            sent(3200, 2, EXPIRED),
+            sent(9200, 2, EXPIRED),
+            acked(9300, 3),
+        ];
+        let mut expiries = Vec::new();
+        let config = presets::find("ap-min-0").unwrap().config;
+        let timeouts = assess_each(events, &config, None, &mut |expiry| expiries.push(*expiry));
+        assert_eq!((timeouts.good, timeouts.repeated), (1, 1));
+        let ms = |ms| Some(Duration::from_millis(ms));
+        for (expiry, repeated) in expiries.iter().zip([false, true]) {
+            assert_eq!((expiry.good, expiry.repeated), (true, repeated));
+            assert_eq!((expiry.rtt_smallest, expiry.rtt_smallest_seen), (ms(100), ms(60)));
+        }
     }
 
     #[test]

@@ -62,8 +62,9 @@ def assessed(seed, parameters):
         while expires < acknowledged * 1000:
             bad, backoff = bad + 1, backoff + 1
             expires = expiry(expires)
+        # Only what was sent last can have been answered. Its round trip is observed, if not measured.
+        latest = (acknowledged - (again[-1] if again else sent)) * 1000
         if not again:
-            latest = (acknowledged - sent) * 1000
             # What a clock that runs on its own shows.
             estimator.sample((acknowledged * 1000 // estimator.g - sent * 1000 // estimator.g) * estimator.g)
             backoff = 0

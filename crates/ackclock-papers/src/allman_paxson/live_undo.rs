@@ -34,13 +34,13 @@ pub(super) const NOTE: &str = "Live connections gain little time by undo: about 
 /// The values and the table.
 pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
     let paths = paths_with_bad_timeouts(set)?;
-    let runs: Vec<(u64, u64)> =
-        paths.iter().flat_map(|path| (0..SEEDS).map(move |seed| (*path, seed * SEED_STEP + *path))).collect();
+    let seeds = |path: DrawnPath| (0..SEEDS).map(move |seed| (path, seed * SEED_STEP + path.seed));
+    let runs: Vec<(DrawnPath, u64)> = paths.into_iter().flat_map(seeds).collect();
     let number = runs.len();
     let all = on_all_cores((SENDERS.len() * number) as u64, |at| {
         let (undo, timestamps) = SENDERS[at as usize / number];
         let (path, seed) = runs[at as usize % number];
-        let scenario = DrawnPath::draw(path).scenario().seed(seed);
+        let scenario = path.scenario().seed(seed);
         record(&with_timeout(scenario, PRESET, undo, timestamps))
     })?;
     let by_sender: Vec<&[Recorded]> = all.chunks(number.max(1)).collect();
@@ -105,13 +105,13 @@ fn row(undo: &str, which: &str, pairs: &[&RunPair]) -> Vec<String> {
     ]
 }
 
-fn paths_with_bad_timeouts(set: &TraceSet) -> anyhow::Result<Vec<u64>> {
+fn paths_with_bad_timeouts(set: &TraceSet) -> anyhow::Result<Vec<DrawnPath>> {
     let config = presets::find(PRESET)?.config;
     let has_bad = |number: &usize| {
         let events = set.transfers[*number].replay.events.iter().copied();
         assess_each(events, &config, None, &mut |_| ()).bad > 0
     };
-    Ok((0..set.transfers.len()).filter(has_bad).take(PATHS).map(|number| set.seeds[number]).collect())
+    Ok((0..set.transfers.len()).filter(has_bad).take(PATHS).map(|number| set.paths[number]).collect())
 }
 
 /// A run with undo and the same one without.

@@ -8,6 +8,7 @@
 mod bootstrap;
 mod elevated;
 mod live_undo;
+mod model;
 mod orderings;
 mod path;
 mod shared;

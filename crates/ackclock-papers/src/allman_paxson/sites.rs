@@ -13,22 +13,20 @@ pub(super) struct Site {
 
 /// The delay between two places, one way and without queues, in milliseconds.
 ///
-/// Light in glass travels 200 km in a millisecond. Cables are half as long again as the straight line, and
-/// routers take 3 ms.
-pub(super) fn delay_ms(from: &Site, to: &Site) -> u64 {
+/// Light in glass travels 200 km in a millisecond. Cables are longer than the straight line by a detour, in
+/// percent of that line, and routers add theirs.
+pub(super) fn delay_ms(from: &Site, to: &Site, detour_percent: u64, routers_ms: u64) -> u64 {
     let [a, b] = [from, to].map(|site| (site.latitude.to_radians(), site.longitude.to_radians()));
     // The haversine formula.
     let half = |angle: f64| (angle / 2.0).sin().powi(2);
     let chord = half(b.0 - a.0) + a.0.cos() * b.0.cos() * half(b.1 - a.1);
     let km = 2.0 * EARTH_KM * chord.sqrt().min(1.0).asin();
     // Whole milliseconds, so that a platform's sine does not change the simulation.
-    (km * DETOUR / KM_IN_MS).round() as u64 + ROUTERS_MS
+    (km * detour_percent as f64 / 100.0 / KM_IN_MS).round() as u64 + routers_ms
 }
 
 const EARTH_KM: f64 = 6371.0;
 const KM_IN_MS: f64 = 200.0;
-const DETOUR: f64 = 1.5;
-const ROUTERS_MS: u64 = 3;
 
 const fn site(name: &'static str, latitude: f64, longitude: f64) -> Site {
     Site { name, latitude, longitude }
@@ -76,9 +74,11 @@ mod tests {
     fn delays_are_those_of_the_map() {
         let site = |name| SITES.iter().find(|site| site.name == name).unwrap();
         // 4,140 km and 16,900 km.
-        assert_eq!(delay_ms(site("Berkeley"), site("New York")), 34);
-        assert_eq!(delay_ms(site("London"), site("Melbourne")), 130);
-        assert_eq!(delay_ms(site("London"), site("London")), ROUTERS_MS);
-        assert_eq!(delay_ms(site("London"), site("Pohang")), delay_ms(site("Pohang"), site("London")));
+        assert_eq!(delay_ms(site("Berkeley"), site("New York"), 150, 3), 34);
+        assert_eq!(delay_ms(site("London"), site("Melbourne"), 150, 3), 130);
+        assert_eq!(delay_ms(site("London"), site("London"), 150, 3), 3);
+        let [there, back] = [["London", "Pohang"], ["Pohang", "London"]]
+            .map(|[from, to]| delay_ms(site(from), site(to), 200, 10));
+        assert_eq!(there, back);
     }
 }

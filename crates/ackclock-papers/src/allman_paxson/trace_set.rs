@@ -14,7 +14,7 @@ use ackclock_sim::Scenario;
 use ackclock_sim::observe::Traces;
 use ackclock_sim::units::Span;
 
-use super::path::{DrawnPath, GIVE_UP};
+use super::path::{DrawnPath, GIVE_UP, Model};
 use crate::changes::{self, Changes};
 use ackclock_assess::simulated::Recorder;
 use ackclock_assess::{LeftOut, Side, Transfer, transfers};
@@ -23,8 +23,8 @@ use ackclock_assess::{LeftOut, Side, Transfer, transfers};
 #[derive(Debug)]
 pub(super) struct TraceSet {
     pub transfers: Vec<Transfer>,
-    /// The numbers of their paths.
-    pub seeds: Vec<u64>,
+    /// Their paths.
+    pub paths: Vec<DrawnPath>,
     /// Transfers that were simulated.
     pub simulated: usize,
     /// Expiries counted by the simulated sender of each.
@@ -44,26 +44,28 @@ pub(super) struct Recorded {
     pub undone: Vec<Instant>,
 }
 
-/// The number of paths.
-pub(super) const PATHS: u64 = 2400;
-
 /// How the set is made, for readers of the results.
 pub(super) const SET_UP: &str = "The trace set of 1995 is not public; this one is simulated: 2,400 \
     transfers of 100 KB, each over a path of its own. Ends: two of 31 places like the paper's, half as far \
-    apart again as the crow flies. Each end has a line of 64 or 512 kbit/s (5 % each), 1.544 Mbit/s (35 %), \
-    2.048 (10 %) or 10 Mbit/s (45 %) with a drop-tail queue of 20 to 100 packets. On each line other TCP \
-    transfers begin at random, with sizes after Pareto (at least 2 KB, mean 12 KB) in segments of 536 \
-    bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 120 % of the rate with the data and for 0 to \
-    80 % against it; for 0 to 10 % at 10 Mbit/s. The haul between the lines is busy for 62 % of the paths: \
-    both ways it then loses packets, each for itself, a share after Pareto (at least 3 %, α = 1.8), and \
-    keeps each for 15 ms in the mean, exponentially; a quiet one keeps it for 1 ms. Senders: Reno (75 %) \
-    and Tahoe (25 %) with ticks of 500 ms; segments of 512, 536 and 1460 bytes, windows of 32 or 60 KB; \
-    receivers acknowledge every second segment, and a single one at the next tick of a clock of 200 ms (50 \
-    %) or after 50 ms (50 %). Calibrated on: 25 % of connections without loss, 34 % of traces without a \
-    timeout, 3.68 first timeouts a trace, W~ = 8.2 and W = 2.57 s a timeout of a static second, and the row \
-    of PBM' in table 5 (no impact 46 %, optimal 11 %); rates, queues, and what a busy haul does were fitted \
-    to these by trial. Everything else is held out. Standard errors: of 200 resamples of the transfers. \
-    Both ends are recorded and paired, and go through the same assessment as captures.";
+    apart again as the crow flies, and 30 ms one way for routers. Each end has a line of 64 or 512 kbit/s (7 \
+    % each), 1.544 Mbit/s (45 %), 2.048 (11 %) or 10 Mbit/s (30 %) with a drop-tail queue of 12 to 92 \
+    packets. On each line other TCP transfers begin at random, with sizes after Pareto (at least 2 KB, mean \
+    12 KB) in segments of 536 bytes, or 1460 on lines above 1 Mbit/s, which ask for 0 to 30 % of the rate \
+    with the data and for 0 to 20 % against it; for 0 to 10 % at 10 Mbit/s. The haul between the lines is \
+    busy for 73 % of the paths. Both ways it then loses packets in bursts, of 45 ms in the mean (Pareto, α = \
+    1.5), each of which takes half of the packets; over time it loses a share after Pareto (at least 4.3 %, \
+    α = 2.3). It keeps each packet for 15 ms in the mean (Pareto, α = 1.5), the same for all packets of 300 \
+    ms in the mean; a quiet haul keeps it for 1 ms. Senders: Reno (75 %) and Tahoe (25 %) with ticks of 500 \
+    ms; segments of 512, 536 and 1460 bytes, windows of 32 or 60 KB; receivers acknowledge every second \
+    segment, and a single one at the next tick of a clock of 200 ms (50 %) or after 50 ms (50 %). \
+    Calibrated on: 25 % of connections without loss, 34 % of traces without a timeout, 3.68 first timeouts \
+    a trace, W~ = 8.2 and W = 2.57 s a timeout of a static second, and the row of PBM' in table 5 (no \
+    impact 46 %, optimal 11 %), by 36 trials with the first 500 to 2,400 paths. Everything else is \
+    held out, but it was in view; the notes say what it decided. `open.NAME` changes each number (paths, \
+    detour-percent, routers-ms, slow-percent, ethernet-percent, load-percent, load-back-percent, buffers, \
+    busy-percent, loss-ppm, loss-shape, burst-ms, burst-percent, wait-ms, wait-lasts-ms, wait-shape). \
+    Standard errors: of 200 resamples of the transfers. Both ends are recorded and paired, and go through \
+    the same assessment as captures.";
 
 /// The set. The first caller makes it.
 ///
@@ -78,7 +80,7 @@ pub(super) fn trace_set() -> anyhow::Result<Arc<TraceSet>> {
     let made = match &*last {
         Some((with, made)) if *with == changes => made.clone(),
         _ => {
-            let set = TraceSet::of(PATHS, |path| path);
+            let set = Model::in_force().and_then(|model| TraceSet::of(&model, model.paths, |path| path));
             let made = set.map(Arc::new).map_err(|error| format!("{error:#}"));
             *last = Some((changes, made.clone()));
             made
@@ -89,24 +91,32 @@ pub(super) fn trace_set() -> anyhow::Result<Arc<TraceSet>> {
 
 impl TraceSet {
     /// Makes the transfers over the first paths, after this change to each.
-    pub fn of(paths: u64, change: fn(DrawnPath) -> DrawnPath) -> anyhow::Result<Self> {
-        on_all_cores(paths, |seed| record(&change(DrawnPath::draw(seed)).scenario())).map(Self::new)
+    pub fn of(
+        model: &Model,
+        paths: u64,
+        change: impl Fn(DrawnPath) -> DrawnPath + Sync,
+    ) -> anyhow::Result<Self> {
+        let one = |seed| {
+            let path = change(DrawnPath::draw(model, seed));
+            Ok((path, record(&path.scenario())?))
+        };
+        on_all_cores(paths, one).map(Self::new)
     }
 
-    fn new(recorded: Vec<Recorded>) -> Self {
+    fn new(recorded: Vec<(DrawnPath, Recorded)>) -> Self {
         let simulated = recorded.len();
         let mut set = Self {
             transfers: Vec::new(),
-            seeds: Vec::new(),
+            paths: Vec::new(),
             simulated,
             expiries: Vec::new(),
             left_out: Vec::new(),
         };
-        for (seed, recorded) in (0..).zip(recorded) {
+        for (path, recorded) in recorded {
             match recorded.transfer {
                 Ok(transfer) => {
                     set.transfers.push(transfer);
-                    set.seeds.push(seed);
+                    set.paths.push(path);
                     set.expiries.push(recorded.expiries);
                 }
                 Err(why) => set.left_out.push(why),

@@ -1,9 +1,8 @@
 //! What nothing in the paper fixes, varied: which of it decides the values that are held out.
 
 use ackclock_assess::{Estimator, StartUp, Transfer};
-use ackclock_sim::units::Span;
 
-use super::path::{ACKS, BUSY_WAIT, DrawnPath, QUIET_WAIT};
+use super::path::{ACKS, DrawnPath, Model};
 use super::shared::share;
 use super::timeouts::{All, Chosen};
 use super::trace_set::TraceSet;
@@ -11,18 +10,28 @@ use super::undo::Undo;
 use crate::Table;
 
 /// Paths of each variant.
-const PATHS: u64 = 300;
+const PATHS: u64 = 240;
 
-/// A variant, and what it changes of a path.
-type Variant = (&'static str, fn(DrawnPath) -> DrawnPath);
+/// A variant: what it changes of what is open, and of each path.
+type Variant = (&'static str, fn(Model) -> Model, fn(DrawnPath) -> DrawnPath);
 
-const VARIANTS: [Variant; 5] = [
-    ("busy hauls do not delay", |path| path.waiting(QUIET_WAIT)),
-    ("busy hauls delay three times as long", |path| path.waiting(Span(3 * BUSY_WAIT.0))),
-    ("no other traffic on the lines", DrawnPath::without_others),
-    ("all receivers by the clock of 200 ms", |path| path.acknowledged(ACKS[0].0)),
-    ("receivers that hardly delay acknowledgements", |path| path.acknowledged("every-second:1ms")),
+const VARIANTS: [Variant; 11] = [
+    ("busy hauls lose each packet for itself", |model| Model { burst_ms: 0, ..model }, same),
+    ("bursts three times as long", |model| Model { burst_ms: 3 * model.burst_ms, ..model }, same),
+    ("busy hauls do not delay", |model| Model { wait_ms: 0, ..model }, same),
+    ("busy hauls delay three times as long", |model| Model { wait_ms: 3 * model.wait_ms, ..model }, same),
+    ("they delay each packet for itself", |model| Model { wait_lasts_ms: 0, ..model }, same),
+    ("their waits are exponential", |model| Model { wait_shape: 0, ..model }, same),
+    ("routers take 3 ms", |model| Model { routers_ms: 3, ..model }, same),
+    ("other traffic up to 120 % and 80 %", |model| Model { loads_percent: [120, 80], ..model }, same),
+    ("no other traffic on the lines", same, DrawnPath::without_others),
+    ("all receivers by the clock of 200 ms", same, |path| path.acknowledged(ACKS[0].0)),
+    ("receivers that hardly delay acknowledgements", same, |path| path.acknowledged("every-second:1ms")),
 ];
+
+fn same<T>(of: T) -> T {
+    of
+}
 
 /// Some paths of the set.
 type Part = (&'static str, fn(&DrawnPath) -> bool);
@@ -34,20 +43,22 @@ const PARTS: [Part; 8] = [
     ("a line of 64 or 512 kbit/s", |path| path.slowest_bps() <= 512_000),
     ("a line of 1.5 or 2 Mbit/s, none slower", |path| (512_001..10_000_000).contains(&path.slowest_bps())),
     ("both lines of 10 Mbit/s", |path| path.slowest_bps() == 10_000_000),
-    ("other traffic below half of each line", |path| path.most_load() < 50),
-    ("other traffic above 9/10 of a line", |path| path.most_load() > 90),
+    ("other traffic of at most a tenth of each line", |path| path.most_load() <= 10),
+    ("other traffic above a fifth of a line", |path| path.most_load() > 20),
 ];
 
 /// A value of estimators of the timeout, mostly a ratio of two, and the paper's.
 type Ratio = (&'static str, &'static str, fn(&Chosen<'_>) -> f64);
 
-const RATIOS: [Ratio; 7] = [
+const RATIOS: [Ratio; 9] = [
     ("W~ at 1 s over none", "2.7", |of| of.ratio(Chosen::w_tilde, "ap-min-1000", "ap-min-0")),
     ("B of none over 1 s", "7.5", |of| of.ratio(Chosen::b, "ap-min-0", "ap-min-1000")),
     ("W~ of very-slow over fast", "1.3", |of| of.ratio(Chosen::w_tilde, "ap-very-slow", "ap-fast")),
     ("W of the same", "1.3", |of| of.ratio(Chosen::w, "ap-very-slow", "ap-fast")),
     ("W~ of take-first over std", "1.4", |of| of.ratio(Chosen::w_tilde, "ap-take-first", "ap-std")),
     ("B of 250 ms over k = 6", "0.93", |of| of.ratio(Chosen::b, "ap-min-250", "ap-k-6")),
+    ("B of 250 ms over none", "0.48", |of| of.ratio(Chosen::b, "ap-min-250", "ap-min-0")),
+    ("B of k = 6 over none", "0.52", |of| of.ratio(Chosen::b, "ap-k-6", "ap-min-0")),
     ("B of none, percent", "4.71", |of| 100.0 * of.b("ap-min-0")),
 ];
 const PRESETS: [&str; 8] =
@@ -56,7 +67,7 @@ const PRESETS: [&str; 8] =
 /// The held-out values of each variant, and of parts of the set.
 pub(super) fn tables(set: &TraceSet, all: &All) -> anyhow::Result<[Table; 2]> {
     let undo = [Undo::measure(set, None)?, Undo::measure(set, Some(2))?];
-    let paths: Vec<DrawnPath> = set.seeds.iter().map(|seed| DrawnPath::draw(*seed)).collect();
+    let (model, paths) = (Model::in_force()?, &set.paths);
     let part = |&(name, is_in): &Part| {
         let numbers: Vec<usize> = (0..paths.len()).filter(|number| is_in(&paths[*number])).collect();
         row(name, all, &undo, &numbers, with_loss(numbers.iter().map(|number| &set.transfers[*number])))
@@ -66,11 +77,11 @@ pub(super) fn tables(set: &TraceSet, all: &All) -> anyhow::Result<[Table; 2]> {
         head: head("paths"),
         rows: [papers()].into_iter().chain(PARTS.iter().map(part)).collect(),
     };
-    let first: Vec<usize> = (0..set.seeds.len()).filter(|number| set.seeds[*number] < PATHS).collect();
+    let first: Vec<usize> = (0..paths.len()).filter(|number| paths[*number].seed < PATHS).collect();
     let regions = with_loss(first.iter().map(|number| &set.transfers[*number]));
     let mut rows = vec![papers(), row("as they are", all, &undo, &first, regions)];
-    for (name, change) in VARIANTS {
-        let varied = TraceSet::of(PATHS, change)?;
+    for (name, open, change) in VARIANTS {
+        let varied = TraceSet::of(&open(model), PATHS, change)?;
         let all = All::of(&varied.transfers, &PRESETS)?;
         let undo = [Undo::measure(&varied, None)?, Undo::measure(&varied, Some(2))?];
         let numbers: Vec<usize> = (0..varied.transfers.len()).collect();

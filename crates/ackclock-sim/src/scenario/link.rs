@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::is_default;
+use super::{TimeOf, is_default};
 use crate::units::{Bytes, Limit, Rate, Share, Span};
 
 /// A link between two nodes.
@@ -163,13 +163,20 @@ pub struct Jitter {
 
 /// How a jitter is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Variation {
     /// Evenly from 0 to this.
     Uniform(Span),
     /// Exponentially with this mean.
     Exponential(Span),
+    /// The same for all packets until another one is drawn.
+    Held {
+        /// How long a packet waits.
+        wait: TimeOf,
+        /// How long that stays so. The next one begins with a packet.
+        lasting: TimeOf,
+    },
 }
 
 /// Random loss.
@@ -191,6 +198,15 @@ pub enum Loss {
         /// Loss in the good state.
         #[serde(default)]
         in_good: Share,
+    },
+    /// Periods of time that lose a share of the packets. The first begins after some time without loss.
+    Episodes {
+        /// How long there is no loss between two.
+        every: TimeOf,
+        /// How long each lasts.
+        lasting: TimeOf,
+        /// The share that is lost in them.
+        share: Share,
     },
 }
 

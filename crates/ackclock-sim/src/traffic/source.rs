@@ -74,7 +74,7 @@ impl Source {
 
 impl TimeOf {
     /// Draws a time.
-    pub(super) fn draw(self, rng: &mut Rng) -> Span {
+    pub(crate) fn draw(self, rng: &mut Rng) -> Span {
         match self {
             Self::Fixed(time) => time,
             Self::Exponential(mean) => rng.exponential(mean),
