@@ -24,12 +24,12 @@ const SENDERS: [(&str, bool); 5] =
 const COMPARED: [(usize, usize); 3] = [(1, 0), (2, 0), (4, 3)];
 
 /// Read from the table.
-pub(super) const NOTE: &str = "Live connections gain little time by undo: about one or two hundredths where \
-    the smallest round trip shows bad timeouts, nothing with timestamps. The paths lose packets all the \
-    time, and the good timeouts, ten times as many as the bad ones, take most of it. Where timestamps take \
-    back a good timeout, acknowledgements were lost and not the data, which they cannot tell (RFC 3522 \
-    §3.2); busy hauls lose both alike, so it happens more often than that they take back a bad one. The fast \
-    retransmits answer duplicates of what a timeout before them sent again.";
+pub(super) const NOTE: &str = "Live connections gain little time by undo: about one or two hundredths \
+    where the smallest round trip shows bad timeouts, nothing with timestamps. The paths lose packets all \
+    the time, and the good timeouts, more than ten times as many as the bad ones, take most of it. Where \
+    timestamps take back a good timeout, acknowledgements were lost and not the data, which they cannot \
+    tell (RFC 3522 §3.2); busy hauls lose both alike, so it happens more often than that they take back a \
+    bad one. The fast retransmits answer duplicates of what a timeout before them sent again.";
 
 /// The values and the table.
 pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
