@@ -8,7 +8,7 @@
 //! - [`PacketStream`] around any `AsyncRead + AsyncWrite`, each behind its length, as QEMU and passt send
 //!   frames, or one in each call, as the asynchronous devices of the crate `tun` do;
 //! - `TunRs`, a TUN interface of macOS or Windows by the crate `tun-rs` (feature of that name);
-//! - [`Items`] around any `Stream + Sink` (feature `sink`);
+//! - `Items` around any `Stream + Sink` (feature `sink`);
 //! - a type of your own.
 //!
 //! ```
