@@ -34,7 +34,7 @@ impl Dumbbell {
         let routers = Scenario::new(duration).router("left").router("right");
         let mut scenario = routers.link("left", "right", self.bottleneck.clone());
         scenario.links[0].name = Some("bottleneck".to_owned());
-        scenario.links[0].back = self.back.clone();
+        scenario.links[0].back = self.back.clone().map(Box::new);
         for pair in 1..=self.pairs {
             let (a, b) = (format!("a{pair}"), format!("b{pair}"));
             scenario = scenario
@@ -66,7 +66,7 @@ pub fn shared(bottleneck: Direction, pairs: usize, duration: Span) -> Scenario {
     let mut scenario = Dumbbell { pairs, access: access.clone(), bottleneck, back }.scenario(duration);
     for link in scenario.links.iter_mut().filter(|link| link.between[1] == "left") {
         link.there.jitter = Some(jitter);
-        link.back = Some(access.clone());
+        link.back = Some(Box::new(access.clone()));
     }
     scenario
 }

@@ -3,6 +3,7 @@
 //! A cut or a hold lies between two groups of hosts. Where several lie over a pair of hosts, the last one
 //! decides, so part of a cut can be healed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::packet::PacketId;
@@ -12,7 +13,10 @@ use crate::scenario::{Change, LinkConfig, Problem, Scenario, Way, check_change, 
 /// several such with commas between them.
 #[derive(Debug)]
 pub(crate) struct Names {
-    pub hosts: Vec<String>,
+    /// Hosts and routers, with their numbers.
+    pub nodes: BTreeMap<String, u32>,
+    /// Nodes from this number on are routers.
+    pub host_count: u32,
     pub links: Vec<String>,
 }
 
@@ -60,8 +64,17 @@ struct Layer(Vec<(Pair, bool)>);
 
 impl Names {
     pub fn of(scenario: &Scenario) -> Self {
-        let hosts = scenario.hosts.iter().map(|host| host.name.clone()).collect();
-        Self { hosts, links: scenario.links.iter().map(LinkConfig::label).collect() }
+        let names = scenario.hosts.iter().map(|host| &host.name).chain(&scenario.routers).cloned();
+        Self {
+            nodes: names.zip(0..).collect(),
+            host_count: scenario.hosts.len() as u32,
+            links: scenario.links.iter().map(LinkConfig::label).collect(),
+        }
+    }
+
+    /// The name of a node.
+    pub fn of_node(&self, node: u32) -> &str {
+        self.nodes.iter().find(|(_, number)| **number == node).map_or("", |(name, _)| name)
     }
 
     /// What a change that stands nowhere in particular does, if it can be done.
@@ -114,12 +127,14 @@ impl Names {
 
     /// The hosts that a pattern names.
     pub fn group(&self, pattern: &str, path: &str) -> Result<Group, Problem> {
-        find(pattern, &self.hosts, path).map(|hosts| hosts.into_iter().map(|host| host as u32).collect())
+        let hosts = self.nodes.iter().filter(|(_, node)| **node < self.host_count);
+        find(pattern, hosts.map(|(name, node)| (name.as_str(), *node)), path).map(Into::into)
     }
 
     /// The directions of links that a change is about.
     fn directions(&self, change: &Change, path: &str) -> Result<Vec<usize>, Problem> {
-        let links = find(&change.link, &self.links, &format!("{path}.link"))?;
+        let links = self.links.iter().map(String::as_str).zip(0..);
+        let links = find(&change.link, links, &format!("{path}.link"))?;
         let ways: &[usize] = match change.way {
             Way::Both => &[0, 1],
             Way::There => &[0],
@@ -129,14 +144,18 @@ impl Names {
     }
 }
 
-/// The indices of the names that `pattern` fits, in order.
-fn find(pattern: &str, names: &[String], path: &str) -> Result<Vec<usize>, Problem> {
+/// What stands for the names that `pattern` fits, in order.
+fn find<'a, T: Ord>(
+    pattern: &str,
+    names: impl Iterator<Item = (&'a str, T)> + Clone,
+    path: &str,
+) -> Result<Vec<T>, Problem> {
     let mut found = Vec::new();
     for part in pattern.split(',').map(str::trim) {
         let before = found.len();
-        found.extend((0..names.len()).filter(|&index| fits(part, &names[index])));
+        found.extend(names.clone().filter(|(name, _)| fits(part, name)).map(|(_, number)| number));
         if found.len() == before {
-            return Err(Problem::new(path, unknown(part, names.iter().map(String::as_str))));
+            return Err(Problem::new(path, unknown(part, names.map(|(name, _)| name))));
         }
     }
     found.sort_unstable();

@@ -1,11 +1,10 @@
 //! Runs a scenario.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{Instant, Limits};
+use ackclock_core::{Instant, Limits, TcpConfig};
 
 use crate::app::{App, AppEvent};
 use crate::build::Builder;
@@ -66,7 +65,6 @@ pub struct Simulation {
     /// By node; `None`: a router, or a guest.
     pub(crate) hosts: Vec<Option<Box<Host>>>,
     pub(crate) guests: Guests,
-    nodes: BTreeMap<String, u32>,
     pub(crate) flow_names: Vec<String>,
     edges: Vec<Edge>,
     pub(crate) end: Instant,
@@ -113,7 +111,6 @@ impl Simulation {
             zeros: vec![0; ZEROS].into(),
         };
         let end = Instant::from_nanos(scenario.duration.0);
-        let nodes = names.into_iter().zip(0..).collect();
         let mut simulation = Self {
             seed: scenario.seed,
             host_count: scenario.hosts.len(),
@@ -125,7 +122,6 @@ impl Simulation {
             world,
             hosts,
             guests: Guests::default(),
-            nodes,
             flow_names: Vec::new(),
             edges,
             end,
@@ -137,7 +133,7 @@ impl Simulation {
     /// Finds a node by name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Node> {
-        let number = *self.nodes.get(name)?;
+        let number = *self.names.nodes.get(name)?;
         Some(Node { number, addr: addr_of(number, self.ipv6) })
     }
 
@@ -254,8 +250,8 @@ impl Simulation {
     /// The names of the hosts and routers, by node number.
     #[must_use]
     pub fn node_names(&self) -> Vec<&str> {
-        let mut names = vec![""; self.nodes.len()];
-        for (name, number) in &self.nodes {
+        let mut names = vec![""; self.names.nodes.len()];
+        for (name, number) in &self.names.nodes {
             names[*number as usize] = name;
         }
         names
@@ -357,21 +353,28 @@ impl Simulation {
 
     /// Puts the scenario's traffic on its hosts and sets its times.
     fn begin(&mut self, scenario: &Scenario, ports: &[u16], registry: &Registry) -> Result<(), Problem> {
+        let mut last: [Option<(TcpSettings, Arc<TcpConfig>)>; 2] = [None, None];
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let (Some(from), Some(to)) = (self.node(&traffic.from), self.node(&traffic.to)) else { continue };
             let start = Instant::from_nanos(traffic.start.0);
             let flow = self.add_flow(&traffic.name, start);
             let table = crate::traffic::table();
-            let settings = |node: Node, own: &TcpSettings| match own == &TcpSettings::default() {
-                true => Ok(None),
-                // Laid over the host's settings.
-                false => own
-                    .over(&scenario.hosts[node.number as usize].tcp.over(&scenario.tcp))
-                    .config(registry)
-                    .map(Some)
-                    .map_err(|wrong| Problem::wrong_setting(&format!("traffic[{index}].tcp"), wrong)),
+            let mut settings = |side: usize, node: Node, own: &TcpSettings| {
+                if own == &TcpSettings::default() {
+                    return Ok(None);
+                }
+                // Laid over the host's settings. Most traffic has those of the traffic before it.
+                let all = own.over(&scenario.hosts[node.number as usize].tcp.over(&scenario.tcp));
+                if let Some((_, config)) = last[side].as_ref().filter(|(last, _)| *last == all) {
+                    return Ok(Some(Arc::clone(config)));
+                }
+                let config = all.config(registry).map(Arc::new);
+                let config = config
+                    .map_err(|wrong| Problem::wrong_setting(&format!("traffic[{index}].tcp"), wrong))?;
+                last[side] = Some((all, Arc::clone(&config)));
+                Ok(Some(config))
             };
-            let (tcp, peer) = (settings(from, &traffic.tcp)?, settings(to, &traffic.peer_tcp)?);
+            let (tcp, peer) = (settings(0, from, &traffic.tcp)?, settings(1, to, &traffic.peer_tcp)?);
             let server = SocketAddr::new(to.addr, ports[index]);
             let answerer =
                 Answerer::new(ports[index], peer, traffic.what.wants_answers().then(|| table.clone()));
@@ -433,7 +436,7 @@ impl Simulation {
                     self.change_direction(direction, change);
                 }
                 if change.up.is_some() || change.cost.is_some() {
-                    let forwards = routers(self.nodes.len(), self.host_count);
+                    let forwards = routers(self.names.nodes.len(), self.host_count);
                     self.world.net.routes = Routes::new(&forwards, &self.edges);
                 }
             }
@@ -452,7 +455,7 @@ impl Simulation {
             return;
         }
         if let Some(host) = &mut self.hosts[node as usize] {
-            let life = format!("{}:life {}", self.names.hosts[node as usize], host.core.life + 1);
+            let life = format!("{}:life {}", self.names.of_node(node), host.core.life + 1);
             host.crash(secret(&mut Rng::derive(self.seed, &life)), &mut self.world);
         } else if let Some(seat) = self.guests.call(node) {
             seat.vacate();

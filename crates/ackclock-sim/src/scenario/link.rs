@@ -21,7 +21,8 @@ pub struct LinkConfig {
     pub there: Direction,
     /// From the second node to the first; by default the same as `there`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub back: Option<Direction>,
+    // In a box: most links are alike both ways, and thousands of them would hold room for more.
+    pub back: Option<Box<Direction>>,
 }
 
 /// One direction of a link: a queue, a transmitter, a wire.
@@ -272,7 +273,7 @@ impl LinkConfig {
     /// From the second node to the first.
     #[must_use]
     pub fn back(&self) -> &Direction {
-        self.back.as_ref().unwrap_or(&self.there)
+        self.back.as_deref().unwrap_or(&self.there)
     }
 }
 

@@ -208,7 +208,7 @@ impl Scenario {
     /// Adds a link whose directions differ.
     #[must_use]
     pub fn asymmetric(mut self, a: &str, b: &str, there: Direction, back: Direction) -> Self {
-        self.links.push(LinkConfig { back: Some(back), ..LinkConfig::new(a, b, there) });
+        self.links.push(LinkConfig { back: Some(Box::new(back)), ..LinkConfig::new(a, b, there) });
         self
     }
 

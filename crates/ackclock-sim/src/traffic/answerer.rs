@@ -1,6 +1,7 @@
 //! The accepting side: it reads what arrives and sends the answers requested.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ackclock_core::{ConnectionId, TcpConfig, fetch};
 
@@ -11,7 +12,7 @@ use crate::app::{App, AppContext, AppEvent};
 #[derive(Debug)]
 pub(crate) struct Answerer {
     port: u16,
-    tcp: Option<Box<TcpConfig>>,
+    tcp: Option<Arc<TcpConfig>>,
     /// `None` if nothing is ever answered.
     table: Option<Table>,
     /// By the connection's index.
@@ -35,15 +36,8 @@ struct Served {
 }
 
 impl Answerer {
-    pub fn new(port: u16, tcp: Option<TcpConfig>, table: Option<Table>) -> Self {
-        Self {
-            port,
-            tcp: tcp.map(Box::new),
-            table,
-            served: ByConnection::new(),
-            next: 0,
-            timers: BTreeMap::new(),
-        }
+    pub fn new(port: u16, tcp: Option<Arc<TcpConfig>>, table: Option<Table>) -> Self {
+        Self { port, tcp, table, served: ByConnection::new(), next: 0, timers: BTreeMap::new() }
     }
 
     fn ready(&mut self, id: ConnectionId, cx: &mut AppContext<'_>) {

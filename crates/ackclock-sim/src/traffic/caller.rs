@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use ackclock_core::{ConnectionId, Instant, TcpConfig, fetch};
 
@@ -18,7 +19,7 @@ use crate::units::Span;
 pub(crate) struct Caller {
     kind: TrafficKind,
     server: SocketAddr,
-    tcp: Option<Box<TcpConfig>>,
+    tcp: Option<Arc<TcpConfig>>,
     table: Table,
     /// By the connection's index.
     talks: ByConnection<Talk>,
@@ -51,7 +52,7 @@ struct Talk {
 }
 
 impl Caller {
-    pub fn new(kind: &TrafficKind, server: SocketAddr, tcp: Option<TcpConfig>, table: Table) -> Self {
+    pub fn new(kind: &TrafficKind, server: SocketAddr, tcp: Option<Arc<TcpConfig>>, table: Table) -> Self {
         let requests_left = match kind {
             TrafficKind::RequestResponse { requests, .. } => *requests,
             _ => None,
@@ -59,7 +60,7 @@ impl Caller {
         Self {
             kind: kind.clone(),
             server,
-            tcp: tcp.map(Box::new),
+            tcp,
             table,
             talks: ByConnection::new(),
             timers: BTreeMap::new(),
@@ -254,7 +255,7 @@ impl App for Caller {
         for talk in self.talks.values_mut() {
             self.table.borrow_mut().remove(&talk.port);
         }
-        *self = Self::new(&self.kind, self.server, self.tcp.as_deref().cloned(), self.table.clone());
+        *self = Self::new(&self.kind, self.server, self.tcp.clone(), self.table.clone());
     }
 
     fn warm(&self) {
