@@ -27,17 +27,18 @@ fn flows_are_spread_over_the_queues_and_each_datagram_comes_once() {
             EthernetDevice::ready_queues(&mut queues).await.unwrap();
             assert!(queues.iter().all(|queue| queue.capabilities().queues == 4));
             let sent = far.spawn(async {
-                let mut ports = Vec::new();
+                // All stay open, so that no port comes twice.
+                let mut sockets = Vec::new();
                 for round in 0..FLOWS {
                     let socket = UdpSocket::bind("10.9.0.1:0").await.unwrap();
                     socket.send_to(b"datagram", Family::V4.stack(7000)).await.unwrap();
-                    ports.push(socket.local_addr().unwrap().port());
+                    sockets.push(socket);
                     // The kernel holds three packets for a neighbour whose address it is asking for.
                     if round == 0 {
                         tokio::time::sleep(Duration::from_millis(200)).await;
                     }
                 }
-                ports
+                sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect::<Vec<_>>()
             });
             let arrived = tokio::time::timeout(LIMIT, arrivals(&mut queues)).await.expect("all arrive");
             let mut ports = sent.await.unwrap();
