@@ -77,7 +77,10 @@ impl Hours {
 fn run() -> anyhow::Result<Findings> {
     let two = SlowLinks {
         kbit_per_second: changes::open("kbit-per-second", TWO.kbit_per_second)?,
+        buffers: changes::open("buffers", TWO.buffers)?,
         every: changes::open("every-ms", TWO.every)?,
+        quietest: changes::open("quietest-percent", TWO.quietest)?,
+        along: changes::open("along-percent", TWO.along)?,
         ..TWO
     };
     let mut values = Vec::new();
@@ -160,12 +163,26 @@ struct SlowLinks {
     /// Their places.
     places: &'static [usize],
     kbit_per_second: u64,
+    /// Packets that wait in front of each, besides the one that is sent.
+    buffers: u64,
     /// Mean time between conversations at the busiest hour, in ms.
     every: u64,
+    /// The same at the quietest hour, in percent of it.
+    quietest: u64,
+    /// Conversations over the whole path, in percent of those over a slow link.
+    along: u64,
 }
 
 /// One in each regional network.
-const TWO: SlowLinks = SlowLinks { name: "two", places: &[2, 12], kbit_per_second: 1544, every: 140 };
+const TWO: SlowLinks = SlowLinks {
+    name: "two",
+    places: &[2, 12],
+    kbit_per_second: 1544,
+    buffers: 9,
+    every: 140,
+    quietest: 200,
+    along: 25,
+};
 const ONE: SlowLinks = SlowLinks { name: "one", places: &[2], ..TWO };
 const SLOWER: SlowLinks = SlowLinks { name: "two, 1 Mbit/s", kbit_per_second: 1000, every: 300, ..TWO };
 
@@ -174,7 +191,8 @@ fn path(hour: u64, over: SlowLinks) -> Scenario {
     let ethernet = Direction::new(Rate::mbit(10), Span(0)).mtu(1400);
     let fast = Direction::new(Rate::mbit(45), Span(2_333_333)).mtu(1400).buffers(50);
     let slow =
-        Direction { rate: Rate::bits_per_second(over.kbit_per_second * 1000), ..fast.clone() }.buffers(9);
+        Direction { rate: Rate::bits_per_second(over.kbit_per_second * 1000), ..fast.clone() }
+            .buffers(over.buffers);
     let mut scenario = Scenario::new(Span::seconds(1200)).seed(hour).tcp(RENO.tcp()).host("a1").host("b1");
     for router in 0..=LINKS {
         scenario = scenario.router(format!("r{router}"));
@@ -193,18 +211,18 @@ fn path(hour: u64, over: SlowLinks) -> Scenario {
             .link(&format!("r{}", link + 1), &to, ethernet.clone())
             .traffic(cross(&format!("cross{n}"), &from, &to, every(over, hour)));
     }
-    scenario.traffic(cross("along", "a1", "b1", Span(every(over, hour).0 * 4)))
+    scenario.traffic(cross("along", "a1", "b1", Span(every(over, hour).0 * 100 / over.along)))
 }
 
 fn cross(name: &str, from: &str, to: &str, every: Span) -> TrafficConfig {
     TrafficConfig::new(name, from, to, TrafficKind::Tcplib { every, until: None, mix: TcplibMix::default() })
 }
 
-/// Mean time between conversations: shortest at 15:00, twice as long twelve hours later.
+/// Mean time between conversations: shortest at 15:00, longest twelve hours later.
 fn every(over: SlowLinks, hour: u64) -> Span {
     let from_peak = (hour % 24).abs_diff(15);
     let hours = from_peak.min(24 - from_peak);
-    Span::millis(over.every + over.every * hours / 12)
+    Span::millis(over.every + over.every * (over.quietest - 100) * hours / 1200)
 }
 
 fn table(found: &[[Transfers; 2]], wide: &Transfers) -> Table {
