@@ -365,6 +365,10 @@ async fn hangup(fd: Arc<AsyncFd<File>>, attachment: Attachment, control: Arc<Own
     // An error here means that the runtime is shutting down, so the device is useless too.
     while let Ok(mut guard) = fd.ready(Interest::ERROR).await {
         let Attachment::Socket(index) = attachment else { return };
+        // An interface is taken down before it is deleted, and of that the socket says nothing more.
+        while !is_up(&control, index).unwrap_or(true) {
+            tokio::time::sleep(DOWN_ASKED_EVERY).await;
+        }
         if sys::interface_name(control.as_fd(), index).is_err() {
             return;
         }
@@ -375,6 +379,16 @@ async fn hangup(fd: Arc<AsyncFd<File>>, attachment: Attachment, control: Arc<Own
         guard.clear_ready();
     }
 }
+
+/// Whether the interface of this number is up.
+fn is_up(control: &OwnedFd, index: libc::c_int) -> io::Result<bool> {
+    let name = sys::interface_name(control.as_fd(), index)?;
+    let flags = sys::interface_flags(control.as_fd(), &name)?;
+    Ok(flags & libc::IFF_UP != 0)
+}
+
+/// How often an interface that is down is looked at, until it is up or gone.
+const DOWN_ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// The error of every call on a detached descriptor.
 fn gone() -> io::Error {
