@@ -7,14 +7,13 @@ use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
-use ackclock::Stack;
 use ackclock_device::link::Detection;
 use ackclock_device::{
     Device, EthernetDevice, OpenError, PacketDevice, PacketOptions, QUEUES_MAX, ReceiveBatch,
 };
 use ackclock_tests::devices::Needs;
-use ackclock_tests::kernel::scene::{Family, within};
-use ackclock_tests::kernel::wire::{LIMIT, addressed, both_ways, joined, on_a_wire, transfer};
+use ackclock_tests::kernel::scene::Family;
+use ackclock_tests::kernel::wire::{LIMIT, addressed, many_connections, on_a_wire};
 use ackclock_wire::{ChecksumState, IpPacket, IpPayload, UdpDatagram, gso};
 use tokio::net::UdpSocket;
 
@@ -58,21 +57,7 @@ fn a_stack_on_several_queues_moves_data_both_ways() {
     on_a_wire(Needs::Packet, |near, far| {
         let far = far.handle().clone();
         near.run(async move {
-            let stack = Stack::builder()
-                .queues(open(3))
-                .address("10.9.0.2/24".parse().unwrap())
-                .address("fd09::2/64".parse().unwrap())
-                .spawn()
-                .unwrap();
-            both_ways(&stack, &far, 1 << 20).await;
-            let mut connections = Vec::new();
-            for _ in 0..8 {
-                connections.push(joined(&stack, &far, Family::V6).await);
-            }
-            for (seed, (ours, theirs)) in (0..).zip(&mut connections) {
-                within(LIMIT, &stack, transfer(ours, theirs, 100_000, seed)).await;
-            }
-            assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+            many_connections(open(3), &far).await;
         });
     });
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use ackclock::{Stack, TcpConfig};
+use ackclock::TcpConfig;
 use ackclock_device::link::Detection;
 use ackclock_device::{Device, EthernetDevice, EthernetOptions, OpenError, XdpDevice, XdpMode};
 use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::scene::{Family, stack_on, within};
 use ackclock_tests::kernel::wire::{
-    LIMIT, addressed, both_ways, joined, on_a_wire, shown, transfer, wait_until,
+    LIMIT, addressed, both_ways, joined, many_connections, on_a_wire, shown, transfer, wait_until,
 };
 use ackclock_tests::netns::ip;
 use tokio::net::{TcpListener, TcpStream};
@@ -26,21 +26,7 @@ fn a_stack_on_several_queues_moves_data_both_ways() {
         near.run(async move {
             let queues = open(XdpMode::Native, 3);
             assert!(queues.iter().all(|queue| queue.capabilities().queues == 3));
-            let stack = Stack::builder()
-                .queues(queues)
-                .address("10.9.0.2/24".parse().unwrap())
-                .address("fd09::2/64".parse().unwrap())
-                .spawn()
-                .unwrap();
-            both_ways(&stack, &far, 1 << 20).await;
-            let mut connections = Vec::new();
-            for _ in 0..8 {
-                connections.push(joined(&stack, &far, Family::V6).await);
-            }
-            for (seed, (ours, theirs)) in (0..).zip(&mut connections) {
-                within(LIMIT, &stack, transfer(ours, theirs, 100_000, seed)).await;
-            }
-            assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+            many_connections(queues, &far).await;
         });
     });
 }

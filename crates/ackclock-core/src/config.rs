@@ -74,7 +74,7 @@ pub struct EndpointConfig {
     /// Whether to reassemble fragmented packets, and within which bounds; `None` (the default): fragments are
     /// dropped and counted.
     pub reassembly: Option<Box<ReassemblyConfig>>,
-    /// One rate for all that the endpoint sends; `None` (the default): as much as the device takes.
+    /// Limits the endpoint to one rate; with `None` (the default) it sends as much as the device takes.
     /// Connections that wait for it take turns by bytes. Endpoints of one host ([`split`](Self::split)) have
     /// equal parts of it.
     pub shaping: Option<Shaping>,

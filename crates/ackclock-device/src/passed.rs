@@ -82,7 +82,7 @@ pub enum FdError {
         name: String,
     },
     /// Queues belong to one interface and are alike.
-    #[error("{first} and {other} are not queues of one interface: open each as a device of its own")]
+    #[error("{first} and {other} belong to different interfaces: open each as its own device")]
     NotQueues {
         /// The first interface.
         first: String,

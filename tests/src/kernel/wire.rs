@@ -188,6 +188,28 @@ pub fn open_raw(config: &RawConfig) -> RawDevice {
     RawDevice::open(config).expect("the device opens")
 }
 
+/// A stack with these queues moves data both ways, on one connection and on eight.
+///
+/// # Panics
+/// It does not.
+pub async fn many_connections(queues: Vec<impl Device + 'static>, far: &Handle) {
+    let builder = Stack::builder().queues(queues);
+    let stack = [Family::V4, Family::V6].into_iter().fold(builder, |builder, family| {
+        let prefix = if family == Family::V4 { 24 } else { 64 };
+        builder.address(Cidr::up_to(family.stack(0).ip(), prefix))
+    });
+    let stack = stack.spawn().expect("a stack");
+    both_ways(&stack, far, 1 << 20).await;
+    let mut connections = Vec::new();
+    for _ in 0..8 {
+        connections.push(joined(&stack, far, Family::V6).await);
+    }
+    for (seed, (ours, theirs)) in (0..).zip(&mut connections) {
+        within(LIMIT, &stack, transfer(ours, theirs, 100_000, seed)).await;
+    }
+    assert_eq!(stack.counters().dropped_tcp_checksum, 0);
+}
+
 /// Transfers of both families to the kernel and from it, over connections that the stack opens and that it
 /// accepts.
 ///

@@ -187,7 +187,7 @@ pub struct Endpoint {
     non_tcp: Option<Box<NonTcp>>,
     /// `None` if none are kept.
     histograms: Option<Box<Histograms>>,
-    /// Present if there is a rate for all that leaves.
+    /// Present if one rate limits the endpoint.
     shaper: Option<Box<Shaper>>,
     /// Present if connections remember their paths.
     paths: Option<Box<PathCache>>,

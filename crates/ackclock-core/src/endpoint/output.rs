@@ -101,14 +101,14 @@ impl Endpoint {
         waits && !self.is_held()
     }
 
-    /// Whether packets wait for the rate of all that leaves
+    /// Whether packets wait for the rate of the whole endpoint
     /// ([`EndpointConfig::shaping`](crate::EndpointConfig::shaping)).
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held_until().is_some()
     }
 
-    /// When the rate of all that leaves lets the next packet go, if one waits for that.
+    /// When the endpoint's rate lets the next packet go, if a packet waits for it.
     fn held_until(&self) -> Option<Instant> {
         self.shaper.as_ref()?.due()
     }

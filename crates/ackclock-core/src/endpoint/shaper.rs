@@ -1,4 +1,4 @@
-//! One rate for all that an endpoint sends: a token bucket over its packets. While the rate holds packets
+//! Limits a whole endpoint to one rate, by a token bucket over its packets. While the rate holds packets
 //! back, connections take turns by bytes (`Fair` in `schedule.rs`).
 //!
 //! A token is a byte of an IP packet. The bucket is the schedule that paces a connection

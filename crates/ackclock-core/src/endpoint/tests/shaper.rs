@@ -1,4 +1,4 @@
-//! One rate for all that an endpoint sends, and whose turn it is while that holds packets back.
+//! An endpoint keeps to one rate, and its connections take fair turns while the rate holds packets back.
 
 use super::*;
 use crate::{Shaping, TcpConfig};
@@ -41,7 +41,7 @@ impl Shaped {
         self.pair.client.update(now, id, write).unwrap().unwrap_or(0)
     }
 
-    /// Carries what leaves now, both ways. The server reads all that arrives.
+    /// Carries the packets that leave now in both directions. The server reads everything that arrives.
     fn carry(&mut self) -> bool {
         let packets = self.pair.client.poll_transmit(self.pair.now, self.pair.limits);
         let packet = packets.map(|packet| {
