@@ -1,6 +1,8 @@
-//! The estimators by a model in Python, on the first transfers of the set, and ours beside it.
+//! The estimators by a model in Python, and ours beside it, both on the same recorded transfers.
 
-use ackclock_assess::Transfer;
+use ackclock_control::assess::timeouts::{Event, Why};
+use ackclock_core::Instant;
+use anyhow::Context;
 
 use super::timeouts::All;
 use crate::Table;
@@ -8,8 +10,8 @@ use crate::witness::Witness;
 
 /// What `tests/reference/estimators.py` gives.
 const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/estimators.csv"));
-/// The transfers that it reads (`tests/vectors/trace_set.csv`).
-const TRANSFERS: usize = 24;
+/// What both read: transfers of the set, recorded once. Whatever the set becomes, these stay.
+const RECORDED: &str = include_str!("../../tests/vectors/trace_set.csv");
 const NAMES: [&str; 22] = [
     "ap-min-1000",
     "ap-min-750",
@@ -35,10 +37,11 @@ const NAMES: [&str; 22] = [
     "ap-static-500",
 ];
 
-/// Both, if the first transfers are those that the model reads.
-pub(super) fn table(transfers: &[Transfer]) -> anyhow::Result<Table> {
-    let first = &transfers[..transfers.len().min(TRANSFERS)];
-    let all = All::of(first, &NAMES)?;
+/// Both.
+pub(super) fn table() -> anyhow::Result<Table> {
+    let transfers = recorded()?;
+    let events: Vec<&[Event]> = transfers.iter().map(Vec::as_slice).collect();
+    let all = All::of_events(&events, &NAMES)?;
     let row = |name: &str| -> anyhow::Result<Vec<String>> {
         let model = |column| MODEL.of(&[name], column);
         // W is a sum; B is a mean over all transfers, W~ over those that have a cost.
@@ -52,76 +55,62 @@ pub(super) fn table(transfers: &[Transfer]) -> anyhow::Result<Table> {
     let head = ["estimator", "W, model", "W, ours", "W~, model", "W~, ours", "B %, model", "B %, ours"];
     Ok(Table {
         title: format!(
-            "The first {} transfers by a model in Python, written from §2.1 and §2.2 \
+            "{} recorded transfers by a model in Python, written from §2.1 and §2.2 \
              (tests/reference/estimators.py; its runs are tests/vectors/estimators.csv, its transfers trace_set.csv)",
-            first.len()
+            transfers.len()
         ),
         head: head.map(str::to_owned).to_vec(),
         rows: NAMES.iter().map(|name| row(name)).collect::<anyhow::Result<_>>()?,
     })
 }
 
+/// What was sent and acknowledged in each recorded transfer.
+fn recorded() -> anyhow::Result<Vec<Vec<Event>>> {
+    let mut transfers: Vec<Vec<Event>> = Vec::new();
+    for line in RECORDED.lines().skip(1) {
+        let cells = line.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>();
+        let cells = cells.with_context(|| format!("`{line}` in trace_set.csv"))?;
+        let [transfer, at, kind, from, to] = cells[..] else { anyhow::bail!("`{line}` in trace_set.csv") };
+        let at = Instant::from_nanos(at);
+        let sent = |why| Event::Sent { at, from, to, why };
+        let event = match kind {
+            0 => sent(Why::New),
+            1 => sent(Why::FastRetransmit),
+            2 | 3 => sent(Why::Timeout { avoidable: kind == 3 }),
+            4 => Event::Acked { at, to },
+            _ => anyhow::bail!("`{line}` in trace_set.csv"),
+        };
+        transfers.resize_with(transfers.len().max(transfer as usize + 1), Vec::new);
+        transfers[transfer as usize].push(event);
+    }
+    Ok(transfers)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
-    use ackclock_control::assess::timeouts::{Event, Timeouts, Why, assess};
+    use ackclock_control::assess::timeouts::{Timeouts, assess};
     use ackclock_control::rtt::presets;
 
-    use super::super::path::Model;
-    use super::super::trace_set::TraceSet;
     use super::*;
 
-    /// The transfers as the model reads them.
-    fn csv(transfers: &[Transfer]) -> String {
-        let mut text = "transfer,at_ns,kind,from,to\n".to_owned();
-        for (number, transfer) in transfers.iter().take(TRANSFERS).enumerate() {
-            for event in &transfer.replay.events {
-                let (at, kind, from, to) = match *event {
-                    Event::Sent { at, from, to, why } => (at, kind(why), from, to),
-                    Event::Acked { at, to } => (at, 4, 0, to),
-                };
-                _ = writeln!(text, "{number},{},{kind},{from},{to}", at.as_nanos());
-            }
-        }
-        text
-    }
-
-    fn kind(why: Why) -> u8 {
-        match why {
-            Why::New => 0,
-            Why::FastRetransmit => 1,
-            Why::Timeout { avoidable: false } => 2,
-            Why::Timeout { avoidable: true } => 3,
-        }
-    }
-
-    fn first() -> Vec<Transfer> {
-        // Some cannot be assessed.
-        TraceSet::of(&Model::in_force().unwrap(), 2 * TRANSFERS as u64, |path| path).unwrap().transfers
-    }
-
     #[test]
-    fn the_model_reads_the_first_transfers_of_the_set() {
-        let (found, expected) = (csv(&first()), include_str!("../../tests/vectors/trace_set.csv"));
-        let file = std::env::temp_dir().join("trace_set.csv");
-        if found != expected {
-            std::fs::write(&file, &found).unwrap();
-        }
-        assert!(
-            found == expected,
-            "they are now as in {}: copy it, then run scripts/vectors.py",
-            file.display()
-        );
+    fn the_recorded_transfers_have_what_estimators_differ_in() {
+        let transfers = recorded().unwrap();
+        let has = |wanted: Why| {
+            let sent = |event: &Event| matches!(event, Event::Sent { why, .. } if *why == wanted);
+            transfers.iter().filter(|events| events.iter().any(sent)).count()
+        };
+        assert_eq!((transfers.len(), has(Why::New)), (24, 24));
+        assert!(has(Why::Timeout { avoidable: false }) >= 3 && has(Why::FastRetransmit) >= 3);
     }
 
     #[test]
     fn every_estimator_does_on_each_transfer_what_the_model_says() {
-        let transfers = first();
+        let transfers = recorded().unwrap();
         for name in NAMES {
             let config = presets::find(name).unwrap().config;
-            for (number, transfer) in transfers.iter().take(TRANSFERS).enumerate() {
-                let ours: Timeouts = assess(transfer.replay.events.iter().copied(), &config, None);
+            for (number, events) in transfers.iter().enumerate() {
+                let ours: Timeouts = assess(events.iter().copied(), &config, None);
                 let model = |column| MODEL.of(&[name, &number.to_string()], column).unwrap().mean;
                 let counts = [ours.good, ours.repeated, ours.bad].map(f64::from);
                 assert_eq!(counts, ["good", "repeated", "bad"].map(model), "{name}, {number}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ackclock_assess::{Replay, Transfer};
 use ackclock_chart::{Axis, Figure, Panel, Point, Scale, Series, Style};
-use ackclock_control::assess::timeouts::{Expiry, Summary, Timeouts, assess, assess_each};
+use ackclock_control::assess::timeouts::{Event, Expiry, Summary, Timeouts, assess, assess_each};
 use ackclock_control::rtt::{RtoConfig, presets};
 
 use super::bootstrap::resampled;
@@ -145,11 +145,17 @@ impl All {
 
     /// Assesses these estimators on these transfers.
     pub fn of(transfers: &[Transfer], names: &[&'static str]) -> anyhow::Result<Self> {
+        let events: Vec<&[Event]> = transfers.iter().map(|transfer| &transfer.replay.events[..]).collect();
+        Self::of_events(&events, names)
+    }
+
+    /// Assesses these estimators on what was sent and acknowledged in each transfer.
+    pub fn of_events(transfers: &[&[Event]], names: &[&'static str]) -> anyhow::Result<Self> {
         let by_name = on_all_cores(names.len() as u64, |number| {
             let name = names[number as usize];
             let config = presets::find(name)?.config;
-            let events = transfers.iter().map(|transfer| transfer.replay.events.iter().copied());
-            Ok((name, events.map(|events| assess(events, &config, None)).collect()))
+            let assessed = transfers.iter().map(|events| assess(events.iter().copied(), &config, None));
+            Ok((name, assessed.collect()))
         })?;
         Ok(Self { by_name: by_name.into_iter().collect(), transfers: transfers.len() })
     }
@@ -227,10 +233,7 @@ pub(super) fn tables() -> anyhow::Result<Findings> {
     );
     let tables = changes::tables(|| {
         let printed = TABLES.iter().map(|(title, rows)| all.table(title, rows));
-        Ok(printed
-            .chain([reversed, model::table(&set.transfers)?])
-            .chain(variants::tables(set, &all)?)
-            .collect())
+        Ok(printed.chain([reversed, model::table()?]).chain(variants::tables(set, &all)?).collect())
     })?;
     Ok(Findings {
         values: values.into_iter().flatten().chain(of_table_4(&all)).chain(orders).collect(),
