@@ -220,27 +220,22 @@ impl<S: Socket> Pump<S> {
         let counts = self.counts.as_deref();
         let (mut up, mut down) = (!to_socket.done, !to_stream.done);
         let mut moved = 0;
+        let counted = |polled: Poll<usize>, count: fn(&Counts) -> &AtomicU64| {
+            let Poll::Ready(len) = polled else { return 0 };
+            counts.inspect(|counts| count(counts).add(len));
+            len
+        };
         // A direction that is pending has left its waker, and is not asked again in this turn.
         while up || down {
             if up {
-                match to_socket.poll(cx, stream, socket)? {
-                    Poll::Ready(len) => {
-                        moved += len;
-                        counts.inspect(|counts| counts.to_socket.add(len));
-                        up = len > 0;
-                    }
-                    Poll::Pending => up = false,
-                }
+                let len = counted(to_socket.poll(cx, stream, socket)?, |counts| &counts.to_socket);
+                moved += len;
+                up = len > 0;
             }
             if down {
-                match to_stream.poll(cx, stream, socket)? {
-                    Poll::Ready(len) => {
-                        moved += len;
-                        counts.inspect(|counts| counts.to_stream.add(len));
-                        down = len > 0;
-                    }
-                    Poll::Pending => down = false,
-                }
+                let len = counted(to_stream.poll(cx, stream, socket)?, |counts| &counts.to_stream);
+                moved += len;
+                down = len > 0;
             }
             if moved >= self.turn_bytes && (up || down) {
                 cx.waker().wake_by_ref();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ackclock::{Stack, TcpStream};
 use ackclock_sim::units::{Rate, Share, Span};
-use ackclock_sim::{Change, VirtualNetwork};
+use ackclock_sim::{Change, Faults, VirtualNetwork};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,14 +25,22 @@ async fn round_trip(stream: &mut TcpStream) -> Duration {
     sent.elapsed()
 }
 
-#[test]
-fn a_partition_begins_and_ends_when_the_program_says_so() {
+/// Runs `test` on host `a` with a connection to an echo on host `b`, and gives the network.
+fn on_a_connection(test: impl AsyncFnOnce(TcpStream, Faults)) -> VirtualNetwork {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (client, listener, addr) = ends(&mut net, "a", "b");
     let faults = net.faults();
     let done = net.run(async {
         tokio::spawn(echo(listener));
-        let mut stream = client.connect(addr).await.unwrap();
+        test(client.connect(addr).await.unwrap(), faults).await;
+    });
+    assert_eq!(done, Ok(()));
+    net
+}
+
+#[test]
+fn a_partition_begins_and_ends_when_the_program_says_so() {
+    let net = on_a_connection(async |mut stream, faults| {
         assert!(round_trip(&mut stream).await < Duration::from_millis(50));
         faults.partition("a", "b").unwrap();
         faults.after(Duration::from_secs(3)).heal("*", "*").unwrap();
@@ -41,25 +49,18 @@ fn a_partition_begins_and_ends_when_the_program_says_so() {
         assert!((Duration::from_secs(3)..Duration::from_secs(7)).contains(&took), "{took:?}");
         assert!(round_trip(&mut stream).await < Duration::from_millis(50));
     });
-    assert_eq!(done, Ok(()));
     assert!(net.report().packets_partitioned >= 4);
 }
 
 #[test]
 fn held_packets_wait_for_their_release() {
-    let mut net = VirtualNetwork::new(&two(path())).unwrap();
-    let (client, listener, addr) = ends(&mut net, "a", "b");
-    let faults = net.faults();
-    let done = net.run(async {
-        tokio::spawn(echo(listener));
-        let mut stream = client.connect(addr).await.unwrap();
+    on_a_connection(async |mut stream, faults| {
         faults.hold("b", "a").unwrap();
         faults.after(Duration::from_millis(100)).release("b", "a").unwrap();
         let took = round_trip(&mut stream).await;
         // The request waits for the release, and its answer takes the way back.
         assert!((120..125).contains(&took.as_millis()), "{took:?}");
     });
-    assert_eq!(done, Ok(()));
 }
 
 #[test]
@@ -114,12 +115,7 @@ fn a_host_may_run_another_program_after_its_restart() {
 
 #[test]
 fn a_link_is_degraded_and_repaired() {
-    let mut net = VirtualNetwork::new(&two(path())).unwrap();
-    let (client, listener, addr) = ends(&mut net, "a", "b");
-    let faults = net.faults();
-    let done = net.run(async {
-        tokio::spawn(echo(listener));
-        let mut stream = client.connect(addr).await.unwrap();
+    on_a_connection(async |mut stream, faults| {
         let slow = Change { delay: Some(Span::millis(200)), ..Change::new(Span(0), "a-b") };
         faults.degrade(slow).unwrap();
         let took = round_trip(&mut stream).await.as_millis();
@@ -135,7 +131,6 @@ fn a_link_is_degraded_and_repaired() {
         let lost = timeout(Duration::from_secs(9), async { round_trip(&mut stream).await }).await;
         assert!(lost.is_err());
     });
-    assert_eq!(done, Ok(()));
 }
 
 #[test]
