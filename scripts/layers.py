@@ -2,7 +2,8 @@
 """Holds the tree against the rules of ARCHITECTURE.md that neither the compiler nor clippy checks.
 
 Floors: what each crate may depend on. Rings: modules that import each other. Lines of comments, which rustfmt does not wrap.
-Words that mean "not done". `--check` is the only mode; it prints each breach as `file:line: what` and fails if there is one.
+Files that no module declares. Words that mean "not done". `--check` is the only mode; it prints each breach as
+`file:line: what` and fails if there is one.
 """
 
 import re
@@ -93,6 +94,8 @@ def check_member(folder, manifest):
         yield from check_rings(folder)
     for path in sources:
         yield from check_source(path, folder)
+        if (folder / "src") in path.parents and not is_declared(path):
+            yield f"{show(path)}:1: no module declares this file, so nothing compiles it"
 
 
 def check_dependencies(folder, name, manifest):
@@ -180,6 +183,16 @@ def check_source(path, folder):
             yield f"{where}:{number}: an ignored test"
         if wraps and len(line) > LINE_MAX:
             yield f"{where}:{number}: {len(line)} characters; at most {LINE_MAX}"
+
+
+def is_declared(path):
+    """Whether `mod` of the file above, or cargo, leads to a file of `src`."""
+    if path.stem in ("lib", "main") or path.parent.name == "bin":
+        return True
+    name, parent = (path.parent.name, path.parent.parent) if path.stem == "mod" else (path.stem, path.parent)
+    above = [parent / "mod.rs", parent / "lib.rs", parent / "main.rs", parent.with_suffix(".rs"), parent.parent / "mod.rs"]
+    declares = re.compile(rf"\bmod {name}\b")
+    return any(declares.search(file.read_text()) for file in above if file.exists())
 
 
 def is_test_file(path, folder):
