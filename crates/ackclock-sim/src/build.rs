@@ -1,12 +1,12 @@
 //! Turns a scenario's data into the engine's parts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ackclock_control::congestion::Registry;
 use ackclock_core::TcpConfig;
 
 use crate::alarm::Alarm;
+use crate::faults::Names;
 use crate::host::{Host, HostOptions, addr_of};
 use crate::link::Link;
 use crate::rng::{Rng, secret};
@@ -18,7 +18,7 @@ use crate::wire::{Conversation, Wire};
 pub(crate) struct Builder<'a> {
     scenario: &'a Scenario,
     registry: &'a Registry,
-    nodes: BTreeMap<&'a str, u32>,
+    names: &'a Names,
     /// The number of traffics that each node serves.
     served: Vec<u16>,
     /// The settings of the last host; most others share them.
@@ -28,15 +28,14 @@ pub(crate) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// The scenario must have been checked. `names` are those of hosts and then routers.
-    pub fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a [String]) -> Self {
-        let nodes = names.iter().map(String::as_str).zip(0..).collect();
-        let (served, full) = (vec![0; names.len()], scenario.wants_full_packets());
-        Self { scenario, registry, nodes, served, settings: None, full }
+    /// The scenario, whose names these are, must have been checked.
+    pub fn new(scenario: &'a Scenario, registry: &'a Registry, names: &'a Names) -> Self {
+        let (served, full) = (vec![0; names.count()], scenario.wants_full_packets());
+        Self { scenario, registry, names, served, settings: None, full }
     }
 
     fn node(&self, name: &str) -> u32 {
-        self.nodes[name]
+        self.names.number(name).expect("the scenario was checked")
     }
 
     pub fn edges(&self) -> Vec<Edge> {
@@ -76,7 +75,7 @@ impl<'a> Builder<'a> {
 
     /// The hosts, then `None` for each router.
     pub fn hosts(&mut self) -> Result<Vec<Option<Box<Host>>>, Problem> {
-        let mut mtus = vec![usize::MAX; self.nodes.len()];
+        let mut mtus = vec![usize::MAX; self.names.count()];
         for (edge, link) in self.edges().chunks(2).zip(&self.scenario.links) {
             for (edge, direction) in edge.iter().zip([&link.there, link.back()]) {
                 let mtu = &mut mtus[edge.from as usize];

@@ -14,10 +14,10 @@ use crate::scenario::{Change, LinkConfig, Problem, Scenario, Way, check_change, 
 #[derive(Debug)]
 pub(crate) struct Names {
     /// Hosts and routers, with their numbers.
-    pub nodes: BTreeMap<String, u32>,
+    nodes: BTreeMap<String, u32>,
     /// Nodes from this number on are routers.
-    pub host_count: u32,
-    pub links: Vec<String>,
+    host_count: u32,
+    links: Vec<String>,
 }
 
 /// A change, with numbers in the place of names.
@@ -72,9 +72,40 @@ impl Names {
         }
     }
 
-    /// The name of a node.
-    pub fn of_node(&self, node: u32) -> &str {
-        self.nodes.iter().find(|(_, number)| **number == node).map_or("", |(name, _)| name)
+    /// How many nodes there are.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The number of a node.
+    pub fn number(&self, node: &str) -> Option<u32> {
+        self.nodes.get(node).copied()
+    }
+
+    /// The names of hosts and routers, by their numbers.
+    pub fn nodes(&self) -> Vec<&str> {
+        let mut names = vec![""; self.nodes.len()];
+        for (name, number) in &self.nodes {
+            names[*number as usize] = name;
+        }
+        names
+    }
+
+    /// The names of the hosts, by their numbers.
+    pub fn hosts(&self) -> Vec<&str> {
+        let mut names = self.nodes();
+        names.truncate(self.host_count as usize);
+        names
+    }
+
+    /// Which nodes forward: the routers, which follow the hosts.
+    pub fn forwards(&self) -> Vec<bool> {
+        (0..self.nodes.len()).map(|node| node >= self.host_count as usize).collect()
+    }
+
+    /// The names of the directions of the links, by their numbers.
+    pub fn directions(&self) -> impl Iterator<Item = String> + '_ {
+        self.links.iter().flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}")))
     }
 
     /// What a change that stands nowhere in particular does, if it can be done.
@@ -93,7 +124,7 @@ impl Names {
         };
         let mut acts = Vec::new();
         if !change.link.is_empty() {
-            acts.push(Act::Links(self.directions(change, path)?, Box::new(change.clone())));
+            acts.push(Act::Links(self.changed(change, path)?, Box::new(change.clone())));
         }
         for (key, groups, act) in [
             ("partition", &change.partition, (|pair| Act::Cut(pair, true)) as fn(Pair) -> Act),
@@ -132,7 +163,7 @@ impl Names {
     }
 
     /// The directions of links that a change is about.
-    fn directions(&self, change: &Change, path: &str) -> Result<Vec<usize>, Problem> {
+    fn changed(&self, change: &Change, path: &str) -> Result<Vec<usize>, Problem> {
         let links = self.links.iter().map(String::as_str).zip(0..);
         let links = find(&change.link, links, &format!("{path}.link"))?;
         let ways: &[usize] = match change.way {

@@ -72,7 +72,7 @@ pub(crate) struct Guests {
     /// Whether a guest has been called, or has gone or is to come, since this was last cleared.
     pub(crate) called: bool,
     /// The hosts whose guests have gone (`false`) or are to come again (`true`), for the owner of the guests.
-    pub(crate) news: Vec<(u32, bool)>,
+    news: Vec<(u32, bool)>,
 }
 
 /// A guest and its node.
@@ -122,6 +122,27 @@ impl Guests {
         self.seats[index] = Some(Box::new(seat));
     }
 
+    /// The host of a guest crashes.
+    pub fn lose(&mut self, node: u32) {
+        if let Some(seat) = self.call(node) {
+            seat.vacate();
+            self.news.push((node, false));
+        }
+    }
+
+    /// The host of a guest that is gone starts again, and its owner brings a new one.
+    pub fn await_again(&mut self, node: u32) {
+        self.called = true;
+        self.news.push((node, true));
+    }
+
+    /// The hosts whose guests have gone (`false`) or are to come again (`true`) since the last call, in
+    /// order.
+    #[cfg(feature = "tokio")]
+    pub fn take_news(&mut self) -> Vec<(u32, bool)> {
+        std::mem::take(&mut self.news)
+    }
+
     /// All of them, in the order of their nodes.
     pub fn all(&self) -> impl Iterator<Item = &Seat> {
         self.seats.iter().flatten().map(Box::as_ref)
@@ -143,7 +164,7 @@ impl Seat {
     }
 
     /// The host crashes, and the guest is gone without a word.
-    pub fn vacate(&mut self) {
+    fn vacate(&mut self) {
         self.guest = Box::new(Silence);
         self.vacant = true;
     }

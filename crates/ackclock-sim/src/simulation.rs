@@ -53,8 +53,6 @@ use crate::world::{Net, Wake, World};
 #[derive(Debug)]
 pub struct Simulation {
     pub(crate) seed: u64,
-    /// Nodes from this number on are routers.
-    host_count: usize,
     ipv6: bool,
     /// See [`foresight`].
     pub(crate) foresees: bool,
@@ -94,11 +92,10 @@ impl Simulation {
     /// The scenario cannot be run.
     pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, Problem> {
         scenario.check_with(registry)?;
-        let names: Vec<String> =
-            scenario.hosts.iter().map(|host| &host.name).chain(&scenario.routers).cloned().collect();
+        let names = Arc::new(Names::of(scenario));
         let mut builder = Builder::new(scenario, registry, &names);
         let edges = builder.edges();
-        let forwards = routers(names.len(), scenario.hosts.len());
+        let forwards = names.forwards();
         let ports: Vec<u16> = scenario.traffic.iter().map(|traffic| builder.port(traffic)).collect();
         let net = Net::new(builder.links(&ports), Routes::new(&forwards, &edges), scenario.ipv6);
         let hosts = builder.hosts()?;
@@ -113,10 +110,9 @@ impl Simulation {
         let end = Instant::from_nanos(scenario.duration.0);
         let mut simulation = Self {
             seed: scenario.seed,
-            host_count: scenario.hosts.len(),
             ipv6: scenario.ipv6,
             foresees: scenario.hosts.len() >= foresight::HOSTS_MIN,
-            names: Arc::new(Names::of(scenario)),
+            names,
             changes: Vec::with_capacity(scenario.changes.len()),
             sample_every: scenario.sample_every,
             world,
@@ -133,7 +129,7 @@ impl Simulation {
     /// Finds a node by name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Node> {
-        let number = *self.names.nodes.get(name)?;
+        let number = self.names.number(name)?;
         Some(Node { number, addr: addr_of(number, self.ipv6) })
     }
 
@@ -192,7 +188,7 @@ impl Simulation {
     /// The node number of a host that a guest can take.
     pub(crate) fn vacancy(&self, host: &str) -> Result<u32, GuestError> {
         let Some(node) = self.node(host) else {
-            let hosts = self.node_names().into_iter().take(self.host_count).map(str::to_owned).collect();
+            let hosts = self.names.hosts().into_iter().map(str::to_owned).collect();
             return Err(GuestError::NoSuchHost { name: host.to_owned(), hosts });
         };
         if self.guests.has(node.number) {
@@ -250,21 +246,13 @@ impl Simulation {
     /// The names of the hosts and routers, by node number.
     #[must_use]
     pub fn node_names(&self) -> Vec<&str> {
-        let mut names = vec![""; self.names.nodes.len()];
-        for (name, number) in &self.names.nodes {
-            names[*number as usize] = name;
-        }
-        names
+        self.names.nodes()
     }
 
     /// The names of the directions of the links, by the number that observers see, as in reports.
     #[must_use]
     pub fn link_names(&self) -> Vec<String> {
-        self.names
-            .links
-            .iter()
-            .flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}")))
-            .collect()
+        self.names.directions().collect()
     }
 
     /// The measurements so far.
@@ -436,8 +424,7 @@ impl Simulation {
                     self.change_direction(direction, change);
                 }
                 if change.up.is_some() || change.cost.is_some() {
-                    let forwards = routers(self.names.nodes.len(), self.host_count);
-                    self.world.net.routes = Routes::new(&forwards, &self.edges);
+                    self.world.net.routes = Routes::new(&self.names.forwards(), &self.edges);
                 }
             }
             Act::Cut(pair, on) => faults.cut(pair, *on),
@@ -455,11 +442,10 @@ impl Simulation {
             return;
         }
         if let Some(host) = &mut self.hosts[node as usize] {
-            let life = format!("{}:life {}", self.names.of_node(node), host.core.life + 1);
+            let life = format!("{}:life {}", self.names.nodes()[node as usize], host.core.life + 1);
             host.crash(secret(&mut Rng::derive(self.seed, &life)), &mut self.world);
-        } else if let Some(seat) = self.guests.call(node) {
-            seat.vacate();
-            self.guests.news.push((node, false));
+        } else {
+            self.guests.lose(node);
         }
     }
 
@@ -468,8 +454,7 @@ impl Simulation {
             return;
         }
         let Some(host) = &mut self.hosts[node as usize] else {
-            self.guests.called = true;
-            return self.guests.news.push((node, true));
+            return self.guests.await_again(node);
         };
         self.world.net.faults.set_down(node, false);
         for app in 0..host.apps.len() {
@@ -525,11 +510,6 @@ impl Simulation {
         }
         points
     }
-}
-
-/// Which nodes forward: the routers, which follow the hosts.
-fn routers(nodes: usize, hosts: usize) -> Vec<bool> {
-    (0..nodes).map(|node| node >= hosts).collect()
 }
 
 /// The wire of a link, created if the link had none.

@@ -145,7 +145,7 @@ impl Stage {
                     }
                 }
             }
-            let news = std::mem::take(&mut simulation.guests.news);
+            let news = simulation.guests.take_news();
             if news.is_empty() {
                 return moved;
             }
