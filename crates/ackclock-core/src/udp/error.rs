@@ -39,7 +39,7 @@ pub enum UdpSocketError {
     /// This cannot be a host's address.
     #[error("{0} cannot be sent to: {why}", why = why_no_peer(*.0))]
     InvalidRemote(SocketAddr),
-    /// Longer than a packet of the device can carry: datagrams are not fragmented.
+    /// Longer than a packet of the device can carry, on a socket that sends no fragments.
     #[error("the datagram is too long: {max} bytes fit a packet on this path; send less at a time")]
     TooLong {
         /// Most bytes in one datagram.
