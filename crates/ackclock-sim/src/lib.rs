@@ -96,10 +96,12 @@ mod world;
 pub use app::{App, AppContext, AppEvent};
 pub use flow::Side;
 pub use guest::{Guest, GuestError};
+#[cfg(feature = "real-time")]
+pub use hosted::Lateness;
 #[cfg(feature = "tokio")]
 pub use hosted::{Faults, HostedError, RunError, VirtualNetwork};
 pub use packet::PacketId;
-pub use report::Report;
+pub use report::{LinkState, Report};
 pub use scenario::{
     Change, Direction, HostConfig, LinkConfig, Problem, QueueConfig, Scenario, ScenarioError, TcpSettings,
     TrafficConfig, TrafficKind,

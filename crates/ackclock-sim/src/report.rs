@@ -8,7 +8,9 @@ use crate::guest::Seat;
 use crate::link::Link;
 use crate::meter::Histogram;
 use crate::queue::DropRule;
+use crate::scenario::Loss;
 use crate::simulation::Simulation;
+use crate::units::{Rate, Span};
 
 /// The results of a run. Times are in seconds, rates in bytes a second.
 #[derive(Clone, Debug, Serialize)]
@@ -155,6 +157,50 @@ pub struct LinkReport {
     pub queue_peak_bytes: u64,
     /// How long packets waited in the queue.
     pub queue_delay: TimeReport,
+}
+
+/// The state of one direction of a link at one moment.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LinkState {
+    /// The link's name and its direction's: `r1-r2:there`.
+    pub name: String,
+    /// The rate.
+    pub rate: Rate,
+    /// The propagation delay.
+    pub delay: Span,
+    /// The loss; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Whether it carries packets.
+    pub up: bool,
+    /// Packets that wait in the queue.
+    pub queue_packets: u64,
+    /// Their bytes.
+    pub queue_bytes: u64,
+    /// Packets that have left the queue.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets dropped, by any rule.
+    pub dropped: u64,
+}
+
+impl LinkState {
+    pub(crate) fn new(name: String, link: &Link) -> Self {
+        Self {
+            name,
+            rate: link.transmitter.rate(),
+            delay: Span(link.delay),
+            loss: link.wire.as_ref().and_then(|wire| wire.loss()).cloned(),
+            up: link.up,
+            queue_packets: link.queue.len() as u64,
+            queue_bytes: link.queue.bytes(),
+            sent: link.stats.sent,
+            sent_bytes: link.stats.sent_bytes,
+            dropped: link.stats.dropped().iter().sum(),
+        }
+    }
 }
 
 impl Report {

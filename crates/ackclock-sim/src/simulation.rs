@@ -17,7 +17,7 @@ use crate::host::{Host, Hosted, addr_of};
 use crate::link::Link;
 use crate::observe::{FlowPoint, LinkPoint, Observer, Sample};
 use crate::packet::Scratch;
-use crate::report::Report;
+use crate::report::{LinkState, Report};
 use crate::rng::{Rng, secret};
 use crate::route::{Edge, Routes};
 use crate::scenario::{Change, Problem, Scenario, TcpSettings};
@@ -58,6 +58,8 @@ pub struct Simulation {
     pub(crate) foresees: bool,
     pub(crate) names: Arc<Names>,
     changes: Vec<Act>,
+    /// How many changes were made.
+    pub(crate) made: u64,
     sample_every: Option<Span>,
     pub(crate) world: World,
     /// By node; `None`: a router, or a guest.
@@ -114,6 +116,7 @@ impl Simulation {
             foresees: scenario.hosts.len() >= foresight::HOSTS_MIN,
             names,
             changes: Vec::with_capacity(scenario.changes.len()),
+            made: 0,
             sample_every: scenario.sample_every,
             world,
             hosts,
@@ -253,6 +256,31 @@ impl Simulation {
     #[must_use]
     pub fn link_names(&self) -> Vec<String> {
         self.names.directions().collect()
+    }
+
+    /// The state of the links.
+    #[must_use]
+    pub fn links(&self) -> Vec<LinkState> {
+        let links = self.link_names().into_iter().zip(&self.world.net.links);
+        links.map(|(name, link)| LinkState::new(name, link)).collect()
+    }
+
+    /// The propagation delay from one node to another, in nanoseconds, by today's routes; `None` if there is
+    /// no way.
+    #[must_use]
+    pub fn one_way_delay(&self, from: &str, to: &str) -> Option<u64> {
+        self.delay_between(self.node(from)?.number, self.node(to)?.number)
+    }
+
+    pub(crate) fn delay_between(&self, from: u32, to: u32) -> Option<u64> {
+        let (mut at, mut delay) = (from, 0);
+        // Routes have no loops.
+        while at != to {
+            let link = &self.world.net.links[self.world.net.routes.next(at, to)? as usize];
+            delay += link.delay;
+            at = link.to;
+        }
+        Some(delay)
     }
 
     /// The measurements so far.
@@ -417,6 +445,7 @@ impl Simulation {
     }
 
     fn act(&mut self, act: &Act) {
+        self.made += 1;
         let faults = &mut self.world.net.faults;
         match act {
             Act::Links(directions, change) => {

@@ -21,6 +21,10 @@ impl Transmitter {
         Self { rate, busy_until: 0, remainder: 0 }
     }
 
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
     /// Sets the rate for later packets.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;

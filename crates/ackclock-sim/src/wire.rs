@@ -111,6 +111,10 @@ impl Wire {
         self.drop_above = bytes;
     }
 
+    pub fn loss(&self) -> Option<&Loss> {
+        self.loss.as_ref()
+    }
+
     pub fn set_loss(&mut self, share: Share) {
         self.loss = Some(Loss::Independent(share));
     }

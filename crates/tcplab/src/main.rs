@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod between;
 mod compare;
 mod convert;
 mod explain;
@@ -33,6 +34,13 @@ struct CommandLine {
 enum Command {
     /// Run a scenario, and report its flows and links
     Run(run::RunArgs),
+    /// Put a scenario's network between programs of this system, in real time
+    ///
+    /// Accepts connections, and datagrams, at --listen, carries each through the scenario's links, queues and
+    /// faults from its first host to its last, and connects it to --to. No privilege is needed. At the end,
+    /// after a signal or --duration, it prints what the links did. If the machine fell behind, it says so and
+    /// exits with 1.
+    Between(between::BetweenArgs),
     /// Compare congestion controllers over a grid of rates, delays, buffers and losses
     Compare(compare::CompareArgs),
     /// Repeat the experiments of the four papers, and checks by figures of other sources
@@ -66,6 +74,7 @@ fn main() -> ExitCode {
         .unwrap_or_else(|error| refusal::with_help(error, CommandLine::command(), &words).exit());
     let outcome: anyhow::Result<Exit> = match args.command {
         Command::Run(args) => run::run(&args),
+        Command::Between(args) => between::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Kit(args) => kit_command::run(&args),

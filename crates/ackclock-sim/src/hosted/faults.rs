@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock::{Clock, Stack};
+use tokio::sync::oneshot;
 
 use super::pulse::Pulse;
 use super::stage::{Request, Requests, span};
 use crate::faults::Names;
 use crate::scenario::{Change, Problem};
+use crate::simulation::Simulation;
 use crate::units::Span;
 
 /// Makes faults, from within the program or beside it:
@@ -175,7 +177,34 @@ impl Faults {
         self.change(Change { at: self.time(), ..change })
     }
 
-    fn change(&self, change: Change) -> Result<(), Problem> {
+    /// Looks at the network as it is now.
+    ///
+    /// # Panics
+    /// If the network is dropped meanwhile: only a task that outlives it could find out.
+    pub async fn look<T: Send + 'static>(&self, look: impl FnOnce(&Simulation) -> T + Send + 'static) -> T {
+        let (sender, receiver) = oneshot::channel();
+        let look = move |simulation: &Simulation| {
+            // The one who asked may be gone.
+            let _ = sender.send(look(simulation));
+        };
+        self.requests.ask(Request::Look(Box::new(look)));
+        self.pulse.wake_turn();
+        receiver.await.expect("the network answers while it is there")
+    }
+
+    /// How late events were so far; see
+    /// [`VirtualNetwork::lateness`](super::VirtualNetwork::lateness).
+    #[cfg(feature = "real-time")]
+    #[must_use]
+    pub fn lateness(&self) -> Option<super::Lateness> {
+        self.pulse.lateness()
+    }
+
+    /// Makes any change at its own time, or now if that is over.
+    ///
+    /// # Errors
+    /// A name that nothing has, or an impossible value.
+    pub fn change(&self, change: Change) -> Result<(), Problem> {
         self.names.act(&change)?;
         self.requests.ask(Request::Change(Box::new(change)));
         self.pulse.wake_turn();

@@ -10,13 +10,15 @@
 //! |---|---|
 //! | How does a stack connect to the network? | `line.rs` |
 //! | How is it known that no task can run, and what is the time? | `pulse.rs` |
-//! | What happens next, and how far may time go? | `turn.rs` |
+//! | What happens next, and how far may time go? | `turn.rs`; in real time, `real.rs` |
 //! | How do the program's hosts start, crash and start again? | `stage.rs` |
 //! | What can a test do to its network? | `faults.rs` |
 
 mod faults;
 mod line;
 mod pulse;
+#[cfg(feature = "real-time")]
+mod real;
 mod stage;
 mod turn;
 
@@ -38,6 +40,8 @@ use crate::scenario::{Problem, Scenario};
 use crate::simulation::Simulation;
 pub use faults::Faults;
 use pulse::Pulse;
+#[cfg(feature = "real-time")]
+pub use real::Lateness;
 use stage::{Program, Stage};
 use turn::Turn;
 
@@ -106,6 +110,12 @@ use turn::Turn;
 ///
 /// The scenario's traffic runs on other hosts, and all links, queues and changes are as in a [`Simulation`].
 /// Packets are always carried whole (`full_packets`).
+///
+/// # In real time
+///
+/// With the feature `real-time`, [`Self::in_real_time`] makes the same network for the wall clock: a program
+/// may then use the system's sockets beside those of its stacks, and connect other programs through the
+/// network.
 #[derive(Debug)]
 pub struct VirtualNetwork {
     // Dropped first, because dropping its tasks still uses their stacks.
@@ -113,6 +123,9 @@ pub struct VirtualNetwork {
     simulation: Simulation,
     stage: Stage,
     pulse: Arc<Pulse>,
+    /// What keeps step with the wall clock, if that moves the network.
+    #[cfg(feature = "real-time")]
+    pacer: Option<real::Pacer>,
 }
 
 /// Why a virtual network, or a stack on it, could not be made.
@@ -205,15 +218,71 @@ impl VirtualNetwork {
     /// # Errors
     /// As [`Self::new`].
     pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, HostedError> {
+        let pulse = Arc::new(Pulse::default());
+        Self::moved_by(pulse, scenario, registry, |pulse| pulse::runtime(pulse, scenario.seed))
+    }
+
+    /// Makes the network of a scenario for real time: its clock is the wall clock, from the first call of
+    /// [`run`](Self::run) on, and its program may use tokio's sockets. Whether the machine kept up is in
+    /// [`lateness`](Self::lateness).
+    ///
+    /// A run in real time is not reproducible: when bytes arrive from outside, and how late each event is, is
+    /// up to the machine. Losses and delays follow the scenario's seed packet by packet.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let path = Direction::new(Rate::mbit(10), Span::millis(20));
+    /// let scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", path);
+    /// let mut net = VirtualNetwork::in_real_time(&scenario)?;
+    /// let (client, server) = (net.stack("a")?, net.stack("b")?);
+    /// let addr = (server.info().addresses[0].addr(), 7).into();
+    ///
+    /// let begun = Instant::now();
+    /// net.run(async move {
+    ///     let listener = server.listen(addr)?;
+    ///     client.connect(addr).await?;
+    ///     listener.accept().await
+    /// })??;
+    /// assert!(begun.elapsed() >= Duration::from_millis(60));
+    /// println!("{}", net.lateness().expect("in real time"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::new`]; or the system refuses a thread.
+    #[cfg(feature = "real-time")]
+    pub fn in_real_time(scenario: &Scenario) -> Result<Self, HostedError> {
+        let (pulse, registry) = (Arc::new(Pulse::real()), Registry::with_experiments());
+        let mut net = Self::moved_by(pulse, scenario, &registry, |pulse| pulse::real_runtime(pulse))?;
+        net.pacer = Some(real::Pacer::new().map_err(HostedError::Runtime)?);
+        Ok(net)
+    }
+
+    fn moved_by(
+        pulse: Arc<Pulse>,
+        scenario: &Scenario,
+        registry: &Registry,
+        runtime: impl FnOnce(&Arc<Pulse>) -> io::Result<Runtime>,
+    ) -> Result<Self, HostedError> {
         if tokio::runtime::Handle::try_current().is_ok() {
             return Err(HostedError::WithinRuntime);
         }
         let scenario = Scenario { full_packets: true, ..scenario.clone() };
         let simulation = Simulation::with_registry(&scenario, registry)?;
-        let pulse = Arc::new(Pulse::default());
-        let runtime = pulse::runtime(&pulse, scenario.seed).map_err(HostedError::Runtime)?;
+        let runtime = runtime(&pulse).map_err(HostedError::Runtime)?;
         let stage = Stage::new(scenario, registry.clone(), Arc::clone(&pulse));
-        Ok(Self { runtime, simulation, stage, pulse })
+        Ok(Self {
+            runtime,
+            simulation,
+            stage,
+            pulse,
+            #[cfg(feature = "real-time")]
+            pacer: None,
+        })
     }
 
     /// The stack of a host, with the scenario's settings and the host's address. It closes when its last
@@ -302,7 +371,30 @@ impl VirtualNetwork {
     /// If the program panics, or within another runtime.
     pub fn run<F: Future>(&mut self, program: F) -> Result<F::Output, RunError> {
         let turn = Turn::new(&mut self.simulation, &mut self.stage, &self.pulse);
+        #[cfg(feature = "real-time")]
+        if let Some(pacer) = &mut self.pacer {
+            return self.runtime.block_on(turn.run_in_real_time(program, pacer));
+        }
         self.runtime.block_on(turn.run(program))
+    }
+
+    /// How late events were so far; `None` in virtual time, in which they never are.
+    ///
+    /// An event is too late if it happens more than 5 % of the least one-way delay between two of the stacks
+    /// after its time, within 0.1 ms and 1 ms, unless [`allow_lateness`](Self::allow_lateness) says
+    /// otherwise.
+    #[cfg(feature = "real-time")]
+    #[must_use]
+    pub fn lateness(&self) -> Option<Lateness> {
+        self.pulse.lateness()
+    }
+
+    /// Sets how late an event may be. Without effect in virtual time.
+    #[cfg(feature = "real-time")]
+    pub fn allow_lateness(&mut self, late: std::time::Duration) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.allow(late);
+        }
     }
 
     /// The address of a host or router; `None` if the name is unknown.
@@ -357,6 +449,14 @@ impl Simulation {
         self.guests.called
     }
 
+    /// The least propagation delay between two guests.
+    #[cfg(feature = "real-time")]
+    fn least_delay(&self) -> Option<u64> {
+        let guests: Vec<u32> = self.guests.all().map(|seat| seat.node).take(ENDS_MAX).collect();
+        let pairs = guests.iter().flat_map(|from| guests.iter().map(move |to| (*from, *to)));
+        pairs.filter(|(from, to)| from != to).filter_map(|(from, to)| self.delay_between(from, to)).min()
+    }
+
     /// Sets the time to `now`. Nothing may be due before.
     fn set_now(&mut self, now: Instant) {
         self.world.now = self.world.now.max(now);
@@ -381,3 +481,7 @@ where
 fn seconds(at: Instant) -> String {
     format!("{}.{:09} s", at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000)
 }
+
+/// Of how many stacks the delays are compared.
+#[cfg(feature = "real-time")]
+const ENDS_MAX: usize = 64;

@@ -8,12 +8,21 @@ use std::time::Duration;
 
 use ackclock::Clock;
 use ackclock_core::Instant;
+#[cfg(feature = "real-time")]
+use std::sync::MutexGuard;
 use tokio::runtime::{Builder, Runtime};
+
+#[cfg(feature = "real-time")]
+use super::real::{Lateness, Record};
 
 /// The shared state of one virtual network. One thread advances it; others may read the time.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     now: AtomicU64,
+    /// Whether the wall clock moves the time.
+    is_real: bool,
+    #[cfg(feature = "real-time")]
+    record: Mutex<Record>,
     /// When tokio's clock was at zero.
     epoch: OnceLock<tokio::time::Instant>,
     /// When the program was last woken, or one of its stacks called or reached.
@@ -61,7 +70,34 @@ fn seed_select(builder: &mut Builder, seed: u64) {
 #[cfg(not(tokio_unstable))]
 fn seed_select(_: &mut Builder, _: u64) {}
 
+/// A single-threaded runtime in real time, with sockets of the system. It looks for them often, so that a
+/// crowd of tasks does not hold up the turn.
+#[cfg(feature = "real-time")]
+pub(super) fn real_runtime(pulse: &Pulse) -> io::Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().event_interval(TASKS_IN_A_ROW).build()?;
+    pulse.epoch.get_or_init(tokio::time::Instant::now);
+    Ok(runtime)
+}
+
 impl Pulse {
+    /// That of a network in real time.
+    #[cfg(feature = "real-time")]
+    pub fn real() -> Self {
+        Self { is_real: true, ..Self::default() }
+    }
+
+    /// How late events have been.
+    #[cfg(feature = "real-time")]
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same in numbers; `None` in virtual time.
+    #[cfg(feature = "real-time")]
+    pub fn lateness(&self) -> Option<Lateness> {
+        self.is_real.then(|| self.record().lateness())
+    }
+
     /// The instant `at` on tokio's clock.
     pub fn tokio_instant(&self, at: Instant) -> tokio::time::Instant {
         let epoch = self.epoch.get().copied().unwrap_or_else(tokio::time::Instant::now);
@@ -86,7 +122,7 @@ impl Pulse {
 
     /// The program is woken, or one of its stacks called or reached.
     pub fn note_activity(&self) {
-        self.active.store(self.now.load(Relaxed), Relaxed);
+        self.active.store(self.now().as_nanos(), Relaxed);
     }
 
     /// Sets the turn's waker.
@@ -149,6 +185,9 @@ impl Pulse {
 
 impl Clock for Pulse {
     fn now(&self) -> Instant {
+        if self.is_real {
+            self.look_at_clock();
+        }
         Instant::from_nanos(self.now.load(Relaxed))
     }
 }
@@ -163,3 +202,7 @@ impl Wake for ProgramWaker {
         self.pulse.wake_turn();
     }
 }
+
+/// How many tasks run before the turn, and tokio's sockets, come again.
+#[cfg(feature = "real-time")]
+const TASKS_IN_A_ROW: u32 = 8;

@@ -63,7 +63,12 @@ pub(super) enum Request {
     Change(Box<Change>),
     /// What a host runs from its next start on.
     Program(u32, Program),
+    /// To be shown the network.
+    Look(Look),
 }
+
+/// What looks at the network.
+pub(super) type Look = Box<dyn FnOnce(&Simulation) + Send>;
 
 impl Stage {
     pub fn new(scenario: Scenario, registry: Registry, pulse: Arc<Pulse>) -> Self {
@@ -140,6 +145,7 @@ impl Stage {
                         let done = if due { simulation.apply(&change) } else { simulation.schedule(&change) };
                         debug_assert_eq!(done, Ok(()));
                     }
+                    Request::Look(look) => look(simulation),
                     Request::Program(node, program) => {
                         self.hosts.entry(node).or_default().program = Some(program);
                     }

@@ -30,9 +30,9 @@ use crate::simulation::Simulation;
 /// A run.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    simulation: &'a mut Simulation,
+    pub(super) simulation: &'a mut Simulation,
     stage: &'a mut Stage,
-    pulse: &'a Arc<Pulse>,
+    pub(super) pulse: &'a Arc<Pulse>,
     rung: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Turn<'a> {
 
     pub async fn run<F: Future>(mut self, program: F) -> Result<F::Output, RunError> {
         let mut program = pin!(program);
-        let waking = Arc::new(ProgramWaker { woken: AtomicBool::new(true), pulse: Arc::clone(self.pulse) });
+        let waking = self.program_waker();
         let waker = Waker::from(Arc::clone(&waking));
         let mut sleep = pin!(tokio::time::sleep_until(self.pulse.tokio_instant(Instant::ZERO)));
         // Clears what a previous run left.
@@ -64,6 +64,11 @@ impl<'a> Turn<'a> {
             Poll::Pending
         })
         .await
+    }
+
+    /// The waker of a program, which has to be polled first.
+    pub fn program_waker(&self) -> Arc<ProgramWaker> {
+        Arc::new(ProgramWaker { woken: AtomicBool::new(true), pulse: Arc::clone(self.pulse) })
     }
 
     /// No task can run, so the next thing happens. Ready only with an error.
@@ -110,10 +115,14 @@ impl<'a> Turn<'a> {
         self.simulation.next_event().filter(|at| *at <= end)
     }
 
-    /// Does what the program has asked for, and takes the packets that it has sent, at this instant. Returns
-    /// whether tasks may run because of it.
     fn collect(&mut self) -> bool {
-        self.simulation.set_now(self.pulse.now());
+        self.collect_at(self.pulse.now())
+    }
+
+    /// Does what the program has asked for, and takes the packets that it has sent, at this instant, before
+    /// which nothing is due. Returns whether tasks may run because of it.
+    pub fn collect_at(&mut self, now: Instant) -> bool {
+        self.simulation.set_now(now);
         let moved = self.stage.follow(self.simulation);
         self.pulse.take_rung(&mut self.rung);
         for node in self.rung.drain(..) {
@@ -124,12 +133,16 @@ impl<'a> Turn<'a> {
 
     /// The scenario has ended before the program.
     fn over(&mut self) -> RunError {
-        let (since, end) = (self.pulse.active(), self.simulation.end);
-        self.pulse.move_clock(end);
+        self.pulse.move_clock(self.simulation.end);
         match self.simulation.next_event() {
-            None => RunError::Stalled { since, end },
-            Some(_) => RunError::OutOfTime { since, end },
+            None => RunError::Stalled { since: self.pulse.active(), end: self.simulation.end },
+            Some(_) => self.out_of_time(),
         }
+    }
+
+    /// The scenario has ended before the program, which may have waited for something.
+    pub fn out_of_time(&self) -> RunError {
+        RunError::OutOfTime { since: self.pulse.active(), end: self.simulation.end }
     }
 }
 

@@ -138,7 +138,7 @@ fn position(tree: &DeTable<'_>, path: &[PathStep]) -> usize {
 }
 
 /// Rephrases serde's sentences: what was found first, what is nearest last.
-fn in_our_words(message: &str) -> String {
+pub(super) fn in_our_words(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((found, names))

@@ -13,7 +13,7 @@ mod written;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use check::{PathStep, Problem};
 pub(crate) use check::{check_change, unknown};
@@ -149,6 +149,28 @@ pub enum Way {
     There,
     /// From the second to the first.
     Back,
+}
+
+impl Change {
+    /// Reads a change from any format that serde reads, with the words of `[[change]]`.
+    ///
+    /// ```
+    /// use ackclock_sim::Change;
+    ///
+    /// let change = Change::read(serde_json::json!({ "at": "2s", "link": "dsl", "loss": "2%" }))?;
+    /// assert_eq!(change.link, "dsl");
+    /// let error = Change::read(serde_json::json!({ "at": 0, "link": "dsl", "los": "2%" })).unwrap_err();
+    /// assert!(error.to_string().ends_with("the nearest is `loss`"));
+    /// # Ok::<(), ackclock_sim::Problem>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A key that is none of a change's, or a value that its key cannot have. Whether names fit anything is
+    /// found out where it is made.
+    pub fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Problem> {
+        let read = Self::deserialize(from);
+        read.map_err(|error| Problem::new("change", locate::in_our_words(&error.to_string())))
+    }
 }
 
 impl Scenario {

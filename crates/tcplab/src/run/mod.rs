@@ -2,7 +2,7 @@
 
 mod pictures;
 mod series;
-mod tables;
+pub(crate) mod tables;
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         ("--html", args.html.as_deref()),
         ("--trace", args.trace.as_deref()),
     ])?;
-    let mut scenario = read(args)?;
+    let mut scenario = read(&args.scenario)?;
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
@@ -106,11 +106,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn read(args: &RunArgs) -> anyhow::Result<Scenario> {
-    let standard = output::is_standard(&args.scenario);
-    let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(&args.scenario) };
-    let text = text.map_err(|error| Failure::file("read", &args.scenario, &error))?;
-    let name = if standard { "stdin".to_owned() } else { args.scenario.display().to_string() };
+/// Reads a scenario from a file, or from stdin.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Scenario> {
+    let standard = output::is_standard(path);
+    let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text = text.map_err(|error| Failure::file("read", path, &error))?;
+    let name = if standard { "stdin".to_owned() } else { path.display().to_string() };
     Ok(Scenario::from_toml(&name, &text).map_err(|error| Failure::usage(error.to_string()))?)
 }
 

@@ -11,9 +11,14 @@ pub(super) fn text(report: &Report) -> String {
         "{}\n\n{}\n{}\n{}\n",
         summary(report),
         columns(&FLOWS, &report.flows.iter().map(flow_row).collect::<Vec<_>>()),
-        columns(&LINKS, &report.links.iter().map(link_row).collect::<Vec<_>>()),
+        links(report),
         fairness(report)
     )
+}
+
+/// The table of the links.
+pub(crate) fn links(report: &Report) -> String {
+    columns(&LINKS, &report.links.iter().map(link_row).collect::<Vec<_>>())
 }
 
 /// The same as a page about the scenario called `name`.
