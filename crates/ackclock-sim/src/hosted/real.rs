@@ -111,6 +111,11 @@ impl Pacer {
         self.bound = Bound::Fixed(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Sets for how long before an event the turn polls.
+    pub fn poll_ahead(&mut self, lead: Duration) {
+        self.alarm.lead = u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX);
+    }
+
     fn allowed(&mut self, simulation: &Simulation) -> u64 {
         match &mut self.bound {
             Bound::Fixed(allowed) => *allowed,
@@ -203,6 +208,7 @@ impl Turn<'_> {
 struct Alarm {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    lead: u64,
 }
 
 #[derive(Debug, Default)]
@@ -225,12 +231,12 @@ impl Alarm {
         let shared = Arc::<Shared>::default();
         let for_thread = Arc::clone(&shared);
         let thread = Builder::new().name("network-alarm".into()).spawn(move || for_thread.keep())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), lead: LEAD })
     }
 
     /// Has `waker` woken at `at`, or at once if that is near.
     fn wait(&self, pulse: &Pulse, at: Instant, now: Instant, waker: &Waker) {
-        let Some(sleep_until) = at.nanos_since(now).checked_sub(LEAD).filter(|left| *left > 0) else {
+        let Some(sleep_until) = at.nanos_since(now).checked_sub(self.lead).filter(|left| *left > 0) else {
             return waker.wake_by_ref();
         };
         let at = pulse.tokio_instant(now.plus_nanos(sleep_until));
@@ -292,9 +298,9 @@ impl Shared {
 const LATE_MAX: u64 = 1_000_000;
 /// What an idle machine keeps.
 const LATE_MIN: u64 = 100_000;
-/// How long before an event the turn polls instead of sleeping: what a thread takes to wake and to wake
-/// another.
-const LEAD: u64 = 100_000;
+/// How long before an event the turn polls instead of sleeping. Two threads wake one after the other in some
+/// 0.1 ms; a virtual machine whose processor was halted takes milliseconds at times.
+const LEAD: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,15 @@ use crate::simulation::Simulation;
 use crate::units::Span;
 
 /// What a host runs, from the beginning, whenever it starts.
-pub(super) type Program = Arc<dyn Fn(Stack) -> Running + Send + Sync>;
+pub(super) type Program = Arc<Play>;
+
+/// A program, and what its host's stack is to have.
+pub(super) struct Play {
+    pub adjust: Adjust,
+    pub run: Box<dyn Fn(Stack) -> Running + Send + Sync>,
+}
+
+pub(super) type Adjust = Box<dyn Fn(StackBuilder) -> io::Result<StackBuilder> + Send + Sync>;
 pub(super) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The program's hosts.
@@ -117,8 +125,8 @@ impl Stage {
         program: Program,
     ) -> Result<(), HostedError> {
         let host = self.scenario.hosts[node as usize].name.clone();
-        let stack = self.stack(simulation, &host, Ok)?;
-        let watched = Watched { running: program(stack), requests: Arc::clone(&self.requests) };
+        let stack = self.stack(simulation, &host, &program.adjust)?;
+        let watched = Watched { running: (program.run)(stack), requests: Arc::clone(&self.requests) };
         let played = self.hosts.entry(node).or_default();
         played.running = Some(on.spawn(watched).abort_handle());
         played.program = Some(program);

@@ -10,6 +10,7 @@ mod path_mtu;
 mod performance_of_tcp;
 mod reference;
 mod scenarios;
+mod token_bucket;
 mod traces;
 
 use ackclock_sim::units::{Rate, Span};

@@ -52,6 +52,10 @@ pub(crate) struct BetweenArgs {
     /// Let events be this late [default: 5 % of the one-way delay, within 0.1ms and 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(super) late: Option<Span>,
+    /// Poll the clock this long before an event instead of sleeping: more costs more of a processor, and
+    /// makes fewer events late
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub(super) poll: Span,
     /// Write all measurements to this file as JSON at the end; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,

@@ -18,13 +18,15 @@ mod outcome;
 mod streams;
 
 use std::future::Future;
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock::{ReassemblyConfig, StackBuilder};
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_sim::units::Span;
-use ackclock_sim::{Faults, RunError, VirtualNetwork};
+use ackclock_sim::{Faults, HostedError, RunError, VirtualNetwork};
 use tokio::task::JoinSet;
 
 pub(crate) use args::BetweenArgs;
@@ -54,6 +56,7 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     if let Some(late) = args.late {
         net.allow_lateness(Duration::from_nanos(late.0));
     }
+    net.poll_ahead(Duration::from_nanos(args.poll.0));
     let tally = Arc::<Tally>::default();
     let ways = args.ways(&net, &ends, &tally)?;
     let control = args.control_listener()?;
@@ -93,14 +96,14 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     }
     let why =
         format!("the machine fell behind, so this was not the scenario's network: {}", outcome.lateness);
-    let remedy = "free a processor, or lower the rates; --late allows more";
+    let remedy = "free a processor, poll for longer (--poll 20ms) or lower the rates; --late allows more";
     Err(Failure::new(Exit::Failed, why).remedy(remedy).into())
 }
 
 /// Starts both hosts. A change may crash them and start them again.
 fn start(net: &mut VirtualNetwork, ends: &[String; 2], ways: &Arc<[Way]>) -> anyhow::Result<()> {
     let for_server = Arc::clone(ways);
-    net.start(&ends[1], move |stack| {
+    let server = net.start_with(&ends[1], reassembling, move |stack| {
         let ways = Arc::clone(&for_server);
         async move {
             let mut tasks = JoinSet::new();
@@ -110,9 +113,10 @@ fn start(net: &mut VirtualNetwork, ends: &[String; 2], ways: &Arc<[Way]>) -> any
             }
             until_done(tasks).await;
         }
-    })?;
+    });
+    server.map_err(cannot_be_end)?;
     let for_client = Arc::clone(ways);
-    net.start(&ends[0], move |stack| {
+    let client = net.start_with(&ends[0], reassembling, move |stack| {
         let ways = Arc::clone(&for_client);
         async move {
             let mut tasks = JoinSet::new();
@@ -122,8 +126,23 @@ fn start(net: &mut VirtualNetwork, ends: &[String; 2], ways: &Arc<[Way]>) -> any
             }
             until_done(tasks).await;
         }
-    })?;
+    });
+    client.map_err(cannot_be_end)?;
     Ok(())
+}
+
+/// Datagrams may be longer than packets.
+fn reassembling(builder: StackBuilder) -> io::Result<StackBuilder> {
+    Ok(builder.reassembly(ReassemblyConfig::default()))
+}
+
+fn cannot_be_end(error: HostedError) -> Failure {
+    match error {
+        HostedError::Guest(error) => {
+            Failure::usage(error.to_string()).remedy("choose other ends with --client and --server")
+        }
+        error => Failure::new(Exit::Failed, error.to_string()),
+    }
 }
 
 /// All tasks. A crash of the host drops them with their sockets.
@@ -146,7 +165,7 @@ async fn warn(faults: Faults) {
 }
 
 /// Until a signal, or the time.
-async fn stopped(after: Option<Span>) -> std::io::Result<()> {
+async fn stopped(after: Option<Span>) -> io::Result<()> {
     let time = async {
         match after {
             Some(after) => tokio::time::sleep(Duration::from_nanos(after.0)).await,
@@ -161,13 +180,13 @@ async fn stopped(after: Option<Span>) -> std::io::Result<()> {
 }
 
 #[cfg(unix)]
-fn terminated() -> impl Future<Output = std::io::Result<()>> {
+fn terminated() -> impl Future<Output = io::Result<()>> {
     use tokio::signal::unix::{SignalKind, signal};
     async { signal(SignalKind::terminate())?.recv().await.map_or_else(|| Ok(()), Ok) }
 }
 
 #[cfg(not(unix))]
-fn terminated() -> impl Future<Output = std::io::Result<()>> {
+fn terminated() -> impl Future<Output = io::Result<()>> {
     std::future::pending()
 }
 

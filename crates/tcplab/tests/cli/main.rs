@@ -1,14 +1,18 @@
 //! `tcplab` as its users see it: arguments in; text, files and exit codes out.
 
+mod between;
+mod between_programs;
 mod captures;
 mod cluster;
 mod compare;
 mod kit;
 mod papers;
+mod recipes;
 mod recorded;
 mod refusals;
 mod replays;
 mod scenarios;
+mod through;
 mod traces;
 
 use std::path::{Path, PathBuf};
