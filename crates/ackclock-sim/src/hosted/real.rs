@@ -307,6 +307,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_run_is_valid_until_an_event_comes_later_than_allowed() {
+        let at = |micros: u64| Instant::from_nanos(micros * 1000);
+        let mut record = Record::default();
+        assert!(record.lateness().is_valid(), "nothing was late");
+        record.note(at(5_000), at(5_400), 500_000);
+        record.note(at(6_000), at(6_500), 500_000);
+        let lateness = record.lateness();
+        assert!(lateness.is_valid() && lateness.events == 2, "{lateness:?}");
+        assert_eq!(
+            lateness.to_string(),
+            "valid: the latest of 2 events came 0.500 ms late; allowed is 0.500 ms"
+        );
+        // The path has become shorter.
+        record.note(at(7_000), at(7_300), 250_000);
+        record.note(at(9_000), at(9_100), 250_000);
+        let lateness = record.lateness();
+        assert_eq!((lateness.too_late, lateness.worst, lateness.worst_at), (1, 0.0005, 0.006));
+        assert_eq!(
+            lateness.to_string(),
+            "not valid: 1 of 4 events came more than 0.250 ms late, the latest by 0.500 ms at 0.006 s"
+        );
+    }
+
+    #[test]
     fn an_event_may_be_late_by_a_twentieth_of_the_delay_within_bounds() {
         let millis = 1_000_000;
         for (delay, allowed) in [
