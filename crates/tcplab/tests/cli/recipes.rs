@@ -51,7 +51,8 @@ fn the_job_for_github_runs_as_it_is() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
     let report: Value = serde_json::from_slice(&fs::read(scratch.path("report.json")).unwrap()).unwrap();
-    assert!(report["connections"]["finished"].as_u64().unwrap() >= 3, "{report}");
+    // The first attempts of the first client may have come before the server.
+    assert!(report["connections"]["accepted"].as_u64().unwrap() >= 3, "{report}");
     assert!(report["network"]["packets_partitioned"].as_u64().unwrap() > 0, "{report}");
 }
 
