@@ -11,7 +11,6 @@ use ackclock::{DeliveryInfo, TcpListener, TcpStream};
 use ackclock_sim::scenario::Change;
 use ackclock_sim::units::{Rate, Span};
 use ackclock_sim::{Direction, Scenario, VirtualNetwork};
-use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, interval};
 
@@ -51,7 +50,7 @@ fn watch(drops: bool) -> anyhow::Result<Vec<Duration>> {
     }
     let mut net = VirtualNetwork::new(&scenario)?;
     let (camera, viewer) = (net.stack("camera")?, net.stack("viewer")?);
-    let addr = SocketAddr::new(net.addr("viewer").context("a host")?, 5000);
+    let addr = SocketAddr::new(net.lookup("viewer")?, 5000);
     net.run(async move {
         let began = Instant::now();
         let viewing = tokio::spawn(view(viewer.listen(addr)?, began));

@@ -89,7 +89,7 @@ fn in_virtual_time(seed: u64) -> anyhow::Result<()> {
     let mut net = VirtualNetwork::new(&scenario)?;
     // ANCHOR_END: network
     let (client, server) = (net.stack("client")?, net.stack("server")?);
-    let addr = SocketAddr::new(net.addr("server").context("a host")?, 80);
+    let addr = SocketAddr::new(net.lookup("server")?, 80);
     let hash = Rc::new(RefCell::new(LogHash::default()));
     net.observe(Rc::clone(&hash));
 

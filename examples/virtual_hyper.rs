@@ -68,7 +68,7 @@ fn in_virtual_time() -> anyhow::Result<()> {
 fn download(how: &str, scenario: &Scenario) -> anyhow::Result<()> {
     let mut net = VirtualNetwork::new(scenario)?;
     let (client, server) = (net.stack("client")?, net.stack("server")?);
-    let addr = SocketAddr::new(net.addr("server").context("a host")?, 80);
+    let addr = SocketAddr::new(net.lookup("server")?, 80);
     let began = real_time();
     let took = net.run(async move {
         let listener = server.listen(addr)?;

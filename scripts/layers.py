@@ -32,7 +32,7 @@ FLOORS = {
     "ackclock-sim": {
         "uses": {"control", "core", "wire"},
         "others": {"serde", "thiserror", "toml"},
-        "asked for": {"ackclock", "tokio"},
+        "asked for": {"ackclock", "hickory-proto", "tokio"},
     },
     "ackclock-chart": {"uses": set()},
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},

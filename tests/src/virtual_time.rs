@@ -70,7 +70,7 @@ pub fn exchange(net: &mut VirtualNetwork) -> Vec<u64> {
 fn exchange_between(net: &mut VirtualNetwork) -> (Vec<u64>, [Stack; 2]) {
     let (client, server) = (net.stack("a").expect("a host"), net.stack("x").expect("a host"));
     let stacks = [client.clone(), server.clone()];
-    let addr = (net.addr("x").expect("a host"), 80).into();
+    let addr = (net.lookup("x").expect("a host"), 80).into();
     let listener = server.listen(addr).expect("the port is free");
     let all = net.run(async move {
         tokio::spawn(serve(listener));

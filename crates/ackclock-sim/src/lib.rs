@@ -39,6 +39,7 @@
 //! # Features
 //!
 //! - `tokio` (off): async programs and the sockets of `ackclock` on simulated hosts, in virtual time.
+//! - `dns` (off): a name server on one of them.
 //! - `real-time` (off): the same moved by the wall clock, beside the system's sockets.
 //!
 //! # Limits

@@ -136,6 +136,13 @@ impl Simulation {
         Some(Node { number, addr: addr_of(number, self.ipv6) })
     }
 
+    /// The hosts and routers by name, and their addresses.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, IpAddr)> {
+        let nodes = self.names.nodes().into_iter().zip(0..);
+        nodes.map(|(name, number)| (name, addr_of(number, self.ipv6)))
+    }
+
     /// The number of the direction of a link that goes from `from` to `to`, as observers see it.
     #[must_use]
     pub fn link(&self, from: &str, to: &str) -> Option<u32> {

@@ -140,6 +140,7 @@ mod frameworks;
 mod handle;
 #[cfg(feature = "dns")]
 mod hickory;
+mod hosts;
 mod inbox;
 mod info;
 mod listener;
@@ -202,6 +203,7 @@ pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
 pub use self::handle::Stack;
+pub use self::hosts::Hosts;
 pub use self::info::StackInfo;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::metrics::{Metric, MetricKind, Metrics};

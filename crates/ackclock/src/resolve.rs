@@ -14,6 +14,7 @@ use crate::dns;
 /// take: addresses, addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"` or
 /// `("example.com", 80)`).
 ///
+/// Names that the stack was given ([`StackBuilder::hosts`](crate::StackBuilder::hosts)) need no lookup.
 /// With the feature `dns`, a stack with name servers (`StackBuilder::name_servers`) resolves names itself,
 /// and connects as in RFC 8305: the families race. Without name servers, and with the feature `resolve`,
 /// `tokio::net::lookup_host` asks the host's own resolver, over the kernel's network, and the addresses are
@@ -50,14 +51,15 @@ where
         Resolved::Addresses(addrs) => addrs,
         Resolved::Name(host, port) => {
             #[cfg(feature = "dns")]
-            if let Some((names, lookup)) = stack.shared.name_lookup()? {
+            if stack.shared.hosts().get(&host).is_empty()
+                && let Some((names, lookup)) = stack.shared.name_lookup()?
+            {
                 let attempt = |ip| attempt(SocketAddr::new(ip, port));
                 return dns::connect(stack, &names, lookup, &host, attempt).await;
             }
-            lookup(&host, port).await?
+            addresses(stack, &host, port).await?
         }
     };
-    let _ = stack;
     first(addrs, attempt).await
 }
 
@@ -71,12 +73,20 @@ pub(crate) async fn all(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<V
 
 /// All addresses of a name.
 pub(crate) async fn addresses(stack: &Stack, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let hosts = stack.shared.hosts();
+    let at_port = |ip: &IpAddr| SocketAddr::new(*ip, port);
+    if let known @ [_, ..] = hosts.get(host) {
+        return Ok(known.iter().map(at_port).collect());
+    }
     #[cfg(feature = "dns")]
     if let Some((names, lookup)) = stack.shared.name_lookup()? {
         let found = dns::addresses(&names, lookup, host).await?;
-        return Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect());
+        return Ok(found.iter().map(at_port).collect());
     }
-    let _ = stack;
+    if !hosts.is_empty() {
+        let text = format!("`{host}` is none of the names that the stack was given");
+        return Err(io::Error::new(ErrorKind::NotFound, text));
+    }
     lookup(host, port).await
 }
 

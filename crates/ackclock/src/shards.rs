@@ -33,6 +33,7 @@ use ackclock_core::later::Scope;
 use ackclock_core::{Counters, Histograms, Instant, Stray};
 
 use crate::StackError;
+use crate::hosts::Hosts;
 #[cfg(feature = "dns")]
 use crate::name_servers::{NameLookup, Names};
 use crate::shared::{Seat, Shared, WaitSlot, Woken};
@@ -215,6 +216,11 @@ impl Handle {
     /// A reference that does not keep the stack up.
     pub fn uncounted(&self) -> ShardRef {
         self.0.clone()
+    }
+
+    /// The names that the stack knows itself.
+    pub fn hosts(&self) -> Hosts {
+        self.0.shards.list[0].look(|state| state.hosts.clone())
     }
 
     /// What asks the stack's name servers, if it has any, and these; made on first use.

@@ -72,8 +72,11 @@ impl Stack {
         ListenerBuilder::new(self.shared.clone())
     }
 
-    /// The addresses of a name, IPv6 first, from the stack's name servers (`StackBuilder::name_servers`), or
-    /// if it has none and the feature `resolve` is enabled, from the host's resolver.
+    /// The addresses of a name: those that the stack was given ([`StackBuilder::hosts`]); or, IPv6 first,
+    /// those from its name servers (`StackBuilder::name_servers`); or, if it has neither and the feature
+    /// `resolve` is enabled, from the host's resolver.
+    ///
+    /// [`StackBuilder::hosts`]: crate::StackBuilder::hosts
     ///
     /// # Cancel safety
     /// Cancel-safe.

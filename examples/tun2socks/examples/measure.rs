@@ -5,14 +5,15 @@
 //!
 //! The proxy is also the destination of each connection, so that the gateway is the only hop. CPU time is the
 //! gateway's alone. More arguments go to the gateway. `ONLY="up, 1 flow"` measures one of the first rows
-//! alone, for a profiler.
+//! alone, for a profiler. The kernels at both ends, and the gateway's sockets, use CUBIC; `CONTROLLER=bbr`
+//! has them pace with timers, which costs the gateway half of its rate.
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::time::{Duration, Instant};
 
 use ackclock_tests::kernel::program::{Program, eventually};
-use ackclock_tests::netns::{Namespace, in_namespaces, raise_descriptor_limit};
+use ackclock_tests::netns::{Namespace, in_namespaces, ip, raise_descriptor_limit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -38,12 +39,17 @@ fn main() {
         inside.sysctl("net/ipv4/ip_local_port_range", "1024 65535");
         inside.sysctl("net/ipv4/tcp_max_tw_buckets", "64");
         outside.ip("addr add 10.1.0.1/24 dev eth0");
+        let controller = std::env::var("CONTROLLER").unwrap_or_else(|_| "cubic".to_owned());
+        for namespace in [&inside, &outside] {
+            namespace.ip(&format!("route replace 10.1.0.0/24 dev eth0 congctl {controller}"));
+        }
         outside.run(async { proxy().await.expect("the proxy") });
         inside.run(async move {
             let mut all = vec!["--proxy", PROXY, "--route", "203.0.113.0/24"];
             all.extend(extra.iter().map(String::as_str));
             let program = Program::start(gateway, &all, Vec::new());
             eventually(|| TcpStream::connect((TARGET, CLOSES))).await;
+            ip(&format!("route replace 203.0.113.0/24 dev tun0 congctl {controller}"));
             measure(program.id()).await;
             program.signal("TERM");
             let said = tokio::task::spawn_blocking(|| program.finish()).await.expect("no panic");

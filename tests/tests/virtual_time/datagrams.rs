@@ -25,7 +25,7 @@ fn stacks(net: &mut VirtualNetwork) -> (Stack, Stack) {
 fn a_datagram_and_its_answer_take_a_round_trip() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (client, server) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let addr = (net.addr("b").unwrap(), 7).into();
+    let addr = (net.lookup("b").unwrap(), 7).into();
     let took = net.run(async move {
         let socket = server.udp(addr).unwrap();
         tokio::spawn(async move {
@@ -49,7 +49,7 @@ fn a_datagram_and_its_answer_take_a_round_trip() {
 fn a_path_that_loses_half_delivers_half() {
     let mut net = VirtualNetwork::new(&two(path().loss(Loss::Independent(Share::percent(50))))).unwrap();
     let (client, server) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let addr = (net.addr("b").unwrap(), 7).into();
+    let addr = (net.lookup("b").unwrap(), 7).into();
     let received = net.run(async move {
         let bound = server.udp(addr).unwrap();
         let sending = tokio::spawn(async move {
@@ -74,7 +74,7 @@ fn a_path_that_loses_half_delivers_half() {
 fn a_port_without_a_socket_refuses_after_a_round_trip() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (client, _server) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let addr = (net.addr("b").unwrap(), 7).into();
+    let addr = (net.lookup("b").unwrap(), 7).into();
     let took = net.run(async move {
         let socket = client.udp("0.0.0.0:0".parse().unwrap()).unwrap();
         socket.connect(addr).await.unwrap();
@@ -91,7 +91,7 @@ fn a_port_without_a_socket_refuses_after_a_round_trip() {
 fn a_program_pings_through_the_channel_of_other_packets() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (client, _server) = stacks(&mut net);
-    let (here, there) = (net.addr("a").unwrap(), net.addr("b").unwrap());
+    let (here, there) = (net.lookup("a").unwrap(), net.lookup("b").unwrap());
     let took = net.run(async move {
         let (sender, mut receiver) = client.other_packets().unwrap();
         let begun = Instant::now();
@@ -111,7 +111,7 @@ fn a_program_pings_through_the_channel_of_other_packets() {
 fn a_stack_reaches_itself_without_the_network_and_in_no_time() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (stack, _other) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let addr = (net.addr("a").unwrap(), 80).into();
+    let addr = (net.lookup("a").unwrap(), 80).into();
     let took = net.run(async move {
         let listener = stack.listen(addr).unwrap();
         let bytes = payload(5_000_000);

@@ -74,7 +74,7 @@ fn a_crashed_host_is_silent_then_resets_then_serves_again() {
         echoes(stack)
     })
     .unwrap();
-    let addr = (net.addr("b").unwrap(), 80).into();
+    let addr = (net.lookup("b").unwrap(), 80).into();
     let done = net.run(async {
         let mut stream = client.connect(addr).await.unwrap();
         round_trip(&mut stream).await;
@@ -99,7 +99,7 @@ fn a_crashed_host_is_silent_then_resets_then_serves_again() {
 fn a_host_may_run_another_program_after_its_restart() {
     let mut net = VirtualNetwork::new(&two(path())).unwrap();
     let (client, server) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let (faults, addr) = (net.faults(), (net.addr("b").unwrap(), 80).into());
+    let (faults, addr) = (net.faults(), (net.lookup("b").unwrap(), 80).into());
     let done = net.run(async {
         let listener = server.listen(addr).unwrap();
         faults.crash("b").unwrap();

@@ -5,6 +5,7 @@ mod datagrams;
 mod determinism;
 mod failures;
 mod faults;
+mod names;
 mod path_cache;
 mod paths;
 mod pump;

@@ -59,7 +59,7 @@ fn client(remembers: bool) -> (Seen, [usize; 2]) {
     };
     let client = net.stack_with("a", adjust).unwrap();
     let server = net.stack("b").unwrap();
-    let addr = (net.addr("b").unwrap(), 80).into();
+    let addr = (net.lookup("b").unwrap(), 80).into();
     let listener = server.listen(addr).unwrap();
     let outcome = net.run(async move {
         let start = Instant::now();

@@ -64,7 +64,7 @@ fn through_a_proxy(seed: u64, loss: u32, client: Script, server: Script) -> (Vec
     let scenario = scenario.link("client", "proxy", link(50)).link("proxy", "server", link(5));
     let mut net = VirtualNetwork::new(&scenario).unwrap();
     let [a, proxy, b] = ["client", "proxy", "server"].map(|host| net.stack(host).unwrap());
-    let [proxy_addr, server_addr] = ["proxy", "server"].map(|host| (net.addr(host).unwrap(), 80).into());
+    let [proxy_addr, server_addr] = ["proxy", "server"].map(|host| (net.lookup(host).unwrap(), 80).into());
     net.run(async move {
         let (at_proxy, at_server) = (proxy.listen(proxy_addr)?, b.listen(server_addr)?);
         let pumped = tokio::spawn(async move {

@@ -41,7 +41,7 @@ fn two_uploads_share_the_rate_and_end_together() {
     let shaping = Shaping::new(RATE);
     let client = net.stack_with("a", |builder| Ok(builder.shaping(shaping))).unwrap();
     let server = net.stack("b").unwrap();
-    let addr = (net.addr("b").unwrap(), 80).into();
+    let addr = (net.lookup("b").unwrap(), 80).into();
     let listener = server.listen(addr).unwrap();
     let ends = net.run(async move {
         tokio::spawn(sink(listener));

@@ -26,7 +26,7 @@ pub(crate) fn two(both: Direction) -> Scenario {
 /// The stacks of `from` and `to`, a listener on port 80 of the latter, and its address.
 pub(crate) fn ends(net: &mut VirtualNetwork, from: &str, to: &str) -> (Stack, TcpListener, SocketAddr) {
     let (client, server) = (net.stack(from).unwrap(), net.stack(to).unwrap());
-    let addr = (net.addr(to).unwrap(), 80).into();
+    let addr = (net.lookup(to).unwrap(), 80).into();
     (client, server.listen(addr).unwrap(), addr)
 }
 

@@ -40,7 +40,7 @@ use crate::units::Span;
 ///         tokio::io::copy(&mut reader, &mut writer).await.ok();
 ///     }
 /// })?;
-/// let server = (net.addr("b").expect("a host"), 7).into();
+/// let server = (net.lookup("b").expect("a host"), 7).into();
 ///
 /// net.run(async move {
 ///     let mut stream = client.connect(server).await?;

@@ -13,9 +13,12 @@
 //! | What happens next, and how far may time go? | `turn.rs`; in real time, `real.rs` |
 //! | How do the program's hosts start, crash and start again? | `stage.rs` |
 //! | What can a test do to its network? | `faults.rs` |
+//! | How does a program find a host by DNS? | `name_server.rs` |
 
 mod faults;
 mod line;
+#[cfg(feature = "dns")]
+mod name_server;
 mod pulse;
 #[cfg(feature = "real-time")]
 mod real;
@@ -36,7 +39,7 @@ use crate::app::App;
 use crate::guest::GuestError;
 use crate::observe::Observer;
 use crate::report::Report;
-use crate::scenario::{Problem, Scenario};
+use crate::scenario::{Problem, Scenario, unknown};
 use crate::simulation::Simulation;
 pub use faults::Faults;
 use pulse::Pulse;
@@ -335,7 +338,7 @@ impl VirtualNetwork {
     ///         drop(accepted);
     ///     }
     /// })?;
-    /// let (a, b) = (net.stack("a")?, net.addr("b").expect("a host"));
+    /// let (a, b) = (net.stack("a")?, net.lookup("b").expect("a host"));
     /// net.run(a.connect((b, 7).into()))??;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -369,6 +372,18 @@ impl VirtualNetwork {
         let node = self.simulation.vacancy(host)?;
         let program = self::program(Box::new(adjust), program);
         self.stage.start(&mut self.simulation, self.runtime.handle(), node, program)
+    }
+
+    /// Makes a host the network's name server: it answers queries for the addresses of hosts and routers,
+    /// over UDP and TCP. Stacks know these names anyhow; this is for programs that ask DNS themselves, and
+    /// for tests in which a name server is slow, loses queries, or is gone.
+    ///
+    /// # Errors
+    /// As [`Self::stack`].
+    #[cfg(feature = "dns")]
+    pub fn serve_names(&mut self, host: &str) -> Result<(), HostedError> {
+        let names: ackclock::Hosts = self.simulation.addresses().collect();
+        self.start(host, move |stack| name_server::serve(stack, names.clone()))
     }
 
     /// What a test can do to the network and its hosts while its program runs.
@@ -424,10 +439,15 @@ impl VirtualNetwork {
         }
     }
 
-    /// The address of a host or router; `None` if the name is unknown.
-    #[must_use]
-    pub fn addr(&self, node: &str) -> Option<IpAddr> {
-        self.simulation.node(node).map(|node| node.addr)
+    /// The address of a host or router. The stacks know all of them, too: a program may connect to
+    /// `"server:80"`.
+    ///
+    /// # Errors
+    /// The name is unknown.
+    pub fn lookup(&self, node: &str) -> Result<IpAddr, Problem> {
+        let names = || self.simulation.names.nodes().into_iter();
+        let found = self.simulation.node(node).map(|node| node.addr);
+        found.ok_or_else(|| Problem::new("lookup", unknown(node, names())))
     }
 
     /// The time.

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use ackclock::{Cidr, Stack, StackBuilder};
+use ackclock::{Cidr, Hosts, Stack, StackBuilder};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
 use tokio::runtime::Handle;
@@ -43,6 +43,8 @@ pub(super) struct Stage {
     pulse: Arc<Pulse>,
     requests: Arc<Requests>,
     hosts: BTreeMap<u32, Played>,
+    /// What the stacks call each other.
+    names: Option<Hosts>,
 }
 
 /// A host of the program.
@@ -80,7 +82,7 @@ pub(super) type Look = Box<dyn FnOnce(&Simulation) + Send>;
 
 impl Stage {
     pub fn new(scenario: Scenario, registry: Registry, pulse: Arc<Pulse>) -> Self {
-        Self { scenario, registry, pulse, requests: Arc::default(), hosts: BTreeMap::new() }
+        Self { scenario, registry, pulse, requests: Arc::default(), hosts: BTreeMap::new(), names: None }
     }
 
     pub fn requests(&self) -> &Arc<Requests> {
@@ -105,7 +107,8 @@ impl Stage {
         let seed = Rng::derive(self.scenario.seed, &format!("{host}:stack{life}")).next_u64();
         let builder =
             Stack::builder().tcp(tcp).registry(self.registry.clone()).memory_budget(MEMORY_BUDGET).seed(seed);
-        let builder = addr.into_iter().fold(builder, StackBuilder::address);
+        let names = self.names.get_or_insert_with(|| simulation.addresses().collect()).clone();
+        let builder = addr.into_iter().fold(builder, StackBuilder::address).hosts(names);
         let builder =
             adjust(builder).map_err(|error| HostedError::Settings { host: host.to_owned(), error })?;
         let mtu = simulation.mtu(node);

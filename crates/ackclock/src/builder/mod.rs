@@ -27,7 +27,7 @@ use crate::driver::Driver;
 use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
 use crate::state::{Network, Settings, StackState, check_families};
-use crate::{Cidr, Port, Recording, RecordingError, Stack, recording, transmit};
+use crate::{Cidr, Hosts, Port, Recording, RecordingError, Stack, recording, transmit};
 
 /// Builds a [`Stack`].
 ///
@@ -63,6 +63,7 @@ pub struct StackBuilder {
     epoch: Option<tokio::time::Instant>,
     adjust: Limited,
     recording: Option<Recording>,
+    hosts: Hosts,
     #[cfg(all(feature = "control", unix))]
     control: Option<std::path::PathBuf>,
     #[cfg(feature = "dns")]
@@ -100,6 +101,7 @@ impl StackBuilder {
             epoch: None,
             adjust: Limited::default(),
             recording: None,
+            hosts: Hosts::default(),
             #[cfg(all(feature = "control", unix))]
             control: None,
             #[cfg(feature = "dns")]
@@ -111,6 +113,30 @@ impl StackBuilder {
     /// it closes.
     pub fn device(mut self, device: impl Device + 'static) -> Self {
         self.queues = vec![Box::new(device)];
+        self
+    }
+
+    /// Names that the stack knows, as by `/etc/hosts`. They go before its name servers. A stack that was
+    /// given names never asks the host's resolver.
+    ///
+    /// ```
+    /// # use ackclock::{Hosts, Stack, TcpListener, TcpStream};
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let server = Stack::builder().device(right).address("10.0.0.2/24".parse()?).spawn()?;
+    /// # let _listener = TcpListener::bind(&server, "10.0.0.2:80").await?;
+    /// let hosts: Hosts = [("server", "10.0.0.2".parse()?)].into_iter().collect();
+    /// let stack = Stack::builder().device(left).address("10.0.0.1/24".parse()?).hosts(hosts).spawn()?;
+    /// let stream = TcpStream::connect(&stack, "server:80").await?;
+    /// assert_eq!(stream.peer_addr()?, "10.0.0.2:80".parse()?);
+    ///
+    /// let error = TcpStream::connect(&stack, "sever:80").await.unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    /// # Ok(()) }
+    /// ```
+    pub fn hosts(mut self, hosts: Hosts) -> Self {
+        self.hosts = hosts;
         self
     }
 
@@ -585,6 +611,7 @@ impl StackBuilder {
                 close_timeout: self.close_timeout,
                 others: self.adjust.other_packets > 0 && list.is_empty(),
                 pings: self.adjust.pings == PingPolicy::Deferred && list.is_empty(),
+                hosts: self.hosts.clone(),
                 #[cfg(feature = "dns")]
                 names: self.names.clone(),
             };
@@ -602,7 +629,7 @@ impl StackBuilder {
     }
 
     fn endpoint_config(&self) -> Result<EndpointConfig, BuildError> {
-        let mut config = EndpointConfig::new(self.hosts()?, self.secret()?);
+        let mut config = EndpointConfig::new(self.own_addresses()?, self.secret()?);
         config.tcp = self.tcp.clone().into();
         let Limited {
             memory_budget,
@@ -636,7 +663,7 @@ impl StackBuilder {
         Ok(config)
     }
 
-    fn hosts(&self) -> Result<Vec<IpAddr>, BuildError> {
+    fn own_addresses(&self) -> Result<Vec<IpAddr>, BuildError> {
         self.addresses.iter().map(check_address).collect()
     }
 

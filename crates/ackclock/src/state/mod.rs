@@ -35,7 +35,7 @@ use self::writers::{Hold, Writers};
 use crate::choices::{self, Choices};
 pub(crate) use crate::waiters::{Queue, Side};
 use crate::waiters::{StreamTable, WaitKey, WaitList};
-use crate::{NoRoute, StackError, error};
+use crate::{Hosts, NoRoute, StackError, error};
 
 /// The state of a stack.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ pub(crate) struct StackState {
     lingerings_made: u64,
     /// Connections that were reset because closing the stack took too long.
     unfinished: usize,
+    /// Names that the stack knows.
+    pub(crate) hosts: Hosts,
     /// The name servers that the stack asks.
     #[cfg(feature = "dns")]
     pub(crate) names: Arc<crate::name_servers::Names>,
@@ -95,6 +97,7 @@ pub(crate) struct Settings {
     pub others: bool,
     /// Whether the program decides about pings to other addresses.
     pub pings: bool,
+    pub hosts: Hosts,
     #[cfg(feature = "dns")]
     pub names: crate::name_servers::Names,
 }
@@ -142,7 +145,7 @@ pub(crate) enum Turns {
 
 impl StackState {
     pub(crate) fn new(endpoint: RecordedEndpoint, limits: Limits, settings: Settings) -> Self {
-        let Settings { tcp, choices, network, close_timeout, others, pings, .. } = settings;
+        let Settings { tcp, choices, network, close_timeout, others, pings, hosts, .. } = settings;
         let mut state = Self {
             endpoint,
             streams: StreamTable::default(),
@@ -167,6 +170,7 @@ impl StackState {
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
+            hosts,
             #[cfg(feature = "dns")]
             names: Arc::new(settings.names),
             #[cfg(all(feature = "control", unix))]

@@ -92,9 +92,7 @@ impl BetweenArgs {
                 "{listen} --listen and {to} --to; each has one of the other"
             )));
         }
-        let Some(server) = net.addr(&ends[1]) else {
-            return Err(Failure::usage(format!("the scenario has no host `{}`", ends[1])));
-        };
+        let server = net.lookup(&ends[1]).map_err(|problem| Failure::usage(problem.to_string()))?;
         let ways = self.listen.iter().zip(&self.to).zip(FIRST_PORT..);
         ways.map(|((listen, to), port)| {
             let listener = listener(*listen)?;

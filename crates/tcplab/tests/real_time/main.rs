@@ -45,7 +45,7 @@ fn in_virtual_time(network: &str) -> (Duration, f64) {
     scenario.duration = ackclock_sim::units::Span::seconds(60);
     let mut net = VirtualNetwork::new(&scenario).unwrap();
     let (client, server) = (net.stack("a").unwrap(), net.stack("b").unwrap());
-    let to = (net.addr("b").unwrap(), 7001).into();
+    let to = (net.lookup("b").unwrap(), 7001).into();
     let took = net.run(async move {
         let listener = server.listen(to).unwrap();
         tokio::spawn(async move {
