@@ -1,6 +1,7 @@
 //! Async code on a simulated network (`ackclock_sim::VirtualNetwork`): times, traffic, determinism, and
 //! failures.
 
+mod crowd;
 mod datagrams;
 mod determinism;
 mod failures;
