@@ -75,6 +75,7 @@ mod cubic;
 mod dctcp;
 mod dual;
 mod event;
+mod htcp;
 mod hystart;
 mod idle;
 #[cfg(test)]
@@ -111,6 +112,7 @@ pub use dual::Dual;
 pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
+pub use htcp::Htcp;
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation};
 pub use net2::Net2Reno;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual,
+    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp,
     Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas,
     VegasStar, VegasUsc,
 };
@@ -361,6 +361,14 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             BbrLoss::Certain,
             BbrLoss::from_settings,
             |start, loss| Box::new(Bbr::with_loss(start, loss)),
+        ),
+        configurable(
+            Htcp::NAME,
+            Htcp::ABOUT,
+            Htcp::PARAMETERS,
+            true,
+            Htcp::adaptive_from,
+            |start, adaptive| Box::new(Htcp::with_backoff(start, adaptive)),
         ),
         configurable(
             Net2Reno::NAME,

@@ -179,6 +179,28 @@ def prague_growth():
         yield rtt, -(-ratio.denominator // ratio.numerator)
 
 
+def htcp_rounds():
+    """H-TCP: alpha = 2 (1 - beta) (1 + 10 d + d² / 4) for d seconds beyond the first since the last loss; beta is RTTmin / RTTmax
+    in 0.5 to 0.8, but 0.5 after the throughput changed by more than a fifth. A loss at 200 segments, each third time at 300."""
+    window, now, since, losses = Fraction(100), Fraction(0), Fraction(0), 0
+    beta, low, high, throughput, before = Fraction(1, 2), None, Fraction(0), Fraction(0), Fraction(0)
+    for rtt in samples(12, 400, 100, 130):
+        lost = window >= (300 if losses % 3 == 2 else 200)
+        if lost:
+            steady = abs(throughput - before) <= before / 5
+            beta = min(max(low / high, Fraction(1, 2)), Fraction(4, 5)) if steady else Fraction(1, 2)
+            window, since, losses = window * beta, now, losses + 1
+            high, before, throughput = high - (high - low) / 20, throughput, Fraction(0)
+        else:
+            now += Fraction(rtt, 1000)
+            low, high = min(low or rtt, rtt), max(high, Fraction(rtt))
+            throughput = max(throughput, window / rtt)
+            beyond = max(now - since - 1, 0)
+            alpha = 2 * (1 - beta) * (1 + 10 * beyond + beyond**2 / 4)
+            window += min(alpha, window)
+        yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
+
+
 def bbr_startup():
     """The BBR draft, Startup: pacing rate in bytes a second for a sample of bytes in ms: 2.77 times less 1 %."""
     for size in (20_000, 100_000, 1_000_000):
@@ -206,5 +228,6 @@ FILES = {
     "dctcp_alpha.csv": ("marked_percent,alpha_ppm", dctcp_alpha),
     "dctcp_reduction.csv": ("marked_percent,cwnd", dctcp_reduction),
     "prague_growth.csv": ("rtt_ms,windows", prague_growth),
+    "htcp_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", htcp_rounds),
     "bbr_startup.csv": ("bytes,interval_ms,pacing_rate", bbr_startup),
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
-    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, HyStart, LossCause,
+    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, LossCause,
     LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
 };
 
@@ -248,6 +248,33 @@ fn by_round(controller: &mut dyn Controller, csv: &str, acks: usize) {
             controller.on_ack(&Ack { bytes_acked: 0, prior_delivered, ..first });
         }
         assert_eq!(controller.cwnd(), row[1].unsigned_abs(), "round {number}: {row:?}");
+    }
+}
+
+#[test]
+fn htcp_window_by_round() {
+    by_round_with_losses(&mut Htcp::new(&start(100)), include_str!("htcp_rounds.csv"));
+}
+
+/// A round trip in congestion avoidance, or a loss, for each row. Alpha and beta are whole thousandths here,
+/// so the windows may differ by two thousandths.
+fn by_round_with_losses(controller: &mut dyn Controller, csv: &str) {
+    controller.limit_slow_start(0);
+    let (mut now, mut delivered) = (Instant::ZERO, 0);
+    for (number, row) in rows(csv).enumerate() {
+        if row[1] == 1 {
+            controller
+                .on_loss_episode(&LossEpisode { now, ..loss(controller.cwnd(), LossCause::DuplicateAcks) });
+        } else {
+            now += ms(row[0]);
+            let acked = Ack { now, ..whole_window(controller, ms(row[0]), delivered) };
+            delivered = acked.delivered;
+            controller.on_ack(&acked);
+        }
+        let (ours, theirs) = (controller.cwnd(), row[2].unsigned_abs());
+        assert!(ours.abs_diff(theirs) <= theirs / 500, "round {number}: {ours} is not {row:?}");
+        let beta = value(controller, "beta_thousandths");
+        assert!((beta - row[3]).abs() <= 1, "round {number}: {beta} is not {row:?}");
     }
 }
 
