@@ -78,6 +78,7 @@ mod event;
 mod htcp;
 mod hystart;
 mod idle;
+mod illinois;
 #[cfg(test)]
 mod layer;
 mod net2;
@@ -115,6 +116,7 @@ pub use event::{
 pub use htcp::Htcp;
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation};
+pub use illinois::{Illinois, IllinoisThresholds};
 pub use net2::Net2Reno;
 pub use newreno::NewReno;
 pub use pacing::window_rate;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp,
-    Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas,
-    VegasStar, VegasUsc,
+    Illinois, IllinoisThresholds, Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds,
+    TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -369,6 +369,14 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             true,
             Htcp::adaptive_from,
             |start, adaptive| Box::new(Htcp::with_backoff(start, adaptive)),
+        ),
+        configurable(
+            Illinois::NAME,
+            Illinois::ABOUT,
+            Illinois::PARAMETERS,
+            IllinoisThresholds::DEFAULT,
+            IllinoisThresholds::from_settings,
+            |start, thresholds| Box::new(Illinois::with_thresholds(start, thresholds)),
         ),
         configurable(
             Net2Reno::NAME,

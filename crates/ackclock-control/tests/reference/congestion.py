@@ -201,6 +201,43 @@ def htcp_rounds():
         yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
 
 
+def illinois_rounds():
+    """TCP-Illinois: alpha = kappa_1 / (kappa_2 + d) above d_1, beta = kappa_3 + kappa_4 d between d_2 and d_3, where both curves meet
+    their bounds; alpha is largest again after five round trips below d_1; Reno below 15 segments. A loss at 120 segments."""
+    low, high = Fraction(3, 10), Fraction(10)
+    least, most = Fraction(1, 8), Fraction(1, 2)
+    window, base, longest, alpha, above, below = Fraction(10), None, 0, high, False, 0
+    for number, rtt in enumerate(samples(13, 400, 100, 200)):
+        rtt = 100 if number % 40 < 12 else rtt
+        lost = window >= 120
+        if lost:
+            window *= 1 - beta
+        else:
+            base, longest = min(base or rtt, rtt), max(longest, rtt)
+            delay, largest = Fraction(rtt - base), Fraction(longest - base)
+            d_1, d_2, d_3 = largest / 100, largest / 10, largest * 4 / 5
+            if window < 15:
+                alpha, beta = Fraction(1), most
+            else:
+                if delay > d_1:
+                    kappa_1 = (largest - d_1) * low * high / (high - low)
+                    kappa_2 = (largest - d_1) * low / (high - low) - d_1
+                    alpha, above, below = kappa_1 / (kappa_2 + delay), True, 0
+                else:
+                    below += 1
+                    if not above or below == 5:
+                        alpha, above, below = high, False, 0
+                if delay <= d_2:
+                    beta = least
+                elif delay >= d_3:
+                    beta = most
+                else:
+                    kappa_4 = (most - least) / (d_3 - d_2)
+                    beta = least - kappa_4 * d_2 + kappa_4 * delay
+            window += alpha
+        yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
+
+
 def bbr_startup():
     """The BBR draft, Startup: pacing rate in bytes a second for a sample of bytes in ms: 2.77 times less 1 %."""
     for size in (20_000, 100_000, 1_000_000):
@@ -229,5 +266,6 @@ FILES = {
     "dctcp_reduction.csv": ("marked_percent,cwnd", dctcp_reduction),
     "prague_growth.csv": ("rtt_ms,windows", prague_growth),
     "htcp_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", htcp_rounds),
+    "illinois_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", illinois_rounds),
     "bbr_startup.csv": ("bytes,interval_ms,pacing_rate", bbr_startup),
 }

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
-    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, LossCause,
-    LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
+    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, Illinois,
+    LossCause, LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
 };
 
 use super::{SMSS, ack, loss, ms, nanos, round, rows, start};
@@ -254,6 +254,11 @@ fn by_round(controller: &mut dyn Controller, csv: &str, acks: usize) {
 #[test]
 fn htcp_window_by_round() {
     by_round_with_losses(&mut Htcp::new(&start(100)), include_str!("htcp_rounds.csv"));
+}
+
+#[test]
+fn illinois_window_by_round() {
+    by_round_with_losses(&mut Illinois::new(&start(10)), include_str!("illinois_rounds.csv"));
 }
 
 /// A round trip in congestion avoidance, or a loss, for each row. Alpha and beta are whole thousandths here,
