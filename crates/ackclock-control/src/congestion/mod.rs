@@ -81,6 +81,7 @@ mod idle;
 mod illinois;
 #[cfg(test)]
 mod layer;
+mod ledbat_plus_plus;
 mod net2;
 mod newreno;
 mod pacing;
@@ -117,6 +118,7 @@ pub use htcp::Htcp;
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation};
 pub use illinois::{Illinois, IllinoisThresholds};
+pub use ledbat_plus_plus::LedbatPlusPlus;
 pub use net2::Net2Reno;
 pub use newreno::NewReno;
 pub use pacing::window_rate;

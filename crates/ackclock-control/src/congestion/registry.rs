@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{
     About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp,
-    Illinois, IllinoisThresholds, Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds,
-    TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
+    Illinois, IllinoisThresholds, LedbatPlusPlus, Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe,
+    Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -377,6 +377,14 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             IllinoisThresholds::DEFAULT,
             IllinoisThresholds::from_settings,
             |start, thresholds| Box::new(Illinois::with_thresholds(start, thresholds)),
+        ),
+        configurable(
+            LedbatPlusPlus::NAME,
+            LedbatPlusPlus::ABOUT,
+            LedbatPlusPlus::PARAMETERS,
+            LedbatPlusPlus::TARGET,
+            LedbatPlusPlus::target_from,
+            |start, target| Box::new(LedbatPlusPlus::with_target(start, target)),
         ),
         configurable(
             Net2Reno::NAME,

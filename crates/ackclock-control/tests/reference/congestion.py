@@ -238,6 +238,37 @@ def illinois_rounds():
         yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
 
 
+def ledbat_plus_plus_rounds():
+    """LEDBAT++ at a target of 60 ms: GAIN = 1 / min (16, ceil (2 target / base)) segments a round trip, less W (delay / target - 1)
+    above the target, half of W at most; the delay is the smallest of four. Two round trips after slow start and nine times as long
+    as the last slowdown took: two segments for two round trips, then slow start, times 1 + GAIN, to the window before."""
+    now, window, goal, phase, since, until = 0, Fraction(50), Fraction(0), "first", 0, 0
+    base, recent = None, []
+    for number, rtt in enumerate(samples(14, 600, 40, 140)):
+        rtt = 40 + rtt % 8 if number % 60 < 40 else rtt
+        now += rtt
+        base, recent = min(base or rtt, rtt), [*recent[-3:], rtt]
+        delay, gain = min(recent) - base, Fraction(1, min(16, -(-120 // base)))
+        half, growing = window / 2, window < goal
+        if phase == "first":
+            phase, until = "waits", now + 2 * rtt
+        elif phase == "waits" and now >= until:
+            goal, window = (goal if growing else window), Fraction(2)
+            phase, since, until = "frozen", now, now + 2 * rtt
+        elif phase == "frozen" and now >= until:
+            phase = "recovers"
+        elif phase == "recovers" and not growing:
+            phase, until = "waits", now + 9 * (now - since)
+        if phase != "frozen":
+            if window < goal:
+                window = min(window + min(gain * window, 2), goal)
+            else:
+                change = gain - max(window * (Fraction(delay, 60) - 1), 0)
+                window = max(window + change, half, 2) if change < 0 else window + change
+                goal = min(goal, window)
+        yield rtt, nearest(window * SMSS)
+
+
 def bbr_startup():
     """The BBR draft, Startup: pacing rate in bytes a second for a sample of bytes in ms: 2.77 times less 1 %."""
     for size in (20_000, 100_000, 1_000_000):
@@ -267,5 +298,6 @@ FILES = {
     "prague_growth.csv": ("rtt_ms,windows", prague_growth),
     "htcp_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", htcp_rounds),
     "illinois_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", illinois_rounds),
+    "ledbat_plus_plus_rounds.csv": ("rtt_ms,cwnd", ledbat_plus_plus_rounds),
     "bbr_startup.csv": ("bytes,interval_ms,pacing_rate", bbr_startup),
 }

@@ -3,7 +3,8 @@ use std::time::Duration;
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
     Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, Illinois,
-    LossCause, LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
+    LedbatPlusPlus, LossCause, LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas,
+    VegasStar, Window,
 };
 
 use super::{SMSS, ack, loss, ms, nanos, round, rows, start};
@@ -259,6 +260,21 @@ fn htcp_window_by_round() {
 #[test]
 fn illinois_window_by_round() {
     by_round_with_losses(&mut Illinois::new(&start(10)), include_str!("illinois_rounds.csv"));
+}
+
+#[test]
+fn ledbat_plus_plus_window_by_round() {
+    let mut ledbat = LedbatPlusPlus::new(&start(50));
+    ledbat.limit_slow_start(0);
+    let (mut now, mut delivered) = (Instant::ZERO, 0);
+    for (number, row) in rows(include_str!("ledbat_plus_plus_rounds.csv")).enumerate() {
+        now += ms(row[0]);
+        let acked = Ack { now, ..whole_window(&ledbat, ms(row[0]), delivered) };
+        delivered = acked.delivered;
+        ledbat.on_ack(&acked);
+        let (ours, theirs) = (ledbat.cwnd(), row[1].unsigned_abs());
+        assert!(ours.abs_diff(theirs) <= 10, "round {number}: {ours} is not {row:?}");
+    }
 }
 
 /// A round trip in congestion avoidance, or a loss, for each row. Alpha and beta are whole thousandths here,
