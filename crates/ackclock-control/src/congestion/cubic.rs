@@ -14,7 +14,7 @@ use std::num::NonZeroU128;
 
 use super::hystart::HyStart;
 use super::snapshot::signed;
-use super::window::{CWND_MAX, SlowStart, Window};
+use super::window::{CWND_MAX, Remainder, SlowStart, Window};
 use super::{
     About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Signal, Snapshot, Start, Timeout,
     Undo,
@@ -269,20 +269,6 @@ impl Curve {
         if let Some(epoch) = &mut self.epoch_start {
             *epoch += by;
         }
-    }
-}
-
-/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than
-/// a byte with each acknowledgement.
-#[derive(Clone, Copy, Debug, Default)]
-struct Remainder(u64);
-
-impl Remainder {
-    /// The whole bytes of `numerator / denominator` and what was left before.
-    fn divide(&mut self, numerator: u64, denominator: u64) -> u64 {
-        let (denominator, total) = (at_least_one(denominator), self.0.saturating_add(numerator));
-        self.0 = total % denominator;
-        total / denominator
     }
 }
 

@@ -75,10 +75,13 @@ mod cubic;
 mod dctcp;
 mod dual;
 mod event;
+mod htcp;
 mod hystart;
 mod idle;
+mod illinois;
 #[cfg(test)]
 mod layer;
+mod ledbat_plus_plus;
 mod net2;
 mod newreno;
 mod pacing;
@@ -111,8 +114,11 @@ pub use dual::Dual;
 pub use event::{
     Ack, Ect, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Start, Timeout, Undo,
 };
+pub use htcp::Htcp;
 pub use hystart::HyStart;
 pub use idle::{IdlePolicy, Validation};
+pub use illinois::{Illinois, IllinoisThresholds};
+pub use ledbat_plus_plus::LedbatPlusPlus;
 pub use net2::Net2Reno;
 pub use newreno::NewReno;
 pub use pacing::window_rate;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual,
-    Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe, Thresholds, TriS, Uncontrolled, Vegas,
-    VegasStar, VegasUsc,
+    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp,
+    Illinois, IllinoisThresholds, LedbatPlusPlus, Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe,
+    Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -361,6 +361,30 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             BbrLoss::Certain,
             BbrLoss::from_settings,
             |start, loss| Box::new(Bbr::with_loss(start, loss)),
+        ),
+        configurable(
+            Htcp::NAME,
+            Htcp::ABOUT,
+            Htcp::PARAMETERS,
+            true,
+            Htcp::adaptive_from,
+            |start, adaptive| Box::new(Htcp::with_backoff(start, adaptive)),
+        ),
+        configurable(
+            Illinois::NAME,
+            Illinois::ABOUT,
+            Illinois::PARAMETERS,
+            IllinoisThresholds::DEFAULT,
+            IllinoisThresholds::from_settings,
+            |start, thresholds| Box::new(Illinois::with_thresholds(start, thresholds)),
+        ),
+        configurable(
+            LedbatPlusPlus::NAME,
+            LedbatPlusPlus::ABOUT,
+            LedbatPlusPlus::PARAMETERS,
+            LedbatPlusPlus::TARGET,
+            LedbatPlusPlus::target_from,
+            |start, target| Box::new(LedbatPlusPlus::with_target(start, target)),
         ),
         configurable(
             Net2Reno::NAME,

@@ -289,6 +289,21 @@ impl Window {
     }
 }
 
+/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than
+/// a byte with each acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Remainder(u64);
+
+impl Remainder {
+    /// The whole bytes of `numerator / denominator` and what was left before.
+    #[inline]
+    pub(super) fn divide(&mut self, numerator: u64, denominator: u64) -> u64 {
+        let (denominator, total) = (at_least_one(denominator), self.0.saturating_add(numerator));
+        self.0 = total % denominator;
+        total / denominator
+    }
+}
+
 /// The methods of a [`Controller`](super::Controller) that its field `window` implements alone.
 macro_rules! window_methods {
     () => {

@@ -179,6 +179,96 @@ def prague_growth():
         yield rtt, -(-ratio.denominator // ratio.numerator)
 
 
+def htcp_rounds():
+    """H-TCP: alpha = 2 (1 - beta) (1 + 10 d + d² / 4) for d seconds beyond the first since the last loss; beta is RTTmin / RTTmax
+    in 0.5 to 0.8, but 0.5 after the throughput changed by more than a fifth. A loss at 200 segments, each third time at 300."""
+    window, now, since, losses = Fraction(100), Fraction(0), Fraction(0), 0
+    beta, low, high, throughput, before = Fraction(1, 2), None, Fraction(0), Fraction(0), Fraction(0)
+    for rtt in samples(12, 400, 100, 130):
+        lost = window >= (300 if losses % 3 == 2 else 200)
+        if lost:
+            steady = abs(throughput - before) <= before / 5
+            beta = min(max(low / high, Fraction(1, 2)), Fraction(4, 5)) if steady else Fraction(1, 2)
+            window, since, losses = window * beta, now, losses + 1
+            high, before, throughput = high - (high - low) / 20, throughput, Fraction(0)
+        else:
+            now += Fraction(rtt, 1000)
+            low, high = min(low or rtt, rtt), max(high, Fraction(rtt))
+            throughput = max(throughput, window / rtt)
+            beyond = max(now - since - 1, 0)
+            alpha = 2 * (1 - beta) * (1 + 10 * beyond + beyond**2 / 4)
+            window += min(alpha, window)
+        yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
+
+
+def illinois_rounds():
+    """TCP-Illinois: alpha = kappa_1 / (kappa_2 + d) above d_1, beta = kappa_3 + kappa_4 d between d_2 and d_3, where both curves meet
+    their bounds; alpha is largest again after five round trips below d_1; Reno below 15 segments. A loss at 120 segments."""
+    low, high = Fraction(3, 10), Fraction(10)
+    least, most = Fraction(1, 8), Fraction(1, 2)
+    window, base, longest, alpha, above, below = Fraction(10), None, 0, high, False, 0
+    for number, rtt in enumerate(samples(13, 400, 100, 200)):
+        rtt = 100 if number % 40 < 12 else rtt
+        lost = window >= 120
+        if lost:
+            window *= 1 - beta
+        else:
+            base, longest = min(base or rtt, rtt), max(longest, rtt)
+            delay, largest = Fraction(rtt - base), Fraction(longest - base)
+            d_1, d_2, d_3 = largest / 100, largest / 10, largest * 4 / 5
+            if window < 15:
+                alpha, beta = Fraction(1), most
+            else:
+                if delay > d_1:
+                    kappa_1 = (largest - d_1) * low * high / (high - low)
+                    kappa_2 = (largest - d_1) * low / (high - low) - d_1
+                    alpha, above, below = kappa_1 / (kappa_2 + delay), True, 0
+                else:
+                    below += 1
+                    if not above or below == 5:
+                        alpha, above, below = high, False, 0
+                if delay <= d_2:
+                    beta = least
+                elif delay >= d_3:
+                    beta = most
+                else:
+                    kappa_4 = (most - least) / (d_3 - d_2)
+                    beta = least - kappa_4 * d_2 + kappa_4 * delay
+            window += alpha
+        yield rtt, int(lost), nearest(window * SMSS), nearest(beta * 1000)
+
+
+def ledbat_plus_plus_rounds():
+    """LEDBAT++ at a target of 60 ms: GAIN = 1 / min (16, ceil (2 target / base)) segments a round trip, less W (delay / target - 1)
+    above the target, half of W at most; the delay is the smallest of four. Two round trips after slow start and nine times as long
+    as the last slowdown took: two segments for two round trips, then slow start, times 1 + GAIN, to the window before."""
+    now, window, goal, phase, since, until = 0, Fraction(50), Fraction(0), "first", 0, 0
+    base, recent = None, []
+    for number, rtt in enumerate(samples(14, 600, 40, 140)):
+        rtt = 40 + rtt % 8 if number % 60 < 40 else rtt
+        now += rtt
+        base, recent = min(base or rtt, rtt), [*recent[-3:], rtt]
+        delay, gain = min(recent) - base, Fraction(1, min(16, -(-120 // base)))
+        half, growing = window / 2, window < goal
+        if phase == "first":
+            phase, until = "waits", now + 2 * rtt
+        elif phase == "waits" and now >= until:
+            goal, window = (goal if growing else window), Fraction(2)
+            phase, since, until = "frozen", now, now + 2 * rtt
+        elif phase == "frozen" and now >= until:
+            phase = "recovers"
+        elif phase == "recovers" and not growing:
+            phase, until = "waits", now + 9 * (now - since)
+        if phase != "frozen":
+            if window < goal:
+                window = min(window + min(gain * window, 2), goal)
+            else:
+                change = gain - max(window * (Fraction(delay, 60) - 1), 0)
+                window = max(window + change, half, 2) if change < 0 else window + change
+                goal = min(goal, window)
+        yield rtt, nearest(window * SMSS)
+
+
 def bbr_startup():
     """The BBR draft, Startup: pacing rate in bytes a second for a sample of bytes in ms: 2.77 times less 1 %."""
     for size in (20_000, 100_000, 1_000_000):
@@ -206,5 +296,8 @@ FILES = {
     "dctcp_alpha.csv": ("marked_percent,alpha_ppm", dctcp_alpha),
     "dctcp_reduction.csv": ("marked_percent,cwnd", dctcp_reduction),
     "prague_growth.csv": ("rtt_ms,windows", prague_growth),
+    "htcp_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", htcp_rounds),
+    "illinois_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", illinois_rounds),
+    "ledbat_plus_plus_rounds.csv": ("rtt_ms,cwnd", ledbat_plus_plus_rounds),
     "bbr_startup.csv": ("bytes,interval_ms,pacing_rate", bbr_startup),
 }

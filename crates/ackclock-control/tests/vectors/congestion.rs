@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
-    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, HyStart, LossCause,
-    LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas, VegasStar, Window,
+    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, Illinois,
+    LedbatPlusPlus, LossCause, LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas,
+    VegasStar, Window,
 };
 
 use super::{SMSS, ack, loss, ms, nanos, round, rows, start};
@@ -248,6 +249,53 @@ fn by_round(controller: &mut dyn Controller, csv: &str, acks: usize) {
             controller.on_ack(&Ack { bytes_acked: 0, prior_delivered, ..first });
         }
         assert_eq!(controller.cwnd(), row[1].unsigned_abs(), "round {number}: {row:?}");
+    }
+}
+
+#[test]
+fn htcp_window_by_round() {
+    by_round_with_losses(&mut Htcp::new(&start(100)), include_str!("htcp_rounds.csv"));
+}
+
+#[test]
+fn illinois_window_by_round() {
+    by_round_with_losses(&mut Illinois::new(&start(10)), include_str!("illinois_rounds.csv"));
+}
+
+#[test]
+fn ledbat_plus_plus_window_by_round() {
+    let mut ledbat = LedbatPlusPlus::new(&start(50));
+    ledbat.limit_slow_start(0);
+    let (mut now, mut delivered) = (Instant::ZERO, 0);
+    for (number, row) in rows(include_str!("ledbat_plus_plus_rounds.csv")).enumerate() {
+        now += ms(row[0]);
+        let acked = Ack { now, ..whole_window(&ledbat, ms(row[0]), delivered) };
+        delivered = acked.delivered;
+        ledbat.on_ack(&acked);
+        let (ours, theirs) = (ledbat.cwnd(), row[1].unsigned_abs());
+        assert!(ours.abs_diff(theirs) <= 10, "round {number}: {ours} is not {row:?}");
+    }
+}
+
+/// A round trip in congestion avoidance, or a loss, for each row. Alpha and beta are whole thousandths here,
+/// so the windows may differ by two thousandths.
+fn by_round_with_losses(controller: &mut dyn Controller, csv: &str) {
+    controller.limit_slow_start(0);
+    let (mut now, mut delivered) = (Instant::ZERO, 0);
+    for (number, row) in rows(csv).enumerate() {
+        if row[1] == 1 {
+            controller
+                .on_loss_episode(&LossEpisode { now, ..loss(controller.cwnd(), LossCause::DuplicateAcks) });
+        } else {
+            now += ms(row[0]);
+            let acked = Ack { now, ..whole_window(controller, ms(row[0]), delivered) };
+            delivered = acked.delivered;
+            controller.on_ack(&acked);
+        }
+        let (ours, theirs) = (controller.cwnd(), row[2].unsigned_abs());
+        assert!(ours.abs_diff(theirs) <= theirs / 500, "round {number}: {ours} is not {row:?}");
+        let beta = value(controller, "beta_thousandths");
+        assert!((beta - row[3]).abs() <= 1, "round {number}: {beta} is not {row:?}");
     }
 }
 
