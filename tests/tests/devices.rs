@@ -1,6 +1,7 @@
 //! Requirements on every device in a network, against the kernel across a veth pair: raw, packet, TAP. Tests
 //! of one device alone are in `ethernet.rs` and `kernel/raw.rs`.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use ackclock::TcpConfig;
@@ -204,6 +205,55 @@ fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 told = groups().await;
             }
+        });
+    });
+}
+
+/// The kernel sends to groups across a bridge that snoops and asks: what the stack has joined comes through,
+/// and nothing else.
+#[test]
+fn groups_are_heard_across_a_switch_that_snoops_and_asks() {
+    if !have("bridge") {
+        return;
+    }
+    on_a_wire(Needs::Packet, |near, far| {
+        // The kernel's end moves to the bridge, so that its packets pass the snooping.
+        far.ip("link add br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_startup_query_interval 100");
+        far.ip("addr flush dev peer");
+        far.ip("link set peer master br0");
+        far.ip(&format!("addr add {}/24 dev br0", Family::V4.kernel(0).ip()));
+        far.ip(&format!("addr add {}/64 dev br0 nodad", Family::V6.kernel(0).ip()));
+        far.ip("link set br0 up");
+        let far = far.handle().clone();
+        near.run(async move {
+            let (opened, _) = OnWire::Packet.open().await;
+            let stack = stack_on(opened, TcpConfig::default());
+            let socket = stack.udp("0.0.0.0:5000".parse().unwrap()).unwrap();
+            for (group, joins) in [("239.1.2.3", true), ("ff15::1234", true), ("239.9.9.9", false)] {
+                let group: IpAddr = group.parse().unwrap();
+                match group {
+                    IpAddr::V4(group) if joins => socket.join_multicast_v4(group, [0; 4].into()).unwrap(),
+                    IpAddr::V6(group) => socket.join_multicast_v6(&group, 0).unwrap(),
+                    IpAddr::V4(_) => {}
+                }
+                let sending = far.spawn(async move {
+                    let any: IpAddr = if group.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+                    let sender = tokio::net::UdpSocket::bind((any, 0)).await.unwrap();
+                    let on_link = std::ffi::CString::new("br0").unwrap();
+                    sender.bind_device(Some(on_link.as_bytes())).unwrap();
+                    for _ in 0..40 {
+                        sender.send_to(b"to the group", (group, 5000)).await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                });
+                let mut buf = [0; 100];
+                let heard = tokio::time::timeout(Duration::from_secs(2), socket.recv(&mut buf)).await;
+                assert_eq!(heard.is_ok(), joins, "{group}");
+                sending.await.unwrap();
+                while socket.try_recv(&mut buf).is_ok() {}
+            }
+            let told = far.spawn(async { shown("bridge", "mdb show dev br0") }).await.unwrap();
+            assert!(told.contains("port peer grp 239.1.2.3") && !told.contains("239.9.9.9"), "{told}");
         });
     });
 }

@@ -263,6 +263,11 @@ pub trait Device: fmt::Debug + Send {
     /// Others do nothing.
     fn reached(&mut self, _addr: IpAddr) {}
 
+    /// The multicast groups that the stack listens to from now on. A device with a link layer sees to it that
+    /// their packets arrive (IGMP, MLD, filters of the interface); one that carries IP packets needs to do
+    /// nothing (the default).
+    fn listen_to(&mut self, _groups: &[IpAddr]) {}
+
     /// What the device has done so far; zeros if it does not count.
     fn counters(&self) -> Counters {
         Counters::default()
@@ -317,6 +322,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn reached(&mut self, addr: IpAddr) {
         (**self).reached(addr);
+    }
+
+    fn listen_to(&mut self, groups: &[IpAddr]) {
+        (**self).listen_to(groups);
     }
 
     fn counters(&self) -> Counters {

@@ -49,6 +49,8 @@ pub struct Several {
     first: usize,
     /// Woken when a device has room again.
     waker: Option<Waker>,
+    /// What the stack listens to, also for devices to come.
+    groups: Vec<IpAddr>,
     counters: Counters,
 }
 
@@ -128,6 +130,9 @@ impl Several {
         self.version = table.version;
         let removed = std::mem::take(&mut table.removed);
         self.links.retain(|link| !removed.contains(&link.name));
+        if !self.groups.is_empty() {
+            table.added.iter_mut().for_each(|link| link.device.listen_to(&self.groups));
+        }
         self.links.append(&mut table.added);
         self.routes.clone_from(&table.routes);
     }
@@ -304,6 +309,11 @@ impl Device for Several {
             }
         }
         Ok(())
+    }
+
+    fn listen_to(&mut self, groups: &[IpAddr]) {
+        self.groups = groups.to_vec();
+        self.links.iter_mut().for_each(|link| link.device.listen_to(groups));
     }
 
     fn reached(&mut self, addr: IpAddr) {

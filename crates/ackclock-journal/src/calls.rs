@@ -177,6 +177,9 @@ calls! {
         56 PollPing = poll_ping() -> Option<Ping>;
         57 ClosePings = close_pings();
         59 UdpSetFragments = udp_set_fragments(id: UdpId, wanted: bool) -> Result<(), UdpSocketError>;
+        61 UdpJoin = udp_join(id: UdpId, group: IpAddr) -> Result<(), UdpSocketError>;
+        62 UdpLeave = udp_leave(id: UdpId, group: IpAddr) -> Result<(), UdpSocketError>;
+        63 TakeGroups = take_groups() -> Option<Vec<IpAddr>>;
     }
     other {
         21 ConnectWithData {

@@ -1,5 +1,7 @@
 //! What a call told its caller, as one number: enough to see that a replay tells the same.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 
 use crate::Journal;
@@ -70,6 +72,7 @@ numbers! {
     OtherPacket: |packet| packet.bytes.len() as u64;
     Ping: |ping| ping.packet().len() as u64;
     (u64, Instant): |delivered| delivered.0;
+    Vec<IpAddr>: |groups| groups.len() as u64;
     ConnectionError: |_error| 1;
     IcmpError: |_error| 1;
 }

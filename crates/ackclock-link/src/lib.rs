@@ -26,8 +26,8 @@
 //!   them;
 //! - believes the layer above that a neighbour is reached ([`Link::reached`], RFC 4861 §7.3.1), and asks less
 //!   for it;
-//! - tells switches and routers which groups it listens to (RFC 3810, RFC 2710), without which a switch that
-//!   snoops passes it no question for its IPv6 addresses;
+//! - tells switches and routers which groups it listens to (IGMP, and MLD of RFC 3810), without which a
+//!   switch that snoops passes it no question for its IPv6 addresses, and nothing for the program's groups;
 //! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862
 //!   §5.5).
 //!
@@ -36,7 +36,7 @@
 //!
 //! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored
 //! and counted, since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and
-//! listening to groups for an application.
+//! filters of a group's sources.
 //!
 //! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an
 //! excerpt of §2.4; RFC 1122 §3.3.6 and RFC 8200 §4.2 to §5 in their text. Every other section that this
@@ -54,6 +54,7 @@ mod config;
 mod counters;
 mod frame;
 mod hold;
+mod igmp;
 mod link;
 mod mac;
 mod memberships;

@@ -5,8 +5,8 @@
 //! neighbour solicitations for a solicited-node group among them: a host that sends no reports cannot be
 //! found behind one.
 //!
-//! Sources: RFC 3810 (version 2), RFC 2710 (version 1) and RFC 2711 §2.1 (Router Alert), all of them not
-//! read; the messages are checked against a Linux bridge that snoops.
+//! Sources: RFC 3810 (version 2); RFC 2710 (version 1) and RFC 2711 §2.1 (Router Alert), not read; the
+//! messages are checked against a Linux bridge that snoops.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -14,41 +14,20 @@ use std::time::Duration;
 use ackclock_wire::checksum::pseudo_header;
 use etherparse::{Ipv6HeaderSlice, ip_number};
 
+use crate::memberships::{Query, Saying};
 use crate::nd::Malformed;
 
-/// A query of a router or switch for listeners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Query {
-    /// One group; `None`: all.
-    pub group: Option<Ipv6Addr>,
-    /// Answers are spread over this time.
-    pub answer_within: Duration,
-    /// The querier supports version 1 only, and would not understand an answer of version 2.
-    pub is_v1: bool,
-}
-
-/// The record type of a group in a report (RFC 3810 §5.2.12), from every source in each case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Saying {
-    /// In answer to a query: this host listens.
-    Listens,
-    /// It has stopped listening.
-    Left,
-    /// It has begun to listen.
-    Joined,
-}
-
-impl Query {
+impl Query<Ipv6Addr> {
     /// Whether the IPv6 packet `packet` looks like one: ICMPv6 of its type behind a hop-by-hop header.
-    pub fn is_in(packet: &[u8]) -> bool {
+    pub fn is_in_v6(packet: &[u8]) -> bool {
         packet.get(NEXT_HEADER) == Some(&HOP_BY_HOP)
             && packet.get(HEADER_LEN) == Some(&ip_number::IPV6_ICMP.0)
             && message_start(packet).and_then(|start| packet.get(start)) == Some(&QUERY)
     }
 
-    /// Parses and validates a packet for which [`Query::is_in`] holds. RFC 3810 §6.2: without a link-local
+    /// Parses and validates a packet for which [`Query::is_in_v6`] holds. RFC 3810 §6.2: without a link-local
     /// source, hop limit 1 and a Router Alert it is ignored.
-    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse_v6(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
         let start = message_start(packet).ok_or(Malformed)?;
         let end = HEADER_LEN + usize::from(ip.payload_length());
@@ -72,7 +51,7 @@ impl Query {
         Ok(Self {
             group: (!group.is_unspecified()).then_some(group),
             answer_within: if is_v1 { Duration::from_millis(code.into()) } else { response_time(code) },
-            is_v1,
+            old: is_v1.then_some(1),
         })
     }
 }
@@ -108,13 +87,8 @@ pub(crate) fn report(src: Ipv6Addr, records: &[(Saying, Ipv6Addr)]) -> Vec<u8> {
     let count = u16::try_from(records.len()).unwrap_or(u16::MAX).to_be_bytes();
     let mut body = vec![0, 0, count[0], count[1]];
     for (saying, group) in records {
-        let kind = match saying {
-            Saying::Listens => MODE_IS_EXCLUDE,
-            Saying::Left => CHANGE_TO_INCLUDE,
-            Saying::Joined => CHANGE_TO_EXCLUDE,
-        };
         // No auxiliary data, no sources.
-        body.extend([kind, 0, 0, 0]);
+        body.extend([saying.record_type(), 0, 0, 0]);
         body.extend(group.octets());
     }
     message(src, ALL_V2_ROUTERS, REPORT_V2, &body)
@@ -163,9 +137,6 @@ const DONE_V1: u8 = 132;
 const REPORT_V2: u8 = 143;
 const QUERY_LEN_V1: usize = 24;
 const QUERY_LEN_V2: usize = 28;
-const MODE_IS_EXCLUDE: u8 = 2;
-const CHANGE_TO_INCLUDE: u8 = 3;
-const CHANGE_TO_EXCLUDE: u8 = 4;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -190,9 +161,10 @@ pub(crate) mod tests {
         for is_v1 in [false, true] {
             for group in [None, group] {
                 let bytes = query(group, 1000, is_v1);
-                assert!(Query::is_in(&bytes));
-                let expected = Query { group, answer_within: Duration::from_secs(1), is_v1 };
-                assert_eq!(Query::parse(&bytes), Ok(expected));
+                assert!(Query::is_in_v6(&bytes));
+                let old = is_v1.then_some(1);
+                let expected = Query { group, answer_within: Duration::from_secs(1), old };
+                assert_eq!(Query::parse_v6(&bytes), Ok(expected));
             }
         }
     }
@@ -204,10 +176,10 @@ pub(crate) mod tests {
         for (at, value) in [(7, 2), (8, 0x20), (42, 1), (51, 0xee)] {
             let mut bytes = good.clone();
             bytes[at] = value;
-            assert_eq!(Query::parse(&bytes), Err(Malformed), "byte {at} is {value}");
+            assert_eq!(Query::parse_v6(&bytes), Err(Malformed), "byte {at} is {value}");
         }
-        assert!((0..good.len()).all(|len| Query::parse(&good[..len]).is_err()));
-        assert!(!Query::is_in(&report(Ipv6Addr::UNSPECIFIED, &[])));
+        assert!((0..good.len()).all(|len| Query::parse_v6(&good[..len]).is_err()));
+        assert!(!Query::is_in_v6(&report(Ipv6Addr::UNSPECIFIED, &[])));
     }
 
     #[test]
@@ -229,7 +201,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = (Query::is_in(&bytes), Query::parse(&bytes));
+            let _ = (Query::is_in_v6(&bytes), Query::parse_v6(&bytes));
         }
     }
 }

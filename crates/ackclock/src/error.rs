@@ -221,9 +221,9 @@ pub(crate) fn udp(error: UdpSocketError) -> io::Error {
         Udp::WouldBlock => return ErrorKind::WouldBlock.into(),
         Udp::Refused => ErrorKind::ConnectionRefused,
         Udp::NotConnected | Udp::Closed => ErrorKind::NotConnected,
-        Udp::AddressInUse => ErrorKind::AddrInUse,
-        Udp::TooManySockets(_) => ErrorKind::QuotaExceeded,
-        Udp::NotLocal(_) | Udp::NoLocalAddress(_) => ErrorKind::AddrNotAvailable,
+        Udp::AddressInUse | Udp::AlreadyJoined(_) => ErrorKind::AddrInUse,
+        Udp::TooManySockets(_) | Udp::TooManyGroups(_) => ErrorKind::QuotaExceeded,
+        Udp::NotLocal(_) | Udp::NoLocalAddress(_) | Udp::NotJoined(_) => ErrorKind::AddrNotAvailable,
         Udp::NoMemory => ErrorKind::OutOfMemory,
         _ => ErrorKind::InvalidInput,
     };

@@ -41,6 +41,9 @@ fn hand_over(
     now: Instant,
     clock: &ShardClock,
 ) -> io::Result<Transmitted> {
+    if let Some(groups) = stack.endpoint.take_groups() {
+        device.listen_to(&groups);
+    }
     let looped = stack.endpoint.packets_looped();
     let mut now = now;
     let mut bytes = 0;

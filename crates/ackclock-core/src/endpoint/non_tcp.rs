@@ -86,9 +86,9 @@ impl NonTcp {
         }
     }
 
-    /// Whether there is something to send or to deliver.
+    /// Whether there is something to send or to deliver, or to tell the device.
     pub fn has_outgoing(&self) -> bool {
-        !self.outbox.queue.is_empty() || !self.looped.is_empty()
+        !self.outbox.queue.is_empty() || !self.looped.is_empty() || self.udp.has_groups()
     }
 
     /// Whether it is the outbox's turn.
@@ -322,6 +322,30 @@ impl Endpoint {
             self.tuples.note_port(wanted, port);
         }
         Ok(id)
+    }
+
+    /// Makes a socket receive what is sent to a multicast group at its port, from any source. It must be
+    /// bound to no address. Where the link needs to know, [`take_groups`](Self::take_groups) tells.
+    ///
+    /// # Errors
+    /// It is not a group, the socket has one address or has joined the group before, or there are too many
+    /// groups (64 for an endpoint).
+    pub fn udp_join(&mut self, id: UdpId, group: IpAddr) -> Result<(), UdpSocketError> {
+        self.non_tcp().udp.join(id, group)
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// The socket has not joined the group.
+    pub fn udp_leave(&mut self, id: UdpId, group: IpAddr) -> Result<(), UdpSocketError> {
+        self.non_tcp().udp.leave(id, group)
+    }
+
+    /// The multicast groups that sockets listen to, in order, if they have changed since the last call: the
+    /// link below has to pass their packets, and to report them.
+    pub fn take_groups(&mut self) -> Option<Vec<IpAddr>> {
+        self.non_tcp.as_mut()?.udp.take_groups()
     }
 
     /// Closes a socket. Datagrams that wait to be read are dropped; those that wait to be sent leave.
@@ -606,6 +630,9 @@ impl Endpoint {
         }
         let from = SocketAddr::new(ip.src, datagram.src_port);
         let to = SocketAddr::new(ip.dst, datagram.dst_port);
+        if ip.dst.is_multicast() {
+            return self.deliver_to_group(from, to, ip, datagram.payload, frame);
+        }
         let bound = self.non_tcp.as_ref().and_then(|non_tcp| non_tcp.udp.find(to, from));
         match bound.filter(|&id| self.is_heard_by(id, ip.dst)) {
             Some(id) => self.deliver_datagram(id, from, to, ip, datagram.payload),
@@ -619,6 +646,24 @@ impl Endpoint {
                     self.send_error(now, OutgoingIcmpError::PortUnreachable, frame.packet.bytes, ip);
                 }
             }
+        }
+    }
+
+    /// A datagram for a multicast group goes to each socket that listens to it. No error answers it.
+    fn deliver_to_group(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        ip: &IpPacket<'_>,
+        payload: &[u8],
+        frame: &Frame<'_>,
+    ) {
+        let members = self.non_tcp.as_ref().map_or(Vec::new(), |non_tcp| non_tcp.udp.members(to, from));
+        if members.is_empty() && !self.divert(frame) {
+            self.counters.dropped_not_local.count();
+        }
+        for id in members {
+            self.deliver_datagram(id, from, to, ip, payload);
         }
     }
 

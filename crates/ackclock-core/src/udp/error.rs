@@ -60,6 +60,21 @@ pub enum UdpSocketError {
         /// Most segments in one call.
         max: usize,
     },
+    /// This is not a group that a socket can join.
+    #[error("{0} is not a multicast address: give one of 224.0.0.0/4 or ff00::/8")]
+    NotMulticast(IpAddr),
+    /// The socket has one address of the stack, and what is sent to a group is sent to none of those.
+    #[error("a socket at {0} hears nothing of groups: bind it to the unspecified address")]
+    BoundToOne(IpAddr),
+    /// The socket listens to this group already.
+    #[error("the socket has joined {0} before")]
+    AlreadyJoined(IpAddr),
+    /// The socket does not listen to this group.
+    #[error("the socket has not joined {0}")]
+    NotJoined(IpAddr),
+    /// The limit of groups is reached.
+    #[error("too many multicast groups: the limit is {0} for a stack")]
+    TooManyGroups(usize),
     /// The memory budget is used up.
     #[error("the stack's memory budget is exhausted")]
     NoMemory,

@@ -135,6 +135,10 @@ impl<D: Device> Device for Captured<D> {
         self.device.reached(addr);
     }
 
+    fn listen_to(&mut self, groups: &[IpAddr]) {
+        self.device.listen_to(groups);
+    }
+
     fn link_up(&self) -> bool {
         self.device.link_up()
     }

@@ -313,6 +313,15 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
         self.device.flush()
     }
 
+    fn listen_to(&mut self, groups: &[IpAddr]) {
+        let mut shared = lock(&self.shared);
+        let now = shared.now();
+        shared.link.listen_to(now, groups);
+        drop(shared);
+        // The receiving task sends the reports.
+        self.receiver.wake_by_ref();
+    }
+
     fn reached(&mut self, addr: IpAddr) {
         let now = tokio::time::Instant::now();
         let known = |(known, at): (IpAddr, tokio::time::Instant)| {

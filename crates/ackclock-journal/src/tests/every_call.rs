@@ -170,6 +170,9 @@ fn datagram_calls(life: &mut Life) {
     life.call(A, |end, _| end.udp_set_ttl(client, Some(77))).unwrap();
     life.call(A, |end, _| end.udp_set_traffic_class(client, 0x28)).unwrap();
     life.call(A, |end, _| end.udp_set_fragments(client, true)).unwrap();
+    life.call(A, |end, _| end.udp_join(client, "239.1.2.3".parse().unwrap())).ok();
+    life.call(A, |end, _| end.take_groups());
+    life.call(A, |end, _| end.udp_leave(client, "239.1.2.3".parse().unwrap())).ok();
     let transmit = UdpTransmit {
         contents: &[7; 250],
         to: Some(peer(53)),

@@ -9,7 +9,7 @@ use etherparse::EtherType;
 use super::{Link, addresses_of};
 use crate::arp::Arp;
 use crate::frame::Frame;
-use crate::mld::Query;
+use crate::memberships::Query;
 use crate::nd::{Nd, RouterAdvertisement};
 use crate::{Instant, MacAddr, nd};
 
@@ -56,12 +56,26 @@ impl Link {
             }
             return None;
         }
-        if !is_v4 && Query::is_in(frame.payload) {
-            match Query::parse(frame.payload) {
-                Ok(query) => self.memberships.asked(now, &query, &mut self.random),
+        if !is_v4 && Query::is_in_v6(frame.payload) {
+            match Query::parse_v6(frame.payload) {
+                Ok(query) => self.memberships_v6.asked(now, &query, &mut self.random),
                 Err(_) => self.counters.malformed.count(),
             }
             return None;
+        }
+        if is_v4 && Query::is_in_v4(frame.payload) {
+            match Query::parse_v4(frame.payload) {
+                Ok(Some(query)) => {
+                    self.memberships_v4.asked(now, &query, &mut self.random);
+                    return None;
+                }
+                // A report of another host, say: for a program that listens to all packets.
+                Ok(None) => {}
+                Err(_) => {
+                    self.counters.malformed.count();
+                    return None;
+                }
+            }
         }
         // RFC 1122 §3.3.6: a packet for one host in a broadcast frame is discarded.
         if frame.dst.is_group() && self.group(dst).is_none() {

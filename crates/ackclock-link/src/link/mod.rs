@@ -17,7 +17,7 @@ use crate::mac::solicited_node;
 use crate::memberships::{Memberships, Reports};
 use crate::neighbours::{NeighbourInfo, Neighbours, Question};
 use crate::routers::Routers;
-use crate::{Instant, LinkConfig, LinkCounters, MacAddr, mld, nd};
+use crate::{Instant, LinkConfig, LinkCounters, MacAddr, igmp, mld, nd};
 
 /// One station on an Ethernet.
 ///
@@ -43,7 +43,11 @@ pub struct Link {
     neighbours: Neighbours,
     addresses: Addresses,
     routers: Routers,
-    memberships: Memberships,
+    memberships_v4: Memberships<Ipv4Addr>,
+    memberships_v6: Memberships<Ipv6Addr>,
+    /// The groups that the program listens to, and how often they changed.
+    listens_to: Vec<IpAddr>,
+    listens_changed: u64,
     random: Rng,
     messages: VecDeque<Message>,
     messages_max: usize,
@@ -105,7 +109,10 @@ impl Link {
             neighbours: Neighbours::new(config.limits, config.timing, &mut random),
             addresses: Addresses::new(&config, now, &mut random),
             routers: Routers::new(&config, now, &mut random),
-            memberships: Memberships::new(&config.timing),
+            memberships_v4: Memberships::new(&config.timing),
+            memberships_v6: Memberships::new(&config.timing),
+            listens_to: Vec::new(),
+            listens_changed: 0,
             random,
             messages: VecDeque::new(),
             messages_max: config.limits.messages_max,
@@ -186,7 +193,8 @@ impl Link {
             self.neighbours.poll_timeout(),
             self.addresses.poll_timeout(),
             self.routers.poll_timeout(),
-            self.memberships.poll_timeout(),
+            self.memberships_v4.poll_timeout(),
+            self.memberships_v6.poll_timeout(),
         ];
         due.into_iter().flatten().min()
     }
@@ -213,8 +221,17 @@ impl Link {
     pub fn link_restored(&mut self, now: Instant) {
         self.neighbours.doubt(now);
         self.addresses.announce(now);
-        self.memberships.tell_all(now);
+        self.memberships_v4.tell_all(now);
+        self.memberships_v6.tell_all(now);
         self.routers.ask_again(now, self.autoconfigure);
+    }
+
+    /// The groups that the program listens to from now on, instead of those before: the link reports them
+    /// to switches and routers. Which packets arrive is the device's matter ([`Link::groups`]).
+    pub fn listen_to(&mut self, now: Instant, groups: &[IpAddr]) {
+        self.listens_to = groups.to_vec();
+        self.listens_changed.count();
+        self.want_groups(now);
     }
 
     /// The Ethernet address.
@@ -229,18 +246,23 @@ impl Link {
     pub fn groups(&self) -> Vec<MacAddr> {
         let mut groups: Vec<_> =
             self.addresses.v6().map(|a| MacAddr::of_group(solicited_node(a).into())).collect();
+        groups.extend(self.listens_to.iter().copied().map(MacAddr::of_group));
+        // Queries come to all.
         if !groups.is_empty() {
             groups.push(MacAddr::of_group(nd::ALL_NODES.into()));
+        }
+        if self.listens_to.iter().any(IpAddr::is_ipv4) {
+            groups.push(MacAddr::of_group(igmp::ALL_SYSTEMS.into()));
         }
         groups.sort_unstable();
         groups.dedup();
         groups
     }
 
-    /// Counts changes of the host's addresses.
+    /// Counts changes of these.
     #[must_use]
     pub fn groups_revision(&self) -> u64 {
-        self.addresses.revision()
+        self.addresses.revision().wrapping_add(self.listens_changed)
     }
 
     /// Largest IP packet on the link by the routers' advertisements, in bytes; `None`: they do not say.
@@ -298,16 +320,62 @@ impl Link {
 
     /// Sends the multicast reports that are due.
     fn report(&mut self, now: Instant) {
-        let wanted: Vec<_> = self.addresses.spoken_v6().map(solicited_node).collect();
-        let source = self.addresses.link_local();
-        self.memberships.set(now, &wanted, source.is_some());
-        let Some(Reports { records, in_v1 }) = self.memberships.handle_timeout(now, &mut self.random) else {
+        self.want_groups(now);
+        self.report_v4(now);
+        self.report_v6(now);
+    }
+
+    /// Settles which groups are to be reported.
+    fn want_groups(&mut self, now: Instant) {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for group in &self.listens_to {
+            // RFC 3810 §6: MLD messages are never sent for the all-nodes group, nor for groups that stay
+            // within the host (scopes 0 and 1). IGMP has none for all systems.
+            match *group {
+                IpAddr::V4(group) if group != igmp::ALL_SYSTEMS => v4.push(group),
+                IpAddr::V6(group) if group != nd::ALL_NODES && group.octets()[1] & 0xf > 1 => v6.push(group),
+                _ => {}
+            }
+        }
+        v6.extend(self.addresses.spoken_v6().map(solicited_node));
+        let has_v4 = self.addresses.source_for(igmp::ALL_V3_ROUTERS.into()).is_some();
+        self.memberships_v4.set(now, &v4, has_v4);
+        self.memberships_v6.set(now, &v6, self.addresses.link_local().is_some());
+    }
+
+    fn report_v4(&mut self, now: Instant) {
+        let Some(Reports { records, old }) = self.memberships_v4.handle_timeout(now, &mut self.random) else {
             return;
         };
-        let src = source.unwrap_or(Ipv6Addr::UNSPECIFIED);
-        if !in_v1 {
+        let src = match self.addresses.source_for(igmp::ALL_V3_ROUTERS.into()) {
+            Some(IpAddr::V4(src)) => src,
+            _ => Ipv4Addr::UNSPECIFIED,
+        };
+        let Some(version) = old else {
+            let to = MacAddr::of_group(igmp::ALL_V3_ROUTERS.into());
+            for records in records.chunks(RECORDS_MAX) {
+                self.say(to, EtherType::IPV4, igmp::report(src, records));
+            }
+            return;
+        };
+        for (saying, group) in records {
+            if let Some((dst, bytes)) = igmp::old_report(version, src, saying, group) {
+                self.say(MacAddr::of_group(dst.into()), EtherType::IPV4, bytes);
+            }
+        }
+    }
+
+    fn report_v6(&mut self, now: Instant) {
+        let Some(Reports { records, old }) = self.memberships_v6.handle_timeout(now, &mut self.random) else {
+            return;
+        };
+        let src = self.addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
+        if old.is_none() {
             let to = MacAddr::of_group(mld::ALL_V2_ROUTERS.into());
-            return self.say(to, EtherType::IPV6, mld::report(src, &records));
+            for records in records.chunks(RECORDS_MAX) {
+                self.say(to, EtherType::IPV6, mld::report(src, records));
+            }
+            return;
         }
         for (saying, group) in records {
             let (dst, bytes) = mld::report_v1(src, saying, group);
@@ -381,3 +449,6 @@ fn addresses_of(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
 
 #[cfg(test)]
 mod tests;
+
+/// Groups in one report: with 60 of them it fits the least MTU, 576 bytes of IPv4 and 1,280 of IPv6.
+const RECORDS_MAX: usize = 60;

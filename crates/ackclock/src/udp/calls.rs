@@ -1,7 +1,7 @@
 //! What a UDP socket's calls do under the lock, common to their `poll_*`, `try_*` and async forms.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task::Poll;
 
 use ackclock_core::{Instant, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit};
@@ -89,6 +89,20 @@ pub(super) fn set_ttl(state: &mut StackState, id: UdpId, ttl: u32) -> io::Result
 pub(super) fn set_fragments(state: &mut StackState, id: UdpId, wanted: bool) -> io::Result<()> {
     state.check_alive()?;
     state.endpoint.udp_set_fragments(id, wanted).map_err(error::udp)
+}
+
+/// `from`: the interface's address, or the unspecified one.
+pub(super) fn join(state: &mut StackState, id: UdpId, group: IpAddr, from: IpAddr) -> io::Result<()> {
+    state.check_alive()?;
+    if !from.is_unspecified() && !state.network.addresses().iter().any(|own| own.addr() == from) {
+        return Err(error::udp(UdpSocketError::NotLocal(from)));
+    }
+    state.endpoint.udp_join(id, group).map_err(error::udp)
+}
+
+pub(super) fn leave(state: &mut StackState, id: UdpId, group: IpAddr) -> io::Result<()> {
+    state.check_alive()?;
+    state.endpoint.udp_leave(id, group).map_err(error::udp)
 }
 
 pub(super) fn set_traffic_class(state: &mut StackState, id: UdpId, traffic_class: u32) -> io::Result<()> {

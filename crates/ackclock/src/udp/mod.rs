@@ -5,7 +5,7 @@ mod calls;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
 use ackclock_core::{ListenAddr, UdpId, UdpMeta, UdpOptions, UdpTransmit};
@@ -73,10 +73,11 @@ use crate::state::{Queue, Side, StackState};
 /// # What this socket lacks
 ///
 /// Compared with tokio's, this socket lacks `from_std`, `into_std` and the traits of descriptors, because it
-/// has no descriptor; `broadcast`, `multicast_*`, `join_multicast_*` and `leave_multicast_*`, because the
-/// stack sends to single hosts only and receives what is sent to its addresses; `bind_device` and `device`,
-/// because a stack has one device, or routes that choose among several; and `tos` and `set_tos`, which tokio
-/// deprecates in favour of `tos_v4` and `set_tos_v4`. Addresses are [`SocketAddr`]s; names are not resolved.
+/// has no descriptor; `broadcast`, `multicast_ttl_*` and `multicast_loop_*`, because the stack sends to
+/// single hosts only, though it [receives](Self::join_multicast_v4) what is sent to groups; `bind_device`
+/// and `device`, because a stack has one device, or routes that choose among several; and `tos` and
+/// `set_tos`, which tokio deprecates in favour of `tos_v4` and `set_tos_v4`. Addresses are [`SocketAddr`]s;
+/// names are not resolved.
 pub struct UdpSocket {
     id: UdpId,
     shared: Handle,
@@ -632,6 +633,62 @@ impl UdpSocket {
         self.shared.call(|state, _| calls::set_fragments(state, self.id, wanted))
     }
 
+    /// Receives what is sent to the group `multiaddr` at this socket's port, from any source, besides what
+    /// is sent to the socket itself. On an Ethernet device the stack reports it to switches and routers
+    /// (IGMPv3; versions 1 and 2 where a router knows no other). The socket must be bound to the unspecified
+    /// address, and `interface` is that address or one of the stack's, which makes no difference.
+    ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock_device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+    /// # let (device, _wire) = memory::pair(memory::Config::default());
+    /// # let stack = Stack::builder().device(device).address("10.0.0.1/24".parse().unwrap()).spawn().unwrap();
+    /// let socket = stack.udp("0.0.0.0:5353".parse().unwrap())?;
+    /// socket.join_multicast_v4([224, 0, 0, 251].into(), [0, 0, 0, 0].into())?;
+    /// # socket.leave_multicast_v4([224, 0, 0, 251].into(), [0, 0, 0, 0].into())?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if this is not a group, or the socket is bound to one
+    /// address; [`AddrInUse`](io::ErrorKind::AddrInUse) if it has joined before;
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) for an interface that the stack does not have;
+    /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) for more than 64 groups of a stack; or the stack is
+    /// gone.
+    pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.shared.call(|state, _| calls::join(state, self.id, multiaddr.into(), interface.into()))
+    }
+
+    /// As [`join_multicast_v4`](Self::join_multicast_v4) for IPv6 (MLDv2, version 1 where a router knows no
+    /// other). `interface` is 0, as a stack has no numbers for its devices.
+    ///
+    /// # Errors
+    /// As for IPv4; [`InvalidInput`](io::ErrorKind::InvalidInput) for another interface.
+    pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        only_interface(interface)?;
+        let any = Ipv6Addr::UNSPECIFIED.into();
+        self.shared.call(|state, _| calls::join(state, self.id, (*multiaddr).into(), any))
+    }
+
+    /// No longer receives what is sent to the group. A socket that is dropped leaves its groups, too.
+    ///
+    /// # Errors
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it has not joined the group; or the stack is
+    /// gone.
+    pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, _interface: Ipv4Addr) -> io::Result<()> {
+        self.shared.call(|state, _| calls::leave(state, self.id, multiaddr.into()))
+    }
+
+    /// As [`leave_multicast_v4`](Self::leave_multicast_v4) for IPv6.
+    ///
+    /// # Errors
+    /// As for IPv4; [`InvalidInput`](io::ErrorKind::InvalidInput) for an interface other than 0.
+    pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        only_interface(interface)?;
+        self.shared.call(|state, _| calls::leave(state, self.id, (*multiaddr).into()))
+    }
+
     /// The type of service of outgoing packets: the traffic class.
     ///
     /// # Errors
@@ -664,6 +721,11 @@ impl UdpSocket {
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.set_tos_v4(tclass)
     }
+}
+
+/// A stack has no numbers for its devices, so 0, the default, is the only one.
+fn only_interface(index: u32) -> io::Result<()> {
+    if index == 0 { Ok(()) } else { Err(crate::error::out_of_range("interface", "0")) }
 }
 
 /// The room in a buffer, up to the longest possible datagram.

@@ -63,6 +63,7 @@ const TABLES: &[Table] = &[
 /// What bounds something that has no entries to lose, or whose entries leave in order and are never replaced.
 const OTHER_BOUNDS: &[(&str, &str)] = &[
     ("INDEX_MAX", "connections: another is refused with an error"),
+    ("GROUPS_MAX", "multicast groups of all sockets: another is refused with an error"),
     ("SOCKETS_MAX", "UDP sockets: another is refused with an error"),
     ("MEMBERS_MAX", "listeners that share a port: another is refused with an error"),
     ("LOOPED_MAX", "packets to this endpoint: a newcomer is dropped, and sent again"),
@@ -126,6 +127,18 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "prefixes of one advertisement: the others are ignored",
         "ackclock-link/src/nd/tests.rs",
         "an_advertisement_with_many_prefixes_is_read_up_to_the_bound",
+    ),
+    (
+        "GROUPS_MAX",
+        "multicast groups that are reported: those that were left go unreported",
+        "ackclock-link/src/link/tests/memberships.rs",
+        "groups_that_come_and_go_quickly_do_not_pile_up",
+    ),
+    (
+        "RECORDS_MAX",
+        "groups in one report: others are in another",
+        "ackclock-link/src/link/tests/memberships.rs",
+        "a_report_of_many_groups_fits_the_least_mtu",
     ),
     (
         "INBOX_MAX",
