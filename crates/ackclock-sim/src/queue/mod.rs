@@ -6,6 +6,7 @@
 mod codel;
 mod drop_tail;
 mod fq_codel;
+mod pie;
 mod policer;
 mod red;
 
@@ -17,6 +18,7 @@ use serde::Serialize;
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
+pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
@@ -96,6 +98,8 @@ pub enum DropRule {
     CoDel,
     /// FQ-CoDel was full and dropped from its longest queue.
     FqOverflow,
+    /// PIE, at random.
+    Pie,
     /// Above the policer's rate.
     Policer,
     /// Independent loss on the wire.
@@ -124,12 +128,13 @@ pub enum DropRule {
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
         Self::CoDel,
         Self::FqOverflow,
+        Self::Pie,
         Self::Policer,
         Self::RandomLoss,
         Self::BurstLoss,
@@ -153,6 +158,7 @@ impl DropRule {
             Self::RedForced => "red-forced",
             Self::CoDel => "codel",
             Self::FqOverflow => "fq-overflow",
+            Self::Pie => "pie",
             Self::Policer => "policer",
             Self::RandomLoss => "random-loss",
             Self::BurstLoss => "burst-loss",
@@ -174,6 +180,9 @@ impl DropRule {
         (self as usize) < Self::RandomLoss as usize
     }
 }
+
+/// A probability of 1, in parts of 2³².
+const ONE: i64 = 1 << 32;
 
 /// A first-in, first-out store with its length in bytes, shared by the disciplines.
 #[derive(Debug, Default)]
