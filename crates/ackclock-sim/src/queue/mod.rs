@@ -3,9 +3,13 @@
 //! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet being
 //! sent has left the queue: a limit of ten packets means ten that wait.
 
+mod acks;
+mod cake;
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod fq_codel;
+mod pie;
 mod policer;
 mod red;
 
@@ -14,9 +18,13 @@ use std::fmt;
 use ackclock_core::Instant;
 use serde::Serialize;
 
+pub use acks::{Headers, PureAck};
+pub use cake::{Cake, Parameters as CakeParameters};
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
-pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
+pub use dual_pi2::{DualPi2, Parameters as DualPi2Parameters};
+pub use fq_codel::{FqCoDel, Isolation, Parameters as FqCoDelParameters};
+pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
@@ -47,6 +55,12 @@ pub trait Queue: fmt::Debug {
         false
     }
 
+    /// When the next packet may leave, if packets wait although the link is free: the discipline holds them
+    /// back until then. Asked only after [`dequeue`](Self::dequeue) has returned nothing.
+    fn opens_at(&self) -> Option<Instant> {
+        None
+    }
+
     /// Whether to fill in [`Queued::flow`].
     fn needs_flows(&self) -> bool {
         false
@@ -66,6 +80,8 @@ pub struct Queued {
     pub flow: u32,
     /// Whether it may be marked instead of dropped (RFC 3168: ECT or CE).
     pub ecn_capable: bool,
+    /// Whether it belongs to L4S traffic (RFC 9331 §2: ECT(1) or CE).
+    pub l4s: bool,
 }
 
 /// What a discipline may use, and where it reports its decisions.
@@ -79,6 +95,8 @@ pub struct Context<'a> {
     pub dropped: &'a mut Vec<(PacketId, DropRule)>,
     /// Packets to mark with Congestion Experienced.
     pub marked: &'a mut Vec<PacketId>,
+    /// What a discipline may know of the packets' headers.
+    pub headers: &'a dyn Headers,
 }
 
 /// Why a packet was dropped.
@@ -96,6 +114,12 @@ pub enum DropRule {
     CoDel,
     /// FQ-CoDel was full and dropped from its longest queue.
     FqOverflow,
+    /// PIE, at random.
+    Pie,
+    /// DualPI2, in either of its queues.
+    DualPi2,
+    /// A later acknowledgement says the same and more.
+    AckFilter,
     /// Above the policer's rate.
     Policer,
     /// Independent loss on the wire.
@@ -124,12 +148,15 @@ pub enum DropRule {
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
         Self::CoDel,
         Self::FqOverflow,
+        Self::Pie,
+        Self::DualPi2,
+        Self::AckFilter,
         Self::Policer,
         Self::RandomLoss,
         Self::BurstLoss,
@@ -153,6 +180,9 @@ impl DropRule {
             Self::RedForced => "red-forced",
             Self::CoDel => "codel",
             Self::FqOverflow => "fq-overflow",
+            Self::Pie => "pie",
+            Self::DualPi2 => "dualpi2",
+            Self::AckFilter => "ack-filter",
             Self::Policer => "policer",
             Self::RandomLoss => "random-loss",
             Self::BurstLoss => "burst-loss",
@@ -174,6 +204,9 @@ impl DropRule {
         (self as usize) < Self::RandomLoss as usize
     }
 }
+
+/// A probability of 1, in parts of 2³².
+const ONE: i64 = 1 << 32;
 
 /// A first-in, first-out store with its length in bytes, shared by the disciplines.
 #[derive(Debug, Default)]
