@@ -171,10 +171,7 @@ impl Controller for Htcp {
         }
         if !self.window.in_slow_start() {
             // cwnd += alpha / cwnd for each segment acknowledged.
-            let cwnd = self.window.cwnd();
-            let gained = bytes.min(cwnd).saturating_mul(self.window.smss()).saturating_mul(self.alpha());
-            let growth = self.growth.divide(gained, cwnd.saturating_mul(ONE));
-            self.window.grow_by(growth.min(bytes));
+            self.window.grow_in_thousandths(bytes, self.alpha(), &mut self.growth);
         }
     }
 

@@ -188,11 +188,7 @@ impl Controller for Illinois {
         }
         if !self.window.in_slow_start() {
             // W += alpha / W for each segment acknowledged.
-            let cwnd = self.window.cwnd();
-            let gained =
-                bytes.min(cwnd).saturating_mul(self.window.smss()).saturating_mul(self.factors.alpha);
-            let growth = self.growth.divide(gained, cwnd.saturating_mul(ONE));
-            self.window.grow_by(growth.min(bytes));
+            self.window.grow_in_thousandths(bytes, self.factors.alpha, &mut self.growth);
         }
     }
 

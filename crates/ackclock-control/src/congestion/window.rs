@@ -253,6 +253,14 @@ impl Window {
         self.set_cwnd(self.cwnd.saturating_add(bytes));
     }
 
+    /// Congestion avoidance at a controller's own rate: adds `thousandths` of a segment in a round trip, and
+    /// never grows faster than slow start. What is less than a byte stays in `rest`.
+    pub(super) fn grow_in_thousandths(&mut self, bytes_acked: u64, thousandths: u64, rest: &mut Remainder) {
+        let gained = bytes_acked.min(self.cwnd()).saturating_mul(self.smss()).saturating_mul(thousandths);
+        let growth = rest.divide(gained, self.cwnd().saturating_mul(1000));
+        self.grow_by(growth.min(bytes_acked));
+    }
+
     /// A decrease without a loss. The threshold follows, or slow start would undo the decrease.
     pub fn ease(&mut self, cwnd: u64) {
         self.set_cwnd(cwnd.min(self.cwnd));

@@ -177,7 +177,7 @@ impl Faults {
         self.change(Change { at: self.time(), ..change })
     }
 
-    /// Looks at the network as it is now.
+    /// Calls `look` with the network in its present state, and returns the result.
     ///
     /// # Panics
     /// If the network is dropped meanwhile: only a task that outlives it could find out.

@@ -405,7 +405,7 @@ impl VirtualNetwork {
         let turn = Turn::new(&mut self.simulation, &mut self.stage, &self.pulse);
         #[cfg(feature = "real-time")]
         if let Some(pacer) = &mut self.pacer {
-            return self.runtime.block_on(turn.run_in_real_time(program, pacer));
+            return self.runtime.block_on(pacer.run(turn, &self.pulse, program));
         }
         self.runtime.block_on(turn.run(program))
     }

@@ -5,8 +5,8 @@
 //! is what happens in virtual time. Only where the network meets the outside does lateness show: bytes reach
 //! their program late by as much as the event that brought them. [`Lateness`] counts that.
 //!
-//! Tokio's timers are too coarse for this: they end at whole milliseconds. A thread of its own sleeps until
-//! shortly before the next event, and the turn waits for the rest by polling.
+//! Tokio's timers end at whole milliseconds, which is too coarse. A thread sleeps until shortly before the
+//! next event, and the turn polls the clock for the rest.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -116,6 +116,45 @@ impl Pacer {
         self.alarm.lead = u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX);
     }
 
+    /// Runs a program while the wall clock moves the network.
+    pub async fn run<F: Future>(
+        &mut self,
+        mut turn: Turn<'_>,
+        pulse: &Arc<Pulse>,
+        program: F,
+    ) -> Result<F::Output, RunError> {
+        let mut program = pin!(program);
+        let waking = turn.program_waker();
+        let waker = Waker::from(Arc::clone(&waking));
+        poll_fn(|cx| {
+            pulse.set_turn(cx.waker());
+            self.catch_up(&mut turn, pulse);
+            if waking.woken.swap(false, Relaxed) {
+                pulse.note_activity();
+                if let Poll::Ready(done) = program.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    self.catch_up(&mut turn, pulse);
+                    return Poll::Ready(Ok(done));
+                }
+                self.catch_up(&mut turn, pulse);
+            }
+            let now = pulse.now();
+            if now >= turn.end() {
+                return Poll::Ready(Err(turn.out_of_time()));
+            }
+            self.alarm.wait(pulse, turn.next_stop(), now, cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Lets happen what is due, and notes how late it is.
+    fn catch_up(&mut self, turn: &mut Turn<'_>, pulse: &Pulse) {
+        turn.catch_up(pulse.now().min(turn.end()), |simulation| {
+            let allowed = self.allowed(simulation);
+            pulse.record().note(simulation.now(), pulse.now(), allowed);
+        });
+    }
+
     fn allowed(&mut self, simulation: &Simulation) -> u64 {
         match &mut self.bound {
             Bound::Fixed(allowed) => *allowed,
@@ -158,49 +197,6 @@ impl Record {
 /// bound is below what a timer of an operating system can keep.
 fn late_max(delay: Option<u64>) -> u64 {
     delay.map_or(LATE_MAX, |delay| (delay / 20).clamp(LATE_MIN, LATE_MAX))
-}
-
-impl Turn<'_> {
-    /// Runs a program while the wall clock moves the network.
-    pub async fn run_in_real_time<F: Future>(
-        mut self,
-        program: F,
-        pacer: &mut Pacer,
-    ) -> Result<F::Output, RunError> {
-        let mut program = pin!(program);
-        let waking = self.program_waker();
-        let waker = Waker::from(Arc::clone(&waking));
-        poll_fn(|cx| {
-            self.pulse.set_turn(cx.waker());
-            self.catch_up(pacer);
-            if waking.woken.swap(false, Relaxed) {
-                self.pulse.note_activity();
-                if let Poll::Ready(done) = program.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    self.catch_up(pacer);
-                    return Poll::Ready(Ok(done));
-                }
-                self.catch_up(pacer);
-            }
-            let now = self.pulse.now();
-            if now >= self.simulation.end {
-                return Poll::Ready(Err(self.out_of_time()));
-            }
-            let next = self.simulation.next_event().unwrap_or(self.simulation.end);
-            pacer.alarm.wait(self.pulse, next.min(self.simulation.end), now, cx.waker());
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Lets everything happen that is due, and then what the program has asked for and sent.
-    fn catch_up(&mut self, pacer: &mut Pacer) {
-        let now = self.pulse.now().min(self.simulation.end);
-        while self.simulation.step(now) {
-            let allowed = pacer.allowed(self.simulation);
-            self.pulse.record().note(self.simulation.now(), self.pulse.now(), allowed);
-        }
-        self.collect_at(now);
-    }
 }
 
 /// A thread that wakes the turn at a time, to far less than a millisecond.

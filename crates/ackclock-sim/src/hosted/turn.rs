@@ -30,9 +30,9 @@ use crate::simulation::Simulation;
 /// A run.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    pub(super) simulation: &'a mut Simulation,
+    simulation: &'a mut Simulation,
     stage: &'a mut Stage,
-    pub(super) pulse: &'a Arc<Pulse>,
+    pulse: &'a Arc<Pulse>,
     rung: Vec<u32>,
 }
 
@@ -115,13 +115,32 @@ impl<'a> Turn<'a> {
         self.simulation.next_event().filter(|at| *at <= end)
     }
 
+    /// The end of the scenario.
+    pub fn end(&self) -> Instant {
+        self.simulation.end
+    }
+
+    /// When to catch up again: at the next event, or at the end.
+    pub fn next_stop(&mut self) -> Instant {
+        self.next_event().unwrap_or(self.simulation.end)
+    }
+
+    /// Lets everything happen that is due at `now`, and then what the program has asked for and sent.
+    /// `happened` is called after each event.
+    pub fn catch_up(&mut self, now: Instant, mut happened: impl FnMut(&Simulation)) {
+        while self.simulation.step(now) {
+            happened(self.simulation);
+        }
+        self.collect_at(now);
+    }
+
     fn collect(&mut self) -> bool {
         self.collect_at(self.pulse.now())
     }
 
     /// Does what the program has asked for, and takes the packets that it has sent, at this instant, before
     /// which nothing is due. Returns whether tasks may run because of it.
-    pub fn collect_at(&mut self, now: Instant) -> bool {
+    fn collect_at(&mut self, now: Instant) -> bool {
         self.simulation.set_now(now);
         let moved = self.stage.follow(self.simulation);
         self.pulse.take_rung(&mut self.rung);

@@ -48,22 +48,36 @@ pub(crate) struct BetweenArgs {
     pub(super) duration: Option<Span>,
     /// Use this seed instead of the scenario's
     #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u64>,
+    seed: Option<u64>,
     /// Let events be this late [default: 5 % of the one-way delay, within 0.1ms and 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
-    pub(super) late: Option<Span>,
+    late: Option<Span>,
     /// Poll the clock this long before an event instead of sleeping: more costs more of a processor, and
     /// makes fewer events late
     #[arg(long, value_name = "TIME", default_value = "1ms")]
-    pub(super) poll: Span,
+    poll: Span,
     /// Write all measurements to this file as JSON at the end; - is stdout, in place of the tables
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
 
 impl BetweenArgs {
-    /// The two hosts between which the network lies.
-    pub(super) fn ends(&self, scenario: &Scenario) -> Result<[String; 2], Failure> {
+    /// The network, and the two hosts between which it lies.
+    pub fn network(&self) -> anyhow::Result<(VirtualNetwork, [String; 2])> {
+        let mut scenario = crate::run::read(&self.scenario)?;
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        // What the file says is for `run`.
+        scenario.duration = LONGEST;
+        let ends = self.ends(&scenario)?;
+        let mut net = VirtualNetwork::in_real_time(&scenario)?;
+        if let Some(late) = self.late {
+            net.allow_lateness(Duration::from_nanos(late.0));
+        }
+        net.poll_ahead(Duration::from_nanos(self.poll.0));
+        Ok((net, ends))
+    }
+
+    fn ends(&self, scenario: &Scenario) -> Result<[String; 2], Failure> {
         let [first, .., last] = &*scenario.hosts else {
             let count = scenario.hosts.len();
             return Err(Failure::usage(format!(
@@ -110,7 +124,7 @@ impl BetweenArgs {
         .collect()
     }
 
-    pub(super) fn control_listener(&self) -> Result<Option<TcpListener>, Failure> {
+    pub fn control_listener(&self) -> Result<Option<TcpListener>, Failure> {
         let Some(addr) = self.control else { return Ok(None) };
         if !self.control_exposed && !is_here(addr.ip()) {
             let what = format!("--control {addr} can be reached from other machines");
@@ -148,3 +162,5 @@ fn positive(text: &str) -> Result<Span, String> {
 
 /// The port of the first way within the network.
 const FIRST_PORT: u16 = 7001;
+/// The longest duration of a scenario: a century.
+const LONGEST: Span = Span::seconds(100 * 365 * 24 * 3600);

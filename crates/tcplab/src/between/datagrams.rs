@@ -1,4 +1,4 @@
-//! Datagrams: each sender gets a socket of its own on the far side, until it is silent for too long.
+//! Datagrams. Each sender has its own socket on the far side. A sender that is silent for too long loses it.
 
 use std::collections::HashMap;
 use std::future::Future;

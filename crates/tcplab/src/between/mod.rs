@@ -23,7 +23,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock::{ReassemblyConfig, StackBuilder};
+use ackclock::{ReassemblyConfig, Stack, StackBuilder};
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_sim::units::Span;
 use ackclock_sim::{Faults, HostedError, RunError, VirtualNetwork};
@@ -47,20 +47,12 @@ struct Way {
 
 pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     output::distinct(&[("", Some(args.scenario.as_path())), ("--report", args.report.as_deref())])?;
-    let mut scenario = crate::run::read(&args.scenario)?;
-    scenario.seed = args.seed.unwrap_or(scenario.seed);
-    // What the file says is for `run`.
-    scenario.duration = LONGEST;
-    let ends = args.ends(&scenario)?;
-    let mut net = VirtualNetwork::in_real_time(&scenario)?;
-    if let Some(late) = args.late {
-        net.allow_lateness(Duration::from_nanos(late.0));
-    }
-    net.poll_ahead(Duration::from_nanos(args.poll.0));
+    let (mut net, ends) = args.network()?;
     let tally = Arc::<Tally>::default();
     let ways = args.ways(&net, &ends, &tally)?;
     let control = args.control_listener()?;
-    start(&mut net, &ends, &ways)?;
+    start(&mut net, &ends[1], &ways, streams::to_program, datagrams::to_program)?;
+    start(&mut net, &ends[0], &ways, streams::from_programs, datagrams::from_programs)?;
     for way in &*ways {
         let listening = way.listener.local_addr()?;
         output::say(format_args!("{listening} leads from {} to {}, and on to {}", ends[0], ends[1], way.to));
@@ -100,35 +92,31 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     Err(Failure::new(Exit::Failed, why).remedy(remedy).into())
 }
 
-/// Starts both hosts. A change may crash them and start them again.
-fn start(net: &mut VirtualNetwork, ends: &[String; 2], ways: &Arc<[Way]>) -> anyhow::Result<()> {
-    let for_server = Arc::clone(ways);
-    let server = net.start_with(&ends[1], reassembling, move |stack| {
-        let ways = Arc::clone(&for_server);
+/// Starts a host, which serves each of the ways with both. A change may crash it and start it again.
+fn start<S, D>(
+    net: &mut VirtualNetwork,
+    host: &str,
+    ways: &Arc<[Way]>,
+    streams: fn(Arc<[Way]>, usize, Stack) -> S,
+    datagrams: fn(Arc<[Way]>, usize, Stack) -> D,
+) -> Result<(), Failure>
+where
+    S: Future<Output = anyhow::Result<()>> + Send + 'static,
+    D: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let ways = Arc::clone(ways);
+    let started = net.start_with(host, reassembling, move |stack| {
+        let mut tasks = JoinSet::new();
+        let ways = Arc::clone(&ways);
         async move {
-            let mut tasks = JoinSet::new();
             for index in 0..ways.len() {
-                tasks.spawn(streams::to_program(Arc::clone(&ways), index, stack.clone()));
-                tasks.spawn(datagrams::to_program(Arc::clone(&ways), index, stack.clone()));
+                tasks.spawn(streams(Arc::clone(&ways), index, stack.clone()));
+                tasks.spawn(datagrams(Arc::clone(&ways), index, stack.clone()));
             }
             until_done(tasks).await;
         }
     });
-    server.map_err(cannot_be_end)?;
-    let for_client = Arc::clone(ways);
-    let client = net.start_with(&ends[0], reassembling, move |stack| {
-        let ways = Arc::clone(&for_client);
-        async move {
-            let mut tasks = JoinSet::new();
-            for index in 0..ways.len() {
-                tasks.spawn(streams::from_programs(Arc::clone(&ways), index, stack.clone()));
-                tasks.spawn(datagrams::from_programs(Arc::clone(&ways), index, stack.clone()));
-            }
-            until_done(tasks).await;
-        }
-    });
-    client.map_err(cannot_be_end)?;
-    Ok(())
+    started.map_err(cannot_be_end)
 }
 
 /// Datagrams may be longer than packets.
@@ -189,6 +177,3 @@ fn terminated() -> impl Future<Output = io::Result<()>> {
 fn terminated() -> impl Future<Output = io::Result<()>> {
     std::future::pending()
 }
-
-/// The longest duration of a scenario: a century.
-const LONGEST: Span = Span::seconds(100 * 365 * 24 * 3600);

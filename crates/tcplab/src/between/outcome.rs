@@ -16,7 +16,7 @@ use crate::run::tables;
 pub(super) struct Count(AtomicU64);
 
 impl Count {
-    pub(super) fn add(&self) {
+    pub fn add(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
@@ -75,7 +75,7 @@ struct Datagrams {
 }
 
 impl Outcome {
-    pub(super) fn new(tally: &Tally, lateness: Lateness, network: Report) -> Self {
+    pub fn new(tally: &Tally, lateness: Lateness, network: Report) -> Self {
         Self {
             valid: lateness.is_valid(),
             lateness,
@@ -97,7 +97,7 @@ impl Outcome {
     }
 
     /// For a terminal.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let Connections { accepted, refused, finished, reset, bytes_there, bytes_back } = &self.connections;
         let (time, seed) = (number(self.network.time), self.network.seed);
         let mut text = format!(
