@@ -42,6 +42,7 @@ pub(crate) struct Hosted {
 #[repr(C)]
 pub(crate) struct Core {
     pub(crate) node: u32,
+    pub late: u64, pub inbox: Vec<(Instant, PacketId)>, pub late_rng: Rng,
     /// Whether packets carry payloads and real checksums.
     full: bool,
     pub(crate) stopwatches: Stopwatches,
@@ -84,6 +85,7 @@ impl Host {
         let HostOptions { node, addr, mtu, secret, tcp, full, alarm } = options;
         let core = Core {
             node,
+            late: std::env::var("LATE").ok().and_then(|v| v.parse().ok()).filter(|_| std::env::var("LATE_NODE").map_or(true, |v| v == node.to_string())).unwrap_or(0), inbox: Vec::new(), late_rng: Rng::derive(u64::from(node) + 77, "late"),
             endpoint: endpoint(Instant::ZERO, addr, mtu, secret, &tcp, full),
             listeners: Vec::new(),
             owned: Vec::new(),
@@ -128,7 +130,8 @@ impl Host {
 
     /// A packet has arrived.
     #[inline]
-    pub fn receive(&mut self, id: PacketId, world: &mut World) {
+    pub fn receive(&mut self, id: PacketId, world: &mut World) { self.receive_only(id, world); self.pump(world); }
+    pub fn receive_only(&mut self, id: PacketId, world: &mut World) {
         let now = world.now;
         let packet = world.net.packets.get(id);
         world.net.observers.tell(now, What::Delivered, self.core.node, None, packet);
@@ -141,7 +144,6 @@ impl Host {
         let (bytes, meta) = packet.assemble(&mut world.scratch);
         self.core.endpoint.handle_packet(now, bytes, meta);
         world.net.packets.remove(id);
-        self.pump(world);
     }
 
     /// The timer fires, unless it has been set to an earlier time since.

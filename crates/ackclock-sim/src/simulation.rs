@@ -330,7 +330,16 @@ impl Simulation {
             match &mut self.hosts[node as usize] {
                 Some(host) => {
                     world.net.delivered += 1;
-                    host.receive(id, world);
+                    let late = host.core.late;
+                    if late > 0 {
+                        if host.core.inbox.is_empty() {
+                            let at = world.now.as_nanos() + host.core.late_rng.below(late + 1);
+                            world.wake(at, Wake::Inbox(node));
+                        }
+                        host.core.inbox.push((world.now, id));
+                    } else {
+                        host.receive(id, world);
+                    }
                 }
                 None => match self.guests.call(node) {
                     Some(guest) => {
@@ -371,6 +380,15 @@ impl Simulation {
             }
             Wake::Change(index) => self.act(&self.changes[index as usize].clone()),
             Wake::Sample => self.sample(),
+            Wake::Inbox(host) => {
+                let host = self.hosts[host as usize].as_mut().unwrap();
+                for (at, id) in std::mem::take(&mut host.core.inbox) {
+                    ackclock_core::ARRIVED.set(Some(at));
+                    host.receive_only(id, world);
+                    ackclock_core::ARRIVED.set(None);
+                }
+                host.pump(world);
+            }
         }
     }
 

@@ -47,6 +47,7 @@ pub(crate) enum Wake {
     },
     Change(u32),
     Sample,
+    Inbox(u32),
 }
 
 /// The network: links, routes, packets under way.

@@ -229,7 +229,7 @@ impl Flight {
         }
         self.sample_round_trip(call, seen, advanced, outcome);
         self.end_pause();
-        self.delivery.on_ack(call.now, outcome);
+        self.delivery.on_ack(if crate::arrive_mode() >= 2 { crate::arrived(call.now) } else { call.now }, outcome);
     }
 
     /// RFC 9293 MUST-18: Karn's rule. Data sent once gives a sample; for data sent more often, only the
@@ -241,7 +241,7 @@ impl Flight {
         advanced: u64,
         outcome: &mut AckOutcome,
     ) {
-        let now = call.now;
+        let now = crate::arrived(call.now);
         let across_pause = self.leave_out_pause(seen, outcome);
         let rtt = self.rto.estimator_mut();
         if seen.reported().is_some() || across_pause {

@@ -46,7 +46,7 @@ impl Policy for RackTlp {
         if outcome.duplicate_reported && !evidence.seen.reports_probe {
             self.rack.on_duplicate_report(evidence.una, evidence.nxt);
         }
-        self.rack.on_ack(evidence.now, outcome, evidence.rtt);
+        self.rack.on_ack(crate::arrived(evidence.now), outcome, evidence.rtt);
         self.find_late(evidence)
     }
 
