@@ -115,25 +115,6 @@ impl<'a> Turn<'a> {
         self.simulation.next_event().filter(|at| *at <= end)
     }
 
-    /// The end of the scenario.
-    pub fn end(&self) -> Instant {
-        self.simulation.end
-    }
-
-    /// When to catch up again: at the next event, or at the end.
-    pub fn next_stop(&mut self) -> Instant {
-        self.next_event().unwrap_or(self.simulation.end)
-    }
-
-    /// Lets everything happen that is due at `now`, and then what the program has asked for and sent.
-    /// `happened` is called after each event.
-    pub fn catch_up(&mut self, now: Instant, mut happened: impl FnMut(&Simulation)) {
-        while self.simulation.step(now) {
-            happened(self.simulation);
-        }
-        self.collect_at(now);
-    }
-
     fn collect(&mut self) -> bool {
         self.collect_at(self.pulse.now())
     }
@@ -162,6 +143,29 @@ impl<'a> Turn<'a> {
     /// The scenario has ended before the program, which may have waited for something.
     pub fn out_of_time(&self) -> RunError {
         RunError::OutOfTime { since: self.pulse.active(), end: self.simulation.end }
+    }
+}
+
+/// For the wall clock.
+#[cfg(feature = "real-time")]
+impl Turn<'_> {
+    /// The end of the scenario.
+    pub fn end(&self) -> Instant {
+        self.simulation.end
+    }
+
+    /// When to catch up again: at the next event, or at the end.
+    pub fn next_stop(&mut self) -> Instant {
+        self.next_event().unwrap_or(self.simulation.end)
+    }
+
+    /// Lets everything happen that is due at `now`, and then what the program has asked for and sent.
+    /// `happened` is called after each event.
+    pub fn catch_up(&mut self, now: Instant, mut happened: impl FnMut(&Simulation)) {
+        while self.simulation.step(now) {
+            happened(self.simulation);
+        }
+        self.collect_at(now);
     }
 }
 

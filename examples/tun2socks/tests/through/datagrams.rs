@@ -57,13 +57,10 @@ fn only_what_was_sent_to_may_answer() {
 }
 
 #[test]
-fn datagrams_up_to_the_devices_mtu_come_back_whole() {
+fn a_datagram_of_several_packets_comes_back_whole() {
     with_arguments(PROXY, &[], None, echoes(), |program| async move {
         let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
-        for len in [1472, 4000, 8000] {
-            println!("{len} bytes");
-            echoed(&socket, V4, len).await;
-        }
+        echoed(&socket, V4, 8000).await;
         drop(program);
     });
 }
