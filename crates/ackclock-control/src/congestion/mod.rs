@@ -105,7 +105,7 @@ mod window;
 use std::fmt;
 
 pub use about::{About, Exception, Signal};
-pub use bbr::{Bbr, BbrLoss, DraftRow, Standing};
+pub use bbr::{Bbr, BbrLoss, BbrV1, DraftRow, Standing};
 pub use bfa::{Bfa, BfaConfig, BfaSampling, BfaThresholds};
 pub use card::Card;
 pub use cubic::Cubic;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    About, AfterTimeout, Bbr, BbrLoss, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp,
-    Illinois, IllinoisThresholds, LedbatPlusPlus, Net2Reno, NewReno, Parameter, Reno, Settings, Start, Tahoe,
-    Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
+    About, AfterTimeout, Bbr, BbrLoss, BbrV1, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual,
+    Htcp, Illinois, IllinoisThresholds, LedbatPlusPlus, Net2Reno, NewReno, Parameter, Reno, Settings, Start,
+    Tahoe, Thresholds, TriS, Uncontrolled, Vegas, VegasStar, VegasUsc,
 };
 use crate::InvalidParameter;
 
@@ -395,6 +395,7 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
             |start, eighth| Box::new(Net2Reno::with_eighth(start, eighth)),
         ),
         default_factory(),
+        described(BbrV1::NAME, BbrV1::ABOUT, |start| Box::new(BbrV1::new(start))),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
         described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),

@@ -277,6 +277,60 @@ def bbr_startup():
             yield size, interval, nearest(bandwidth * Fraction(277, 100) * Fraction(99, 100))
 
 
+def bbr1_rounds():
+    """BBR's first draft, one acknowledgement a round trip: the largest rate of ten round trips that the application did not limit,
+    times the smallest round trip of ten seconds, times 2.89 or 2, and three quanta of two segments. Full after three round trips
+    without a quarter more; four segments once the round trip is ten seconds old, for 200 ms and a round trip."""
+    now = delivered = limited_until = stamp = full = count = 0
+    cwnd, state, filled, rates, least, done, round_done = 10 * SMSS, "startup", False, [], None, None, False
+    bandwidth = 0
+    for number in range(360):
+        offered = min(100_000 << number, 1_600_000) if number < 60 else (800_000, 1_200_000, 2_000_000)[number // 60 % 3]
+        rtt = 100 if number < 3 else 130 if number % 120 > 100 else 110
+        rate = 4 * SMSS * 1000 // rtt if state == "probe-rtt" and cwnd == 4 * SMSS else offered
+        acked = rate * rtt // 1000
+        prior, delivered, now = delivered, delivered + acked, now + rtt
+        in_flight = 4 * SMSS if state == "probe-rtt" else bandwidth * (least or 0) // 1000
+        limited = prior < limited_until
+        rate = Fraction(acked * 1000, rtt)
+        rates.append(0 if limited and rate < bandwidth else rate)
+        bandwidth = max(rates[-11:]) if rates[-1] else bandwidth
+        if not filled and not limited:
+            if bandwidth >= full * Fraction(5, 4):
+                full, count = bandwidth, 0
+            else:
+                count += 1
+                filled = count == 3
+        target = lambda gain: bandwidth * least * gain / 1000 + 6 * SMSS
+        if state == "startup" and filled:
+            state = "drain"
+        if state == "drain" and in_flight <= target(1):
+            state = "probe-bw"
+        expired = now > stamp + 10_000
+        if least is None or rtt <= least or expired:
+            least, stamp = rtt, now
+        if state != "probe-rtt" and expired:
+            state, saved, done = "probe-rtt", cwnd, None
+        if state == "probe-rtt":
+            limited_until = delivered + in_flight
+            if done is None:
+                if in_flight <= 4 * SMSS:
+                    done, round_done = now + 200, False
+            else:
+                round_done = True
+                if now > done:
+                    state, stamp, cwnd = "probe-bw", now, max(cwnd, saved)
+        gain = {"startup": Fraction(289, 100), "drain": Fraction(289, 100), "probe-bw": 2, "probe-rtt": 1}[state]
+        if filled:
+            cwnd = min(cwnd + acked, target(gain))
+        elif cwnd < target(gain) or delivered < 10 * SMSS:
+            cwnd += acked
+        cwnd = max(cwnd, 4 * SMSS)
+        if state == "probe-rtt":
+            cwnd = 4 * SMSS
+        yield rtt, acked, in_flight // 1, nearest(bandwidth), nearest(cwnd)
+
+
 FILES = {
     "slow_start_rounds.csv": ("rounds,window_segments", slow_start_rounds),
     "reno_rounds.csv": ("round,cwnd_segments", reno_rounds),
@@ -299,5 +353,6 @@ FILES = {
     "htcp_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", htcp_rounds),
     "illinois_rounds.csv": ("rtt_ms,lost,cwnd,beta_thousandths", illinois_rounds),
     "ledbat_plus_plus_rounds.csv": ("rtt_ms,cwnd", ledbat_plus_plus_rounds),
+    "bbr1_rounds.csv": ("rtt_ms,acked,in_flight,bw,cwnd", bbr1_rounds),
     "bbr_startup.csv": ("bytes,interval_ms,pacing_rate", bbr_startup),
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ackclock_control::Instant;
 use ackclock_control::congestion::{
-    Ack, Bbr, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, Illinois,
+    Ack, Bbr, BbrV1, Bfa, BfaConfig, Card, Controller, Counting, Cubic, Dctcp, Dual, Htcp, HyStart, Illinois,
     LedbatPlusPlus, LossCause, LossEpisode, NewReno, RecoveryEnd, Reno, Sent, Tahoe, Timeout, TriS, Vegas,
     VegasStar, Window,
 };
@@ -375,6 +375,24 @@ fn bbr_starts_at_twice_and_three_quarters_of_the_measured_rate() {
         bbr.on_ack(&Ack { bytes_acked: bytes, ..ack(Instant::from_millis(1000), interval, bytes, 0) });
         let rate = bbr.pacing_rate().unwrap();
         assert!(rate.abs_diff(row[2].unsigned_abs()) <= 5, "{rate} is not {row:?}");
+    }
+}
+
+#[test]
+fn bbr1_model_and_window_by_round() {
+    let mut bbr = BbrV1::new(&start(10));
+    let (mut now, mut delivered) = (Instant::ZERO, 0);
+    for (number, row) in rows(include_str!("bbr1_rounds.csv")).enumerate() {
+        let (interval, bytes, prior_delivered) = (ms(row[0]), row[1].unsigned_abs(), delivered);
+        now += interval;
+        delivered += bytes;
+        let in_flight = row[2].unsigned_abs();
+        let acked = ack(now, interval, delivered, prior_delivered);
+        bbr.on_ack(&Ack { bytes_acked: bytes, in_flight, prior_in_flight: in_flight + bytes, ..acked });
+        // The round trip counts in 2^-30 s, and each step rounds down.
+        let (bw, cwnd) = (value(&bbr, "bw"), bbr.cwnd());
+        assert!((bw - row[3]).abs() <= 1, "round {number}: {bw} is not {row:?}");
+        assert!(cwnd.abs_diff(row[4].unsigned_abs()) <= 5, "round {number}: {cwnd} is not {row:?}");
     }
 }
 

@@ -12,6 +12,7 @@ mod max_filter;
 mod model;
 mod probe;
 mod state;
+mod v1;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use state::{AckPhase, State, UndoState};
 
 pub use draft::{DraftRow, Standing};
 pub use state::BbrLoss;
+pub use v1::BbrV1;
 
 /// The controller of the draft.
 #[derive(Clone, Debug)]
@@ -478,6 +480,11 @@ impl Controller for Bbr {
             .with("inflight_shortterm", signed(self.model.inflight_shortterm))
             .with("extra_acked", signed(self.model.extra_acked))
     }
+}
+
+/// A number that no two flows share, in place of a random one.
+fn arbitrary(now: Instant, min_rtt: u64, seed: u64) -> u64 {
+    (now.as_nanos() ^ min_rtt ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 /// BBR.StartupPacingGain: 2.77.

@@ -195,7 +195,7 @@ impl Model {
     /// UpdateACKAggregation().
     pub fn update_ack_aggregation(&mut self, rs: &RateSample, cwnd: u64, round: u64, full_bw_reached: bool) {
         let interval = nanos(rs.now.saturating_since(self.extra_acked_interval_start));
-        let mut expected = times(self.bw, fixed_seconds(interval));
+        let mut expected = bandwidth_delay(self.bw, interval);
         if self.extra_acked_delivered <= expected {
             self.restart_ack_aggregation(rs.now);
             expected = 0;
@@ -247,6 +247,11 @@ pub(super) fn inflight_at_loss(lost: &Lost) -> u64 {
 /// `gain` hundredths of `value`.
 pub(super) fn scale(value: u64, gain: u64) -> u64 {
     value.saturating_mul(gain) / 100
+}
+
+/// What a path of this bandwidth, in bytes a second, holds in `ns`.
+pub(super) fn bandwidth_delay(bytes_per_second: u64, ns: u64) -> u64 {
+    times(bytes_per_second, fixed_seconds(ns))
 }
 
 /// Nanoseconds in 2^-30 s, at most 17 s.

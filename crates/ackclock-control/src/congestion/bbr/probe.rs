@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::model::{BETA, INFINITY, RateSample, scale};
-use super::{AckPhase, Bbr, BbrLoss, State};
+use super::{AckPhase, Bbr, BbrLoss, State, arbitrary};
 use crate::Instant;
 use crate::divide::at_least_one;
 use crate::time::nanos;
@@ -185,9 +185,9 @@ impl Bbr {
     fn pick_probe_wait(&mut self, now: Instant) {
         // Deviation from the draft: this crate has no random numbers. The time and the model decide; no two
         // flows share both.
-        let mixed = (now.as_nanos() ^ self.model.min_rtt ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.rounds_since_probe_up = mixed >> 63;
-        self.bw_probe_wait = Duration::from_millis(((mixed >> 32) % 1000).saturating_add(2000));
+        let number = arbitrary(now, self.model.min_rtt, self.seed);
+        self.rounds_since_probe_up = number >> 31;
+        self.bw_probe_wait = Duration::from_millis((number % 1000).saturating_add(2000));
     }
 
     /// IsTimeToCruise().

@@ -266,7 +266,7 @@ fn another_controller_during_recovery_sends_on() {
     }
 }
 
-const WITHOUT_THRESHOLD: [&str; 2] = ["bbr", "uncontrolled"];
+const WITHOUT_THRESHOLD: [&str; 3] = ["bbr", "bbr1", "uncontrolled"];
 
 /// RFC 5681 §3.1: slow start ends at ssthresh, which a loss sets to half of FlightSize. That is knowledge of
 /// the path, and outlives the controller that wrote it down.
