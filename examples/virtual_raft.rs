@@ -41,11 +41,13 @@ const PORT: u16 = 7000;
 const ELECTION: Duration = Duration::from_millis(500);
 
 fn main() -> anyhow::Result<()> {
+    // ANCHOR: network
     let path = Direction::new(Rate::mbit(100), Span::millis(5));
     let scenario = Scenario::new(Span::seconds(60)).router("switch");
     let scenario =
         HOSTS.iter().fold(scenario, |scenario, host| scenario.host(*host).link(host, "switch", path.clone()));
     let mut net = VirtualNetwork::new(&scenario)?;
+    // ANCHOR_END: network
     let votes = Rc::new(RefCell::new(Votes::default()));
     net.observe(Rc::clone(&votes));
     let stacks = HOSTS.iter().map(|host| net.stack(host)).collect::<Result<Vec<_>, _>>()?;
@@ -100,6 +102,7 @@ async fn broken_and_healed(stacks: Vec<Stack>, faults: Faults) -> anyhow::Result
     println!("{:>6} ms  {} leads", now(), HOSTS[first]);
     nodes[first].client_write(put(1, "before the partition")).await?;
 
+    // ANCHOR: broken
     faults.partition(HOSTS[first], "*")?;
     let cut_off = Moment { at: now(), host: first };
     println!("{:>6} ms  {} is cut off", cut_off.at, HOSTS[first]);
@@ -109,6 +112,7 @@ async fn broken_and_healed(stacks: Vec<Stack>, faults: Faults) -> anyhow::Result
     let other = (first + 1) % HOSTS.len();
     let second = leader_of(&nodes[other], Some(first)).await?;
     let elected = Moment { at: now(), host: second };
+    // ANCHOR_END: broken
     println!("{:>6} ms  {} leads", elected.at, HOSTS[second]);
     let written = nodes[second].client_write(put(3, "from the new leader")).await?;
 
@@ -252,6 +256,7 @@ struct Asked {
     len: u32,
 }
 
+// ANCHOR: observer
 impl Observer for Votes {
     fn packet(&mut self, event: &PacketEvent<'_>) {
         let is_vote = |payload: &[u8]| payload.get(4..).is_some_and(|text| text.starts_with(b"{\"Vote\""));
@@ -261,6 +266,7 @@ impl Observer for Votes {
         }
     }
 }
+// ANCHOR_END: observer
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
