@@ -55,7 +55,7 @@
 //! | Which network do many experiments share? | `dumbbell.rs` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What happens to whole hosts? | `faults.rs` |
-//! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
+//! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/`; `acks.rs` |
 //! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; other stacks, `guest.rs` |
 //! | How does async code run here (feature `tokio`)? | `hosted/` |
 //! | What is measured and observed? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod acks;
 mod alarm;
 mod app;
 mod build;

@@ -5,7 +5,7 @@ use ackclock_core::{Instant, fetch};
 use crate::flight::Flight;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
-    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
+    AckThinning, CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
     RedParameters,
 };
 use crate::rng::Rng;
@@ -142,6 +142,10 @@ fn queue(config: &Direction) -> Box<dyn Queue> {
             let codel = CoDelParameters { limit, target, interval, max_packet, mark };
             Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
         }
+    };
+    let queue = match config.thin_acks {
+        Some(rule) => Box::new(AckThinning::new(rule, queue)),
+        None => queue,
     };
     match config.policer {
         Some(policer) => Box::new(policed(queue, policer.rate, policer.burst, policer.mark)),

@@ -202,8 +202,8 @@ impl Net {
         if is_free && link.transparent {
             return self.send(now, index, &queued, true);
         }
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let Self { packets, dropped, marked, .. } = self;
+        let mut cx = Context { now, rng: &mut link.rng, dropped, marked, packets };
         link.queue.enqueue(queued, &mut cx);
         if is_free {
             return self.send_next(now, index);
@@ -223,8 +223,8 @@ impl Net {
     #[inline]
     fn send_next(&mut self, now: Instant, index: u32) {
         let link = &mut self.links[index as usize];
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let Self { packets, dropped, marked, .. } = self;
+        let mut cx = Context { now, rng: &mut link.rng, dropped, marked, packets };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
         self.observers.queue(now, index, &*link.queue);

@@ -6,7 +6,9 @@ use std::fmt;
 use ackclock_control::congestion::Registry;
 use ackclock_control::names::nearest;
 
-use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
+use super::{
+    Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, ThinAcks, TimeOf, TrafficKind,
+};
 use crate::faults::{Act, Names};
 use crate::units::{Bytes, Limit, Span};
 
@@ -191,6 +193,12 @@ impl<'a> Checker<'a> {
             return Err(Problem::new(&format!("{path}.delay"), what));
         }
         check_queue(&direction.queue, &format!("{path}.queue"))?;
+        if direction.thin_acks == Some(ThinAcks::OneIn(0)) {
+            return Err(Problem::new(
+                &format!("{path}.thin-acks.one-in"),
+                "found 0; allowed is at least 1, which leaves none out",
+            ));
+        }
         for (index, script) in direction.drop.iter().enumerate() {
             let path = format!("{path}.drop[{index}]");
             if let Some(name) = script.of.as_deref().filter(|name| !self.traffic.contains_key(name)) {

@@ -42,6 +42,9 @@ pub struct Direction {
     /// A rate limit in front of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerConfig>,
+    /// Acknowledgements that are left out where later ones tell as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thin_acks: Option<ThinAcks>,
     /// Delay that varies from packet to packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
@@ -136,6 +139,18 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+}
+
+/// Which pure acknowledgements a link leaves out. Duplicates, and those with SACK blocks, other options than
+/// timestamps or another sign of ECN than the one before, always pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum ThinAcks {
+    /// Of those that wait for the link, one that a later one covers; the later one takes its place.
+    Covered,
+    /// All but one in this many of a connection. The last of a transfer may be among those left out.
+    OneIn(u32),
 }
 
 /// A token-bucket policer.
@@ -287,6 +302,7 @@ impl Direction {
             mtu: mtu(),
             queue: QueueConfig::default(),
             policer: None,
+            thin_acks: None,
             jitter: None,
             loss: None,
             drop: Vec::new(),
@@ -322,6 +338,13 @@ impl Direction {
     #[must_use]
     pub fn drop_above(mut self, bytes: u64) -> Self {
         self.drop_above = Bytes(bytes);
+        self
+    }
+
+    /// With these acknowledgements left out.
+    #[must_use]
+    pub fn thin_acks(mut self, rule: ThinAcks) -> Self {
+        self.thin_acks = Some(rule);
         self
     }
 

@@ -19,7 +19,7 @@ pub use check::{PathStep, Problem};
 pub(crate) use check::{check_change, unknown};
 pub use link::{
     Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
-    Scripted, Variation,
+    Scripted, ThinAcks, Variation,
 };
 pub use locate::ScenarioError;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
