@@ -3,6 +3,7 @@
 use ackclock_core::{Instant, fetch};
 
 use crate::flight::Flight;
+use crate::link_trace::LinkTrace;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
     AckThinning, CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
@@ -10,8 +11,9 @@ use crate::queue::{
 };
 use crate::rng::Rng;
 use crate::scenario::{Direction, QueueConfig};
+use crate::service::Service;
 use crate::transmitter::Transmitter;
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Rate, Share};
 use crate::wire::Wire;
 
 /// One direction of a link.
@@ -39,6 +41,8 @@ pub(crate) struct Link {
     pub stats: LinkStats,
     pub queue: Box<dyn Queue>,
     pub rng: Rng,
+    /// What lets packets leave, if the transmitter is not free to send one after the other.
+    pub service: Option<Box<Service>>,
 }
 
 /// A link's statistics, in order of use.
@@ -83,7 +87,11 @@ impl LinkStats {
 
 impl Link {
     pub fn new(config: &Direction, ends: (u32, u32), wire: Option<Box<Wire>>, rng: Rng) -> Self {
-        let queue = queue(config);
+        let (queue, service, rate) = (queue(config), Service::new(config), rate(config));
+        let transmitter = match &service {
+            None => Transmitter::new(rate),
+            Some(_) => Transmitter::in_turns(rate),
+        };
         Self {
             from: ends.0,
             to: ends.1,
@@ -92,12 +100,13 @@ impl Link {
             waits: false,
             needs_flows: queue.needs_flows(),
             transparent: queue.is_transparent(),
-            transmitter: Transmitter::new(config.rate),
+            transmitter,
             delay: config.delay.0,
             last_arrival: 0,
             flying: Flight::NONE,
             queue,
             wire,
+            service,
             rng,
             stats: LinkStats::default(),
         }
@@ -107,6 +116,24 @@ impl Link {
     #[inline]
     pub fn warm(&self) {
         fetch(self, OFTEN_USED);
+    }
+
+    /// Sets the rate for later packets.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.transmitter.set_rate(rate);
+        if let Some(service) = &mut self.service {
+            service.set_rate(rate);
+        }
+    }
+
+    /// Sets the independent loss for later packets.
+    pub fn set_loss(&mut self, loss: Share) {
+        self.wire().set_loss(loss);
+    }
+
+    /// The wire, made if the link had none.
+    pub fn wire(&mut self) -> &mut Wire {
+        self.wire.get_or_insert_with(|| Box::new(Wire::clean()))
     }
 
     /// Records the queue's length.
@@ -121,13 +148,19 @@ impl Link {
     }
 }
 
+/// The rate; of a link that follows a trace, the trace's mean.
+fn rate(config: &Direction) -> Rate {
+    let trace = config.trace.as_ref().and_then(|followed| followed.trace());
+    trace.and_then(LinkTrace::mean_rate).unwrap_or(config.rate)
+}
+
 /// The queue for a direction's settings.
 fn queue(config: &Direction) -> Box<dyn Queue> {
     let queue: Box<dyn Queue> = match config.queue {
         QueueConfig::DropTail { limit, mark_above } => Box::new(DropTail::new(limit, mark_above)),
         QueueConfig::Red { limit, min, max, max_p, weight_shift, gentle, mark } => {
             // Floyd and Jacobson count idle time in packets of typical size.
-            let packet_time_ns = Transmitter::time_for(config.rate, TYPICAL_PACKET);
+            let packet_time_ns = Transmitter::time_for(rate(config), TYPICAL_PACKET);
             let (min_th, max_th) = (min, max);
             let parameters =
                 RedParameters { limit, min_th, max_th, max_p, weight_shift, gentle, mark, packet_time_ns };
