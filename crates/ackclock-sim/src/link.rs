@@ -11,7 +11,7 @@ use crate::queue::{
 };
 use crate::rng::Rng;
 use crate::scenario::{Direction, QueueConfig};
-use crate::service::Service;
+use crate::service::{Service, Weather};
 use crate::transmitter::Transmitter;
 use crate::units::{Bytes, Rate, Share};
 use crate::wire::Wire;
@@ -92,7 +92,7 @@ impl Link {
             None => Transmitter::new(rate),
             Some(_) => Transmitter::in_turns(rate),
         };
-        Self {
+        let mut link = Self {
             from: ends.0,
             to: ends.1,
             mtu: config.mtu.0 as u32,
@@ -109,6 +109,16 @@ impl Link {
             service,
             rng,
             stats: LinkStats::default(),
+        };
+        link.follow(link.service.as_ref().map(|service| service.weather(0)).unwrap_or_default());
+        link
+    }
+
+    /// Takes over what a trace says for packets that leave now.
+    pub fn follow(&mut self, weather: Weather) {
+        self.delay = weather.delay.unwrap_or(self.delay);
+        if let Some(loss) = weather.loss {
+            self.set_loss(loss);
         }
     }
 

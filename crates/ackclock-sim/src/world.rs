@@ -292,12 +292,9 @@ impl Net {
         }
         link.note_length(now);
         self.observers.queue(now, index, &*link.queue);
-        let (ends, weather) = service.close(begins);
+        let ends = service.close(begins);
         link.waits = service.head.is_some() || !link.queue.is_empty();
-        link.delay = weather.delay.unwrap_or(link.delay);
-        if let Some(loss) = weather.loss {
-            link.set_loss(loss);
-        }
+        link.follow(service.weather(ends));
         let (from, waits) = (link.from, link.waits);
         self.settle(now, index);
         for next in service.leaving.drain(..) {

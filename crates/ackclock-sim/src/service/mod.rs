@@ -94,12 +94,20 @@ impl Service {
         leaves
     }
 
-    /// Ends the turn at `now`. Returns when its packets have left, and what a trace says about them.
-    pub fn close(&mut self, now: u64) -> (u64, Weather) {
+    /// Ends the turn at `now`. Returns when its packets have left.
+    pub fn close(&mut self, now: u64) -> u64 {
         match &mut self.turns {
-            Turns::Opportunities(opportunities) => (opportunities.close(now), Weather::default()),
+            Turns::Opportunities(opportunities) => opportunities.close(now),
             Turns::Rates(rates) => rates.close(now),
-            Turns::Bursts(bursts) => (bursts.close(now), Weather::default()),
+            Turns::Bursts(bursts) => bursts.close(now),
+        }
+    }
+
+    /// What a trace says about packets that leave at `now`.
+    pub fn weather(&self, now: u64) -> Weather {
+        match &self.turns {
+            Turns::Rates(rates) => rates.weather(now),
+            Turns::Opportunities(_) | Turns::Bursts(_) => Weather::default(),
         }
     }
 

@@ -79,10 +79,8 @@ impl Rates {
         true
     }
 
-    pub fn close(&mut self, now: u64) -> (u64, Weather) {
-        let left = if self.taken { self.busy_until } else { now };
-        self.taken = false;
-        (left, self.weather(left))
+    pub fn close(&mut self, now: u64) -> u64 {
+        if std::mem::take(&mut self.taken) { self.busy_until } else { now }
     }
 
     pub fn set_rate(&mut self, rate: Rate) {
@@ -94,7 +92,7 @@ impl Rates {
         Some(rows.capacity_until(until, self.repeats) / 1_000_000_000)
     }
 
-    fn weather(&self, now: u64) -> Weather {
+    pub fn weather(&self, now: u64) -> Weather {
         let Some(rows) = self.conditions() else { return Weather::default() };
         let (row, governed) = (rows.at(now, self.repeats).row, rows.governed());
         Weather { delay: governed.delay.then_some(row.delay), loss: governed.loss.then_some(row.loss) }
@@ -140,7 +138,7 @@ mod tests {
     fn send(rates: &mut Rates, now: u64, bytes: u32) -> u64 {
         let turn = rates.turn(now);
         assert!(rates.has_room() && rates.take(turn, bytes) && !rates.has_room());
-        rates.close(turn).0
+        rates.close(turn)
     }
 
     #[test]
@@ -171,7 +169,8 @@ mod tests {
         let mut weather = |now| {
             let turn = link.turn(now);
             link.take(turn, 1250);
-            let (left, Weather { delay, loss }) = link.close(turn);
+            let left = link.close(turn);
+            let Weather { delay, loss } = link.weather(left);
             (left - now, delay, loss.map(|loss| loss.parts_per_billion()))
         };
         assert_eq!(weather(0), (SECOND / 100, Some(10_000_000), Some(0)));

@@ -313,6 +313,9 @@ fn a_trace_of_a_file_is_loaded_in_a_step_of_its_own() {
     );
     let scenario = loaded(PHONE).expect("with its traces");
     assert!(run(&scenario).flows[0].there.bytes > 1_000_000);
+    // A trace's delay holds from the start.
+    let simulation = Simulation::new(&scenario).expect("it can be run");
+    assert_eq!(simulation.one_way_delay("b", "a"), Some(20 * MS));
     // Writing it down names the files again.
     let text = scenario.to_toml().expect("a scenario is TOML");
     assert_eq!(loaded(&text), Ok(scenario));

@@ -1,12 +1,13 @@
 //! The upstream of a cable modem: 20 Mbit/s in grants.
 //!
-//! A modem sends only when a MAP message of the head-end has granted it a time, and asks for the next grant
-//! with what it sends (RFC 8034 describes this for its queue). This model's MAPs come every 2 ms. Each grants
-//! what the subscribed rate allows since the last grant; with probability 25 % the head-end serves others
-//! first, and the grant is twice as large the next time. A grant is one burst.
+//! A modem sends only when the head-end has granted it a time, in a loop of requests and grants (Greg White,
+//! Karthik Sundaresan and Bob Briscoe, "Low Latency DOCSIS - Technology Overview", draft-white-tsvwg-lld-00,
+//! 2019). The figures are this model's own. Grants come every 2 ms, each of what the subscribed rate allows
+//! since the last; with probability 25 % the head-end serves others first, and the grant is twice as large
+//! the next time. A grant is one burst.
 //!
 //! Left out: the wait for the first grant after silence (an idle modem's opportunity comes with the next
-//! MAP), and collisions of requests.
+//! one), and collisions of requests.
 
 use super::{OPPORTUNITY_BITS, opportunities};
 use crate::rng::{Rng, Variates as _};

@@ -1,13 +1,14 @@
 //! A cellular link as a phone on the move sees it: a rate that wanders, and outages.
 //!
-//! The rate is a Brownian motion that outages interrupt, as in the model behind Sprout (Keith Winstein,
-//! Anirudh Sivaraman and Hari Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low Delay over
-//! Cellular Networks", NSDI 2013, §3). The constants are this model's own: between 0 and 24 Mbit/s with a
-//! deviation of 4.8 Mbit/s after a second. Where it reaches 0 the phone has lost its cell: an outage of half
-//! a second on average, exponentially distributed, after which it begins at 10 % to 50 % of the top rate.
+//! The rate is a Brownian motion that outages interrupt, as in the model that Sprout forecasts with (Keith
+//! Winstein, Anirudh Sivaraman and Hari Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low
+//! Delay over Cellular Networks", NSDI 2013). The constants are this model's own: between 0 and 24 Mbit/s
+//! with a deviation of 4.8 Mbit/s after a second. Where it reaches 0 the phone has lost its cell: an outage
+//! of half a second on average, exponentially distributed, after which it begins at 10 % to 50 % of the top
+//! rate.
 //!
-//! From such a beginning x, with the top rate M reflecting, 0 is reached after (2Mx - x²)/σ² on average. Over
-//! all beginnings that is 12.3 seconds, so outages take 3.9 % of the time.
+//! From such a beginning x, with the top rate M reflecting, 0 is reached after (2Mx - x²)/σ² on average.
+//! Over all beginnings that is 12.3 seconds, so outages take 3.9 % of the time.
 //!
 //! Subframes last a millisecond. The scheduler, which serves other phones too, gives this one every second
 //! subframe at random; what it missed it gets with the next.

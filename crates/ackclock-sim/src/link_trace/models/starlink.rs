@@ -1,12 +1,12 @@
-//! A satellite link of low orbit, downwards, as a terminal of Starlink has it: every 15 seconds another path.
+//! A satellite link of low orbit, downwards, as a terminal of Starlink has it: every 15 seconds another
+//! path.
 //!
 //! Terminals are assigned a satellite for 15 seconds at a time (Geoff Huston, "Measuring Starlink Protocol
-//! Performance", NANOG 92, 2024, who found steps of delay and rate at these times), and losses of up to half
-//! of the packets coincide with handovers (Mohamed Kassem et al., "A Browser-side View of Starlink
-//! Connectivity", IMC 2022). The rest is this model's own: with each slot come a delay of 15 to 35 ms and a
-//! rate of 40 to 220 Mbit/s. For the first 80 ms nothing is carried; to the end of the first second 2 % of
-//! the packets are lost, later 0.1 %. Every second the rate is 80 to 120 % of the slot's, and the delay up
-//! to 3 ms more than the slot's.
+//! Performance", 2024), and losses of up to half of the packets coincide with handovers (Mohamed Kassem et
+//! al., "A Browser-side View of Starlink Connectivity", IMC 2022). The rest is this model's own: with each
+//! slot come a delay of 15 to 35 ms and a rate of 40 to 220 Mbit/s. For the first 80 ms nothing is carried;
+//! to the end of the first second 2 % of the packets are lost, later 0.1 %. Every second the rate is 80 to
+//! 120 % of the slot's, and the delay up to 3 ms more than the slot's.
 //!
 //! Left out: the frames of 1.33 ms, and obstructions.
 
