@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::link_trace::Governed;
 use crate::packet::PacketId;
 use crate::scenario::{Change, LinkConfig, Problem, Scenario, Way, check_change, unknown};
 
@@ -18,6 +19,8 @@ pub(crate) struct Names {
     /// Nodes from this number on are routers.
     host_count: u32,
     links: Vec<String>,
+    /// What traces set, by direction; only those of links that follow any.
+    followed: BTreeMap<usize, (String, Governed)>,
 }
 
 /// A change, with numbers in the place of names.
@@ -69,6 +72,7 @@ impl Names {
             nodes: names.zip(0..).collect(),
             host_count: scenario.hosts.len() as u32,
             links: scenario.links.iter().map(LinkConfig::label).collect(),
+            followed: followed(scenario),
         }
     }
 
@@ -124,7 +128,9 @@ impl Names {
         };
         let mut acts = Vec::new();
         if !change.link.is_empty() {
-            acts.push(Act::Links(self.changed(change, path)?, Box::new(change.clone())));
+            let directions = self.changed(change, path)?;
+            self.check_traces(&directions, change, path)?;
+            acts.push(Act::Links(directions, Box::new(change.clone())));
         }
         for (key, groups, act) in [
             ("partition", &change.partition, (|pair| Act::Cut(pair, true)) as fn(Pair) -> Act),
@@ -162,6 +168,24 @@ impl Names {
         find(pattern, hosts.map(|(name, node)| (name.as_str(), *node)), path).map(Into::into)
     }
 
+    /// Whether a change leaves to the traces of links what they set.
+    fn check_traces(&self, directions: &[usize], change: &Change, path: &str) -> Result<(), Problem> {
+        for (trace, governed) in directions.iter().filter_map(|direction| self.followed.get(direction)) {
+            let Governed { rate, delay, loss } = *governed;
+            let keys = [
+                ("rate", rate && change.rate.is_some()),
+                ("delay", delay && change.delay.is_some()),
+                ("loss", loss && change.loss.is_some()),
+            ];
+            if let Some((key, _)) = keys.into_iter().find(|(_, both)| *both) {
+                let what =
+                    format!("found a change of what the trace `{trace}` sets; change the trace instead");
+                return Err(Problem::new(&format!("{path}.{key}"), what));
+            }
+        }
+        Ok(())
+    }
+
     /// The directions of links that a change is about.
     fn changed(&self, change: &Change, path: &str) -> Result<Vec<usize>, Problem> {
         let links = self.links.iter().map(String::as_str).zip(0..);
@@ -173,6 +197,16 @@ impl Names {
         };
         Ok(links.into_iter().flat_map(|link| ways.iter().map(move |way| 2 * link + way)).collect())
     }
+}
+
+/// What the traces of a scenario's links set, by direction.
+fn followed(scenario: &Scenario) -> BTreeMap<usize, (String, Governed)> {
+    let directions = scenario.links.iter().flat_map(|link| [&link.there, link.back()]).enumerate();
+    let followed = directions.filter_map(|(number, direction)| {
+        let trace = direction.trace.as_ref()?.name().to_owned();
+        Some((number, (trace, direction.governed())))
+    });
+    followed.collect()
 }
 
 /// What stands for the names that `pattern` fits, in order.

@@ -18,7 +18,10 @@ pub(crate) fn warm(world: &World, hosts: &[Option<Box<Host>>]) {
     let net = &world.net;
     let mut links = [NONE; AHEAD];
     for (place, event) in links.iter_mut().zip(net.calendar.soon()) {
-        let (NetEvent::Arrival(link) | NetEvent::Free(link) | NetEvent::Stray { link, .. }) = event;
+        let (NetEvent::Arrival(link)
+        | NetEvent::Free(link)
+        | NetEvent::Turn(link)
+        | NetEvent::Stray { link, .. }) = event;
         net.links[link as usize].warm();
         *place = link;
     }

@@ -55,7 +55,8 @@
 //! | Which network do many experiments share? | `dumbbell.rs` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What happens to whole hosts? | `faults.rs` |
-//! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/` |
+//! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/`; `acks.rs`; `service/` |
+//! | What does a link follow over time? | `link_trace/` |
 //! | What do hosts run? | `host.rs`, `app.rs`, `traffic/`; other stacks, `guest.rs` |
 //! | How does async code run here (feature `tokio`)? | `hosted/` |
 //! | What is measured and observed? | `flow.rs`, `meter.rs`, `report.rs`, `observe/` |
@@ -64,6 +65,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod acks;
 mod alarm;
 mod app;
 mod build;
@@ -79,6 +81,7 @@ mod host;
 mod hosted;
 mod icmp;
 mod link;
+pub mod link_trace;
 pub mod meter;
 mod near;
 pub mod observe;
@@ -88,6 +91,7 @@ pub mod report;
 pub mod rng;
 mod route;
 pub mod scenario;
+mod service;
 mod simulation;
 mod traffic;
 mod transmitter;
@@ -102,6 +106,7 @@ pub use guest::{Guest, GuestError};
 pub use hosted::Lateness;
 #[cfg(feature = "tokio")]
 pub use hosted::{Faults, HostedError, RunError, VirtualNetwork};
+pub use link_trace::{LinkTrace, LinkTraceError};
 pub use packet::PacketId;
 pub use report::{LinkState, Report};
 pub use scenario::{

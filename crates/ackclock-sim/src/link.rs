@@ -3,15 +3,17 @@
 use ackclock_core::{Instant, fetch};
 
 use crate::flight::Flight;
+use crate::link_trace::LinkTrace;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
-    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
+    AckThinning, CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
     RedParameters,
 };
 use crate::rng::Rng;
 use crate::scenario::{Direction, QueueConfig};
+use crate::service::{Service, Weather};
 use crate::transmitter::Transmitter;
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Rate, Share};
 use crate::wire::Wire;
 
 /// One direction of a link.
@@ -39,6 +41,8 @@ pub(crate) struct Link {
     pub stats: LinkStats,
     pub queue: Box<dyn Queue>,
     pub rng: Rng,
+    /// What lets packets leave, if the transmitter is not free to send one after the other.
+    pub service: Option<Box<Service>>,
 }
 
 /// A link's statistics, in order of use.
@@ -83,8 +87,12 @@ impl LinkStats {
 
 impl Link {
     pub fn new(config: &Direction, ends: (u32, u32), wire: Option<Box<Wire>>, rng: Rng) -> Self {
-        let queue = queue(config);
-        Self {
+        let (queue, service, rate) = (queue(config), Service::new(config), rate(config));
+        let transmitter = match &service {
+            None => Transmitter::new(rate),
+            Some(_) => Transmitter::in_turns(rate),
+        };
+        let mut link = Self {
             from: ends.0,
             to: ends.1,
             mtu: config.mtu.0 as u32,
@@ -92,14 +100,25 @@ impl Link {
             waits: false,
             needs_flows: queue.needs_flows(),
             transparent: queue.is_transparent(),
-            transmitter: Transmitter::new(config.rate),
+            transmitter,
             delay: config.delay.0,
             last_arrival: 0,
             flying: Flight::NONE,
             queue,
             wire,
+            service,
             rng,
             stats: LinkStats::default(),
+        };
+        link.follow(link.service.as_ref().map(|service| service.weather(0)).unwrap_or_default());
+        link
+    }
+
+    /// Takes over what a trace says for packets that leave now.
+    pub fn follow(&mut self, weather: Weather) {
+        self.delay = weather.delay.unwrap_or(self.delay);
+        if let Some(loss) = weather.loss {
+            self.set_loss(loss);
         }
     }
 
@@ -107,6 +126,24 @@ impl Link {
     #[inline]
     pub fn warm(&self) {
         fetch(self, OFTEN_USED);
+    }
+
+    /// Sets the rate for later packets.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.transmitter.set_rate(rate);
+        if let Some(service) = &mut self.service {
+            service.set_rate(rate);
+        }
+    }
+
+    /// Sets the independent loss for later packets.
+    pub fn set_loss(&mut self, loss: Share) {
+        self.wire().set_loss(loss);
+    }
+
+    /// The wire, made if the link had none.
+    pub fn wire(&mut self) -> &mut Wire {
+        self.wire.get_or_insert_with(|| Box::new(Wire::clean()))
     }
 
     /// Records the queue's length.
@@ -121,13 +158,19 @@ impl Link {
     }
 }
 
+/// The rate; of a link that follows a trace, the trace's mean.
+fn rate(config: &Direction) -> Rate {
+    let trace = config.trace.as_ref().and_then(|followed| followed.trace());
+    trace.and_then(LinkTrace::mean_rate).unwrap_or(config.rate)
+}
+
 /// The queue for a direction's settings.
 fn queue(config: &Direction) -> Box<dyn Queue> {
     let queue: Box<dyn Queue> = match config.queue {
         QueueConfig::DropTail { limit, mark_above } => Box::new(DropTail::new(limit, mark_above)),
         QueueConfig::Red { limit, min, max, max_p, weight_shift, gentle, mark } => {
             // Floyd and Jacobson count idle time in packets of typical size.
-            let packet_time_ns = Transmitter::time_for(config.rate, TYPICAL_PACKET);
+            let packet_time_ns = Transmitter::time_for(rate(config), TYPICAL_PACKET);
             let (min_th, max_th) = (min, max);
             let parameters =
                 RedParameters { limit, min_th, max_th, max_p, weight_shift, gentle, mark, packet_time_ns };
@@ -142,6 +185,10 @@ fn queue(config: &Direction) -> Box<dyn Queue> {
             let codel = CoDelParameters { limit, target, interval, max_packet, mark };
             Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
         }
+    };
+    let queue = match config.thin_acks {
+        Some(rule) => Box::new(AckThinning::new(rule, queue)),
+        None => queue,
     };
     match config.policer {
         Some(policer) => Box::new(policed(queue, policer.rate, policer.burst, policer.mark)),

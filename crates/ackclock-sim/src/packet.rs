@@ -123,6 +123,11 @@ impl Packets {
         self.free.push(id.0);
     }
 
+    /// Exchanges two packets: each gets the other's place, in a queue too.
+    pub fn swap(&mut self, a: PacketId, b: PacketId) {
+        self.packets.swap(a.0 as usize, b.0 as usize);
+    }
+
     /// The number of packets.
     pub fn len(&self) -> usize {
         self.packets.len() - self.free.len()
@@ -168,6 +173,12 @@ impl Packet {
     #[inline]
     pub fn header(&self) -> &[u8] {
         &self.header[..usize::from(self.header_len)]
+    }
+
+    /// The header behind that of IP.
+    #[inline]
+    pub fn transport(&self) -> &[u8] {
+        self.header().get(usize::from(self.transport_offset)..).unwrap_or_default()
     }
 
     pub fn payload(&self) -> &[u8] {
@@ -307,7 +318,7 @@ impl Packet {
     }
 
     #[inline]
-    fn is_v6(&self) -> bool {
+    pub fn is_v6(&self) -> bool {
         self.header[0] >> 4 == 6
     }
 

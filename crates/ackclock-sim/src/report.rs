@@ -165,7 +165,7 @@ pub struct LinkReport {
 pub struct LinkState {
     /// The link's name and its direction's: `r1-r2:there`.
     pub name: String,
-    /// The rate.
+    /// The rate; of a link that follows a trace, the trace's mean.
     pub rate: Rate,
     /// The propagation delay.
     pub delay: Span,
@@ -264,7 +264,7 @@ impl LinkReport {
             offered: stats.offered,
             sent: stats.sent,
             sent_bytes: stats.sent_bytes,
-            utilisation: ratio(stats.busy_ns as f64, now.as_nanos() as f64),
+            utilisation: utilisation(link, now.as_nanos()),
             drops,
             marked: stats.marked,
             duplicated: stats.duplicated,
@@ -388,6 +388,15 @@ fn guests(simulation: &Simulation) -> Vec<GuestReport> {
         bytes_received: seat.received.bytes,
     };
     simulation.guests.all().map(guest).collect()
+}
+
+/// The share of the time in which the link was sending; of a link whose trace sets the rate, the share of the
+/// bytes that the trace allowed.
+fn utilisation(link: &Link, now: u64) -> f64 {
+    match link.service.as_ref().and_then(|service| service.bits_until(now)) {
+        Some(bits) => ratio(link.stats.sent_bytes as f64 * 8.0, bits as f64),
+        None => ratio(link.stats.busy_ns as f64, now as f64),
+    }
 }
 
 fn seconds(nanos: u64) -> f64 {

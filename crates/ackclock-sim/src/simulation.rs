@@ -24,7 +24,6 @@ use crate::scenario::{Change, Problem, Scenario, TcpSettings};
 
 use crate::traffic::{Answerer, Caller};
 use crate::units::Span;
-use crate::wire::Wire;
 use crate::world::{Net, Wake, World};
 
 /// A network in virtual time.
@@ -94,6 +93,7 @@ impl Simulation {
     /// The scenario cannot be run.
     pub fn with_registry(scenario: &Scenario, registry: &Registry) -> Result<Self, Problem> {
         scenario.check_with(registry)?;
+        scenario.check_loaded()?;
         let names = Arc::new(Names::of(scenario));
         let mut builder = Builder::new(scenario, registry, &names);
         let edges = builder.edges();
@@ -503,16 +503,16 @@ impl Simulation {
     fn change_direction(&mut self, direction: usize, change: &Change) {
         let link = &mut self.world.net.links[direction];
         if let Some(rate) = change.rate {
-            link.transmitter.set_rate(rate);
+            link.set_rate(rate);
         }
         if let Some(delay) = change.delay {
             link.delay = delay.0;
         }
         if let Some(loss) = change.loss {
-            wire(link).set_loss(loss);
+            link.set_loss(loss);
         }
         if let Some(bytes) = change.drop_above {
-            wire(link).set_drop_above(bytes);
+            link.wire().set_drop_above(bytes);
         }
         let edge = &mut self.edges[direction];
         edge.up = change.up.unwrap_or(edge.up);
@@ -546,11 +546,6 @@ impl Simulation {
         }
         points
     }
-}
-
-/// The wire of a link, created if the link had none.
-fn wire(link: &mut Link) -> &mut Wire {
-    link.wire.get_or_insert_with(|| Box::new(Wire::clean()))
 }
 
 fn link_point(link: &Link) -> LinkPoint {

@@ -31,6 +31,17 @@ impl Transmitter {
         self.remainder = 0;
     }
 
+    /// A transmitter that is never free: its link sends in turns.
+    pub fn in_turns(rate: Rate) -> Self {
+        Self { busy_until: u64::MAX, ..Self::new(rate) }
+    }
+
+    /// Whether it is one that is never free.
+    #[inline]
+    pub fn is_in_turns(&self) -> bool {
+        self.busy_until == u64::MAX
+    }
+
     #[inline]
     pub fn busy_until(&self) -> u64 {
         self.busy_until

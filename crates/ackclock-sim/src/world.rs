@@ -79,6 +79,8 @@ pub(crate) enum NetEvent {
     Stray { link: u32, packet: PacketId },
     /// A link's transmitter becomes free.
     Free(u32),
+    /// A link that sends in turns has one.
+    Turn(u32),
 }
 
 impl World {
@@ -137,6 +139,11 @@ impl Net {
                 self.calendar.pop();
                 self.links[index as usize].waits = false;
                 self.send_next(now, index);
+                None
+            }
+            NetEvent::Turn(index) => {
+                self.calendar.pop();
+                self.take_turn(now, index);
                 None
             }
         }
@@ -202,8 +209,8 @@ impl Net {
         if is_free && link.transparent {
             return self.send(now, index, &queued, true);
         }
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let Self { packets, dropped, marked, .. } = self;
+        let mut cx = Context { now, rng: &mut link.rng, dropped, marked, packets };
         link.queue.enqueue(queued, &mut cx);
         if is_free {
             return self.send_next(now, index);
@@ -214,6 +221,9 @@ impl Net {
         let free = link.transmitter.busy_until();
         self.settle(now, index);
         if !waits {
+            if self.links[index as usize].transmitter.is_in_turns() {
+                return self.await_turn(now.as_nanos(), index);
+            }
             let key = self.key(free);
             self.calendar.push(key, NetEvent::Free(index));
         }
@@ -223,8 +233,8 @@ impl Net {
     #[inline]
     fn send_next(&mut self, now: Instant, index: u32) {
         let link = &mut self.links[index as usize];
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let Self { packets, dropped, marked, .. } = self;
+        let mut cx = Context { now, rng: &mut link.rng, dropped, marked, packets };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
         self.observers.queue(now, index, &*link.queue);
@@ -252,6 +262,56 @@ impl Net {
         }
         self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
         self.launch(now, index, ends, next.packet);
+    }
+
+    /// Packets wait from `from` on for a turn of their link.
+    fn await_turn(&mut self, from: u64, index: u32) {
+        let link = &mut self.links[index as usize];
+        let Some(service) = &mut link.service else { return };
+        let at = service.turn(from, &mut link.rng);
+        link.waits = true;
+        // It may never come.
+        if at < u64::MAX {
+            let key = self.key(at);
+            self.calendar.push(key, NetEvent::Turn(index));
+        }
+    }
+
+    /// A link has a turn: sends what leaves in it.
+    fn take_turn(&mut self, now: Instant, index: u32) {
+        let begins = now.as_nanos();
+        let link = &mut self.links[index as usize];
+        let Some(mut service) = link.service.take() else { return };
+        while service.has_room(begins) {
+            let Self { packets, dropped, marked, .. } = self;
+            let mut cx = Context { now, rng: &mut link.rng, dropped, marked, packets };
+            let next = service.head.take().or_else(|| link.queue.dequeue(&mut cx));
+            if !next.is_some_and(|next| service.take(begins, next)) {
+                break;
+            }
+        }
+        link.note_length(now);
+        self.observers.queue(now, index, &*link.queue);
+        let ends = service.close(begins);
+        link.waits = service.head.is_some() || !link.queue.is_empty();
+        link.follow(service.weather(ends));
+        let (from, waits) = (link.from, link.waits);
+        self.settle(now, index);
+        for next in service.leaving.drain(..) {
+            let stats = &mut self.links[index as usize].stats;
+            stats.note_wait(begins - next.since.as_nanos());
+            stats.sent += 1;
+            stats.sent_bytes += u64::from(next.bytes);
+            self.observers.tell(now, What::Departed, from, Some(index), self.packets.get(next.packet));
+            // Where the trace ends in an outage for ever, it never arrives.
+            self.launch(now, index, ends.min(FAR), next.packet);
+        }
+        let link = &mut self.links[index as usize];
+        link.stats.busy_ns += ends.min(FAR) - begins;
+        link.service = Some(service);
+        if waits {
+            self.await_turn(ends, index);
+        }
     }
 
     /// A packet whose transmission ends at `ends` goes onto the wire, with its impairments.
@@ -386,6 +446,9 @@ impl Net {
         self.forward(now, node, error);
     }
 }
+
+/// Beyond the end of any scenario.
+const FAR: u64 = u64::MAX / 2;
 
 /// Why packets are lost at nodes.
 pub(crate) const NODE_RULES: [DropRule; 4] =

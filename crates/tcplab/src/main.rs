@@ -7,6 +7,7 @@ mod compare;
 mod convert;
 mod explain;
 mod kit_command;
+mod model;
 mod papers;
 mod picture;
 mod recorded;
@@ -34,6 +35,8 @@ struct CommandLine {
 enum Command {
     /// Run a scenario, and report its flows and links
     Run(run::RunArgs),
+    /// Print a model of a link as a trace, for a scenario to follow and for you to change
+    Model(model::ModelArgs),
     /// Put a scenario's network between programs of this system, in real time
     ///
     /// Accepts connections, and datagrams, at --listen, carries each through the scenario's links, queues and
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         .unwrap_or_else(|error| refusal::with_help(error, CommandLine::command(), &words).exit());
     let outcome: anyhow::Result<Exit> = match args.command {
         Command::Run(args) => run::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Between(args) => between::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Papers(args) => papers::run(&args),

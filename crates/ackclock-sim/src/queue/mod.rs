@@ -3,6 +3,7 @@
 //! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet being
 //! sent has left the queue: a limit of ten packets means ten that wait.
 
+mod ack_thinning;
 mod codel;
 mod drop_tail;
 mod fq_codel;
@@ -14,13 +15,14 @@ use std::fmt;
 use ackclock_core::Instant;
 use serde::Serialize;
 
+pub(crate) use ack_thinning::AckThinning;
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
-use crate::packet::PacketId;
+use crate::packet::{PacketId, Packets};
 use crate::rng::Rng;
 
 /// A queue discipline.
@@ -79,6 +81,8 @@ pub struct Context<'a> {
     pub dropped: &'a mut Vec<(PacketId, DropRule)>,
     /// Packets to mark with Congestion Experienced.
     pub marked: &'a mut Vec<PacketId>,
+    /// The packets themselves, for the few disciplines that read headers.
+    pub(crate) packets: &'a mut Packets,
 }
 
 /// Why a packet was dropped.
@@ -120,11 +124,14 @@ pub enum DropRule {
     Partition,
     /// Its host is down.
     HostDown,
+    // New ones come last: packet logs and traces hold the numbers of the others.
+    /// A later acknowledgement took its place, or its link passes one in a number of them.
+    AckThinned,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -142,6 +149,7 @@ impl DropRule {
         Self::AboveSize,
         Self::Partition,
         Self::HostDown,
+        Self::AckThinned,
     ];
 
     /// The name in tables and traces.
@@ -165,13 +173,23 @@ impl DropRule {
             Self::AboveSize => "above-size",
             Self::Partition => "partition",
             Self::HostDown => "host-down",
+            Self::AckThinned => "ack-thinned",
         }
     }
 
     /// Whether a queue, not the wire, dropped it.
     #[must_use]
     pub const fn is_queue(self) -> bool {
-        (self as usize) < Self::RandomLoss as usize
+        matches!(
+            self,
+            Self::QueueFull
+                | Self::RedEarly
+                | Self::RedForced
+                | Self::CoDel
+                | Self::FqOverflow
+                | Self::Policer
+                | Self::AckThinned
+        )
     }
 }
 

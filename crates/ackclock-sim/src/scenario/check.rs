@@ -6,7 +6,10 @@ use std::fmt;
 use ackclock_control::congestion::Registry;
 use ackclock_control::names::nearest;
 
-use super::{Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, TimeOf, TrafficKind};
+use super::{
+    Aggregation, Change, Direction, LinkConfig, QueueConfig, Scenario, SizeOf, TcpSettings, ThinAcks, TimeOf,
+    TrafficKind, follow,
+};
 use crate::faults::{Act, Names};
 use crate::units::{Bytes, Limit, Span};
 
@@ -186,11 +189,21 @@ impl<'a> Checker<'a> {
         let least = if self.scenario.ipv6 { 1280 } else { IPV4_MTU_MIN };
         check_packet(direction.mtu, least, &format!("{path}.mtu"))?;
         check_packet(direction.drop_above, least, &format!("{path}.drop-above"))?;
-        if direction.rate.is_unlimited() && direction.delay.0 == 0 {
+        follow::check(direction, path)?;
+        if direction.rate.is_unlimited() && direction.delay.0 == 0 && direction.trace.is_none() {
             let what = "found `0ns` on a link of unlimited rate; allowed is more, so that time goes on";
             return Err(Problem::new(&format!("{path}.delay"), what));
         }
         check_queue(&direction.queue, &format!("{path}.queue"))?;
+        if let Some(aggregation) = &direction.aggregation {
+            check_aggregation(aggregation, &format!("{path}.aggregation"))?;
+        }
+        if direction.thin_acks == Some(ThinAcks::OneIn(0)) {
+            return Err(Problem::new(
+                &format!("{path}.thin-acks.one-in"),
+                "found 0; allowed is at least 1, which leaves none out",
+            ));
+        }
         for (index, script) in direction.drop.iter().enumerate() {
             let path = format!("{path}.drop[{index}]");
             if let Some(name) = script.of.as_deref().filter(|name| !self.traffic.contains_key(name)) {
@@ -248,6 +261,18 @@ fn check_packet(bytes: Bytes, least: u64, path: &str) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(path, format!("found `{bytes}`; allowed is {least}B to 65535B")))
+}
+
+fn check_aggregation(aggregation: &Aggregation, path: &str) -> Result<(), Problem> {
+    let Aggregation { access, packets, bytes, .. } = aggregation;
+    if *packets == 0 {
+        return Err(Problem::new(&format!("{path}.packets"), "found 0; allowed is at least 1"));
+    }
+    if !(1..=BURST_MAX.0).contains(&bytes.0) {
+        let what = format!("found `{bytes}`; allowed is 1B to {BURST_MAX}");
+        return Err(Problem::new(&format!("{path}.bytes"), what));
+    }
+    check_time(access, &format!("{path}.access"))
 }
 
 fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
@@ -376,4 +401,6 @@ const IPV4_MTU_MIN: u64 = 68;
 const NODES_MAX: usize = 1 << 20;
 /// A century: far below what 64 bits of nanoseconds hold.
 const LONGEST: Span = Span(100 * 365 * 24 * 3600 * 1_000_000_000);
+/// The most bytes of a burst; far more than any link's.
+const BURST_MAX: Bytes = Bytes(16 << 20);
 const NAMES_SHOWN: usize = 20;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{TimeOf, is_default};
+use super::{FollowedTrace, TimeOf, TraceEnd, is_default};
 use crate::units::{Bytes, Limit, Rate, Share, Span};
 
 /// A link between two nodes.
@@ -29,19 +29,34 @@ pub struct LinkConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Direction {
-    /// The rate at which packets are sent, counting IP packets from header to end.
+    /// The rate at which packets are sent, counting IP packets from header to end. Unlimited where a trace
+    /// sets it; only there may a file leave it out.
+    #[serde(default = "unlimited")]
     pub rate: Rate,
-    /// The propagation delay.
+    /// The propagation delay. 0 where a trace sets it; only beside one may a file leave it out.
+    #[serde(default)]
     pub delay: Span,
     /// The largest IP packet.
     #[serde(default = "mtu", skip_serializing_if = "is_usual_mtu")]
     pub mtu: Bytes,
+    /// What the link follows over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<FollowedTrace>,
+    /// What it does at the end of the trace.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trace_end: TraceEnd,
     /// Where packets wait.
     #[serde(default)]
     pub queue: QueueConfig,
     /// A rate limit in front of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policer: Option<PolicerConfig>,
+    /// Packets that leave in bursts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<Aggregation>,
+    /// Acknowledgements that are left out where later ones tell as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thin_acks: Option<ThinAcks>,
     /// Delay that varies from packet to packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
@@ -136,6 +151,39 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+}
+
+/// Packets that leave in bursts, as on a shared medium: when packets wait, the link waits for access, then
+/// sends as many as the limits allow under one preamble. All arrive at the burst's end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Aggregation {
+    /// How long the link waits for the medium before each burst.
+    pub access: TimeOf,
+    /// What each burst takes besides its packets.
+    #[serde(default)]
+    pub preamble: Span,
+    /// The most packets of a burst.
+    #[serde(default = "burst_packets")]
+    pub packets: u32,
+    /// The most bytes of a burst. A burst has at least one packet.
+    #[serde(default = "burst_bytes")]
+    pub bytes: Bytes,
+    /// The most time that a burst takes, with its preamble.
+    #[serde(default = "burst_time")]
+    pub time: Span,
+}
+
+/// Which pure acknowledgements a link leaves out. Duplicates, and those with SACK blocks, other options than
+/// timestamps or another sign of ECN than the one before, always pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum ThinAcks {
+    /// Of those that wait for the link, one that a later one covers; the later one takes its place.
+    Covered,
+    /// All but one in this many of a connection. The last of a transfer may be among those left out.
+    OneIn(u32),
 }
 
 /// A token-bucket policer.
@@ -286,7 +334,11 @@ impl Direction {
             delay,
             mtu: mtu(),
             queue: QueueConfig::default(),
+            trace: None,
+            trace_end: TraceEnd::Repeat,
             policer: None,
+            aggregation: None,
+            thin_acks: None,
             jitter: None,
             loss: None,
             drop: Vec::new(),
@@ -325,11 +377,40 @@ impl Direction {
         self
     }
 
+    /// A wire that follows `trace`. `delay` must be 0 where the trace sets it.
+    #[must_use]
+    pub fn following(trace: FollowedTrace, delay: Span) -> Self {
+        Self { trace: Some(trace), ..Self::new(Rate::UNLIMITED, delay) }
+    }
+
+    /// With bursts.
+    #[must_use]
+    pub fn aggregation(mut self, aggregation: Aggregation) -> Self {
+        self.aggregation = Some(aggregation);
+        self
+    }
+
+    /// With these acknowledgements left out.
+    #[must_use]
+    pub fn thin_acks(mut self, rule: ThinAcks) -> Self {
+        self.thin_acks = Some(rule);
+        self
+    }
+
     /// With this loss.
     #[must_use]
     pub fn loss(mut self, loss: Loss) -> Self {
         self.loss = Some(loss);
         self
+    }
+}
+
+impl Aggregation {
+    /// Bursts after this time of access, within the limits of 802.11n.
+    #[must_use]
+    pub fn new(access: TimeOf) -> Self {
+        let (packets, bytes, time) = (burst_packets(), burst_bytes(), burst_time());
+        Self { access, preamble: Span(0), packets, bytes, time }
     }
 }
 
@@ -358,6 +439,25 @@ impl Default for QueueConfig {
     fn default() -> Self {
         Self::drop_tail(Limit::Packets(1000))
     }
+}
+
+fn unlimited() -> Rate {
+    Rate::UNLIMITED
+}
+
+/// The window of a block acknowledgement in IEEE 802.11n.
+fn burst_packets() -> u32 {
+    64
+}
+
+/// The longest A-MPDU of IEEE 802.11n.
+fn burst_bytes() -> Bytes {
+    Bytes(65_535)
+}
+
+/// The longest PPDU of IEEE 802.11ac.
+fn burst_time() -> Span {
+    Span(5_484_000)
 }
 
 fn mtu() -> Bytes {

@@ -25,7 +25,12 @@ pub struct ScenarioError {
     pub what: String,
 }
 
-pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+/// Reads a scenario, and finishes it with `finish`, whose problems are located, too.
+pub(super) fn read(
+    file: &str,
+    text: &str,
+    finish: impl FnOnce(&mut Scenario) -> Result<(), Problem>,
+) -> Result<Scenario, ScenarioError> {
     let at = |offset: usize, key: String, what: String| {
         let line = text.get(..offset).unwrap_or(text).matches('\n').count() + 1;
         ScenarioError { file: file.to_owned(), line, key, what }
@@ -34,7 +39,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     let tree =
         DeTable::parse(text).map_err(|error| at(start(&error), String::new(), error.message().to_owned()))?;
     let tree = tree.get_ref();
-    let scenario: Scenario = toml::from_str(text).map_err(|error| {
+    let mut scenario: Scenario = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         let mut path = Vec::new();
         if !span.is_empty() {
@@ -42,11 +47,29 @@ pub(super) fn read(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         }
         at(span.start, KeyPath(&path).to_string(), in_our_words(error.message()))
     })?;
-    scenario.check().map_err(|problem| {
+    required(tree).and_then(|()| finish(&mut scenario)).map_err(|problem| {
         let Problem { path, what } = &problem;
         at(position(tree, path), KeyPath(path).to_string(), what.clone())
     })?;
     Ok(scenario)
+}
+
+/// Whether each direction of a link without a trace has a rate and a delay. Beside a trace, they may be
+/// missing, so the reader of a direction lets them.
+fn required(tree: &DeTable<'_>) -> Result<(), Problem> {
+    let links = tree.get("link").and_then(|links| links.get_ref().as_array());
+    for (index, link) in links.into_iter().flatten().enumerate() {
+        for way in ["there", "back"] {
+            let Some(direction) = link.get_ref().get(way).and_then(|way| way.get_ref().as_table()) else {
+                continue;
+            };
+            let lacks = ["rate", "delay"].into_iter().find(|key| !direction.contains_key(*key));
+            if let Some(key) = lacks.filter(|_| !direction.contains_key("trace")) {
+                return Err(Problem::new(&format!("link[{index}].{way}"), format!("lacks the key `{key}`")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The path to the value at `span`: the deepest key or value that encloses it. If that is a table, because

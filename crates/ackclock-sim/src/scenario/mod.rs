@@ -5,21 +5,23 @@
 //! cannot be run.
 
 mod check;
+mod follow;
 mod link;
 mod locate;
 mod tcp;
 mod traffic;
 mod written;
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use check::{PathStep, Problem};
 pub(crate) use check::{check_change, unknown};
+pub use follow::{FollowedTrace, TraceEnd};
 pub use link::{
-    Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
-    Scripted, Variation,
+    Aggregation, Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig,
+    Reordering, Scripted, ThinAcks, Variation,
 };
 pub use locate::ScenarioError;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
@@ -267,7 +269,20 @@ impl Scenario {
     /// assert!(error.starts_with("wan.toml:6: link[0].there.delay: found `20 parsecs`; allowed is a time"), "{error}");
     /// ```
     pub fn from_toml(file: &str, text: &str) -> Result<Self, ScenarioError> {
-        locate::read(file, text)
+        locate::read(file, text, |scenario| scenario.check())
+    }
+
+    /// Reads a scenario as [`from_toml`](Self::from_toml) does, and the traces that its links follow as
+    /// [`load_traces`](Self::load_traces) does.
+    ///
+    /// # Errors
+    /// Those of both, each with its line in the scenario.
+    pub fn from_toml_with_traces(
+        file: &str,
+        text: &str,
+        read: impl FnMut(&str) -> io::Result<String>,
+    ) -> Result<Self, ScenarioError> {
+        locate::read(file, text, |scenario| scenario.load_traces(read))
     }
 
     /// Finds the first thing that cannot be run: an unknown name or an impossible value.

@@ -4,6 +4,7 @@ mod apps;
 mod determinism;
 mod faults;
 mod guests;
+mod links;
 mod measures;
 mod network;
 mod path_mtu;

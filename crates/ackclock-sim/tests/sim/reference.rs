@@ -1,9 +1,13 @@
 //! `docs/scenarios.md`: its scenarios run, and it names every key.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use ackclock_control::profile::{CHOICES, Choice};
-use ackclock_sim::scenario::{Change, Corruption, HostConfig, LinkConfig, PolicerConfig, Scripted};
+use ackclock_sim::link_trace::models;
+use ackclock_sim::scenario::{
+    Aggregation, Change, Corruption, HostConfig, LinkConfig, PolicerConfig, Scripted,
+};
 use ackclock_sim::scenario::{Jitter, Loss, Reordering, TcplibMix, TraceSetting, Variation};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
 use serde::de::DeserializeOwned;
@@ -16,7 +20,9 @@ fn its_scenarios_run_and_all_their_traffic_moves() {
     let mut scenarios = 0;
     for block in REFERENCE.split("```toml\n").skip(1) {
         let text = block.split("```").next().expect("a block ends");
-        let scenario = Scenario::from_toml("docs/scenarios.md", text).expect("a scenario of the document");
+        let mut scenario =
+            Scenario::from_toml("docs/scenarios.md", text).expect("a scenario of the document");
+        scenario.load_traces(trace).expect("its traces are in the document");
         let report = Simulation::new(&scenario).expect("it can be run").run();
         assert!(!report.flows.is_empty());
         for flow in &report.flows {
@@ -24,7 +30,14 @@ fn its_scenarios_run_and_all_their_traffic_moves() {
         }
         scenarios += 1;
     }
-    assert_eq!(scenarios, 2);
+    assert_eq!(scenarios, 4);
+}
+
+/// The block of the document that begins with the name of a trace.
+fn trace(name: &str) -> io::Result<String> {
+    let blocks = REFERENCE.split("```text\n").skip(1).filter_map(|block| block.split("```").next());
+    let named = blocks.filter_map(|block| block.strip_prefix(&format!("# {name}\n")));
+    named.map(str::to_owned).next().ok_or(io::ErrorKind::NotFound.into())
 }
 
 #[test]
@@ -35,6 +48,8 @@ fn it_names_every_key() {
     keys.extend(keys_of::<LinkConfig>(""));
     keys.extend(keys_of::<Direction>(""));
     keys.extend(keys_of::<PolicerConfig>(""));
+    keys.extend(keys_of::<Aggregation>(""));
+    keys.extend(models::all().iter().map(|model| model.name.to_owned()));
     keys.extend(keys_of::<Jitter>(""));
     keys.extend(keys_of::<Variation>(""));
     keys.extend(keys_of::<Loss>("").chain(keys_of::<Loss>("gilbert-elliott")));

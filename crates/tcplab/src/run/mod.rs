@@ -106,13 +106,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Reads a scenario from a file, or from stdin.
+/// Reads a scenario from a file, or from stdin, and the traces of its links from beside it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Scenario> {
     let standard = output::is_standard(path);
     let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
     let text = text.map_err(|error| Failure::file("read", path, &error))?;
     let name = if standard { "stdin".to_owned() } else { path.display().to_string() };
-    Ok(Scenario::from_toml(&name, &text).map_err(|error| Failure::usage(error.to_string()))?)
+    let folder = path.parent().filter(|_| !standard).unwrap_or(Path::new(""));
+    let read = |trace: &str| fs::read_to_string(folder.join(trace));
+    let scenario = Scenario::from_toml_with_traces(&name, &text, read);
+    Ok(scenario.map_err(|error| Failure::usage(error.to_string()))?)
 }
 
 fn observe_packets(path: &Path, scenario: &Scenario, simulation: &mut Simulation) -> anyhow::Result<Capture> {

@@ -97,6 +97,41 @@ fn a_blackout_is_survived() {
     assert!(number(&download["last_byte"]) > 59.0);
 }
 
+/// The model's outages last half a second on average, and the queue waits for their end.
+#[test]
+fn a_phone_on_the_move_waits_for_its_cell() {
+    let report = example("lte");
+    let link = named(&report, "links", "radio:there");
+    // CoDel's drops cost CUBIC some of it.
+    assert!((0.6..=0.95).contains(&number(&link["utilisation"])), "{link}");
+    assert!(number(&link["queue_delay"]["median"]) < 0.02, "{link}");
+    assert!(number(&link["queue_delay"]["max"]) > 0.25, "{link}");
+    assert!(number(&named(&report, "flows", "requests")["latency"]["p99"]) > 0.2);
+}
+
+#[test]
+fn a_model_is_printed_and_followed_from_its_file() {
+    let scratch = Scratch::new();
+    let listed = run(&["model"]).done();
+    assert!(listed.contains("not measurements") && listed.contains("\nstarlink  "), "{listed}");
+    let text = run(&["model", "docsis"]).done();
+    assert!(text.starts_with("# model:docsis, a model and not a measurement, of seed 0:"), "{text}");
+    run(&["model", "docsis", "--output", &scratch.text("docsis.trace")]).done();
+    assert_eq!(fs::read_to_string(scratch.path("docsis.trace")).unwrap(), text);
+    assert_ne!(run(&["model", "docsis", "--seed", "1"]).done(), text);
+    // The path is relative to the scenario's file.
+    let scenario = fs::read_to_string(repository("examples/scenarios/lte.toml")).unwrap();
+    let scenario = scenario.replace("model:lte", "docsis.trace");
+    fs::write(scratch.path("cable.toml"), &scenario).unwrap();
+    let said = run(&["run", &scratch.text("cable.toml")]).done();
+    assert!(said.contains("radio:there"), "{said}");
+    fs::write(scratch.path("docsis.trace"), "1\n2\nx\n").unwrap();
+    let refused = run(&["run", &scratch.text("cable.toml")]);
+    let wanted = "cable.toml:17: link[0].there.trace: `docsis.trace`, line 3: found `x`; allowed is a time";
+    assert!(refused.failed(2).contains(wanted));
+    assert!(run(&["model", "docis"]).failed(2).contains("the nearest is docsis"));
+}
+
 #[test]
 fn every_example_is_run_by_a_test() {
     let mut names: Vec<String> = fs::read_dir(repository("examples/scenarios"))
@@ -109,7 +144,7 @@ fn every_example_is_run_by_a_test() {
         let stem = name.strip_suffix(".toml").unwrap();
         assert!(here.contains(&format!("example(\"{stem}\")")), "{name} has no test");
     }
-    assert_eq!(names.len(), 8);
+    assert_eq!(names.len(), 9);
 }
 
 #[test]
