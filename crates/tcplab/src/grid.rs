@@ -95,6 +95,8 @@ pub enum QueueKind {
     Codel,
     /// RFC 8290.
     FqCodel,
+    /// RFC 8033.
+    Pie,
 }
 
 impl Default for Grid {
@@ -219,11 +221,12 @@ impl Buffer {
 
 impl QueueKind {
     /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("drop-tail", Self::DropTail),
         ("red", Self::Red),
         ("codel", Self::Codel),
         ("fq-codel", Self::FqCodel),
+        ("pie", Self::Pie),
     ];
 
     /// The discipline with this limit. With `mark`, ECN-capable packets are marked instead of dropped early.
@@ -249,6 +252,7 @@ impl QueueKind {
             },
             Self::Codel => QueueConfig::codel(limit, mark),
             Self::FqCodel => QueueConfig::fq_codel(limit, mark),
+            Self::Pie => QueueConfig::pie(limit, mark),
         }
     }
 }

@@ -6,6 +6,7 @@
 mod codel;
 mod drop_tail;
 mod fq_codel;
+mod pie;
 mod policer;
 mod red;
 
@@ -17,6 +18,7 @@ use serde::Serialize;
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
 pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
+pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
@@ -120,11 +122,14 @@ pub enum DropRule {
     Partition,
     /// Its host is down.
     HostDown,
+    // New ones come last: packet logs and traces hold the numbers of the others.
+    /// PIE, at random.
+    Pie,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -142,6 +147,7 @@ impl DropRule {
         Self::AboveSize,
         Self::Partition,
         Self::HostDown,
+        Self::Pie,
     ];
 
     /// The name in tables and traces.
@@ -165,15 +171,28 @@ impl DropRule {
             Self::AboveSize => "above-size",
             Self::Partition => "partition",
             Self::HostDown => "host-down",
+            Self::Pie => "pie",
         }
     }
 
     /// Whether a queue, not the wire, dropped it.
     #[must_use]
     pub const fn is_queue(self) -> bool {
-        (self as usize) < Self::RandomLoss as usize
+        matches!(
+            self,
+            Self::QueueFull
+                | Self::RedEarly
+                | Self::RedForced
+                | Self::CoDel
+                | Self::FqOverflow
+                | Self::Policer
+                | Self::Pie
+        )
     }
 }
+
+/// A probability of 1, in parts of 2³².
+const ONE: i64 = 1 << 32;
 
 /// A first-in, first-out store with its length in bytes, shared by the disciplines.
 #[derive(Debug, Default)]

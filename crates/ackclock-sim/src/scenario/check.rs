@@ -273,6 +273,10 @@ fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
                 format!("found `{quantum}`; allowed is 1B to 4GiB"),
             ))
         }
+        QueueConfig::Pie { update, .. } if update.0 < 1_000_000 => {
+            let what = format!("found `{update}`; allowed is at least 1ms");
+            Err(Problem::new(&format!("{path}.pie.update"), what))
+        }
         _ => Ok(()),
     }
 }

@@ -136,6 +136,23 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+    /// Proportional integral controller enhanced (RFC 8033).
+    Pie {
+        /// The capacity.
+        limit: Limit,
+        /// QDELAY_REF: the delay to keep to.
+        #[serde(default = "pie_target")]
+        target: Span,
+        /// T_UPDATE: how often the probability changes.
+        #[serde(default = "pie_target")]
+        update: Span,
+        /// MAX_BURST: a burst that lasts no longer loses nothing.
+        #[serde(default = "pie_burst")]
+        burst: Span,
+        /// Whether ECN-capable packets are marked instead, up to a probability of 10 %.
+        #[serde(default)]
+        mark: bool,
+    },
 }
 
 /// A token-bucket policer.
@@ -352,6 +369,12 @@ impl QueueConfig {
         let (target, interval) = (codel_target(), codel_interval());
         Self::FqCodel { limit, target, interval, queues: fq_queues(), quantum: fq_quantum(), mark }
     }
+
+    /// PIE with the RFC's parameters.
+    #[must_use]
+    pub fn pie(limit: Limit, mark: bool) -> Self {
+        Self::Pie { limit, target: pie_target(), update: pie_target(), burst: pie_burst(), mark }
+    }
 }
 
 impl Default for QueueConfig {
@@ -409,4 +432,14 @@ fn fq_queues() -> u16 {
 /// RFC 8290 §5.2.4: an MTU; 1514 with Ethernet's header, which is not sent here.
 fn fq_quantum() -> Bytes {
     Bytes(1514)
+}
+
+/// RFC 8033 §4.2 and §4.3: QDELAY_REF and T_UPDATE.
+fn pie_target() -> Span {
+    Span::millis(15)
+}
+
+/// RFC 8033 §4.4.
+fn pie_burst() -> Span {
+    Span::millis(150)
 }

@@ -177,6 +177,32 @@ fn a_scenario_written_and_read_is_the_same() {
     assert_eq!(Scenario::from_toml("again.toml", &good.to_toml().unwrap()).unwrap(), good);
 }
 
+/// Each queue with as few keys as it takes, and with all.
+#[test]
+fn every_queue_is_read_with_its_defaults_and_with_every_key() {
+    let limit = Limit::Packets(50);
+    for (text, queue) in [
+        ("drop-tail = { limit = '16KiB' }", QueueConfig::drop_tail(Limit::Bytes(16 << 10))),
+        ("pie = { limit = '50packets' }", QueueConfig::pie(limit, false)),
+        (
+            "pie = { limit = '50packets', target = '10ms', update = '5ms', burst = '100ms', mark = true }",
+            QueueConfig::Pie {
+                limit,
+                target: Span::millis(10),
+                update: Span::millis(5),
+                burst: Span::millis(100),
+                mark: true,
+            },
+        ),
+    ] {
+        let file = GOOD.replace("drop-tail = { limit = \"16KiB\" }", text);
+        let read = Scenario::from_toml("queue.toml", &file).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(read.links[1].back().queue, queue, "{text}");
+        assert_eq!(Scenario::from_toml("again.toml", &read.to_toml().unwrap()).unwrap(), read);
+        assert!(Simulation::new(&read).unwrap().run().flows[0].there.bytes > 10_000, "{text}");
+    }
+}
+
 #[test]
 fn a_scenario_of_everything_runs() {
     Simulation::new(&full()).unwrap().run();
@@ -300,13 +326,18 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "queue.red]",
         "queue.ret]",
-        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`; the \
-         nearest is `red`",
+        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`, \
+         `pie`; the nearest is `red`",
     ),
     (
         "limit = \"60packets\"",
         "limit = \"6 packages\"",
         "28: link[1].there.queue.red.limit: found `6 packages`; allowed is a number of packets or bytes",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "pie = { limit = \"16KiB\", update = \"10us\" }",
+        "35: link[1].back.queue.pie.update: found `10us`; allowed is at least 1ms",
     ),
     ("max = 15", "max = 4", "30: link[1].there.queue.red.max: found 4; allowed is more than `min`, 5"),
     ("min = 5\n", "", "27: link[1].there.queue.red: lacks the key `min`"),
