@@ -5,8 +5,8 @@ use ackclock_core::{Instant, fetch};
 use crate::flight::Flight;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
-    CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Pie, PieParameters, Policer,
-    Queue, Red, RedParameters,
+    CoDel, CoDelParameters, DropRule, DropTail, DualPi2, DualPi2Parameters, FqCoDel, FqCoDelParameters, Pie,
+    PieParameters, Policer, Queue, Red, RedParameters,
 };
 use crate::rng::Rng;
 use crate::scenario::{Direction, QueueConfig};
@@ -141,6 +141,10 @@ fn queue(config: &Direction) -> Box<dyn Queue> {
             let max_packet = config.mtu.0 as u32;
             let codel = CoDelParameters { limit, target, interval, max_packet, mark };
             Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
+        }
+        QueueConfig::DualPi2 { limit, target, rtt_max, coupling, min_th, range } => {
+            let mtu = config.mtu.0 as u32;
+            Box::new(DualPi2::new(DualPi2Parameters { limit, target, rtt_max, coupling, min_th, range, mtu }))
         }
         QueueConfig::Pie { limit, target, update, burst, mark } => {
             let mean_packet = config.mtu.0 as u32;

@@ -197,7 +197,9 @@ impl Net {
         let is_free = !link.waits && link.transmitter.busy_until() <= now.as_nanos();
         let flow = if link.needs_flows { packet.flow_hash() } else { 0 };
         let bytes = packet.len();
-        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
+        let ecn = packet.ecn();
+        let (ecn_capable, l4s) = (ecn != 0, ecn & 1 == 1);
+        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable, l4s };
         self.observers.tell(now, What::Queued, link.from, Some(index), packet);
         if is_free && link.transparent {
             return self.send(now, index, &queued, true);

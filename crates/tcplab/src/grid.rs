@@ -97,6 +97,9 @@ pub enum QueueKind {
     FqCodel,
     /// RFC 8033.
     Pie,
+    /// RFC 9332.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
 }
 
 impl Default for Grid {
@@ -221,12 +224,13 @@ impl Buffer {
 
 impl QueueKind {
     /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("drop-tail", Self::DropTail),
         ("red", Self::Red),
         ("codel", Self::Codel),
         ("fq-codel", Self::FqCodel),
         ("pie", Self::Pie),
+        ("dualpi2", Self::DualPi2),
     ];
 
     /// The discipline with this limit. With `mark`, ECN-capable packets are marked instead of dropped early.
@@ -253,6 +257,7 @@ impl QueueKind {
             Self::Codel => QueueConfig::codel(limit, mark),
             Self::FqCodel => QueueConfig::fq_codel(limit, mark),
             Self::Pie => QueueConfig::pie(limit, mark),
+            Self::DualPi2 => QueueConfig::dual_pi2(limit),
         }
     }
 }

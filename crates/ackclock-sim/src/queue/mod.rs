@@ -5,6 +5,7 @@
 
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod fq_codel;
 mod pie;
 mod policer;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
+pub use dual_pi2::{DualPi2, Parameters as DualPi2Parameters};
 pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
 pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
@@ -68,6 +70,15 @@ pub struct Queued {
     pub flow: u32,
     /// Whether it may be marked instead of dropped (RFC 3168: ECT or CE).
     pub ecn_capable: bool,
+    /// Whether it belongs to L4S traffic (RFC 9331 §5.1: ECT(1) or CE).
+    pub l4s: bool,
+}
+
+impl Queued {
+    /// How long it has waited, in nanoseconds.
+    fn waited_ns(&self, now: Instant) -> u64 {
+        now.as_nanos().saturating_sub(self.since.as_nanos())
+    }
 }
 
 /// What a discipline may use, and where it reports its decisions.
@@ -125,11 +136,14 @@ pub enum DropRule {
     // New ones come last: packet logs and traces hold the numbers of the others.
     /// PIE, at random.
     Pie,
+    /// DualPI2, from either of its queues.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -148,6 +162,7 @@ impl DropRule {
         Self::Partition,
         Self::HostDown,
         Self::Pie,
+        Self::DualPi2,
     ];
 
     /// The name in tables and traces.
@@ -172,6 +187,7 @@ impl DropRule {
             Self::Partition => "partition",
             Self::HostDown => "host-down",
             Self::Pie => "pie",
+            Self::DualPi2 => "dualpi2",
         }
     }
 
@@ -187,6 +203,7 @@ impl DropRule {
                 | Self::FqOverflow
                 | Self::Policer
                 | Self::Pie
+                | Self::DualPi2
         )
     }
 }

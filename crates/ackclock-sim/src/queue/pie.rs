@@ -159,8 +159,7 @@ impl Queue for Pie {
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Queued> {
         self.catch_up(cx.now);
         let packet = self.fifo.pop()?;
-        let waited = cx.now.saturating_since(packet.since).as_nanos();
-        self.delay = if self.fifo.len() == 0 { 0 } else { i64::try_from(waited).unwrap_or(i64::MAX) };
+        self.delay = if self.fifo.len() == 0 { 0 } else { packet.waited_ns(cx.now) as i64 };
         Some(packet)
     }
 

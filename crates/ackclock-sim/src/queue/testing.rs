@@ -11,12 +11,15 @@ pub(super) struct Bench<Q> {
     pub(super) rng: Rng,
     pub(super) dropped: Vec<(PacketId, DropRule)>,
     pub(super) marked: Vec<PacketId>,
+    /// Whether the packets to come are L4S traffic.
+    pub(super) l4s: bool,
     next: u32,
 }
 
 impl<Q: Queue> Bench<Q> {
     pub fn new(queue: Q) -> Self {
-        Self { queue, rng: Rng::derive(1, "bench"), dropped: Vec::new(), marked: Vec::new(), next: 0 }
+        let rng = Rng::derive(1, "bench");
+        Self { queue, rng, dropped: Vec::new(), marked: Vec::new(), l4s: false, next: 0 }
     }
 
     /// Enqueues the next packet. Returns its number.
@@ -26,7 +29,8 @@ impl<Q: Queue> Bench<Q> {
         self.next += 1;
         let mut cx =
             Context { now, rng: &mut self.rng, dropped: &mut self.dropped, marked: &mut self.marked };
-        self.queue.enqueue(Queued { packet, bytes, since: now, flow, ecn_capable }, &mut cx);
+        let l4s = self.l4s;
+        self.queue.enqueue(Queued { packet, bytes, since: now, flow, ecn_capable, l4s }, &mut cx);
         packet.0
     }
 

@@ -153,6 +153,27 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+    /// Two queues, one for L4S traffic, with coupled marking (RFC 9332).
+    #[serde(rename = "dualpi2")]
+    DualPi2 {
+        /// The capacity of both queues together.
+        limit: Limit,
+        /// The delay to keep to in the classic queue.
+        #[serde(default = "pie_target")]
+        target: Span,
+        /// RTT_max: the longest round trip with which it is stable.
+        #[serde(default = "dualpi2_rtt_max")]
+        rtt_max: Span,
+        /// k: L4S traffic is marked this many times as often as the root of the classic probability says.
+        #[serde(default = "dualpi2_coupling")]
+        coupling: u32,
+        /// minTh: the delay from which the L queue marks on its own account.
+        #[serde(default = "dualpi2_min_th")]
+        min_th: Span,
+        /// Beyond `min-th` by this much, it marks every packet.
+        #[serde(default = "dualpi2_range")]
+        range: Span,
+    },
 }
 
 /// A token-bucket policer.
@@ -375,6 +396,19 @@ impl QueueConfig {
     pub fn pie(limit: Limit, mark: bool) -> Self {
         Self::Pie { limit, target: pie_target(), update: pie_target(), burst: pie_burst(), mark }
     }
+
+    /// DualPI2 with the RFC's parameters.
+    #[must_use]
+    pub fn dual_pi2(limit: Limit) -> Self {
+        Self::DualPi2 {
+            limit,
+            target: pie_target(),
+            rtt_max: dualpi2_rtt_max(),
+            coupling: dualpi2_coupling(),
+            min_th: dualpi2_min_th(),
+            range: dualpi2_range(),
+        }
+    }
 }
 
 impl Default for QueueConfig {
@@ -434,7 +468,7 @@ fn fq_quantum() -> Bytes {
     Bytes(1514)
 }
 
-/// RFC 8033 §4.2 and §4.3: QDELAY_REF and T_UPDATE.
+/// RFC 8033 §4.2: QDELAY_REF and T_UPDATE. RFC 9332 appendix A.1, figure 2: target.
 fn pie_target() -> Span {
     Span::millis(15)
 }
@@ -442,4 +476,24 @@ fn pie_target() -> Span {
 /// RFC 8033 §4.4.
 fn pie_burst() -> Span {
     Span::millis(150)
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_rtt_max() -> Span {
+    Span::millis(100)
+}
+
+/// RFC 9332 §2.5.1.
+fn dualpi2_coupling() -> u32 {
+    2
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_min_th() -> Span {
+    Span(800_000)
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_range() -> Span {
+    Span(400_000)
 }

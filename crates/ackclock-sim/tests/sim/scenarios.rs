@@ -194,6 +194,19 @@ fn every_queue_is_read_with_its_defaults_and_with_every_key() {
                 mark: true,
             },
         ),
+        ("dualpi2 = { limit = '50packets' }", QueueConfig::dual_pi2(limit)),
+        (
+            "dualpi2 = { limit = '50packets', target = '10ms', rtt-max = '50ms', coupling = 3, \
+             min-th = '1ms', range = '0' }",
+            QueueConfig::DualPi2 {
+                limit,
+                target: Span::millis(10),
+                rtt_max: Span::millis(50),
+                coupling: 3,
+                min_th: Span::millis(1),
+                range: Span(0),
+            },
+        ),
     ] {
         let file = GOOD.replace("drop-tail = { limit = \"16KiB\" }", text);
         let read = Scenario::from_toml("queue.toml", &file).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -327,7 +340,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "queue.red]",
         "queue.ret]",
         "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`, \
-         `pie`; the nearest is `red`",
+         `pie`, `dualpi2`; the nearest is `red`",
     ),
     (
         "limit = \"60packets\"",
@@ -338,6 +351,16 @@ const WRONG: &[(&str, &str, &str)] = &[
         "drop-tail = { limit = \"16KiB\" }",
         "pie = { limit = \"16KiB\", update = \"10us\" }",
         "35: link[1].back.queue.pie.update: found `10us`; allowed is at least 1ms",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "dualpi2 = { limit = \"16KiB\", coupling = 0 }",
+        "35: link[1].back.queue.dualpi2.coupling: found 0; allowed is 1 to 1000",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "dualpi2 = { limit = \"16KiB\", rtt-max = \"1min\" }",
+        "35: link[1].back.queue.dualpi2.rtt-max: found `60s`; allowed is 1ms to 10s",
     ),
     ("max = 15", "max = 4", "30: link[1].there.queue.red.max: found 4; allowed is more than `min`, 5"),
     ("min = 5\n", "", "27: link[1].there.queue.red: lacks the key `min`"),
