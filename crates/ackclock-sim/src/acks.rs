@@ -95,6 +95,15 @@ pub(crate) fn covers(earlier: &Packet, later: &Packet) -> bool {
         && FlowKey::of(earlier) == FlowKey::of(later)
 }
 
+/// Whether `ack` tells its receiver nothing between two others of its flow: it acknowledges more than the one
+/// before it, so it is no duplicate, and the one behind it covers it.
+pub(crate) fn is_superfluous(before: &Packet, ack: &Packet, behind: &Packet) -> bool {
+    let numbers = Ack::of(before).zip(Ack::of(ack));
+    numbers.is_some_and(|(before, ack)| ack.number.after(before.number))
+        && FlowKey::of(before) == FlowKey::of(ack)
+        && covers(ack, behind)
+}
+
 const TCP_HEADER: usize = 20;
 /// Timestamps with their padding (RFC 7323, appendix A).
 const TIMESTAMPS: usize = 12;
@@ -198,6 +207,31 @@ mod tests {
         for (what, earlier, later) in table {
             assert!(!is_covered(earlier, later), "{what}");
         }
+    }
+
+    #[test]
+    fn a_duplicate_stays_between_two_others_and_what_advances_goes() {
+        let mut packets = Packets::default();
+        for (ports, numbers, goes) in [
+            ([1, 1, 1], [100, 200, 300], true),
+            ([1, 1, 1], [u32::MAX - 50, u32::MAX, 70], true),
+            // The second is a duplicate, the third is one of it, or was overtaken.
+            ([1, 1, 1], [100, 100, 300], false),
+            ([1, 1, 1], [100, 300, 300], false),
+            ([1, 1, 1], [100, 300, 200], false),
+            // Two connections in one queue.
+            ([1, 2, 1], [100, 200, 300], false),
+            ([2, 1, 1], [100, 200, 300], false),
+            ([1, 1, 2], [100, 200, 300], false),
+        ] {
+            let ids = [0, 1, 2].map(|n| ack(&mut packets, ports[n], numbers[n], |_| {}));
+            let [before, between, behind] = ids.map(|id| packets.get(id));
+            assert_eq!(is_superfluous(before, between, behind), goes, "{ports:?} {numbers:?}");
+        }
+        // The one before may say more.
+        let sacked = ack(&mut packets, 1, 100, |fields| fields.flags = Flags::ACK | Flags::ECE);
+        let [between, behind] = [200, 300].map(|number| ack(&mut packets, 1, number, |_| {}));
+        assert!(is_superfluous(packets.get(sacked), packets.get(between), packets.get(behind)));
     }
 
     #[test]

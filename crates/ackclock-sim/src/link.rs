@@ -6,11 +6,11 @@ use crate::flight::Flight;
 use crate::link_trace::LinkTrace;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
-    AckThinning, CoDel, CoDelParameters, DropRule, DropTail, FqCoDel, FqCoDelParameters, Policer, Queue, Red,
-    RedParameters,
+    AckThinning, Cake, CakeParameters, CoDel, CoDelParameters, DropRule, DropTail, DualPi2,
+    DualPi2Parameters, FqCoDel, FqCoDelParameters, Pie, PieParameters, Policer, Queue, Red, RedParameters,
 };
 use crate::rng::Rng;
-use crate::scenario::{Direction, QueueConfig};
+use crate::scenario::{Direction, Isolation, QueueConfig};
 use crate::service::{Service, Weather};
 use crate::transmitter::Transmitter;
 use crate::units::{Bytes, Rate, Share};
@@ -183,7 +183,22 @@ fn queue(config: &Direction) -> Box<dyn Queue> {
         QueueConfig::FqCodel { limit, target, interval, queues, quantum, mark } => {
             let max_packet = config.mtu.0 as u32;
             let codel = CoDelParameters { limit, target, interval, max_packet, mark };
-            Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
+            let quantum = quantum.0 as u32;
+            let (isolation, filter_acks) = (Isolation::Flows, false);
+            Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum, isolation, filter_acks }))
+        }
+        QueueConfig::Cake { limit, bandwidth, isolation, ack_filter, target, interval, mark } => {
+            let max_packet = config.mtu.0 as u32;
+            let codel = CoDelParameters { limit, target, interval, max_packet, mark };
+            Box::new(Cake::new(CakeParameters { codel, bandwidth, isolation, filter_acks: ack_filter }))
+        }
+        QueueConfig::DualPi2 { limit, target, rtt_max, coupling, min_th, range } => {
+            let mtu = config.mtu.0 as u32;
+            Box::new(DualPi2::new(DualPi2Parameters { limit, target, rtt_max, coupling, min_th, range, mtu }))
+        }
+        QueueConfig::Pie { limit, target, update, burst, mark } => {
+            let mean_packet = config.mtu.0 as u32;
+            Box::new(Pie::new(PieParameters { limit, target, update, burst, mean_packet, mark }))
         }
     };
     let queue = match config.thin_acks {

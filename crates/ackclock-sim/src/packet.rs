@@ -9,6 +9,8 @@ use ackclock_core::fetch;
 use ackclock_wire::checksum::sum;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
 
+use crate::host::source_node;
+
 /// A packet's index in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketId(pub(crate) u32);
@@ -268,6 +270,11 @@ impl Packet {
             ack: u32::from_be_bytes([a0, a1, a2, a3]),
             flags,
         })
+    }
+
+    /// The nodes that it comes from and goes to.
+    pub fn hosts(&self) -> [u32; 2] {
+        [source_node(self.header()), self.dst]
     }
 
     /// A hash of the packet's flow; each direction has a different one.

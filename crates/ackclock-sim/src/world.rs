@@ -204,7 +204,9 @@ impl Net {
         let is_free = !link.waits && link.transmitter.busy_until() <= now.as_nanos();
         let flow = if link.needs_flows { packet.flow_hash() } else { 0 };
         let bytes = packet.len();
-        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable: packet.ecn() != 0 };
+        let ecn = packet.ecn();
+        let (ecn_capable, l4s) = (ecn != 0, ecn & 1 == 1);
+        let queued = Queued { packet: id, bytes, since: now, flow, ecn_capable, l4s };
         self.observers.tell(now, What::Queued, link.from, Some(index), packet);
         if is_free && link.transparent {
             return self.send(now, index, &queued, true);
@@ -239,8 +241,19 @@ impl Net {
         link.note_length(now);
         self.observers.queue(now, index, &*link.queue);
         self.settle(now, index);
-        if let Some(next) = next {
-            self.send(now, index, &next, false);
+        match next {
+            Some(next) => self.send(now, index, &next, false),
+            None => self.hold(index),
+        }
+    }
+
+    /// The queue gave nothing to the free transmitter. If it holds packets back, it is asked again later.
+    fn hold(&mut self, index: u32) {
+        let link = &mut self.links[index as usize];
+        if let Some(opens_at) = link.queue.opens_at().filter(|_| !link.queue.is_empty()) {
+            link.waits = true;
+            let key = self.key(opens_at.as_nanos());
+            self.calendar.push(key, NetEvent::Free(index));
         }
     }
 
@@ -310,7 +323,9 @@ impl Net {
         link.stats.busy_ns += ends.min(FAR) - begins;
         link.service = Some(service);
         if waits {
-            self.await_turn(ends, index);
+            // A shaper in the queue may hold its packets back for longer.
+            let opens_at = link.queue.opens_at().map_or(0, Instant::as_nanos);
+            self.await_turn(ends.max(opens_at), index);
         }
     }
 

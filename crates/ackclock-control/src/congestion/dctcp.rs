@@ -36,6 +36,8 @@ pub struct Dctcp {
     srtt: u64,
     /// Bytes that Prague's slower growth has not counted yet, in units of 2^-16.
     uncounted: u64,
+    /// Whether the latest episode was the answer to a mark, not to a loss.
+    answers_mark: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ impl Dctcp {
             bytes_marked: 0,
             srtt: 0,
             uncounted: 0,
+            answers_mark: false,
         }
     }
 
@@ -108,10 +111,22 @@ impl Dctcp {
         (self.bytes_acked, self.bytes_marked) = (0, 0);
     }
 
-    /// Prague, "reduced RTT dependence": on a round trip below 25 ms the window grows as if it were 25 ms
-    /// long.
-    fn growth_bytes(&mut self, bytes: u64) -> u64 {
-        if self.kind == Kind::Dctcp || self.srtt >= VIRTUAL_RTT || self.srtt == 0 {
+    /// Prague, unlike DCTCP, also grows in the round trip after it has answered a mark: with two marks a
+    /// round trip, hardly any time is left between such rounds.
+    fn may_grow(&self, ack: &Ack) -> bool {
+        let exempt = self.kind == Kind::Prague && self.answers_mark;
+        Window::may_grow(&Ack { in_recovery: ack.in_recovery && !exempt, ..*ack })
+    }
+
+    /// The bytes that make the window grow in congestion avoidance. For Prague, these are the ones that were
+    /// acknowledged without a mark; and on a round trip below 25 ms, the window grows as if it were 25 ms
+    /// long ("reduced RTT dependence").
+    fn growth_bytes(&mut self, ack: &Ack) -> u64 {
+        if self.kind == Kind::Dctcp {
+            return ack.bytes_acked;
+        }
+        let bytes = ack.bytes_acked.saturating_sub(ack.ecn_marked);
+        if self.srtt >= VIRTUAL_RTT || self.srtt == 0 {
             return bytes;
         }
         // One segment per (virtual) round trip in rate terms: the time and the window are both smaller by the
@@ -141,19 +156,20 @@ impl Controller for Dctcp {
         if self.rounds.on_ack(ack) {
             self.update_alpha();
         }
-        if !Window::may_grow(ack) {
+        if !self.may_grow(ack) {
             return;
         }
         if self.window.in_slow_start() {
             self.window.slow_start(ack.bytes_acked, SlowStart::Counted);
         } else {
-            let bytes = self.growth_bytes(ack.bytes_acked);
+            let bytes = self.growth_bytes(ack);
             self.window.reno_step(bytes);
         }
     }
 
     fn on_loss_episode(&mut self, loss: &LossEpisode) {
-        let ssthresh = if loss.cause == LossCause::EcnEcho {
+        self.answers_mark = loss.cause == LossCause::EcnEcho;
+        let ssthresh = if self.answers_mark {
             // RFC 8257 §3.3 (9): cwnd = cwnd * (1 - alpha / 2).
             let cwnd = self.window.cwnd();
             let cut = times(cwnd, self.alpha, at_least_one(2 * ONE)).unwrap_or(cwnd);
@@ -271,6 +287,25 @@ mod tests {
         };
         assert_eq!(grown(Dctcp::prague(&START), 25), grown(Dctcp::new(&START), 25));
         assert!(grown(Dctcp::prague(&START), 5) < grown(Dctcp::new(&START), 5) / 3);
+    }
+
+    /// The draft on additive increase: irrespective of CWR, "but only for bytes that have been ACK'd without
+    /// ECN feedback".
+    #[test]
+    fn prague_grows_while_it_answers_a_mark_and_dctcp_does_not() {
+        let grown = |mut dctcp: Dctcp, episode: LossEpisode, ecn_marked: u64| {
+            dctcp.on_loss_episode(&episode);
+            let before = dctcp.cwnd();
+            for _ in 0..10 {
+                dctcp.on_ack(&Ack { in_recovery: true, ecn_marked, ..ack(0, before / 10) });
+            }
+            dctcp.cwnd() - before
+        };
+        let answered = mark(10 * SMSS);
+        assert_eq!(grown(Dctcp::prague(&START), answered, 0), SMSS, "a segment a round trip");
+        assert_eq!(grown(Dctcp::prague(&START), answered, SMSS), 0, "everything is marked");
+        assert_eq!(grown(Dctcp::prague(&START), loss(0, 10 * SMSS), 0), 0, "after a loss");
+        assert_eq!(grown(Dctcp::new(&START), answered, 0), 0);
     }
 
     #[test]

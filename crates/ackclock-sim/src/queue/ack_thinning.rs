@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use ackclock_core::Instant;
 use ackclock_wire::SeqNum;
 
 use super::{Context, DropRule, Queue, Queued};
@@ -118,6 +119,10 @@ impl Queue for AckThinning {
         self.behind.bytes()
     }
 
+    fn opens_at(&self) -> Option<Instant> {
+        self.behind.opens_at()
+    }
+
     fn needs_flows(&self) -> bool {
         self.behind.needs_flows()
     }
@@ -149,7 +154,7 @@ mod tests {
             let packet = ack(&mut self.0.packets, port, number, adjust);
             let bytes = self.0.packets.get(packet).len();
             let since = ackclock_core::Instant::ZERO;
-            self.0.enqueue(Queued { packet, bytes, since, flow: 0, ecn_capable: false });
+            self.0.enqueue(Queued { packet, bytes, since, flow: 0, ecn_capable: false, l4s: false });
         }
 
         /// The numbers that leave.

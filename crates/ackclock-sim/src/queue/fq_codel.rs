@@ -8,7 +8,11 @@
 use std::collections::VecDeque;
 
 use super::codel::{Law, Parameters as CoDelParameters};
+use super::hosts::Hosts;
 use super::{Context, DropRule, Fifo, Queue, Queued, fits};
+use crate::acks::is_superfluous;
+use crate::packet::Packets;
+use crate::scenario::Isolation;
 
 /// The parameters.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +23,10 @@ pub struct Parameters {
     pub queues: u16,
     /// Bytes that a queue may send per turn (§5.2.4: an MTU).
     pub quantum: u32,
+    /// Who gets equal shares: flows in RFC 8290, hosts in [CAKE](super::Cake).
+    pub isolation: Isolation,
+    /// Whether redundant ACKs are dropped, as CAKE does.
+    pub filter_acks: bool,
 }
 
 /// An FQ-CoDel queue.
@@ -29,6 +37,7 @@ pub struct FqCoDel {
     /// Queues that have just become active. They come first.
     new: VecDeque<u16>,
     old: VecDeque<u16>,
+    hosts: Option<Hosts>,
     packets: usize,
     bytes: u64,
 }
@@ -37,9 +46,13 @@ pub struct FqCoDel {
 struct SubQueue {
     fifo: Fifo,
     law: Law,
-    /// Bytes left in its turn.
+    /// Bytes left in its turn, in units of 2⁻¹⁶.
     credits: i64,
     listed: bool,
+    /// The hosts of the packet that made it active.
+    between: [u32; 2],
+    /// Whether it counts among the busy flows of its hosts.
+    busy: bool,
 }
 
 impl FqCoDel {
@@ -47,7 +60,14 @@ impl FqCoDel {
     #[must_use]
     pub fn new(parameters: Parameters) -> Self {
         let queues = (0..parameters.queues.max(1)).map(|_| SubQueue::default()).collect();
-        Self { parameters, queues, new: VecDeque::new(), old: VecDeque::new(), packets: 0, bytes: 0 }
+        let hosts = (parameters.isolation != Isolation::Flows).then(|| Hosts::new(parameters.isolation));
+        Self { parameters, queues, new: VecDeque::new(), old: VecDeque::new(), hosts, packets: 0, bytes: 0 }
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 
     /// §4.1: the queue with the most bytes loses half of its packets, at most 64, from its head.
@@ -75,8 +95,21 @@ impl Queue for FqCoDel {
         self.bytes += u64::from(packet.bytes);
         if !queue.listed {
             queue.listed = true;
-            queue.credits = i64::from(self.parameters.quantum);
+            if let Some(hosts) = &self.hosts {
+                queue.between = cx.packets.get(packet.packet).hosts();
+                queue.credits = share(self.parameters.quantum, hosts.load(queue.between));
+            } else {
+                queue.credits = share(self.parameters.quantum, 1);
+            }
             self.new.push_back(index);
+        }
+        if self.parameters.filter_acks
+            && is_last_but_one_superfluous(&queue.fifo, cx.packets)
+            && let Some(ack) = queue.fifo.remove_last_but_one()
+        {
+            self.packets -= 1;
+            self.bytes -= u64::from(ack.bytes);
+            return cx.dropped.push((ack.packet, DropRule::AckThinned));
         }
         if full {
             self.overflow(cx);
@@ -91,7 +124,13 @@ impl Queue for FqCoDel {
             let index = *list.front()?;
             let queue = &mut self.queues[usize::from(index)];
             if queue.credits <= 0 {
-                queue.credits += i64::from(self.parameters.quantum);
+                let load = self.hosts.as_mut().map_or(1, |hosts| {
+                    if !std::mem::replace(&mut queue.busy, true) {
+                        hosts.add(queue.between);
+                    }
+                    hosts.load(queue.between)
+                });
+                queue.credits += share(self.parameters.quantum, load);
                 list.pop_front();
                 self.old.push_back(index);
                 continue;
@@ -101,7 +140,7 @@ impl Queue for FqCoDel {
             self.packets -= packets - queue.fifo.len();
             self.bytes -= bytes - queue.fifo.bytes;
             if let Some(packet) = packet {
-                queue.credits -= i64::from(packet.bytes);
+                queue.credits -= i64::from(packet.bytes) << 16;
                 return Some(packet);
             }
             list.pop_front();
@@ -111,6 +150,10 @@ impl Queue for FqCoDel {
                 self.old.push_back(index);
             } else {
                 queue.listed = false;
+                if let Some(hosts) = self.hosts.as_mut().filter(|_| queue.busy) {
+                    queue.busy = false;
+                    hosts.remove(queue.between);
+                }
             }
         }
     }
@@ -126,6 +169,19 @@ impl Queue for FqCoDel {
     fn needs_flows(&self) -> bool {
         true
     }
+}
+
+/// Whether the last packet but one is an acknowledgement that its neighbours make superfluous. Two
+/// acknowledgements at least stay, as in CAKE's default mode.
+fn is_last_but_one_superfluous(fifo: &Fifo, packets: &Packets) -> bool {
+    let mut last = fifo.packets.iter().rev().map(|queued| packets.get(queued.packet));
+    let (behind, ack, before) = (last.next(), last.next(), last.next());
+    behind.zip(ack).zip(before).is_some_and(|((behind, ack), before)| is_superfluous(before, ack, behind))
+}
+
+/// A flow's quantum where its host's turn is divided among `load` flows, in units of 2⁻¹⁶ bytes.
+fn share(quantum: u32, load: u32) -> i64 {
+    (i64::from(quantum) << 16) / i64::from(load)
 }
 
 const BATCH: usize = 64;
@@ -146,6 +202,8 @@ mod tests {
         },
         queues: 1024,
         quantum: 1500,
+        isolation: Isolation::Flows,
+        filter_acks: false,
     };
 
     #[test]

@@ -1,12 +1,16 @@
 //! Queues: what waits in front of a link, and which packets are dropped or marked there.
 //!
-//! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet being
-//! sent has left the queue: a limit of ten packets means ten that wait.
+//! A discipline sees lengths, times and whether a packet may be marked; only CAKE and ACK thinning read its
+//! headers. The packet being sent has left the queue: a limit of ten packets means ten that wait.
 
 mod ack_thinning;
+mod cake;
 mod codel;
 mod drop_tail;
+mod dual_pi2;
 mod fq_codel;
+mod hosts;
+mod pie;
 mod policer;
 mod red;
 
@@ -16,9 +20,12 @@ use ackclock_core::Instant;
 use serde::Serialize;
 
 pub(crate) use ack_thinning::AckThinning;
+pub use cake::{Cake, Parameters as CakeParameters};
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
+pub use dual_pi2::{DualPi2, Parameters as DualPi2Parameters};
 pub use fq_codel::{FqCoDel, Parameters as FqCoDelParameters};
+pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
@@ -49,6 +56,12 @@ pub trait Queue: fmt::Debug {
         false
     }
 
+    /// When the next packet may leave, where packets wait although the link is free: the discipline holds
+    /// them back. The link asks after [`dequeue`](Self::dequeue) has returned nothing.
+    fn opens_at(&self) -> Option<Instant> {
+        None
+    }
+
     /// Whether to fill in [`Queued::flow`].
     fn needs_flows(&self) -> bool {
         false
@@ -68,6 +81,15 @@ pub struct Queued {
     pub flow: u32,
     /// Whether it may be marked instead of dropped (RFC 3168: ECT or CE).
     pub ecn_capable: bool,
+    /// Whether it belongs to L4S traffic (RFC 9331 §5.1: ECT(1) or CE).
+    pub l4s: bool,
+}
+
+impl Queued {
+    /// How long it has waited, in nanoseconds.
+    fn waited_ns(&self, now: Instant) -> u64 {
+        now.as_nanos().saturating_sub(self.since.as_nanos())
+    }
 }
 
 /// What a discipline may use, and where it reports its decisions.
@@ -127,11 +149,16 @@ pub enum DropRule {
     // New ones come last: packet logs and traces hold the numbers of the others.
     /// A later acknowledgement took its place, or its link passes one in a number of them.
     AckThinned,
+    /// PIE, at random.
+    Pie,
+    /// DualPI2, from either of its queues.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -150,6 +177,8 @@ impl DropRule {
         Self::Partition,
         Self::HostDown,
         Self::AckThinned,
+        Self::Pie,
+        Self::DualPi2,
     ];
 
     /// The name in tables and traces.
@@ -174,6 +203,8 @@ impl DropRule {
             Self::Partition => "partition",
             Self::HostDown => "host-down",
             Self::AckThinned => "ack-thinned",
+            Self::Pie => "pie",
+            Self::DualPi2 => "dualpi2",
         }
     }
 
@@ -189,9 +220,14 @@ impl DropRule {
                 | Self::FqOverflow
                 | Self::Policer
                 | Self::AckThinned
+                | Self::Pie
+                | Self::DualPi2
         )
     }
 }
+
+/// A probability of 1, in parts of 2³².
+const ONE: i64 = 1 << 32;
 
 /// A first-in, first-out store with its length in bytes, shared by the disciplines.
 #[derive(Debug, Default)]
@@ -210,6 +246,12 @@ impl Fifo {
     #[inline]
     fn pop(&mut self) -> Option<Queued> {
         let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    fn remove_last_but_one(&mut self) -> Option<Queued> {
+        let packet = self.packets.remove(self.packets.len().checked_sub(2)?)?;
         self.bytes -= u64::from(packet.bytes);
         Some(packet)
     }

@@ -12,7 +12,10 @@ pub(super) struct Bench<Q> {
     pub(super) dropped: Vec<(PacketId, DropRule)>,
     pub(super) marked: Vec<PacketId>,
     pub(super) packets: Packets,
-    next: u32,
+    /// Whether the packets to come are L4S traffic.
+    pub(super) l4s: bool,
+    /// The hosts of the packets to come.
+    pub(super) hosts: [u32; 2],
 }
 
 impl<Q: Queue> Bench<Q> {
@@ -23,16 +26,20 @@ impl<Q: Queue> Bench<Q> {
             dropped: Vec::new(),
             marked: Vec::new(),
             packets: Packets::default(),
-            next: 0,
+            l4s: false,
+            hosts: [0, 0],
         }
     }
 
     /// Enqueues the next packet. Returns its number.
     pub fn put(&mut self, at_ns: u64, bytes: u32, flow: u32, ecn_capable: bool) -> u32 {
-        let packet = PacketId(self.next);
-        self.next += 1;
+        let [from, to] = self.hosts;
+        let mut header = [0; 20];
+        header[0] = 0x45;
+        header[12..16].copy_from_slice(&(from + 1).to_be_bytes());
+        let packet = self.packets.insert_bytes(&header, to);
         let since = Instant::from_nanos(at_ns);
-        self.enqueue(Queued { packet, bytes, since, flow, ecn_capable });
+        self.enqueue(Queued { packet, bytes, since, flow, ecn_capable, l4s: self.l4s });
         packet.0
     }
 
@@ -60,6 +67,7 @@ impl<Q: Queue> Bench<Q> {
         self.queue.dequeue(&mut cx).map(|packet| packet.packet.0)
     }
 
+    /// The numbers of the dropped packets.
     pub fn dropped(&self) -> Vec<u32> {
         self.dropped.iter().map(|(packet, _)| packet.0).collect()
     }

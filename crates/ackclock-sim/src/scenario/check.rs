@@ -298,6 +298,23 @@ fn check_queue(queue: &QueueConfig, path: &str) -> Result<(), Problem> {
                 format!("found `{quantum}`; allowed is 1B to 4GiB"),
             ))
         }
+        QueueConfig::Pie { update, .. } if update.0 < 1_000_000 => {
+            let what = format!("found `{update}`; allowed is at least 1ms");
+            Err(Problem::new(&format!("{path}.pie.update"), what))
+        }
+        QueueConfig::DualPi2 { target, rtt_max, coupling, .. } => {
+            for (key, time) in [("target", target), ("rtt-max", rtt_max)] {
+                if !(Span::millis(1)..=Span::seconds(10)).contains(time) {
+                    let what = format!("found `{time}`; allowed is 1ms to 10s");
+                    return Err(Problem::new(&format!("{path}.dualpi2.{key}"), what));
+                }
+            }
+            if !(1..=1000).contains(coupling) {
+                let what = format!("found {coupling}; allowed is 1 to 1000");
+                return Err(Problem::new(&format!("{path}.dualpi2.coupling"), what));
+            }
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

@@ -151,6 +151,84 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+    /// Shares by host, a shaper and a filter of ACKs over FQ-CoDel, as CAKE (Høiland-Jørgensen, Täht and
+    /// Morton 2018) has them.
+    Cake {
+        /// The capacity of all queues together.
+        limit: Limit,
+        /// The shaper's rate; the link's by default.
+        #[serde(default = "cake_bandwidth")]
+        bandwidth: Rate,
+        /// Who gets equal shares.
+        #[serde(default)]
+        isolation: Isolation,
+        /// Whether ACKs are dropped that others make redundant.
+        #[serde(default)]
+        ack_filter: bool,
+        /// An acceptable standing delay, at high bandwidths.
+        #[serde(default = "codel_target")]
+        target: Span,
+        /// How long it may be exceeded, at high bandwidths.
+        #[serde(default = "codel_interval")]
+        interval: Span,
+        /// Whether ECN-capable packets are marked instead.
+        #[serde(default)]
+        mark: bool,
+    },
+    /// Proportional integral controller enhanced (RFC 8033).
+    Pie {
+        /// The capacity.
+        limit: Limit,
+        /// QDELAY_REF: the delay to keep to.
+        #[serde(default = "pie_target")]
+        target: Span,
+        /// T_UPDATE: how often the probability changes.
+        #[serde(default = "pie_target")]
+        update: Span,
+        /// MAX_BURST: a burst that lasts no longer loses nothing.
+        #[serde(default = "pie_burst")]
+        burst: Span,
+        /// Whether ECN-capable packets are marked instead, up to a probability of 10 %.
+        #[serde(default)]
+        mark: bool,
+    },
+    /// Two queues, one for L4S traffic, with coupled marking (RFC 9332).
+    #[serde(rename = "dualpi2")]
+    DualPi2 {
+        /// The capacity of both queues together.
+        limit: Limit,
+        /// The delay to keep to in the classic queue.
+        #[serde(default = "pie_target")]
+        target: Span,
+        /// RTT_max: the longest round trip with which it is stable.
+        #[serde(default = "dualpi2_rtt_max")]
+        rtt_max: Span,
+        /// k: L4S traffic is marked this many times as often as the root of the classic probability says.
+        #[serde(default = "dualpi2_coupling")]
+        coupling: u32,
+        /// minTh: the delay from which the L queue marks on its own account.
+        #[serde(default = "dualpi2_min_th")]
+        min_th: Span,
+        /// Beyond `min-th` by this much, it marks every packet.
+        #[serde(default = "dualpi2_range")]
+        range: Span,
+    },
+}
+
+/// Who gets equal shares of a CAKE queue, in the words of tc-cake(8). A host's flows share its part equally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Isolation {
+    /// Flows.
+    Flows,
+    /// Hosts that send.
+    DualSrchost,
+    /// Hosts that receive.
+    DualDsthost,
+    /// Hosts at either side: a flow's part is the smaller of what both would give it.
+    #[default]
+    TripleIsolate,
 }
 
 /// Packets that leave in bursts, as on a shared medium: when packets wait, the link waits for access, then
@@ -433,6 +511,39 @@ impl QueueConfig {
         let (target, interval) = (codel_target(), codel_interval());
         Self::FqCodel { limit, target, interval, queues: fq_queues(), quantum: fq_quantum(), mark }
     }
+
+    /// CAKE with its defaults: `triple-isolate`, no shaper and no filter.
+    #[must_use]
+    pub fn cake(limit: Limit, mark: bool) -> Self {
+        Self::Cake {
+            limit,
+            bandwidth: cake_bandwidth(),
+            isolation: Isolation::default(),
+            ack_filter: false,
+            target: codel_target(),
+            interval: codel_interval(),
+            mark,
+        }
+    }
+
+    /// PIE with the RFC's parameters.
+    #[must_use]
+    pub fn pie(limit: Limit, mark: bool) -> Self {
+        Self::Pie { limit, target: pie_target(), update: pie_target(), burst: pie_burst(), mark }
+    }
+
+    /// DualPI2 with the RFC's parameters.
+    #[must_use]
+    pub fn dual_pi2(limit: Limit) -> Self {
+        Self::DualPi2 {
+            limit,
+            target: pie_target(),
+            rtt_max: dualpi2_rtt_max(),
+            coupling: dualpi2_coupling(),
+            min_th: dualpi2_min_th(),
+            range: dualpi2_range(),
+        }
+    }
 }
 
 impl Default for QueueConfig {
@@ -509,4 +620,39 @@ fn fq_queues() -> u16 {
 /// RFC 8290 §5.2.4: an MTU; 1514 with Ethernet's header, which is not sent here.
 fn fq_quantum() -> Bytes {
     Bytes(1514)
+}
+
+/// No shaper: tc-cake(8)'s default.
+fn cake_bandwidth() -> Rate {
+    Rate::UNLIMITED
+}
+
+/// RFC 8033 §4.2: QDELAY_REF and T_UPDATE. RFC 9332 appendix A.1, figure 2: target.
+fn pie_target() -> Span {
+    Span::millis(15)
+}
+
+/// RFC 8033 §4.4.
+fn pie_burst() -> Span {
+    Span::millis(150)
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_rtt_max() -> Span {
+    Span::millis(100)
+}
+
+/// RFC 9332 §2.5.1.
+fn dualpi2_coupling() -> u32 {
+    2
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_min_th() -> Span {
+    Span(800_000)
+}
+
+/// RFC 9332 appendix A.1, figure 2.
+fn dualpi2_range() -> Span {
+    Span(400_000)
 }

@@ -20,8 +20,8 @@ pub use check::{PathStep, Problem};
 pub(crate) use check::{check_change, unknown};
 pub use follow::{FollowedTrace, TraceEnd};
 pub use link::{
-    Aggregation, Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig,
-    Reordering, Scripted, ThinAcks, Variation,
+    Aggregation, Blackout, Corruption, Direction, Isolation, Jitter, LinkConfig, Loss, PolicerConfig,
+    QueueConfig, Reordering, Scripted, ThinAcks, Variation,
 };
 pub use locate::ScenarioError;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};

@@ -9,6 +9,7 @@ mod measures;
 mod network;
 mod path_mtu;
 mod performance_of_tcp;
+mod queues;
 mod reference;
 mod scenarios;
 mod token_bucket;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{CHOICES, Choice, Choices, Ecn, Profile};
 use ackclock_sim::scenario::{
-    Arrivals, Blackout, Change, Corruption, HostConfig, Jitter, Loss, MtuProbingSetting, PolicerConfig,
-    Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
+    Arrivals, Blackout, Change, Corruption, HostConfig, Isolation, Jitter, Loss, MtuProbingSetting,
+    PolicerConfig, Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
 };
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
@@ -177,6 +177,59 @@ fn a_scenario_written_and_read_is_the_same() {
     assert_eq!(Scenario::from_toml("again.toml", &good.to_toml().unwrap()).unwrap(), good);
 }
 
+/// Each queue with as few keys as it takes, and with all.
+#[test]
+fn every_queue_is_read_with_its_defaults_and_with_every_key() {
+    let limit = Limit::Packets(50);
+    for (text, queue) in [
+        ("drop-tail = { limit = '16KiB' }", QueueConfig::drop_tail(Limit::Bytes(16 << 10))),
+        ("pie = { limit = '50packets' }", QueueConfig::pie(limit, false)),
+        (
+            "pie = { limit = '50packets', target = '10ms', update = '5ms', burst = '100ms', mark = true }",
+            QueueConfig::Pie {
+                limit,
+                target: Span::millis(10),
+                update: Span::millis(5),
+                burst: Span::millis(100),
+                mark: true,
+            },
+        ),
+        ("dualpi2 = { limit = '50packets' }", QueueConfig::dual_pi2(limit)),
+        (
+            "dualpi2 = { limit = '50packets', target = '10ms', rtt-max = '50ms', coupling = 3, \
+             min-th = '1ms', range = '0' }",
+            QueueConfig::DualPi2 {
+                limit,
+                target: Span::millis(10),
+                rtt_max: Span::millis(50),
+                coupling: 3,
+                min_th: Span::millis(1),
+                range: Span(0),
+            },
+        ),
+        ("cake = { limit = '50packets' }", QueueConfig::cake(limit, false)),
+        (
+            "cake = { limit = '50packets', bandwidth = '1Mbit/s', isolation = 'dual-dsthost', \
+             ack-filter = true, target = '8ms', interval = '80ms', mark = true }",
+            QueueConfig::Cake {
+                limit,
+                bandwidth: Rate::mbit(1),
+                isolation: Isolation::DualDsthost,
+                ack_filter: true,
+                target: Span::millis(8),
+                interval: Span::millis(80),
+                mark: true,
+            },
+        ),
+    ] {
+        let file = GOOD.replace("drop-tail = { limit = \"16KiB\" }", text);
+        let read = Scenario::from_toml("queue.toml", &file).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(read.links[1].back().queue, queue, "{text}");
+        assert_eq!(Scenario::from_toml("again.toml", &read.to_toml().unwrap()).unwrap(), read);
+        assert!(Simulation::new(&read).unwrap().run().flows[0].there.bytes > 10_000, "{text}");
+    }
+}
+
 #[test]
 fn a_scenario_of_everything_runs() {
     Simulation::new(&full()).unwrap().run();
@@ -300,13 +353,39 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "queue.red]",
         "queue.ret]",
-        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`; the \
-         nearest is `red`",
+        "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`, \
+         `cake`, `pie`, `dualpi2`; the nearest is `red`",
     ),
     (
         "limit = \"60packets\"",
         "limit = \"6 packages\"",
         "28: link[1].there.queue.red.limit: found `6 packages`; allowed is a number of packets or bytes",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "pie = { limit = \"16KiB\", update = \"10us\" }",
+        "35: link[1].back.queue.pie.update: found `10us`; allowed is at least 1ms",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "cake = { limit = \"16KiB\", isolation = \"dual-srchosts\" }",
+        "35: link[1].back.queue.cake.isolation: found `dual-srchosts`; allowed are `flows`, `dual-srchost`, \
+         `dual-dsthost`, `triple-isolate`; the nearest is `dual-srchost`",
+    ),
+    (
+        "rate = \"100KB/s\"\n",
+        "queue = { drop-tail = { limit = \"16KiB\" } }\n",
+        "50: change[0].queue: found `queue`; allowed are `at`, `link`, `way`, `rate`, `delay`, `loss`",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "dualpi2 = { limit = \"16KiB\", coupling = 0 }",
+        "35: link[1].back.queue.dualpi2.coupling: found 0; allowed is 1 to 1000",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "dualpi2 = { limit = \"16KiB\", rtt-max = \"1min\" }",
+        "35: link[1].back.queue.dualpi2.rtt-max: found `60s`; allowed is 1ms to 10s",
     ),
     ("max = 15", "max = 4", "30: link[1].there.queue.red.max: found 4; allowed is more than `min`, 5"),
     ("min = 5\n", "", "27: link[1].there.queue.red: lacks the key `min`"),
