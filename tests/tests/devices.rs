@@ -209,16 +209,27 @@ fn a_switch_that_snoops_hears_which_groups_the_stack_listens_to() {
     });
 }
 
-/// The kernel sends to groups across a bridge that snoops and asks: what the stack has joined comes through,
-/// and nothing else.
 #[test]
 fn groups_are_heard_across_a_switch_that_snoops_and_asks() {
+    groups_are_heard("mcast_igmp_version 3 mcast_mld_version 2");
+}
+
+#[test]
+fn groups_are_heard_across_a_switch_that_asks_in_older_versions() {
+    groups_are_heard("mcast_igmp_version 2 mcast_mld_version 1");
+}
+
+/// The kernel sends to groups across a bridge that snoops and asks in these versions: what the stack has
+/// joined comes through, and nothing else.
+fn groups_are_heard(versions: &str) {
     if !have("bridge") {
         return;
     }
     on_a_wire(Needs::Packet, |near, far| {
         // The kernel's end moves to the bridge, so that its packets pass the snooping.
-        far.ip("link add br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_startup_query_interval 100");
+        far.ip(&format!(
+            "link add br0 type bridge mcast_snooping 1 mcast_querier 1 mcast_startup_query_interval 100 {versions}"
+        ));
         far.ip("addr flush dev peer");
         far.ip("link set peer master br0");
         far.ip(&format!("addr add {}/24 dev br0", Family::V4.kernel(0).ip()));

@@ -248,6 +248,10 @@ impl Addresses {
         })
     }
 
+    pub fn has_v4(&self) -> bool {
+        self.own.iter().any(|own| own.prefix.addr().is_ipv4())
+    }
+
     pub fn v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.own.iter().filter_map(|own| match own.prefix.addr() {
             IpAddr::V6(addr) => Some(addr),

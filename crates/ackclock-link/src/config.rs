@@ -143,10 +143,11 @@ pub struct Timing {
     pub router_questions: u32,
     /// Between two of them (RTR_SOLICITATION_INTERVAL).
     pub router_interval: Duration,
-    /// How often a change of an IPv6 address's group is reported (Robustness Variable of RFC 3810 §9.1); 0
-    /// reports nothing, not even in answer to queries.
+    /// How often a change of a multicast group is reported (Robustness Variable of RFC 3376 §8.1 and RFC 3810
+    /// §9.1); 0 reports nothing, not even in answer to queries.
     pub reports: u32,
-    /// The longest random time between two of these (Unsolicited Report Interval, RFC 3810 §9.11).
+    /// The longest random time between two of these (Unsolicited Report Interval, RFC 3376 §8.11, RFC 3810
+    /// §9.11). While a router of an older version is present, it is 10 s (RFC 2236 §8.10, RFC 2710 §7.10).
     pub report_interval: Duration,
 }
 

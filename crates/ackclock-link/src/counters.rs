@@ -12,8 +12,8 @@ pub struct LinkCounters {
     pub other_protocol: u64,
     /// Frames that this link sent and received back.
     pub own: u64,
-    /// Frames, ARP messages and neighbour-discovery messages that are malformed or break a rule of their RFC
-    /// (a hop limit below 255 among them).
+    /// Frames, ARP messages, messages of neighbour discovery and multicast queries that are malformed or
+    /// break a rule of their RFC (a hop limit below 255, a query without Router Alert).
     pub malformed: u64,
     /// Packets for one host in a broadcast frame (RFC 1122 §3.3.6).
     pub unicast_in_group_frame: u64,

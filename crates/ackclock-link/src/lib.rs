@@ -26,8 +26,9 @@
 //!   them;
 //! - believes the layer above that a neighbour is reached ([`Link::reached`], RFC 4861 §7.3.1), and asks less
 //!   for it;
-//! - tells switches and routers which groups it listens to (IGMP, and MLD of RFC 3810), without which a
-//!   switch that snoops passes it no question for its IPv6 addresses, and nothing for the program's groups;
+//! - tells switches and routers which groups it listens to (IGMPv3 of RFC 3376 and MLDv2 of RFC 3810, and the
+//!   older versions where a router knows no other), without which a switch that snoops passes it no question
+//!   for its IPv6 addresses, and nothing for the program's groups;
 //! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862
 //!   §5.5).
 //!
@@ -38,9 +39,10 @@
 //! and counted, since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and
 //! filters of a group's sources.
 //!
-//! Sources: of RFC 4861, §7.2.2 to §7.3.3 were read in their text, and §7.1.1 in an excerpt; of RFC 5227 an
-//! excerpt of §2.4; RFC 1122 §3.3.6 and RFC 8200 §4.2 to §5 in their text. Every other section that this
-//! crate cites, of these and of other RFCs, is cited from memory ("not read").
+//! Sources: RFC 1112, 2113, 2236, 2710, 2711, 3376, 3590 and 3810 were read in their text; so were RFC 4861
+//! §7.2.2 to §7.3.3, RFC 4862 §5.4.2, RFC 1122 §3.3.6 and RFC 8200 §4.2 to §5; of RFC 4861 §7.1.1 and
+//! RFC 5227 §2.4, excerpts. Every other section that this crate cites, of these and of other RFCs, is cited
+//! from memory ("not read").
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

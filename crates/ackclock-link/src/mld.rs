@@ -5,16 +5,17 @@
 //! neighbour solicitations for a solicited-node group among them: a host that sends no reports cannot be
 //! found behind one.
 //!
-//! Sources: RFC 3810 (version 2); RFC 2710 (version 1) and RFC 2711 §2.1 (Router Alert), not read; the
-//! messages are checked against a Linux bridge that snoops.
+//! Sources, read in their text: RFC 3810 (version 2), RFC 2710 (version 1), RFC 3590 and RFC 2711 §2.1
+//! (Router Alert). The messages are checked against a Linux bridge that snoops.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use ackclock_wire::checksum::pseudo_header;
-use etherparse::{Ipv6HeaderSlice, ip_number};
+use ackclock_wire::{IpPacket, IpPayload};
+use etherparse::ip_number;
 
-use crate::memberships::{Query, Saying};
+use crate::memberships::{Old, Query, Saying};
 use crate::nd::Malformed;
 
 impl Query<Ipv6Addr> {
@@ -28,31 +29,36 @@ impl Query<Ipv6Addr> {
     /// Parses and validates a packet for which [`Query::is_in_v6`] holds. RFC 3810 §6.2: without a link-local
     /// source, hop limit 1 and a Router Alert it is ignored.
     pub fn parse_v6(packet: &[u8]) -> Result<Self, Malformed> {
-        let ip = Ipv6HeaderSlice::from_slice(packet).map_err(|_| Malformed)?;
-        let start = message_start(packet).ok_or(Malformed)?;
-        let end = HEADER_LEN + usize::from(ip.payload_length());
-        let (options, message) =
-            (packet.get(HEADER_LEN + 2..start), packet.get(start..end).ok_or(Malformed)?);
-        let (src, dst) = (ip.source_addr(), ip.destination_addr());
-        let sum = pseudo_header(src.into(), dst.into(), ip_number::IPV6_ICMP.0, message.len());
-        let valid = ip.hop_limit() == HOP_LIMIT
+        let ip = IpPacket::parse(packet).map_err(|_| Malformed)?;
+        let options = message_start(packet).and_then(|start| packet.get(HEADER_LEN + 2..start));
+        let (IpAddr::V6(src), IpPayload::Icmp6(message)) = (ip.src, ip.payload) else {
+            return Err(Malformed);
+        };
+        let sum = pseudo_header(ip.src, ip.dst, ip_number::IPV6_ICMP.0, message.len());
+        let is_local = ip.ttl == HOP_LIMIT
             && src.is_unicast_link_local()
             && options.is_some_and(has_router_alert)
             && sum.plus_bytes(message).checksum() == 0;
+        let &[_, _, _, _, high, low, _, _, ref rest @ ..] = message else { return Err(Malformed) };
+        let (group, rest) = rest.split_first_chunk::<16>().ok_or(Malformed)?;
         // RFC 3810 §8.1: 24 bytes are version 1, 28 or more are version 2, any other length is invalid.
-        let is_v1 = message.len() == QUERY_LEN_V1;
-        if !valid || !(is_v1 || message.len() >= QUERY_LEN_V2) {
+        let (old, sources) = match *rest {
+            [] => (Some(Old::V1), 0),
+            [_, _, high, low, ref sources @ ..] => {
+                let count = usize::from(u16::from_be_bytes([high, low]));
+                sources.get(..count.saturating_mul(16)).ok_or(Malformed)?;
+                (None, count)
+            }
+            _ => return Err(Malformed),
+        };
+        let group = Some(Ipv6Addr::from(*group)).filter(|group| !group.is_unspecified());
+        // RFC 2710 §5, RFC 3810 §5.1.13: for all, without sources, or for a group.
+        if !is_local || !group.map_or(sources == 0, |group| group.is_multicast()) {
             return Err(Malformed);
         }
-        let code = message.get(4..6).and_then(|field| field.first_chunk()).copied().map(u16::from_be_bytes);
-        let group =
-            message.get(8..24).and_then(|field| field.first_chunk::<16>()).copied().map(Ipv6Addr::from);
-        let (Some(code), Some(group)) = (code, group) else { return Err(Malformed) };
-        Ok(Self {
-            group: (!group.is_unspecified()).then_some(group),
-            answer_within: if is_v1 { Duration::from_millis(code.into()) } else { response_time(code) },
-            old: is_v1.then_some(1),
-        })
+        let code = u16::from_be_bytes([high, low]);
+        let linear = Duration::from_millis(code.into());
+        Ok(Self { group, answer_within: if old.is_some() { linear } else { response_time(code) }, old })
     }
 }
 
@@ -71,10 +77,11 @@ fn message_start(packet: &[u8]) -> Option<usize> {
     Some(HEADER_LEN.saturating_add(length.saturating_add(1).saturating_mul(8)))
 }
 
+/// RFC 8200 §4.2: each option is one byte, or says its length, which is of what is behind it.
 fn has_router_alert(mut options: &[u8]) -> bool {
     loop {
         options = match *options {
-            [ROUTER_ALERT, 2, ..] => return true,
+            [ROUTER_ALERT, 2, 0, 0, ..] => return true,
             [PAD1, ref rest @ ..] => rest,
             [_, len, ref rest @ ..] => rest.get(len.into()..).unwrap_or_default(),
             _ => return false,
@@ -130,13 +137,12 @@ const HOP_LIMIT: u8 = 1;
 const HOP_BY_HOP: u8 = 0;
 const PAD1: u8 = 0;
 const PADN: u8 = 1;
+/// With a value of two bytes: 0 stands for MLD (RFC 2711 §2.1).
 const ROUTER_ALERT: u8 = 5;
 const QUERY: u8 = 130;
 const REPORT_V1: u8 = 131;
 const DONE_V1: u8 = 132;
 const REPORT_V2: u8 = 143;
-const QUERY_LEN_V1: usize = 24;
-const QUERY_LEN_V2: usize = 28;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -146,23 +152,44 @@ pub(crate) mod tests {
 
     /// A query as a router sends it.
     pub(crate) fn query(group: Option<Ipv6Addr>, within_ms: u16, is_v1: bool) -> Vec<u8> {
-        let [high, low] = within_ms.to_be_bytes();
-        let mut body = vec![high, low, 0, 0];
-        body.extend(group.unwrap_or(Ipv6Addr::UNSPECIFIED).octets());
-        if !is_v1 {
-            body.extend([2, 125, 0, 0]);
-        }
-        message("fe80::9".parse().unwrap(), group.unwrap_or(crate::nd::ALL_NODES), QUERY, &body)
+        query_to(group.unwrap_or(crate::nd::ALL_NODES), group, within_ms, is_v1)
     }
+
+    /// The same, sent to `dst`.
+    pub(crate) fn query_to(dst: Ipv6Addr, group: Option<Ipv6Addr>, within_ms: u16, is_v1: bool) -> Vec<u8> {
+        let rest = if is_v1 { &[][..] } else { &NO_SOURCES };
+        let body = body_for(group.unwrap_or(Ipv6Addr::UNSPECIFIED), within_ms, rest);
+        message("fe80::9".parse().unwrap(), dst, QUERY, &body)
+    }
+
+    fn body_for(group: Ipv6Addr, within_ms: u16, rest: &[u8]) -> Vec<u8> {
+        [&within_ms.to_be_bytes()[..], &[0, 0], &group.octets(), rest].concat()
+    }
+
+    /// The query with other hop-by-hop options, as many as fill the header.
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        let good = query(None, 1000, false);
+        let mut packet = [&good[..42], options, &good[48..]].concat();
+        packet[41] = u8::try_from((options.len() + 2) / 8 - 1).unwrap();
+        set_length(&mut packet);
+        packet
+    }
+
+    fn set_length(packet: &mut [u8]) {
+        let len = u16::try_from(packet.len() - HEADER_LEN).unwrap().to_be_bytes();
+        packet[4..6].copy_from_slice(&len);
+    }
+
+    const NO_SOURCES: [u8; 4] = [2, 125, 0, 0];
+    const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 2);
 
     #[test]
     fn a_query_of_either_version_is_read() {
-        let group = Some("ff02::1:ff00:2".parse().unwrap());
         for is_v1 in [false, true] {
-            for group in [None, group] {
+            for group in [None, Some(GROUP)] {
                 let bytes = query(group, 1000, is_v1);
                 assert!(Query::is_in_v6(&bytes));
-                let old = is_v1.then_some(1);
+                let old = is_v1.then_some(Old::V1);
                 let expected = Query { group, answer_within: Duration::from_secs(1), old };
                 assert_eq!(Query::parse_v6(&bytes), Ok(expected));
             }
@@ -180,6 +207,63 @@ pub(crate) mod tests {
         }
         assert!((0..good.len()).all(|len| Query::parse_v6(&good[..len]).is_err()));
         assert!(!Query::is_in_v6(&report(Ipv6Addr::UNSPECIFIED, &[])));
+    }
+
+    /// RFC 8200 §4.2, and RFC 2711 §2.1: the value 0 stands for listener discovery.
+    #[test]
+    fn the_router_alert_may_stand_behind_padding_and_has_the_value_0() {
+        for options in [
+            [5, 2, 0, 0, 1, 0],
+            [0, 0, 5, 2, 0, 0],
+            [1, 0, 5, 2, 0, 0],
+            // An option that may be skipped.
+            [0x1e, 0, 5, 2, 0, 0],
+        ] {
+            assert!(Query::parse_v6(&with_options(&options)).is_ok(), "{options:?}");
+        }
+        assert!(Query::parse_v6(&with_options(&[1, 6, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, 0, 0])).is_ok());
+        for options in [
+            [1, 4, 0, 0, 0, 0],
+            // Of RSVP, of other lengths, within padding, and cut off.
+            [5, 2, 0, 1, 1, 0],
+            [5, 1, 0, 0, 1, 0],
+            [5, 4, 0, 0, 0, 0],
+            [1, 4, 5, 2, 0, 0],
+            [1, 2, 0, 0, 5, 2],
+            // An unknown option for which the packet is to be discarded.
+            [0x9e, 0, 5, 2, 0, 0],
+            [5, 2, 0, 0, 0x9e, 0],
+            // A length that is too long.
+            [5, 2, 0, 0, 1, 9],
+        ] {
+            assert_eq!(Query::parse_v6(&with_options(&options)), Err(Malformed), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_query_asks_for_is_a_group_and_its_sources_are_there() {
+        let parsed = |group: Ipv6Addr, rest: &[u8]| {
+            let body = body_for(group, 1000, rest);
+            let query = message("fe80::9".parse().unwrap(), crate::nd::ALL_NODES, QUERY, &body);
+            Query::parse_v6(&query).map(|query| query.group)
+        };
+        let all = Ipv6Addr::UNSPECIFIED;
+        let one = [&[2, 125, 0, 1][..], &[7; 16]].concat();
+        assert_eq!(parsed(GROUP, &one), Ok(Some(GROUP)), "RFC 3810 §5.1.13");
+        // RFC 3810 §5.1.12: what is behind the fields is ignored.
+        assert_eq!(parsed(GROUP, &[&one[..], &[9; 5]].concat()), Ok(Some(GROUP)));
+        assert_eq!(parsed(all, &[2, 125, 0, 0, 9]), Ok(None));
+        assert_eq!(parsed(GROUP, &one[..19]), Err(Malformed), "a source is cut off");
+        assert_eq!(parsed(GROUP, &[2, 125, 0xff, 0xff]), Err(Malformed));
+        assert_eq!(parsed(all, &one), Err(Malformed), "a general query has no sources");
+        // RFC 2710 §5: zero or a group.
+        for rest in [&[][..], &NO_SOURCES, &one] {
+            assert_eq!(parsed("fd09::2".parse().unwrap(), rest), Err(Malformed));
+        }
+        // RFC 3810 §8.1: 25 to 27 bytes are of no version.
+        for len in 1..4 {
+            assert_eq!(parsed(all, &[0; 4][..len]), Err(Malformed));
+        }
     }
 
     #[test]
@@ -202,6 +286,27 @@ pub(crate) mod tests {
         #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = (Query::is_in_v6(&bytes), Query::parse_v6(&bytes));
+        }
+
+        /// Such as pass the checksum, so that everything behind it is reached.
+        #[test]
+        fn a_query_of_any_bytes_is_of_a_group_or_of_all(
+            options in proptest::array::uniform14(prop_oneof![0..8_u8, any::<u8>()]),
+            body in proptest::collection::vec(any::<u8>(), 0..60),
+            has_alert in any::<bool>(),
+        ) {
+            let mut packet = message("fe80::9".parse().unwrap(), crate::nd::ALL_NODES, QUERY, &body);
+            if !has_alert {
+                packet.splice(42..48, options);
+                packet[41] = 1;
+                set_length(&mut packet);
+            }
+            prop_assert!(Query::is_in_v6(&packet));
+            if let Ok(query) = Query::parse_v6(&packet) {
+                prop_assert!(query.group.is_none_or(|group| group.is_multicast()));
+                // RFC 3810 §5.1.3: 0x1fff << 10 ms.
+                prop_assert!(query.answer_within <= Duration::from_millis(0x1fff << 10));
+            }
         }
     }
 }

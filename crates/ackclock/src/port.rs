@@ -1,5 +1,6 @@
 //! [`Port`]: a stack driven by other code, for instance a simulator.
 
+use std::net::IpAddr;
 use std::task::{Context, Poll, Waker};
 
 use ackclock_core::{Instant, Limits};
@@ -84,8 +85,34 @@ impl Port {
         packet_sent
     }
 
+    /// The multicast groups that the stack's sockets listen to, in order, if they have changed since the last
+    /// call; `None`: they have not. An owner whose network needs to know takes them after each
+    /// [`poll_work`](Self::poll_work), as a device learns of them by
+    /// [`listen_to`](ackclock_device::Device::listen_to). Another need not: packets for a group are received
+    /// either way, but each call of the application counts as work until they are taken.
+    ///
+    /// ```
+    /// # use ackclock::{Clock, Instant, Stack};
+    /// # #[derive(Debug)]
+    /// # struct Stopped;
+    /// # impl Clock for Stopped {
+    /// #     fn now(&self) -> Instant {
+    /// #         Instant::ZERO
+    /// #     }
+    /// # }
+    /// let (stack, mut port) = Stack::builder().address("10.0.0.1/24".parse()?).detached(Stopped, 1500)?;
+    /// let socket = stack.udp("0.0.0.0:5353".parse()?)?;
+    /// socket.join_multicast_v4([224, 0, 0, 251].into(), [0, 0, 0, 0].into())?;
+    /// assert_eq!(port.take_groups(), Some(vec!["224.0.0.251".parse()?]));
+    /// assert_eq!(port.take_groups(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn take_groups(&mut self) -> Option<Vec<IpAddr>> {
+        self.shared.lock().stack.endpoint.take_groups()
+    }
+
     /// Ready when a call of the application has left something to do since the port was last looked at:
-    /// something to send, or an earlier deadline.
+    /// something to send, an earlier deadline, or other groups ([`take_groups`](Self::take_groups)).
     pub fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut locked = self.shared.lock();
         // A call that left something to do has cleared the mark of the parked driver.

@@ -35,7 +35,8 @@ enum Step {
         sender: (Station, Address),
         target: (Station, Address),
     },
-    /// A message of neighbour discovery or of listener discovery, with options behind it.
+    /// A message of neighbour discovery or of listener discovery, with options behind it; the latter in IGMP,
+    /// too.
     Icmp6 {
         to: Station,
         kind: u8,
@@ -111,7 +112,9 @@ impl Rig {
         config.limits.waiting_bytes_max = 2000;
         config.limits.messages_max = 8;
         let now = Instant::from_millis(1000);
-        Self { link: Link::new(config, now), now, neighbours_max }
+        let mut link = Link::new(config, now);
+        link.listen_to(now, &GROUPS);
+        Self { link, now, neighbours_max }
     }
 
     fn step(&mut self, step: &Step) {
@@ -134,11 +137,18 @@ impl Rig {
                 let mut message = vec![kind, 0, 0, 0];
                 message.extend(flags.to_be_bytes());
                 message.extend(target.v6().octets());
+                let mut rest = Vec::new();
                 for (kind, len, data) in options {
-                    message.extend([kind % 6, len % 4]);
-                    message.extend(data);
+                    rest.extend([kind % 6, len % 4]);
+                    rest.extend(data);
                 }
+                let behind = if flags & 0x100 == 0 { &rest[..] } else { &[] };
+                message.extend(behind);
                 self.message(*to, from.v6(), message);
+                if let Some(kind) = igmp_kind(kind) {
+                    let code = flags.to_be_bytes()[3];
+                    self.igmp(*to, [&[kind, code, 0, 0][..], &target.v4().octets(), behind].concat());
+                }
             }
             Step::Advertised { prefix, len, lifetimes, router, mtu } => {
                 let mut message = vec![134, 0, 0, 0, 64, 0];
@@ -168,13 +178,29 @@ impl Rig {
 
     fn message(&mut self, to: Station, from: Ipv6Addr, mut message: Vec<u8>) {
         let IpAddr::V6(dst) = V6 else { return };
-        let dst = if to.mac().is_group() { Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1) } else { dst };
+        let dst = if to.mac().is_group() { ALL_NODES } else { dst };
         let pseudo = checksum::pseudo_header(from.into(), dst.into(), 58, message.len());
         let sum = pseudo.plus_bytes(&message).checksum();
         message[2..4].copy_from_slice(&sum.to_be_bytes());
-        let len = (message.len() as u16).to_be_bytes();
-        let head = [&[0x60, 0, 0, 0, len[0], len[1], 58, 255][..], &from.octets(), &dst.octets()].concat();
-        self.receive(to, EtherType::IPV6, &[head, message].concat());
+        // Listener discovery has a hop limit of 1, and a Router Alert.
+        let is_mld = igmp_kind(message[0]).is_some();
+        let (next, hops) = if is_mld { (0, 1) } else { (58, 255) };
+        let alert = if is_mld { &[58, 0, 5, 2, 0, 0, 1, 0][..] } else { &[] };
+        let len = ((alert.len() + message.len()) as u16).to_be_bytes();
+        let head = [&[0x60, 0, 0, 0, len[0], len[1], next, hops][..], &from.octets(), &dst.octets()].concat();
+        self.receive(to, EtherType::IPV6, &[&head, alert, &message].concat());
+    }
+
+    fn igmp(&mut self, to: Station, mut message: Vec<u8>) {
+        let sum = checksum::sum(&message).checksum();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let dst = if to.mac().is_group() { [224, 0, 0, 1] } else { [10, 9, 0, 2] };
+        let len = (24 + message.len() as u16).to_be_bytes();
+        let head = [0x46, 0xc0, len[0], len[1], 0, 0, 0, 0, 1, 2, 0, 0, 10, 9, 0, 1];
+        let mut head = [&head[..], &dst, &[0x94, 4, 0, 0]].concat();
+        let sum = checksum::sum(&head).checksum();
+        head[10..12].copy_from_slice(&sum.to_be_bytes());
+        self.receive(to, EtherType::IPV4, &[head, message].concat());
     }
 
     fn receive(&mut self, to: Station, ether_type: EtherType, payload: &[u8]) {
@@ -242,7 +268,7 @@ impl Rig {
         let waiting: usize = neighbours.iter().map(|neighbour| neighbour.waiting).sum();
         assert!(waiting <= 3 * self.neighbours_max && waiting * 528 <= 2000 + 528, "{waiting} packets wait");
         assert!(self.link.addresses(self.now).count() <= 16, "too many own addresses");
-        assert!(self.link.groups().len() <= 17);
+        assert!(self.link.groups().len() <= 17 + GROUPS.len());
     }
 
     /// Nothing waits for ever for a neighbour that does not answer.
@@ -289,6 +315,21 @@ impl Address {
     }
 }
 
+/// The type of IGMP for one of MLD.
+fn igmp_kind(mld: u8) -> Option<u8> {
+    Some(match mld {
+        130 => 0x11,
+        131 => 0x16,
+        132 => 0x17,
+        143 => 0x22,
+        _ => return None,
+    })
+}
+
+/// Groups that the program listens to, such as queries may name ([`Address::v4`], [`Address::v6`]).
+const GROUPS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(239, 0, 1, 1)), IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 3))];
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const OWN: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 2]);
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));

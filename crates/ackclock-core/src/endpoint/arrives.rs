@@ -375,8 +375,11 @@ impl Endpoint {
     /// Whether the source is plausible, and the fragment is not for the program that handles other traffic.
     fn wants_fragment(&self, frame: &Frame<'_>) -> bool {
         let Ok(fragment) = Fragment::parse(frame.packet.bytes) else { return true };
+        let is_heard = |group| self.non_tcp.as_ref().is_some_and(|non_tcp| non_tcp.listens_to(group));
         (frame.looped || self.addresses.valid_source(fragment.src))
-            && (self.config.other_packets == 0 || self.addresses.is_own(fragment.dst))
+            && (self.config.other_packets == 0
+                || self.addresses.is_own(fragment.dst)
+                || is_heard(fragment.dst))
     }
 
     /// Whether a packet was handed to another endpoint because it is not TCP.

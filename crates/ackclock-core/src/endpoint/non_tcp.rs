@@ -91,6 +91,11 @@ impl NonTcp {
         !self.outbox.queue.is_empty() || !self.looped.is_empty() || self.udp.has_groups()
     }
 
+    /// Whether a socket listens to the multicast group.
+    pub fn listens_to(&self, group: IpAddr) -> bool {
+        self.udp.listens_to(group)
+    }
+
     /// Whether it is the outbox's turn.
     pub fn takes_turn(&mut self) -> bool {
         self.outbox_first = !self.outbox_first;

@@ -2,7 +2,7 @@
 //!
 //! A socket's name is an address and a port; either may be a wildcard, and names are unique. A datagram goes
 //! to the most specific name that matches, as a segment goes to a listener; one for a multicast group goes
-//! to each socket that has joined the group (RFC 1112 §7.2, not read). A connected socket only accepts its
+//! to each socket that has joined the group (RFC 3376 §3.1, §3.2). A connected socket only accepts its
 //! peer's. Limits for each socket, and the endpoint's budget for all, bound what waits to be read or sent.
 //! What has no room is dropped and counted on arrival, and refused on sending. `endpoint/non_tcp.rs`
 //! connects this to packets.
@@ -123,6 +123,11 @@ impl Sockets {
             self.groups_changed = true;
         }
         Ok(())
+    }
+
+    /// Whether a socket listens to the group.
+    pub fn listens_to(&self, group: IpAddr) -> bool {
+        self.groups.contains_key(&group)
     }
 
     /// The groups that a socket listens to, in order.

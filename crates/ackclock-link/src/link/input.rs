@@ -11,7 +11,7 @@ use crate::arp::Arp;
 use crate::frame::Frame;
 use crate::memberships::Query;
 use crate::nd::{Nd, RouterAdvertisement};
-use crate::{Instant, MacAddr, nd};
+use crate::{Instant, MacAddr, igmp, nd};
 
 impl Link {
     /// Takes a frame. Returns the IP packet in it if that is for the stack.
@@ -58,7 +58,8 @@ impl Link {
         }
         if !is_v4 && Query::is_in_v6(frame.payload) {
             match Query::parse_v6(frame.payload) {
-                Ok(query) => self.memberships_v6.asked(now, &query, &mut self.random),
+                Ok(query) if self.hears(dst) => self.memberships_v6.asked(now, &query, &mut self.random),
+                Ok(_) => {}
                 Err(_) => self.counters.malformed.count(),
             }
             return None;
@@ -66,7 +67,9 @@ impl Link {
         if is_v4 && Query::is_in_v4(frame.payload) {
             match Query::parse_v4(frame.payload) {
                 Ok(Some(query)) => {
-                    self.memberships_v4.asked(now, &query, &mut self.random);
+                    if self.hears(dst) {
+                        self.memberships_v4.asked(now, &query, &mut self.random);
+                    }
                     return None;
                 }
                 // A report of another host, say: for a program that listens to all packets.
@@ -84,6 +87,20 @@ impl Link {
         }
         self.counters.delivered.count();
         Some(frame.payload)
+    }
+
+    /// Whether a query to `dst` is one to this host. RFC 3376 §4.1.12, RFC 3810 §5.1.15: to any of its
+    /// addresses and groups.
+    fn hears(&self, dst: IpAddr) -> bool {
+        match dst {
+            IpAddr::V4(group) if group.is_multicast() => {
+                group == igmp::ALL_SYSTEMS || self.memberships_v4.listens(group)
+            }
+            IpAddr::V6(group) if group.is_multicast() => {
+                group == nd::ALL_NODES || self.memberships_v6.listens(group)
+            }
+            _ => self.addresses.is_usable(dst),
+        }
     }
 
     /// RFC 826, "Packet Reception", and RFC 5227 §2.1.1, §2.4.

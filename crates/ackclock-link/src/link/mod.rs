@@ -205,7 +205,7 @@ impl Link {
             self.routers.failed(failed);
         }
         self.addresses.handle_timeout(now, &mut self.random);
-        // RFC 4862 §5.4.2 (not read): a host joins the group of an address before it probes the address.
+        // RFC 4862 §5.4.2: a host joins the group of an address, and reports it, before it probes.
         self.report(now);
         if self.routers.handle_timeout(now) {
             // RFC 4861 §4.1: from an address of the host, or from the unspecified one if it has none.
@@ -251,7 +251,9 @@ impl Link {
         if !groups.is_empty() {
             groups.push(MacAddr::of_group(nd::ALL_NODES.into()));
         }
-        if self.listens_to.iter().any(IpAddr::is_ipv4) {
+        // RFC 1112 §7.2: a host is a member at all times, so that it knows the querier's version when it
+        // joins another group.
+        if self.addresses.has_v4() {
             groups.push(MacAddr::of_group(igmp::ALL_SYSTEMS.into()));
         }
         groups.sort_unstable();
@@ -330,7 +332,7 @@ impl Link {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for group in &self.listens_to {
             // RFC 3810 §6: MLD messages are never sent for the all-nodes group, nor for groups that stay
-            // within the host (scopes 0 and 1). IGMP has none for all systems.
+            // within the host (scopes 0 and 1). RFC 3376 §5: IGMP has none for all systems.
             match *group {
                 IpAddr::V4(group) if group != igmp::ALL_SYSTEMS => v4.push(group),
                 IpAddr::V6(group) if group != nd::ALL_NODES && group.octets()[1] & 0xf > 1 => v6.push(group),

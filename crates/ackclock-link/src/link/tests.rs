@@ -294,10 +294,10 @@ fn frames_go_to_the_stack_only_if_they_are_for_this_host() {
 }
 
 #[test]
-fn the_device_is_told_the_groups_of_each_ipv6_address() {
+fn the_device_is_told_the_groups_of_each_address() {
     let rig = Rig::settled(|_| {});
     let groups: Vec<_> = rig.link.groups().iter().map(MacAddr::to_string).collect();
-    assert_eq!(groups, ["33:33:00:00:00:01", "33:33:ff:00:00:02"]);
+    assert_eq!(groups, ["01:00:5e:00:00:01", "33:33:00:00:00:01", "33:33:ff:00:00:02"]);
     let rig = Rig::settled(|config| config.addresses.truncate(1));
-    assert_eq!(rig.link.groups(), []);
+    assert_eq!(rig.link.groups(), [MacAddr::of_group(igmp::ALL_SYSTEMS.into())]);
 }

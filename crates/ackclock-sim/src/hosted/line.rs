@@ -109,6 +109,8 @@ impl Shared {
             // Arms the bell for the next call.
             let _ = port.poll_work(&mut Context::from_waker(bell));
             while port.poll_transmit(self.pulse.now(), self.limits, |packet| outbox.push(packet)) {}
+            // The simulated network sends nothing to groups.
+            port.take_groups();
         }
         self.pulse.ring(self.node);
     }

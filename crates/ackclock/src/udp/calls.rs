@@ -91,18 +91,22 @@ pub(super) fn set_fragments(state: &mut StackState, id: UdpId, wanted: bool) -> 
     state.endpoint.udp_set_fragments(id, wanted).map_err(error::udp)
 }
 
-/// `from`: the interface's address, or the unspecified one.
-pub(super) fn join(state: &mut StackState, id: UdpId, group: IpAddr, from: IpAddr) -> io::Result<()> {
-    state.check_alive()?;
-    if !from.is_unspecified() && !state.network.addresses().iter().any(|own| own.addr() == from) {
-        return Err(error::udp(UdpSocketError::NotLocal(from)));
-    }
+/// `interface`: an address of it, or the unspecified one.
+pub(super) fn join(state: &mut StackState, id: UdpId, group: IpAddr, interface: IpAddr) -> io::Result<()> {
+    check_interface(state, interface)?;
     state.endpoint.udp_join(id, group).map_err(error::udp)
 }
 
-pub(super) fn leave(state: &mut StackState, id: UdpId, group: IpAddr) -> io::Result<()> {
-    state.check_alive()?;
+pub(super) fn leave(state: &mut StackState, id: UdpId, group: IpAddr, interface: IpAddr) -> io::Result<()> {
+    check_interface(state, interface)?;
     state.endpoint.udp_leave(id, group).map_err(error::udp)
+}
+
+/// A stack is one interface, which any of its addresses stands for.
+fn check_interface(state: &StackState, addr: IpAddr) -> io::Result<()> {
+    state.check_alive()?;
+    let is_own = addr.is_unspecified() || state.network.addresses().iter().any(|own| own.addr() == addr);
+    if is_own { Ok(()) } else { Err(error::udp(UdpSocketError::NotLocal(addr))) }
 }
 
 pub(super) fn set_traffic_class(state: &mut StackState, id: UdpId, traffic_class: u32) -> io::Result<()> {

@@ -643,7 +643,8 @@ impl UdpSocket {
     /// # use ackclock_device::memory;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
     /// # let (device, _wire) = memory::pair(memory::Config::default());
-    /// # let stack = Stack::builder().device(device).address("10.0.0.1/24".parse().unwrap()).spawn().unwrap();
+    /// # let address = "10.0.0.1/24".parse().unwrap();
+    /// # let stack = Stack::builder().device(device).address(address).spawn().unwrap();
     /// let socket = stack.udp("0.0.0.0:5353".parse().unwrap())?;
     /// socket.join_multicast_v4([224, 0, 0, 251].into(), [0, 0, 0, 0].into())?;
     /// # socket.leave_multicast_v4([224, 0, 0, 251].into(), [0, 0, 0, 0].into())?;
@@ -672,12 +673,13 @@ impl UdpSocket {
     }
 
     /// No longer receives what is sent to the group. A socket that is dropped leaves its groups, too.
+    /// `interface` is the unspecified address or any of the stack's, as on a system with one interface.
     ///
     /// # Errors
-    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it has not joined the group; or the stack is
-    /// gone.
-    pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, _interface: Ipv4Addr) -> io::Result<()> {
-        self.shared.call(|state, _| calls::leave(state, self.id, multiaddr.into()))
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it has not joined the group, or for an
+    /// interface that the stack does not have; or the stack is gone.
+    pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
+        self.shared.call(|state, _| calls::leave(state, self.id, multiaddr.into(), interface.into()))
     }
 
     /// As [`leave_multicast_v4`](Self::leave_multicast_v4) for IPv6.
@@ -686,7 +688,8 @@ impl UdpSocket {
     /// As for IPv4; [`InvalidInput`](io::ErrorKind::InvalidInput) for an interface other than 0.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         only_interface(interface)?;
-        self.shared.call(|state, _| calls::leave(state, self.id, (*multiaddr).into()))
+        let any = Ipv6Addr::UNSPECIFIED.into();
+        self.shared.call(|state, _| calls::leave(state, self.id, (*multiaddr).into(), any))
     }
 
     /// The type of service of outgoing packets: the traffic class.

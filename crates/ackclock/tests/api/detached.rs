@@ -149,3 +149,26 @@ fn a_call_that_leaves_work_is_told_to_the_ports_holder() {
     assert!(cable.ports[0].poll_work(&mut cx).is_ready());
     assert!(cable.ports[0].poll_work(&mut cx).is_pending());
 }
+
+#[test]
+fn the_ports_holder_takes_the_groups_and_has_no_work_then() {
+    let (left, _right, mut cable) = VirtualCable::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let port = &mut cable.ports[0];
+    assert_eq!(port.take_groups(), None);
+    while port.poll_work(&mut cx).is_ready() {}
+    let socket = left.udp(addr("0.0.0.0:5000")).unwrap();
+    let (one, two) = ([239, 1, 2, 3].into(), "ff15::1234".parse().unwrap());
+    socket.join_multicast_v4(one, [0; 4].into()).unwrap();
+    assert!(port.poll_work(&mut cx).is_ready());
+    socket.join_multicast_v6(&two, 0).unwrap();
+    assert_eq!(port.take_groups(), Some(vec![one.into(), two.into()]));
+    assert_eq!(port.take_groups(), None);
+    // A call that leaves nothing to do wakes the holder no more.
+    while port.poll_work(&mut cx).is_ready() {}
+    socket.set_ttl(7).unwrap();
+    assert!(port.poll_work(&mut cx).is_pending());
+    drop(socket);
+    assert!(port.poll_work(&mut cx).is_ready());
+    assert_eq!(port.take_groups(), Some(vec![]));
+}

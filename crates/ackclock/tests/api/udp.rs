@@ -431,3 +431,25 @@ async fn the_traffic_class_is_set_for_each_socket_and_ecn_for_each_datagram() {
         wire.take().iter().map(|packet| IpPacket::parse(packet).unwrap().traffic_class).collect();
     assert_eq!(classes, [184, 186, 184, 186]);
 }
+
+/// As Linux does with one interface: any of its addresses stands for it, for joining and leaving, and one of
+/// no interface leaves nothing.
+#[tokio::test]
+async fn a_group_is_left_at_any_address_of_the_stack_and_at_no_other() {
+    let hosts = hosts();
+    let socket = hosts.client.udp(addr("0.0.0.0:5000")).unwrap();
+    let (group, unspecified, own, other) =
+        ([239, 1, 2, 3].into(), [0; 4].into(), [10, 0, 0, 1].into(), [10, 0, 0, 9].into());
+    for joined_at in [unspecified, own] {
+        for left_at in [unspecified, own] {
+            socket.join_multicast_v4(group, joined_at).unwrap();
+            for again in [unspecified, own] {
+                assert_eq!(kind(socket.join_multicast_v4(group, again)), ErrorKind::AddrInUse);
+            }
+            assert_eq!(kind(socket.leave_multicast_v4(group, other)), ErrorKind::AddrNotAvailable);
+            socket.leave_multicast_v4(group, left_at).unwrap();
+            assert_eq!(kind(socket.leave_multicast_v4(group, left_at)), ErrorKind::AddrNotAvailable);
+        }
+    }
+    assert_eq!(kind(socket.join_multicast_v4(group, other)), ErrorKind::AddrNotAvailable);
+}

@@ -1,5 +1,6 @@
 //! Multicast groups: which sockets hear what, and what the device learns.
 
+use ackclock_wire::fragment::fragments;
 use ackclock_wire::{UdpHeader, write_udp};
 
 use super::*;
@@ -116,4 +117,35 @@ fn tcp_hears_nothing_of_groups() {
     let id = bind(&mut host, None, Some(PORT));
     host.endpoint.udp_join(id, ip(GROUP)).unwrap();
     assert_eq!(host.give(client(4000), SocketAddr::new(ip(GROUP), PORT), syn(1), &[]), []);
+}
+
+/// What a group's members hear is reassembled, beside a program that takes the packets for all others.
+#[test]
+fn a_long_datagram_for_a_group_arrives_whole_beside_a_program_for_other_packets() {
+    for (group, stranger, from) in
+        [(GROUP, "239.9.9.9", "10.0.0.9:4000"), (GROUP_V6, "ff15::9", "[fd00::9]:4000")]
+    {
+        for other_packets in [0, 100] {
+            let mut config = EndpointConfig { reassembly: Some(Box::default()), ..config(SERVER) };
+            config.addresses = ["10.0.0.1", "fd00::1"].map(ip).to_vec();
+            config.other_packets = other_packets;
+            let mut host = Host::with(config);
+            let id = bind(&mut host, None, Some(5000));
+            host.endpoint.udp_join(id, ip(group)).unwrap();
+            for to in [group, stranger] {
+                let (src, dst) = (from.parse().unwrap(), SocketAddr::new(ip(to), 5000));
+                let header = UdpHeader { src, dst, ttl: 1, traffic_class: 0, flow_label: FlowLabel::NONE };
+                let packet = write_udp(&header, &[7; 3000]).unwrap();
+                for piece in fragments(&packet, 1280, 1).unwrap() {
+                    host.endpoint.handle_packet(host.now, &piece, RxMeta::default());
+                }
+            }
+            let mut buf = [0; 4000];
+            let meta = host.endpoint.udp_receive(id, &mut buf, false).unwrap();
+            assert_eq!((meta.len, buf[..3000] == [7; 3000]), (3000, true), "{group}");
+            assert!(host.endpoint.udp_receive(id, &mut buf, false).is_err());
+            let others = std::iter::from_fn(|| host.endpoint.poll_other()).count();
+            assert_eq!(others, if other_packets == 0 { 0 } else { 3 }, "what was sent to {stranger}");
+        }
+    }
 }
