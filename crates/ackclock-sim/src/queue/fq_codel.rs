@@ -87,7 +87,6 @@ impl FqCoDel {
 
 impl Queue for FqCoDel {
     fn enqueue(&mut self, packet: Queued, cx: &mut Context<'_>) {
-        let full = !fits(self.parameters.codel.limit, self.packets, self.bytes, packet.bytes);
         let index = (packet.flow % u32::from(self.parameters.queues.max(1))) as u16;
         let queue = &mut self.queues[usize::from(index)];
         queue.fifo.push(packet);
@@ -109,9 +108,10 @@ impl Queue for FqCoDel {
         {
             self.packets -= 1;
             self.bytes -= u64::from(ack.bytes);
-            return cx.dropped.push((ack.packet, DropRule::AckThinned));
+            cx.dropped.push((ack.packet, DropRule::AckThinned));
         }
-        if full {
+        let (packets, bytes) = (self.packets - 1, self.bytes - u64::from(packet.bytes));
+        if !fits(self.parameters.codel.limit, packets, bytes, packet.bytes) {
             self.overflow(cx);
         }
     }
