@@ -5,11 +5,11 @@ use ackclock_core::{Instant, fetch};
 use crate::flight::Flight;
 use crate::meter::{Histogram, LengthMeter};
 use crate::queue::{
-    CoDel, CoDelParameters, DropRule, DropTail, DualPi2, DualPi2Parameters, FqCoDel, FqCoDelParameters, Pie,
-    PieParameters, Policer, Queue, Red, RedParameters,
+    Cake, CakeParameters, CoDel, CoDelParameters, DropRule, DropTail, DualPi2, DualPi2Parameters, FqCoDel,
+    FqCoDelParameters, Pie, PieParameters, Policer, Queue, Red, RedParameters,
 };
 use crate::rng::Rng;
-use crate::scenario::{Direction, QueueConfig};
+use crate::scenario::{Direction, Isolation, QueueConfig};
 use crate::transmitter::Transmitter;
 use crate::units::{Bytes, Rate};
 use crate::wire::Wire;
@@ -140,7 +140,14 @@ fn queue(config: &Direction) -> Box<dyn Queue> {
         QueueConfig::FqCodel { limit, target, interval, queues, quantum, mark } => {
             let max_packet = config.mtu.0 as u32;
             let codel = CoDelParameters { limit, target, interval, max_packet, mark };
-            Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum: quantum.0 as u32 }))
+            let quantum = quantum.0 as u32;
+            let (isolation, filter_acks) = (Isolation::Flows, false);
+            Box::new(FqCoDel::new(FqCoDelParameters { codel, queues, quantum, isolation, filter_acks }))
+        }
+        QueueConfig::Cake { limit, bandwidth, isolation, ack_filter, target, interval, mark } => {
+            let max_packet = config.mtu.0 as u32;
+            let codel = CoDelParameters { limit, target, interval, max_packet, mark };
+            Box::new(Cake::new(CakeParameters { codel, bandwidth, isolation, filter_acks: ack_filter }))
         }
         QueueConfig::DualPi2 { limit, target, rtt_max, coupling, min_th, range } => {
             let mtu = config.mtu.0 as u32;

@@ -7,7 +7,10 @@
 
 use ackclock_core::fetch;
 use ackclock_wire::checksum::sum;
-use ackclock_wire::{ChecksumState, RxMeta, TxPacket};
+use ackclock_wire::{ChecksumState, RxMeta, SeqNum, TxPacket};
+
+use crate::host::source_node;
+use crate::queue::{Headers, PureAck};
 
 /// A packet's index in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,6 +144,16 @@ impl Packets {
     }
 }
 
+impl Headers for Packets {
+    fn hosts(&self, packet: PacketId) -> [u32; 2] {
+        self.get(packet).hosts()
+    }
+
+    fn pure_ack(&self, packet: PacketId) -> Option<PureAck> {
+        self.get(packet).pure_ack()
+    }
+}
+
 impl Packet {
     const EMPTY: Self = Self {
         header: [0; HEADER_MAX],
@@ -256,6 +269,27 @@ impl Packet {
             seq: u32::from_be_bytes([q0, q1, q2, q3]),
             ack: u32::from_be_bytes([a0, a1, a2, a3]),
             flags,
+        })
+    }
+
+    /// The nodes that it comes from and goes to.
+    fn hosts(&self) -> [u32; 2] {
+        [source_node(self.header()), self.dst]
+    }
+
+    /// See [`Headers::pure_ack`].
+    pub fn pure_ack(&self) -> Option<PureAck> {
+        let TcpFields { src_port, dst_port, ack, flags, .. } = self.tcp()?;
+        let (header, options) =
+            self.header().get(usize::from(self.transport_offset)..)?.split_at_checked(20)?;
+        let is_whole = header.len() + options.len() == usize::from(header[12] >> 4) * 4;
+        let is_pure = is_whole && self.payload_len == 0 && flags & 0x3f == 0x10;
+        is_pure.then(|| PureAck {
+            connection: (self.hosts(), [src_port, dst_port]),
+            ack: SeqNum::new(ack),
+            ecn: (header[12] & 1) << 2 | flags >> 6,
+            // No option, or two NOPs and timestamps: RFC 7323 appendix A.
+            is_plain: matches!(options, [] | [1, 1, 8, 10, _, _, _, _, _, _, _, _]),
         })
     }
 

@@ -204,8 +204,13 @@ impl Net {
         if is_free && link.transparent {
             return self.send(now, index, &queued, true);
         }
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let mut cx = Context {
+            now,
+            rng: &mut link.rng,
+            dropped: &mut self.dropped,
+            marked: &mut self.marked,
+            headers: &self.packets,
+        };
         link.queue.enqueue(queued, &mut cx);
         if is_free {
             return self.send_next(now, index);
@@ -225,14 +230,30 @@ impl Net {
     #[inline]
     fn send_next(&mut self, now: Instant, index: u32) {
         let link = &mut self.links[index as usize];
-        let mut cx =
-            Context { now, rng: &mut link.rng, dropped: &mut self.dropped, marked: &mut self.marked };
+        let mut cx = Context {
+            now,
+            rng: &mut link.rng,
+            dropped: &mut self.dropped,
+            marked: &mut self.marked,
+            headers: &self.packets,
+        };
         let next = link.queue.dequeue(&mut cx);
         link.note_length(now);
         self.observers.queue(now, index, &*link.queue);
         self.settle(now, index);
-        if let Some(next) = next {
-            self.send(now, index, &next, false);
+        match next {
+            Some(next) => self.send(now, index, &next, false),
+            None => self.hold(index),
+        }
+    }
+
+    /// The queue gave nothing to the free transmitter. If it holds packets back, it is asked again later.
+    fn hold(&mut self, index: u32) {
+        let link = &mut self.links[index as usize];
+        if let Some(opens_at) = link.queue.opens_at().filter(|_| !link.queue.is_empty()) {
+            link.waits = true;
+            let key = self.key(opens_at.as_nanos());
+            self.calendar.push(key, NetEvent::Free(index));
         }
     }
 

@@ -100,6 +100,8 @@ pub enum QueueKind {
     /// RFC 9332.
     #[serde(rename = "dualpi2")]
     DualPi2,
+    /// Equal shares for hosts over FQ-CoDel, as in CAKE.
+    Cake,
 }
 
 impl Default for Grid {
@@ -224,13 +226,14 @@ impl Buffer {
 
 impl QueueKind {
     /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("drop-tail", Self::DropTail),
         ("red", Self::Red),
         ("codel", Self::Codel),
         ("fq-codel", Self::FqCodel),
         ("pie", Self::Pie),
         ("dualpi2", Self::DualPi2),
+        ("cake", Self::Cake),
     ];
 
     /// The discipline with this limit. With `mark`, ECN-capable packets are marked instead of dropped early.
@@ -258,6 +261,7 @@ impl QueueKind {
             Self::FqCodel => QueueConfig::fq_codel(limit, mark),
             Self::Pie => QueueConfig::pie(limit, mark),
             Self::DualPi2 => QueueConfig::dual_pi2(limit),
+            Self::Cake => QueueConfig::cake(limit, mark),
         }
     }
 }

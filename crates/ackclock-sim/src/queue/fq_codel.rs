@@ -7,8 +7,11 @@
 
 use std::collections::VecDeque;
 
+use super::acks::is_last_but_one_redundant;
 use super::codel::{Law, Parameters as CoDelParameters};
+use super::hosts::Hosts;
 use super::{Context, DropRule, Fifo, Queue, Queued, fits};
+use crate::scenario::Isolation;
 
 /// The parameters.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,10 @@ pub struct Parameters {
     pub queues: u16,
     /// Bytes that a queue may send per turn (§5.2.4: an MTU).
     pub quantum: u32,
+    /// Who gets equal shares: flows in RFC 8290, hosts in [CAKE](super::Cake).
+    pub isolation: Isolation,
+    /// Whether redundant ACKs are dropped, as CAKE does.
+    pub filter_acks: bool,
 }
 
 /// An FQ-CoDel queue.
@@ -29,6 +36,7 @@ pub struct FqCoDel {
     /// Queues that have just become active. They come first.
     new: VecDeque<u16>,
     old: VecDeque<u16>,
+    hosts: Option<Hosts>,
     packets: usize,
     bytes: u64,
 }
@@ -37,9 +45,13 @@ pub struct FqCoDel {
 struct SubQueue {
     fifo: Fifo,
     law: Law,
-    /// Bytes left in its turn.
+    /// Bytes left in its turn, in units of 2⁻¹⁶.
     credits: i64,
     listed: bool,
+    /// The hosts of the packet that made it active.
+    between: [u32; 2],
+    /// Whether it counts among the busy flows of its hosts.
+    busy: bool,
 }
 
 impl FqCoDel {
@@ -47,7 +59,14 @@ impl FqCoDel {
     #[must_use]
     pub fn new(parameters: Parameters) -> Self {
         let queues = (0..parameters.queues.max(1)).map(|_| SubQueue::default()).collect();
-        Self { parameters, queues, new: VecDeque::new(), old: VecDeque::new(), packets: 0, bytes: 0 }
+        let hosts = (parameters.isolation != Isolation::Flows).then(|| Hosts::new(parameters.isolation));
+        Self { parameters, queues, new: VecDeque::new(), old: VecDeque::new(), hosts, packets: 0, bytes: 0 }
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
     }
 
     /// §4.1: the queue with the most bytes loses half of its packets, at most 64, from its head.
@@ -67,7 +86,6 @@ impl FqCoDel {
 
 impl Queue for FqCoDel {
     fn enqueue(&mut self, packet: Queued, cx: &mut Context<'_>) {
-        let full = !fits(self.parameters.codel.limit, self.packets, self.bytes, packet.bytes);
         let index = (packet.flow % u32::from(self.parameters.queues.max(1))) as u16;
         let queue = &mut self.queues[usize::from(index)];
         queue.fifo.push(packet);
@@ -75,10 +93,24 @@ impl Queue for FqCoDel {
         self.bytes += u64::from(packet.bytes);
         if !queue.listed {
             queue.listed = true;
-            queue.credits = i64::from(self.parameters.quantum);
+            if let Some(hosts) = &self.hosts {
+                queue.between = cx.headers.hosts(packet.packet);
+                queue.credits = share(self.parameters.quantum, hosts.load(queue.between));
+            } else {
+                queue.credits = share(self.parameters.quantum, 1);
+            }
             self.new.push_back(index);
         }
-        if full {
+        if self.parameters.filter_acks
+            && is_last_but_one_redundant(&queue.fifo, cx.headers)
+            && let Some(ack) = queue.fifo.remove_last_but_one()
+        {
+            self.packets -= 1;
+            self.bytes -= u64::from(ack.bytes);
+            cx.dropped.push((ack.packet, DropRule::AckFilter));
+        }
+        let (packets, bytes) = (self.packets - 1, self.bytes - u64::from(packet.bytes));
+        if !fits(self.parameters.codel.limit, packets, bytes, packet.bytes) {
             self.overflow(cx);
         }
     }
@@ -91,7 +123,13 @@ impl Queue for FqCoDel {
             let index = *list.front()?;
             let queue = &mut self.queues[usize::from(index)];
             if queue.credits <= 0 {
-                queue.credits += i64::from(self.parameters.quantum);
+                let load = self.hosts.as_mut().map_or(1, |hosts| {
+                    if !std::mem::replace(&mut queue.busy, true) {
+                        hosts.add(queue.between);
+                    }
+                    hosts.load(queue.between)
+                });
+                queue.credits += share(self.parameters.quantum, load);
                 list.pop_front();
                 self.old.push_back(index);
                 continue;
@@ -101,7 +139,7 @@ impl Queue for FqCoDel {
             self.packets -= packets - queue.fifo.len();
             self.bytes -= bytes - queue.fifo.bytes;
             if let Some(packet) = packet {
-                queue.credits -= i64::from(packet.bytes);
+                queue.credits -= i64::from(packet.bytes) << 16;
                 return Some(packet);
             }
             list.pop_front();
@@ -111,6 +149,10 @@ impl Queue for FqCoDel {
                 self.old.push_back(index);
             } else {
                 queue.listed = false;
+                if let Some(hosts) = self.hosts.as_mut().filter(|_| queue.busy) {
+                    queue.busy = false;
+                    hosts.remove(queue.between);
+                }
             }
         }
     }
@@ -126,6 +168,11 @@ impl Queue for FqCoDel {
     fn needs_flows(&self) -> bool {
         true
     }
+}
+
+/// A flow's quantum where its host's turn is divided among `load` flows, in units of 2⁻¹⁶ bytes.
+fn share(quantum: u32, load: u32) -> i64 {
+    (i64::from(quantum) << 16) / i64::from(load)
 }
 
 const BATCH: usize = 64;
@@ -146,6 +193,8 @@ mod tests {
         },
         queues: 1024,
         quantum: 1500,
+        isolation: Isolation::Flows,
+        filter_acks: false,
     };
 
     #[test]

@@ -1,12 +1,16 @@
 //! Queues: what waits in front of a link, and which packets are dropped or marked there.
 //!
-//! A discipline sees lengths, times and whether a packet may be marked, never its bytes. The packet being
-//! sent has left the queue: a limit of ten packets means ten that wait.
+//! A discipline sees lengths, times and whether a packet may be marked, and not its bytes; only CAKE asks for
+//! its hosts and whether it is an ACK. The packet being sent has left the queue: a limit of ten packets means
+//! ten that wait.
 
+mod acks;
+mod cake;
 mod codel;
 mod drop_tail;
 mod dual_pi2;
 mod fq_codel;
+mod hosts;
 mod pie;
 mod policer;
 mod red;
@@ -16,6 +20,8 @@ use std::fmt;
 use ackclock_core::Instant;
 use serde::Serialize;
 
+pub use acks::{Headers, PureAck};
+pub use cake::{Cake, Parameters as CakeParameters};
 pub use codel::{CoDel, Parameters as CoDelParameters};
 pub use drop_tail::DropTail;
 pub use dual_pi2::{DualPi2, Parameters as DualPi2Parameters};
@@ -49,6 +55,12 @@ pub trait Queue: fmt::Debug {
     /// Whether a packet that finds the queue empty and the link free passes as if there were no queue.
     fn is_transparent(&self) -> bool {
         false
+    }
+
+    /// When the next packet may leave, where packets wait although the link is free: the discipline holds
+    /// them back. The link asks after [`dequeue`](Self::dequeue) has returned nothing.
+    fn opens_at(&self) -> Option<Instant> {
+        None
     }
 
     /// Whether to fill in [`Queued::flow`].
@@ -92,6 +104,8 @@ pub struct Context<'a> {
     pub dropped: &'a mut Vec<(PacketId, DropRule)>,
     /// Packets to mark with Congestion Experienced.
     pub marked: &'a mut Vec<PacketId>,
+    /// What packets' headers say, for disciplines that look into them.
+    pub headers: &'a dyn Headers,
 }
 
 /// Why a packet was dropped.
@@ -139,11 +153,13 @@ pub enum DropRule {
     /// DualPI2, from either of its queues.
     #[serde(rename = "dualpi2")]
     DualPi2,
+    /// Another acknowledgement says the same and more.
+    AckFilter,
 }
 
 impl DropRule {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueFull,
         Self::RedEarly,
         Self::RedForced,
@@ -163,6 +179,7 @@ impl DropRule {
         Self::HostDown,
         Self::Pie,
         Self::DualPi2,
+        Self::AckFilter,
     ];
 
     /// The name in tables and traces.
@@ -188,6 +205,7 @@ impl DropRule {
             Self::HostDown => "host-down",
             Self::Pie => "pie",
             Self::DualPi2 => "dualpi2",
+            Self::AckFilter => "ack-filter",
         }
     }
 
@@ -204,6 +222,7 @@ impl DropRule {
                 | Self::Policer
                 | Self::Pie
                 | Self::DualPi2
+                | Self::AckFilter
         )
     }
 }
@@ -228,6 +247,12 @@ impl Fifo {
     #[inline]
     fn pop(&mut self) -> Option<Queued> {
         let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    fn remove_last_but_one(&mut self) -> Option<Queued> {
+        let packet = self.packets.remove(self.packets.len().checked_sub(2)?)?;
         self.bytes -= u64::from(packet.bytes);
         Some(packet)
     }

@@ -60,6 +60,10 @@ impl Queue for Policer {
         self.behind.bytes()
     }
 
+    fn opens_at(&self) -> Option<Instant> {
+        self.behind.opens_at()
+    }
+
     fn needs_flows(&self) -> bool {
         self.behind.needs_flows()
     }

@@ -6,6 +6,7 @@ use ackclock_core::Instant;
 use super::testing::Bench;
 use super::{CoDel, CoDelParameters, DropRule, FqCoDel, FqCoDelParameters, Queue, Red, RedParameters};
 use crate::rng::Rng;
+use crate::scenario::Isolation;
 use crate::units::{Limit, Share, Span};
 
 /// The link's rate, as `tests/reference/link.py` has it.
@@ -159,7 +160,13 @@ fn fq_codel_serves_and_drops_what_rfc_8290_says() {
         (4, include_str!("../../tests/vectors/fq_codel.csv")),
         (1, include_str!("../../tests/vectors/fq_codel_one.csv")),
     ] {
-        let queue = FqCoDel::new(FqCoDelParameters { codel, queues, quantum: 1514 });
+        let queue = FqCoDel::new(FqCoDelParameters {
+            codel,
+            queues,
+            quantum: 1514,
+            isolation: Isolation::Flows,
+            filter_acks: false,
+        });
         let fates = Served::run(queue, |_| ());
         same(&fates, csv, &["sent", "codel", "overflow"], false);
     }

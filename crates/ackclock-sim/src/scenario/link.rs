@@ -136,6 +136,30 @@ pub enum QueueConfig {
         #[serde(default)]
         mark: bool,
     },
+    /// Shares by host, a shaper and a filter of ACKs over FQ-CoDel, as CAKE (Høiland-Jørgensen, Täht and
+    /// Morton 2018) has them.
+    Cake {
+        /// The capacity of all queues together.
+        limit: Limit,
+        /// The shaper's rate; the link's by default.
+        #[serde(default = "cake_bandwidth")]
+        bandwidth: Rate,
+        /// Who gets equal shares.
+        #[serde(default)]
+        isolation: Isolation,
+        /// Whether ACKs are dropped that others make redundant.
+        #[serde(default)]
+        ack_filter: bool,
+        /// An acceptable standing delay, at high bandwidths.
+        #[serde(default = "codel_target")]
+        target: Span,
+        /// How long it may be exceeded, at high bandwidths.
+        #[serde(default = "codel_interval")]
+        interval: Span,
+        /// Whether ECN-capable packets are marked instead.
+        #[serde(default)]
+        mark: bool,
+    },
     /// Proportional integral controller enhanced (RFC 8033).
     Pie {
         /// The capacity.
@@ -174,6 +198,22 @@ pub enum QueueConfig {
         #[serde(default = "dualpi2_range")]
         range: Span,
     },
+}
+
+/// Who gets equal shares of a CAKE queue, in the words of tc-cake(8). A host's flows share its part equally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Isolation {
+    /// Flows.
+    Flows,
+    /// Hosts that send.
+    DualSrchost,
+    /// Hosts that receive.
+    DualDsthost,
+    /// Hosts at either side: a flow's part is the smaller of what both would give it.
+    #[default]
+    TripleIsolate,
 }
 
 /// A token-bucket policer.
@@ -391,6 +431,20 @@ impl QueueConfig {
         Self::FqCodel { limit, target, interval, queues: fq_queues(), quantum: fq_quantum(), mark }
     }
 
+    /// CAKE with its defaults: `triple-isolate`, no shaper and no filter.
+    #[must_use]
+    pub fn cake(limit: Limit, mark: bool) -> Self {
+        Self::Cake {
+            limit,
+            bandwidth: cake_bandwidth(),
+            isolation: Isolation::default(),
+            ack_filter: false,
+            target: codel_target(),
+            interval: codel_interval(),
+            mark,
+        }
+    }
+
     /// PIE with the RFC's parameters.
     #[must_use]
     pub fn pie(limit: Limit, mark: bool) -> Self {
@@ -466,6 +520,11 @@ fn fq_queues() -> u16 {
 /// RFC 8290 §5.2.4: an MTU; 1514 with Ethernet's header, which is not sent here.
 fn fq_quantum() -> Bytes {
     Bytes(1514)
+}
+
+/// No shaper: tc-cake(8)'s default.
+fn cake_bandwidth() -> Rate {
+    Rate::UNLIMITED
 }
 
 /// RFC 8033 §4.2: QDELAY_REF and T_UPDATE. RFC 9332 appendix A.1, figure 2: target.

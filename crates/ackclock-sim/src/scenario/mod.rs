@@ -18,8 +18,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use check::{PathStep, Problem};
 pub(crate) use check::{check_change, unknown};
 pub use link::{
-    Blackout, Corruption, Direction, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig, Reordering,
-    Scripted, Variation,
+    Blackout, Corruption, Direction, Isolation, Jitter, LinkConfig, Loss, PolicerConfig, QueueConfig,
+    Reordering, Scripted, Variation,
 };
 pub use locate::ScenarioError;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};

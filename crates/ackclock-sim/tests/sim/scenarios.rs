@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{CHOICES, Choice, Choices, Ecn, Profile};
 use ackclock_sim::scenario::{
-    Arrivals, Blackout, Change, Corruption, HostConfig, Jitter, Loss, MtuProbingSetting, PolicerConfig,
-    Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
+    Arrivals, Blackout, Change, Corruption, HostConfig, Isolation, Jitter, Loss, MtuProbingSetting,
+    PolicerConfig, Reordering, Scripted, SizeOf, TcplibMix, TimeOf, Variation, Way,
 };
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
@@ -207,6 +207,20 @@ fn every_queue_is_read_with_its_defaults_and_with_every_key() {
                 range: Span(0),
             },
         ),
+        ("cake = { limit = '50packets' }", QueueConfig::cake(limit, false)),
+        (
+            "cake = { limit = '50packets', bandwidth = '1Mbit/s', isolation = 'dual-dsthost', \
+             ack-filter = true, target = '8ms', interval = '80ms', mark = true }",
+            QueueConfig::Cake {
+                limit,
+                bandwidth: Rate::mbit(1),
+                isolation: Isolation::DualDsthost,
+                ack_filter: true,
+                target: Span::millis(8),
+                interval: Span::millis(80),
+                mark: true,
+            },
+        ),
     ] {
         let file = GOOD.replace("drop-tail = { limit = \"16KiB\" }", text);
         let read = Scenario::from_toml("queue.toml", &file).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -340,7 +354,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "queue.red]",
         "queue.ret]",
         "27: link[1].there.queue.ret: found `ret`; allowed are `drop-tail`, `red`, `codel`, `fq-codel`, \
-         `pie`, `dualpi2`; the nearest is `red`",
+         `cake`, `pie`, `dualpi2`; the nearest is `red`",
     ),
     (
         "limit = \"60packets\"",
@@ -351,6 +365,17 @@ const WRONG: &[(&str, &str, &str)] = &[
         "drop-tail = { limit = \"16KiB\" }",
         "pie = { limit = \"16KiB\", update = \"10us\" }",
         "35: link[1].back.queue.pie.update: found `10us`; allowed is at least 1ms",
+    ),
+    (
+        "drop-tail = { limit = \"16KiB\" }",
+        "cake = { limit = \"16KiB\", isolation = \"dual-srchosts\" }",
+        "35: link[1].back.queue.cake.isolation: found `dual-srchosts`; allowed are `flows`, `dual-srchost`, \
+         `dual-dsthost`, `triple-isolate`; the nearest is `dual-srchost`",
+    ),
+    (
+        "rate = \"100KB/s\"\n",
+        "queue = { drop-tail = { limit = \"16KiB\" } }\n",
+        "50: change[0].queue: found `queue`; allowed are `at`, `link`, `way`, `rate`, `delay`, `loss`",
     ),
     (
         "drop-tail = { limit = \"16KiB\" }",

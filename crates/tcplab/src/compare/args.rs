@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
     /// Number of flows that share it, all with the same controller
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     flows: u16,
-    /// Its queue discipline: drop-tail, red, codel, fq-codel, pie or dualpi2
+    /// Its queue discipline: drop-tail, red, codel, fq-codel, pie, dualpi2 or cake
     #[arg(long, value_name = "NAME", default_value = "drop-tail")]
     queue: QueueKind,
     /// Explicit congestion notification: off, classic or accurate; the queue then marks
