@@ -3,8 +3,10 @@
 //!
 //!     cargo run --example virtual_quic
 //!
-//! QUIC is quinn's, unchanged. Both senders use CUBIC. TCP's packets are not ECN-capable here, QUIC's are, so
-//! a queue that marks drops those of one and marks those of the other.
+//! QUIC is quinn's, unchanged. Both senders use CUBIC, but quinn's slow start goes on until a packet is lost,
+//! while TCP's ends by HyStart++. In a deep queue QUIC therefore begins with the larger share, and CUBIC
+//! evens that out slowly. TCP's packets are not ECN-capable here, QUIC's are, so a queue that marks drops
+//! those of one and marks those of the other.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -247,9 +247,15 @@ fn virtual_quic_shares_a_bottleneck_with_tcp() {
         let [quic, tcp, share, dropped, marked] = row(queue)[..] else { panic!("{queue}: {said}") };
         assert!((9_000..=10_000).contains(&(quic + tcp)), "{queue}: {said}");
         assert!(dropped > 0 && (marked > 0) == (queue == "CoDel with marks "), "{queue}: {said}");
-        // Both are CUBIC with the same round trip. With a queue of its own each, the rest is headers.
-        let fair = if queue == "FQ-CoDel " { 47..=52 } else { 33..=67 };
-        assert!(fair.contains(&share), "{queue}: {said}");
+        let expected = match queue {
+            // A queue of its own for each: the rest is headers.
+            "FQ-CoDel " => 47..=52,
+            // QUIC's slow start fills the queue, and TCP's ends by HyStart++ before that.
+            "drop-tail, 200 packets " => 55..=90,
+            // Both are CUBIC with the same round trip.
+            _ => 33..=67,
+        };
+        assert!(expected.contains(&share), "{queue}: {said}");
     }
 }
 
