@@ -235,6 +235,31 @@ fn virtual_hyper_downloads_alone_and_beside_a_bulk_transfer() {
 }
 
 #[test]
+fn virtual_quic_shares_a_bottleneck_with_tcp() {
+    let said = text(start("virtual_quic", &[]).finish());
+    let row = |queue: &str| -> Vec<u64> {
+        let line = said.lines().find_map(|line| line.strip_prefix(queue)).expect(queue);
+        line.split_whitespace().map(|number| number.trim_end_matches('%').parse().unwrap()).collect()
+    };
+    for queue in
+        ["drop-tail, 50 packets ", "drop-tail, 200 packets ", "CoDel  ", "CoDel with marks ", "FQ-CoDel "]
+    {
+        let [quic, tcp, share, dropped, marked] = row(queue)[..] else { panic!("{queue}: {said}") };
+        assert!((9_000..=10_000).contains(&(quic + tcp)), "{queue}: {said}");
+        assert!(dropped > 0 && (marked > 0) == (queue == "CoDel with marks "), "{queue}: {said}");
+        let expected = match queue {
+            // A queue of its own for each: the rest is headers.
+            "FQ-CoDel " => 47..=52,
+            // QUIC's slow start fills the queue, and TCP's ends by HyStart++ before that.
+            "drop-tail, 200 packets " => 55..=90,
+            // Both are CUBIC with the same round trip.
+            _ => 33..=67,
+        };
+        assert!(expected.contains(&share), "{queue}: {said}");
+    }
+}
+
+#[test]
 fn video_frames_arrive_in_time_if_feedback_drops_some() {
     let said = text(start("video_frames", &[]).finish());
     let line = |how: &str| said.lines().find(|line| line.starts_with(how)).expect(how).to_owned() + "\n";

@@ -10,6 +10,7 @@
 //! - [`coalesce`]: what receive offload does to packets; [`model`]: how long a transfer may take;
 //! - [`fuzz`]: arbitrary bytes as the life of an endpoint;
 //! - [`swarm`]: many connections on one network with every fault that networks have;
+//! - [`quic`]: QUIC endpoints with one certificate, and downloads between them;
 //! - [`virtual_time`]: async code on a simulated network, and the hash of its packets;
 //! - [`linux`]: the same segments and calls for the Linux kernel's TCP and for this stack;
 //! - [`documents`]: the commands that the documents tell a reader to run;
@@ -30,6 +31,7 @@ pub mod linux;
 pub mod model;
 pub mod netns;
 pub mod oracle;
+pub mod quic;
 pub mod script;
 pub mod segment;
 pub mod states;

@@ -41,6 +41,7 @@
 //! | `hyper` | `Connector` for hyper-util's pooled client and tonic's channels |
 //! | `tower` | the same connector as a service of addresses |
 //! | `tonic` | tonic's servers on a `TcpListenerStream`, whose handlers know both ends of a connection; its channels by `Connector` |
+//! | `quinn` | QUIC over the stack's UDP and in its time, virtual time too: `quinn::endpoint` makes an endpoint of the crate quinn |
 //! | `stream` | `TcpListenerStream`: a listener as a `Stream`, which tokio-stream and tonic's servers take |
 //! | `dns` | names in [`TcpStream::connect`], [`TcpListener::bind`] and the connector, by the stack's own name servers; connections as RFC 8305 says |
 //! | `resolve` | the same by the host's resolver, one address after the other |
@@ -202,6 +203,8 @@ pub use self::frameworks::Addresses;
 pub use self::frameworks::Connector;
 #[cfg(feature = "stream")]
 pub use self::frameworks::TcpListenerStream;
+#[cfg(feature = "quinn")]
+pub use self::frameworks::quinn;
 pub use self::handle::Stack;
 pub use self::hosts::Hosts;
 pub use self::info::StackInfo;

@@ -303,7 +303,7 @@ impl Handle {
             return (0, only.wait(queue(0), |state, now| attempt(0, state, now)).await);
         }
         let seat = |(index, shard)| Seat::new(shard, queue(index));
-        let mut seats: Vec<Seat<'_>> = shards.iter().enumerate().map(seat).collect();
+        let mut seats: Vec<Seat<&Shared>> = shards.iter().enumerate().map(seat).collect();
         poll_fn(|cx| {
             for index in (first..first + shards.len()).map(|index| index % shards.len()) {
                 let ready = seats[index].poll(cx, |state, now| attempt(index, state, now));

@@ -422,14 +422,14 @@ impl Parking {
 }
 
 /// A place in a queue that is released when the waiting future is dropped.
-pub(crate) struct Seat<'a> {
-    shared: &'a Shared,
+pub(crate) struct Seat<S: Deref<Target = Shared>> {
+    shared: S,
     queue: Queue,
     key: Option<WaitKey>,
 }
 
-impl<'a> Seat<'a> {
-    pub fn new(shared: &'a Shared, queue: Queue) -> Self {
+impl<S: Deref<Target = Shared>> Seat<S> {
+    pub fn new(shared: S, queue: Queue) -> Self {
         Self { shared, queue, key: None }
     }
 
@@ -443,7 +443,7 @@ impl<'a> Seat<'a> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl<S: Deref<Target = Shared>> Drop for Seat<S> {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
         let mut locked = self.shared.lock();

@@ -14,6 +14,7 @@ mod loss;
 mod many;
 mod mtu;
 mod queues;
+mod quic;
 mod raw;
 mod sequences;
 mod transfer;

@@ -10,6 +10,7 @@ mod names;
 mod path_cache;
 mod paths;
 mod pump;
+mod quic;
 mod shaper;
 mod support;
 mod time;

@@ -6,6 +6,8 @@ mod addresses;
 mod axum;
 #[cfg(any(feature = "hyper", feature = "tower"))]
 mod connector;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 #[cfg(feature = "stream")]
 mod stream;
 #[cfg(feature = "tonic")]

@@ -188,7 +188,7 @@ impl TcpStream {
     /// that ask for [`Interest::ERROR`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let id = self.id;
-        let seat = |side| Seat::new(&self.shared, Queue::Ready(id, side, interest));
+        let seat = |side| Seat::new(&**self.shared, Queue::Ready(id, side, interest));
         let mut seats = Side::of(interest).map(|side| side.map(seat));
         poll_fn(|cx| {
             for seat in seats.iter_mut().flatten() {

@@ -58,6 +58,33 @@ pub(super) fn receive(
     }
 }
 
+/// Fills as many of `bufs` as there is something for. What the network reported of a peer is not returned.
+#[cfg(feature = "quinn")]
+pub(super) fn receive_many(
+    state: &mut StackState,
+    id: UdpId,
+    bufs: &mut [io::IoSliceMut<'_>],
+    mut took: impl FnMut(UdpMeta),
+) -> Poll<io::Result<usize>> {
+    if let Err(error) = state.check_alive() {
+        return Poll::Ready(Err(error));
+    }
+    let mut filled = 0;
+    while let Some(buf) = bufs.get_mut(filled) {
+        match state.endpoint.udp_receive(id, buf, true) {
+            Ok(meta) => {
+                took(meta);
+                filled += 1;
+            }
+            Err(UdpSocketError::WouldBlock) => break,
+            Err(UdpSocketError::Closed) => return Poll::Ready(Err(error::udp(UdpSocketError::Closed))),
+            // Each is reported once, and then there may be something behind it.
+            Err(_) => {}
+        }
+    }
+    if filled == 0 && !bufs.is_empty() { Poll::Pending } else { Poll::Ready(Ok(filled)) }
+}
+
 pub(super) fn peek(state: &mut StackState, id: UdpId, buf: &mut [u8]) -> Poll<io::Result<UdpMeta>> {
     match state.check_alive() {
         Ok(()) => polled(state.endpoint.udp_peek(id, buf)),

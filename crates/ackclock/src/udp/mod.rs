@@ -15,6 +15,8 @@ use tokio::io::ReadBuf;
 use crate::Stack;
 use crate::readiness::{Interest, Ready};
 use crate::shards::Handle;
+#[cfg(feature = "quinn")]
+use crate::shards::ShardRef;
 use crate::shared::{Seat, WaitSlot, now_or_would_block};
 use crate::state::{Queue, Side, StackState};
 
@@ -59,7 +61,7 @@ use crate::state::{Queue, Side, StackState};
 ///
 /// [`send_transmit`](Self::send_transmit) takes several datagrams of one size in one call, and
 /// [`recv_meta`](Self::recv_meta) returns several of one peer, as QUIC implementations want (Linux's
-/// `UDP_SEGMENT` and `UDP_GRO`).
+/// `UDP_SEGMENT` and `UDP_GRO`). With the feature `quinn`, that of quinn runs on such sockets.
 ///
 /// # Errors that the network tells
 ///
@@ -368,6 +370,20 @@ impl UdpSocket {
         self.poll_receive(cx, buf, true)
     }
 
+    /// Receives into several buffers in one call, each as [`poll_recv_meta`](Self::poll_recv_meta), and calls
+    /// `took` for each that was filled. Returns how many. Only fails when the stack is gone: what the network
+    /// reported of a peer is left out.
+    #[cfg(feature = "quinn")]
+    pub(crate) fn poll_recv_many(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [io::IoSliceMut<'_>],
+        took: impl FnMut(UdpMeta),
+    ) -> Poll<io::Result<usize>> {
+        let attempt = |state: &mut StackState, _| calls::receive_many(state, self.id, bufs, took);
+        self.shared.poll(cx, Queue::UdpRead(self.id), WaitSlot::Poller, attempt)
+    }
+
     /// Takes the error that no other call has reported.
     ///
     /// # Errors
@@ -413,7 +429,7 @@ impl UdpSocket {
         let id = self.id;
         let attempt = |state: &mut StackState, _| calls::poll_ready(state, id, interest);
         // A task that asks for both waits in both lists.
-        let seat = |side| Seat::new(&self.shared, Queue::UdpReady(id, side, interest));
+        let seat = |side| Seat::new(&**self.shared, Queue::UdpReady(id, side, interest));
         let (mut read, mut write) = (seat(Side::Read), interest.is_writable().then(|| seat(Side::Write)));
         poll_fn(|cx| match (read.poll(cx, attempt), &mut write) {
             (Poll::Pending, Some(write)) => write.poll(cx, attempt),
@@ -723,6 +739,27 @@ impl UdpSocket {
     /// As there.
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.set_tos_v4(tclass)
+    }
+}
+
+/// A task's own place among those that wait for room to send. All callers of
+/// [`UdpSocket::poll_send_ready`] share one.
+#[cfg(feature = "quinn")]
+pub(crate) struct RoomToSend {
+    id: UdpId,
+    seat: Seat<ShardRef>,
+}
+
+#[cfg(feature = "quinn")]
+impl RoomToSend {
+    pub(crate) fn of(socket: &UdpSocket) -> Self {
+        let seat = Seat::new(socket.shared.uncounted(), Queue::UdpWrite(socket.id));
+        Self { id: socket.id, seat }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let id = self.id;
+        self.seat.poll(cx, |state, _| calls::poll_writable(state, id))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The features for frameworks, over two stacks on a cable of memory.
 
+mod quic;
+
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
