@@ -134,3 +134,28 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn wrong(line: usize, what: impl Into<String>) -> LinkTraceError {
     LinkTraceError::Line { line, what: what.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever a file holds, it is read or refused.
+        #[test]
+        fn no_text_is_too_strange(
+            heading in prop_oneof![Just(""), Just("time,rate\n"), Just("time (ms),rate (kbit/s),delay (us),loss (%)\n")],
+            text in "[0-9.,a-zM/%() #µ\n-]{0,80}",
+            now in any::<u64>(),
+        ) {
+            if let Ok(trace) = LinkTrace::parse(&format!("{heading}{text}")) {
+                match trace.kind() {
+                    Kind::Opportunities(times) => _ = times.time(times.first_from(now)),
+                    Kind::Conditions(rows) => _ = (rows.at(now, true), rows.capacity_until(now, false)),
+                }
+                prop_assert!(trace.governed() != Governed::default());
+            }
+        }
+    }
+}

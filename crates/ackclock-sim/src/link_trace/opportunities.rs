@@ -45,7 +45,7 @@ impl Opportunities {
         let round = now.saturating_sub(1) / self.period_ns;
         let within = now - round * self.period_ns.get();
         let place = self.times.partition_point(|time| u64::from(*time) * NS_PER_MS < within);
-        round * self.times.len() as u64 + place as u64
+        round.saturating_mul(self.times.len() as u64).saturating_add(place as u64)
     }
 
     /// When the opportunity of this number is, in nanoseconds.

@@ -35,7 +35,7 @@ impl Rates {
         while let Position { left, .. } = self.at(at)
             && self.rate(at) == 0
         {
-            let Some(left) = left else { return u64::MAX };
+            let Some(left) = left.filter(|left| at < u64::MAX - left) else { return u64::MAX };
             at += left;
         }
         at
@@ -160,6 +160,13 @@ mod tests {
         assert_eq!(send(&mut link, 0, 100), SECOND * 8 / 10);
         assert_eq!(send(&mut link, 0, 100), u64::MAX);
         assert_eq!(rates("time (s),rate (bit/s)\n0,1000\n1,0\n", false).turn(SECOND), u64::MAX);
+    }
+
+    #[test]
+    fn a_packet_that_takes_more_than_all_of_time_never_leaves() {
+        let mut link = rates("time,rate\n0,1bit/s\n1ns,0\n8000h,\n", true);
+        assert_eq!(send(&mut link, 0, 1500), u64::MAX);
+        assert_eq!(link.turn(SECOND), u64::MAX);
     }
 
     #[test]
