@@ -274,6 +274,20 @@ fn video_frames_arrive_in_time_if_feedback_drops_some() {
 }
 
 #[test]
+fn over_a_phones_link_feedback_drops_what_an_outage_would_make_late() {
+    let said = text(start("video_frames", &["model:lte"]).finish());
+    let figures = |how: &str, after: &str, end: &str| {
+        let line = said.lines().find(|line| line.starts_with(how)).expect(how).to_owned() + "\n";
+        between(&line, after, end).parse::<u64>().unwrap()
+    };
+    assert_eq!(figures("without: ", "without: ", " of 750"), 750, "{said}");
+    assert!((1_200..1_800).contains(&figures("without: ", "at worst ", " ms\n")), "{said}");
+    // The frames under way when the outage begins are late either way.
+    assert!((650..=710).contains(&figures("with feedback: ", "with feedback: ", " of 750")), "{said}");
+    assert!((700..1_200).contains(&figures("with feedback: ", "at worst ", " ms\n")), "{said}");
+}
+
+#[test]
 fn the_same_services_run_on_the_kernels_sockets() {
     let axum = text(start("virtual_axum", &["kernel"]).finish());
     assert!(axum.starts_with("the kernel's loopback\n20 requests: fastest"), "{axum}");

@@ -2,6 +2,7 @@
 //! bounds.
 
 mod bbr;
+mod beside;
 mod loss;
 mod paths;
 mod slow_start;

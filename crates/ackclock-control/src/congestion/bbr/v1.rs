@@ -74,7 +74,7 @@ pub struct BbrV1 {
 enum State {
     Startup,
     Drain,
-    ProbeBw(usize),
+    ProbeBw(u64),
     ProbeRtt,
 }
 
@@ -84,7 +84,9 @@ impl State {
         match self {
             Self::Startup => HIGH_GAIN,
             Self::Drain => 10_000 / HIGH_GAIN,
-            Self::ProbeBw(phase) => GAIN_CYCLE.get(phase).copied().unwrap_or(100),
+            Self::ProbeBw(0) => 125,
+            Self::ProbeBw(1) => 75,
+            Self::ProbeBw(_) => 100,
             Self::ProbeRtt => 100,
         }
     }
@@ -104,7 +106,7 @@ impl State {
             Self::Startup => 0,
             Self::Drain => 1,
             Self::ProbeRtt => 2,
-            Self::ProbeBw(phase) => (phase as u64).saturating_add(10), // below 8
+            Self::ProbeBw(phase) => phase.saturating_add(10),
         }
     }
 }
@@ -322,15 +324,15 @@ impl BbrV1 {
     /// BBREnterProbeBW(): the cycle begins in any phase but the one that drains.
     // Deviation from the draft: this crate has no random numbers.
     fn enter_probe_bw(&mut self, now: Instant) {
-        let last = GAIN_CYCLE.len().saturating_sub(1);
-        let back = arbitrary(now, self.rtprop, self.seed) % (last as u64); // 7
-        self.advance_cycle_phase(now, last.saturating_sub(back as usize));
+        let back = arbitrary(now, self.rtprop, self.seed) % (PHASES - 1);
+        self.advance_cycle_phase(now, (PHASES - 1).saturating_sub(back));
     }
 
     /// BBRAdvanceCyclePhase(), from `phase`.
-    fn advance_cycle_phase(&mut self, now: Instant, phase: usize) {
+    fn advance_cycle_phase(&mut self, now: Instant, phase: u64) {
         self.cycle_stamp = now;
-        self.state = State::ProbeBw(phase.wrapping_add(1) % GAIN_CYCLE.len());
+        let next = phase.saturating_add(1);
+        self.state = State::ProbeBw(if next < PHASES { next } else { 0 });
     }
 
     /// BBRCheckCyclePhase() and BBRIsNextCyclePhase().
@@ -486,8 +488,8 @@ impl Controller for BbrV1 {
 
 /// BBRHighGain: 2/ln(2).
 const HIGH_GAIN: u64 = 289;
-/// The gains of ProbeBW.
-const GAIN_CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
+/// BBRGainCycleLen.
+const PHASES: u64 = 8;
 /// BtlBwFilterLen.
 const BTL_BW_FILTER_ROUNDS: u64 = 10;
 /// RTpropFilterLen, and ProbeRTTInterval.
@@ -522,7 +524,7 @@ mod tests {
         let begun = flow.now();
         let mut begins: Vec<(i64, u64)> = Vec::new();
         while flow.now() < begun + time {
-            let (state, at) = (value(flow, "state"), flow.now().saturating_since(begun).as_millis() as u64);
+            let (state, at) = (value(flow, "state"), flow.now().nanos_since(begun) / 1_000_000);
             if begins.last().is_none_or(|(last, _)| *last != state) {
                 begins.push((state, at));
             }
