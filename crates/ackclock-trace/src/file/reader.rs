@@ -140,7 +140,7 @@ impl Reader {
             }
             SOURCE => {
                 let known = serde_json::from_slice(content).map_err(|_| "a source that is not JSON")?;
-                self.source(source, known);
+                self.source(source, known)?;
             }
             RECORDS => self.records(source, content)?,
             _ => {}
@@ -148,11 +148,16 @@ impl Reader {
         Ok(())
     }
 
-    fn source(&mut self, number: u32, source: Source) {
+    fn source(&mut self, number: u32, source: Source) -> Result<(), &'static str> {
         let sources = &mut self.trace.sources;
         if let Some(&(place, _)) = self.places.get(&number) {
-            sources[place].source = source;
-            return;
+            let known = &mut sources[place].source;
+            // Connections and queues are counted apart.
+            if known.is_connection() != source.is_connection() {
+                return Err("a connection that becomes a queue, or a queue a connection");
+            }
+            *known = source;
+            return Ok(());
         }
         self.places.insert(number, (sources.len(), TraceClock::default()));
         let alike = |other: &&TracedSource| other.source.is_connection() == source.is_connection();
@@ -165,6 +170,7 @@ impl Reader {
             unknown: 0,
             cause: None,
         });
+        Ok(())
     }
 
     fn records(&mut self, source: u32, content: &[u8]) -> Result<(), &'static str> {

@@ -114,3 +114,24 @@ fn records_and_chunks_of_later_versions_are_counted_or_skipped() {
     let trace = Trace::read(&bytes).unwrap();
     assert_eq!((trace.damage, trace.sources[0].unknown), (None, 1));
 }
+
+#[test]
+fn a_connection_does_not_become_a_queue() {
+    let (bytes, _) = file();
+    let mut broken = bytes.clone();
+    let mut at = MAGIC.len();
+    while at < bytes.len() {
+        let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let mut chunk = bytes[at..at + HEAD + len].to_vec();
+        // Each source's description again, for the other source.
+        if chunk[0] == SOURCE {
+            chunk[4] ^= 1;
+            broken.extend(chunk);
+        }
+        at += HEAD + len;
+    }
+    let (whole, mut trace) = (Trace::read(&bytes).unwrap(), Trace::read(&broken).unwrap());
+    let damage = trace.damage.take().unwrap();
+    assert!(damage.what.contains("becomes a queue"), "{damage}");
+    assert_eq!((damage.offset, trace), (bytes.len(), whole));
+}
