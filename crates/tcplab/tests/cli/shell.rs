@@ -152,7 +152,7 @@ fn download() -> SocketAddr {
     at_gateway(server(|mut stream| {
         stream.write_all(&bytes(DOWNLOAD)).ok();
         stream.shutdown(Shutdown::Write).ok();
-        stream.read(&mut [0]).ok();
+        stream.read_exact(&mut [0]).ok();
     }))
 }
 
