@@ -41,7 +41,10 @@ FLOORS = {
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
-    "tcplab": {"uses": {"", "assess", "chart", "cli", "control", "core", "journal", "papers", "sim", "trace", "wire"}, "tests": {"device", "tests"}},
+    "tcplab": {
+        "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "papers", "sim", "trace", "wire"},
+        "tests": {"tests"},
+    },
 }
 # Packages above the floors: they may use everything.
 ROOF = {

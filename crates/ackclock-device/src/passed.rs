@@ -9,11 +9,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use ackclock_link::HEADER_LEN;
 
-use crate::error::TUN_PATH;
+use crate::error::{TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
 use crate::framing::Framing;
 use crate::{Device, Medium, OffloadDevice, OpenError, TapDevice, TunDevice, offload, sys};
@@ -106,6 +106,24 @@ pub enum FdError {
 }
 
 impl PassedFd {
+    /// Makes the TUN interface `name`, or attaches to it, without a virtio-net header and without tokio: for
+    /// a program that passes the descriptor on, from another network namespace for instance.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn make(name: &str) -> Result<Self, OpenError> {
+        check_name(name)?;
+        let make = || -> io::Result<File> {
+            let file = File::options().read(true).write(true).open(TUN_PATH)?;
+            // Both fit the 16 bits of `ifr_flags`.
+            let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+            sys::attach_interface(file.as_fd(), name, flags)?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| OpenError::from_io(name, error))?;
+        Ok(Self { file, name: name.to_owned(), flags: libc::IFF_TUN | libc::IFF_NO_PI })
+    }
+
     /// Takes over a descriptor.
     ///
     /// It must have been attached with `IFF_NO_PI`. That is not checked: what `TUNGETIFF` answers has the
@@ -217,5 +235,11 @@ impl PassedFd {
             Ok(fd) => Ok((fd, name)),
             Err(source) => Err(FdError::MtuUnknown { name, source }),
         }
+    }
+}
+
+impl AsFd for PassedFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }

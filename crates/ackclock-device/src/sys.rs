@@ -8,10 +8,13 @@ pub(crate) mod packet;
 #[cfg(feature = "xdp")]
 pub(crate) mod xdp;
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use libc::{Ioctl, c_char, c_int, c_short, ifreq};
@@ -167,6 +170,18 @@ pub(crate) fn interface_driver(socket: BorrowedFd<'_>, name: &str) -> io::Result
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
     // SAFETY: unshare(2) takes an integer and touches no memory of this process.
     check(unsafe { libc::unshare(flags) })
+}
+
+/// Changes what is mounted at `target`, in the mount namespace of the calling thread. `source`: the file to
+/// bind there.
+pub(crate) fn mount(source: Option<&Path>, target: &Path, flags: libc::c_ulong) -> io::Result<()> {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (source, target) = (source.map(text).transpose()?, text(target)?);
+    let source = source.as_ref().map_or(std::ptr::null(), |source| source.as_ptr());
+    let none = std::ptr::null();
+    // SAFETY: mount(2) reads two strings, which end in zero and live; with these flags it takes no type and
+    // no data.
+    check(unsafe { libc::mount(source, target.as_ptr(), none, flags, none.cast()) })
 }
 
 /// The user and group that the process acts as.

@@ -200,7 +200,8 @@ impl Seat {
         let net = &mut world.net;
         let mut send = |packet: &TxPacket<'_>| {
             self.sent.add(packet.len());
-            let id = net.admit(now, self.node, packet, true, destination_node(packet.header));
+            let dst = net.leading_to(destination_node(packet.header), packet.header);
+            let id = net.admit(now, self.node, packet, true, dst);
             net.forward(now, self.node, id);
         };
         while self.guest.poll_transmit(now, self.limits, &mut send) {}

@@ -362,6 +362,15 @@ pub(crate) fn destination_node(header: &[u8]) -> u32 {
     if header[0] >> 4 == 6 { number(&header[24..40]) } else { number(&header[16..20]) }
 }
 
+/// The destination of a packet; `None` if it has no IP header.
+pub(crate) fn destination(header: &[u8]) -> Option<IpAddr> {
+    match header.first()? >> 4 {
+        4 => header.get(16..20)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),
+        6 => header.get(24..40)?.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
+        _ => None,
+    }
+}
+
 #[inline]
 pub(crate) fn source_node(header: &[u8]) -> u32 {
     if header[0] >> 4 == 6 { number(&header[8..24]) } else { number(&header[12..16]) }

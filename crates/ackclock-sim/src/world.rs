@@ -7,7 +7,7 @@ use crate::calendar::Calendar;
 use crate::faults::{Faults, Verdict};
 use crate::flight::Flights;
 use crate::flow::Flow;
-use crate::host::{addr_of, source_node};
+use crate::host::{addr_of, destination, source_node};
 use crate::icmp::{self, Complaint};
 use crate::link::Link;
 use crate::near::Key;
@@ -59,6 +59,7 @@ pub(crate) struct Net {
     pub(crate) routes: Routes,
     pub(crate) observers: Observers,
     pub(crate) ipv6: bool,
+    pub(crate) gateway: Option<Gateway>,
     pub(crate) faults: Faults,
     /// Packets lost at nodes, not at links, by [`NODE_RULES`].
     pub(crate) lost_at_nodes: [u64; NODE_RULES.len()],
@@ -68,6 +69,14 @@ pub(crate) struct Net {
     number: u64,
     dropped: Vec<(PacketId, DropRule)>,
     marked: Vec<PacketId>,
+}
+
+/// Where the network ends: packets to addresses that no node has go to this node, and come from it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gateway {
+    pub node: u32,
+    /// How many nodes there are.
+    pub nodes: u32,
 }
 
 /// An event of the network.
@@ -100,6 +109,7 @@ impl Net {
             routes,
             observers: Observers::default(),
             ipv6,
+            gateway: None,
             faults: Faults::default(),
             lost_at_nodes: [0; NODE_RULES.len()],
             delivered: 0,
@@ -146,6 +156,19 @@ impl Net {
                 self.take_turn(now, index);
                 None
             }
+        }
+    }
+
+    /// The node to which a packet goes: `named`, whose number the destination in `header` has, or the gateway
+    /// if that node has another address.
+    pub fn leading_to(&self, named: u32, header: &[u8]) -> u32 {
+        match self.gateway {
+            Some(Gateway { node, nodes })
+                if named >= nodes || destination(header) != Some(addr_of(named, self.ipv6)) =>
+            {
+                node
+            }
+            _ => named,
         }
     }
 
@@ -456,7 +479,7 @@ impl Net {
     fn complain(&mut self, now: Instant, node: u32, id: PacketId, complaint: Complaint) {
         let packet = self.packets.get(id);
         let Some(bytes) = icmp::error(complaint, addr_of(node, self.ipv6), packet) else { return };
-        let error = self.packets.insert_bytes(&bytes, source_node(packet.header()));
+        let error = self.packets.insert_bytes(&bytes, self.leading_to(source_node(packet.header()), &bytes));
         self.observers.tell(now, What::Sent, node, None, self.packets.get(error));
         self.forward(now, node, error);
     }

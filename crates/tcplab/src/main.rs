@@ -10,11 +10,14 @@ mod kit_command;
 mod model;
 mod papers;
 mod picture;
+mod real_time;
 mod recorded;
 mod refusal;
 mod replay;
 mod rto;
 mod run;
+#[cfg(target_os = "linux")]
+mod shell;
 mod ssthresh;
 
 use std::ffi::OsString;
@@ -44,6 +47,20 @@ enum Command {
     /// after a signal or --duration, it prints what the links did. If the machine fell behind, it says so and
     /// exits with 1.
     Between(between::BetweenArgs),
+    /// Run a command in a network of its own, behind a scenario's network, in real time (Linux)
+    ///
+    /// The command's packets, whatever they carry, pass the scenario's links, queues and faults between two
+    /// of its hosts, and go on from there as this system's connections and datagrams. No privilege is needed
+    /// where users may make namespaces. At the address of the other host, it reaches this system's loopback.
+    /// The exit code is the command's, but 1 for 0 if the machine fell behind.
+    #[cfg(target_os = "linux")]
+    Shell(shell::ShellArgs),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ShellInside(shell::InsideArgs),
+    /// Run a command behind a scenario's network, on Linux
+    #[cfg(not(target_os = "linux"))]
+    Shell(NotHere),
     /// Compare congestion controllers over a grid of rates, delays, buffers and losses
     Compare(compare::CompareArgs),
     /// Repeat the experiments of the four papers, and checks by figures of other sources
@@ -71,11 +88,28 @@ enum Command {
     Ssthresh(ssthresh::SsthreshArgs),
 }
 
+/// What another system ignores.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug, clap::Args)]
+struct NotHere {
+    #[arg(hide = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    _words: Vec<OsString>,
+}
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let args = CommandLine::try_parse_from(&words)
         .unwrap_or_else(|error| refusal::with_help(error, CommandLine::command(), &words).exit());
     let outcome: anyhow::Result<Exit> = match args.command {
+        #[cfg(target_os = "linux")]
+        Command::Shell(args) => return ended(shell::run(&args)),
+        #[cfg(target_os = "linux")]
+        Command::ShellInside(args) => return ended(shell::enter(&args)),
+        #[cfg(not(target_os = "linux"))]
+        Command::Shell(_) => Err(Failure::usage(
+            "`tcplab shell` needs the network namespaces of Linux; `tcplab between` works here",
+        )
+        .into()),
         Command::Run(args) => run::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Between(args) => between::run(&args),
@@ -88,11 +122,18 @@ fn main() -> ExitCode {
         Command::Rto(args) => rto::run(&args),
         Command::Ssthresh(args) => ssthresh::run(&args),
     };
-    let exit = outcome.unwrap_or_else(|error| {
-        output::say(format_args!("tcplab: {error:#}"));
-        error.downcast_ref().map_or(Exit::Failed, Failure::exit)
-    });
-    exit.into()
+    ended(outcome)
+}
+
+/// The exit code. Reports a failure.
+fn ended(outcome: anyhow::Result<impl Into<ExitCode>>) -> ExitCode {
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            output::say(format_args!("tcplab: {error:#}"));
+            error.downcast_ref().map_or(Exit::Failed, Failure::exit).into()
+        }
+    }
 }
 
 /// What traces name as the program that made them.

@@ -8,13 +8,15 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | How does a stack connect to the network? | `line.rs` |
+//! | How does a stack connect to the network? | `line.rs`; a device, in real time, `attached.rs` |
 //! | How is it known that no task can run, and what is the time? | `pulse.rs` |
 //! | What happens next, and how far may time go? | `turn.rs`; in real time, `real.rs` |
 //! | How do the program's hosts start, crash and start again? | `stage.rs` |
 //! | What can a test do to its network? | `faults.rs` |
 //! | How does a program find a host by DNS? | `name_server.rs` |
 
+#[cfg(feature = "real-time")]
+mod attached;
 mod faults;
 mod line;
 #[cfg(feature = "dns")]
@@ -41,6 +43,7 @@ use crate::observe::Observer;
 use crate::report::Report;
 use crate::scenario::{Problem, Scenario, unknown};
 use crate::simulation::Simulation;
+use crate::world::Gateway;
 pub use faults::Faults;
 use pulse::Pulse;
 #[cfg(feature = "real-time")]
@@ -372,6 +375,55 @@ impl VirtualNetwork {
         let node = self.simulation.vacancy(host)?;
         let program = self::program(Box::new(adjust), program);
         self.stage.start(&mut self.simulation, self.runtime.handle(), node, program)
+    }
+
+    /// Puts a device in a host's place: the host sends what the device receives, and what arrives at the host
+    /// leaves by the device. Behind it is another stack, such as the kernel's behind a TUN device, with the
+    /// host's [address](Self::lookup) and [MTU](Self::mtu). Packets from another address, longer ones, and
+    /// multicast do not enter the network.
+    ///
+    /// Open a device of the system within [`enter`](Self::enter), so that it belongs to this network's
+    /// runtime. While the host is down, what the device receives is lost.
+    ///
+    /// # Errors
+    /// As [`Self::stack`].
+    ///
+    /// # Panics
+    /// In virtual time, which does not wait for a device.
+    #[cfg(feature = "real-time")]
+    pub fn attach(
+        &mut self,
+        host: &str,
+        device: impl ackclock::device::Device + 'static,
+    ) -> Result<(), HostedError> {
+        assert!(self.pacer.is_some(), "a device needs a network in real time");
+        self.stage.attach(&mut self.simulation, host, Box::new(device))
+    }
+
+    /// Makes a host the gateway: packets to addresses that no host or router has go there. Its stack takes
+    /// them with a listener on any address ([`Stack::listen_any`]) and answers from there.
+    ///
+    /// # Errors
+    /// The name is unknown.
+    pub fn set_gateway(&mut self, host: &str) -> Result<(), Problem> {
+        self.lookup(host)?;
+        let node = self.simulation.node(host).map(|node| node.number);
+        let nodes = self.simulation.names.nodes().len() as u32;
+        self.simulation.world.net.gateway = node.map(|node| Gateway { node, nodes });
+        Ok(())
+    }
+
+    /// The largest IP packet in bytes that a host may send; `None` if it is unknown, or a router.
+    #[must_use]
+    pub fn mtu(&self, host: &str) -> Option<usize> {
+        let node = self.simulation.node(host)?.number;
+        Some(self.simulation.mtu(node)).filter(|mtu| *mtu > 0)
+    }
+
+    /// The context of this network's runtime, for what must be opened in it before a [`run`](Self::run).
+    #[cfg(feature = "real-time")]
+    pub fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime.enter()
     }
 
     /// Makes a host the network's name server: it answers queries for the addresses of hosts and routers,

@@ -9,6 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+#[cfg(feature = "real-time")]
+use ackclock::device::Device;
 use ackclock::{Cidr, Hosts, Stack, StackBuilder};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
@@ -16,9 +18,13 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::HostedError;
+#[cfg(feature = "real-time")]
+use super::attached::Attached;
 use super::line::Line;
 use super::pulse::Pulse;
 use crate::host::MEMORY_BUDGET;
+#[cfg(feature = "real-time")]
+use crate::host::addr_of;
 use crate::rng::Rng;
 use crate::scenario::{Change, Problem, Scenario};
 use crate::simulation::Simulation;
@@ -54,6 +60,9 @@ struct Played {
     lives: u32,
     program: Option<Program>,
     running: Option<AbortHandle>,
+    /// The device in its place.
+    #[cfg(feature = "real-time")]
+    attached: Option<Attached>,
 }
 
 /// What the program asks of the network while it runs.
@@ -119,6 +128,22 @@ impl Stage {
         Ok(stack)
     }
 
+    /// Puts a device in the place of a host.
+    #[cfg(feature = "real-time")]
+    pub fn attach(
+        &mut self,
+        simulation: &mut Simulation,
+        host: &str,
+        device: Box<dyn Device>,
+    ) -> Result<(), HostedError> {
+        let node = simulation.vacancy(host)?;
+        let addr = addr_of(node, simulation.world.net.ipv6);
+        let attached = Attached::new(device, node, addr, simulation.mtu(node), Arc::clone(&self.pulse));
+        simulation.add_guest(host, Box::new(attached.clone()))?;
+        self.hosts.entry(node).or_default().attached = Some(attached);
+        Ok(())
+    }
+
     /// Starts a host with its program, which is there.
     pub fn start(
         &mut self,
@@ -176,6 +201,16 @@ impl Stage {
     /// A host has crashed, or starts again.
     fn turn(&mut self, simulation: &mut Simulation, node: u32, comes: bool) {
         let played = self.hosts.entry(node).or_default();
+        #[cfg(feature = "real-time")]
+        if let Some(attached) = played.attached.clone() {
+            if comes {
+                attached.drop_received();
+                let host = &self.scenario.hosts[node as usize].name;
+                let again = simulation.add_guest(host, Box::new(attached));
+                debug_assert!(again.is_ok(), "{again:?}");
+            }
+            return;
+        }
         if !comes {
             if let Some(running) = played.running.take() {
                 running.abort();

@@ -8,13 +8,11 @@
 //! | What can be asked for? | `args.rs` |
 //! | How is a connection carried? | `streams.rs` |
 //! | How are datagrams carried? | `datagrams.rs` |
-//! | What can be changed meanwhile, and looked at? | `control.rs` |
-//! | What was carried, and was the machine fast enough? | `outcome.rs` |
+//!
+//! The rest is that of every network in real time: `src/real_time/`.
 
 mod args;
-mod control;
 mod datagrams;
-mod outcome;
 mod streams;
 
 use std::future::Future;
@@ -23,14 +21,15 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock::{ReassemblyConfig, Stack, StackBuilder};
+use ackclock::Stack;
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_sim::units::Span;
-use ackclock_sim::{Faults, HostedError, RunError, VirtualNetwork};
+use ackclock_sim::{RunError, VirtualNetwork};
 use tokio::task::JoinSet;
 
+use crate::real_time;
+use crate::real_time::outcome::{Outcome, Tally};
 pub(crate) use args::BetweenArgs;
-use outcome::{Outcome, Tally};
 
 /// One pair of `--listen` and `--to`.
 #[derive(Debug)]
@@ -46,11 +45,14 @@ struct Way {
 }
 
 pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
-    output::distinct(&[("", Some(args.scenario.as_path())), ("--report", args.report.as_deref())])?;
+    output::distinct(&[
+        ("", Some(args.network.scenario.as_path())),
+        ("--report", args.network.report.as_deref()),
+    ])?;
     let (mut net, ends) = args.network()?;
     let tally = Arc::<Tally>::default();
     let ways = args.ways(&net, &ends, &tally)?;
-    let control = args.control_listener()?;
+    let control = args.network.control_listener()?;
     start(&mut net, &ends[1], &ways, streams::to_program, datagrams::to_program)?;
     start(&mut net, &ends[0], &ways, streams::from_programs, datagrams::from_programs)?;
     for way in &*ways {
@@ -64,12 +66,7 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     let (faults, stop_after) = (net.faults(), args.duration);
     let ended = net.run(async {
         let mut beside = JoinSet::new();
-        beside.spawn(warn(faults.clone()));
-        if let Some(control) = control {
-            control.set_nonblocking(true)?;
-            let control = tokio::net::TcpListener::from_std(control)?;
-            beside.spawn(control::serve(control, faults, Arc::clone(&tally)));
-        }
+        real_time::watch(&mut beside, control, &faults, &tally)?;
         stopped(stop_after).await
     });
     match ended {
@@ -79,17 +76,14 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
         Err(error) => return Err(error.into()),
     }
     let outcome = Outcome::new(&tally, net.lateness().unwrap_or_default(), net.report());
-    output::print_beside(args.report.as_ref(), &outcome.text())?;
-    if let Some(path) = &args.report {
+    output::print_beside(args.network.report.as_ref(), &outcome.text())?;
+    if let Some(path) = &args.network.report {
         output::write_json(path, &outcome)?;
     }
     if outcome.valid {
         return Ok(Exit::Done);
     }
-    let why =
-        format!("the machine fell behind, so this was not the scenario's network: {}", outcome.lateness);
-    let remedy = "free a processor, poll for longer (--poll 20ms) or lower the rates; --late allows more";
-    Err(Failure::new(Exit::Failed, why).remedy(remedy).into())
+    Err(outcome.invalid().into())
 }
 
 /// Starts a host, which serves each of the ways with both. A change may crash it and start it again.
@@ -105,7 +99,7 @@ where
     D: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
     let ways = Arc::clone(ways);
-    let started = net.start_with(host, reassembling, move |stack| {
+    let started = net.start_with(host, real_time::reassembling, move |stack| {
         let mut tasks = JoinSet::new();
         let ways = Arc::clone(&ways);
         async move {
@@ -113,43 +107,10 @@ where
                 tasks.spawn(streams(Arc::clone(&ways), index, stack.clone()));
                 tasks.spawn(datagrams(Arc::clone(&ways), index, stack.clone()));
             }
-            until_done(tasks).await;
+            real_time::until_done(tasks).await;
         }
     });
-    started.map_err(cannot_be_end)
-}
-
-/// Datagrams may be longer than packets.
-fn reassembling(builder: StackBuilder) -> io::Result<StackBuilder> {
-    Ok(builder.reassembly(ReassemblyConfig::default()))
-}
-
-fn cannot_be_end(error: HostedError) -> Failure {
-    match error {
-        HostedError::Guest(error) => {
-            Failure::usage(error.to_string()).remedy("choose other ends with --client and --server")
-        }
-        error => Failure::new(Exit::Failed, error.to_string()),
-    }
-}
-
-/// All tasks. A crash of the host drops them with their sockets.
-async fn until_done(mut tasks: JoinSet<anyhow::Result<()>>) {
-    while let Some(done) = tasks.join_next().await {
-        if let Ok(Err(error)) = done {
-            output::say(format_args!("tcplab: {error:#}"));
-        }
-    }
-}
-
-/// Says once when the network falls behind.
-async fn warn(faults: Faults) {
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if let Some(lateness) = faults.lateness().filter(|lateness| !lateness.is_valid()) {
-            return output::say(format_args!("tcplab: the machine falls behind: {lateness}"));
-        }
-    }
+    started.map_err(|error| real_time::cannot_be_end(error, "--client and --server"))
 }
 
 /// Until a signal, or the time.
@@ -163,17 +124,6 @@ async fn stopped(after: Option<Span>) -> io::Result<()> {
     tokio::select! {
         () = time => Ok(()),
         signalled = tokio::signal::ctrl_c() => signalled,
-        signalled = terminated() => signalled,
+        signalled = real_time::terminated() => signalled,
     }
-}
-
-#[cfg(unix)]
-fn terminated() -> impl Future<Output = io::Result<()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    async { signal(SignalKind::terminate())?.recv().await.map_or_else(|| Ok(()), Ok) }
-}
-
-#[cfg(not(unix))]
-fn terminated() -> impl Future<Output = io::Result<()>> {
-    std::future::pending()
 }

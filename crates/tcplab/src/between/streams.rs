@@ -11,9 +11,10 @@ use ackclock_cli::output;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Way;
+use crate::real_time::leave::{self, TURN_BYTES};
 
 /// The first host: accepts programs and carries each through the network.
 pub(super) async fn from_programs(ways: Arc<[Way]>, index: usize, stack: Stack) -> anyhow::Result<()> {
@@ -86,35 +87,16 @@ pub(super) async fn to_program(ways: Arc<[Way]>, index: usize, stack: Stack) -> 
 
 /// A connection has come through the network. `refuses`: the last one found no program.
 async fn leave(incoming: Incoming, to: &str, refuses: &AtomicBool) {
-    let connected = match timeout(CONNECT_TIME_MAX, TcpStream::connect(to)).await {
-        Ok(connected) => connected,
-        Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
-    };
-    let socket = match connected {
-        Ok(socket) => socket,
-        Err(error) => {
+    match leave::leave(incoming, to, None).await {
+        Ok(_) => refuses.store(false, Relaxed),
+        Err((incoming, error)) => {
             incoming.reset();
             if !refuses.swap(true, Relaxed) {
                 output::say(format_args!("tcplab: cannot connect to {to}: {error}; clients are reset"));
             }
-            return;
         }
-    };
-    refuses.store(false, Relaxed);
-    socket.set_nodelay(true).ok();
-    match incoming.accept().await {
-        Ok(stream) => {
-            stream.set_nodelay(true).ok();
-            Pump::new(stream, socket).turn_bytes(TURN_BYTES).await;
-        }
-        // The client has given up.
-        Err(_) => _ = socket.set_zero_linger(),
     }
 }
 
 /// The most connections of one --listen at one time; more wait in the system's backlog.
 const CONNECTIONS_MAX: usize = 4096;
-/// How long the program behind the network may take to answer.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
-/// After how many bytes a connection lets the network go first: some 20 µs of copying.
-const TURN_BYTES: usize = 64 << 10;

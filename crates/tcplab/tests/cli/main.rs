@@ -12,6 +12,8 @@ mod recorded;
 mod refusals;
 mod replays;
 mod scenarios;
+#[cfg(target_os = "linux")]
+mod shell;
 mod through;
 mod traces;
 

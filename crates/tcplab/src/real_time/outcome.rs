@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ackclock::pump::Counts;
 use ackclock_cli::table::number;
+use ackclock_cli::{Exit, Failure};
 use ackclock_sim::{Lateness, Report};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::run::tables;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(crate) struct Count(AtomicU64);
 
 impl Count {
     pub fn add(&self) {
@@ -27,29 +28,31 @@ impl Count {
 
 /// What was carried so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Programs that connected.
-    pub(super) connections: Count,
+    pub(crate) connections: Count,
     /// Of these, those that did not get through.
-    pub(super) refused: Count,
-    pub(super) finished: Count,
-    pub(super) reset: Count,
-    /// Their bytes, at the first host.
-    pub(super) carried: Arc<Counts>,
+    pub(crate) refused: Count,
+    pub(crate) finished: Count,
+    pub(crate) reset: Count,
+    /// Their bytes, counted at one of the ends.
+    pub(crate) carried: Arc<Counts>,
+    /// Whether that is the end where connections arrive.
+    pub(crate) counted_at_far_end: bool,
     /// Datagrams that entered the network.
-    pub(super) datagrams: Count,
+    pub(crate) datagrams: Count,
     /// Of these, those that reached the program behind it.
-    pub(super) datagrams_through: Count,
+    pub(crate) datagrams_through: Count,
     /// Those for which a socket was missing or full.
-    pub(super) datagrams_dropped: Count,
+    pub(crate) datagrams_dropped: Count,
 }
 
 /// The results of a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Whether all events came in time.
-    pub(super) valid: bool,
-    pub(super) lateness: Lateness,
+    pub(crate) valid: bool,
+    pub(crate) lateness: Lateness,
     connections: Connections,
     datagrams: Datagrams,
     network: Report,
@@ -61,9 +64,9 @@ struct Connections {
     refused: u64,
     finished: u64,
     reset: u64,
-    /// Bytes from programs at `--listen` that the network has taken.
+    /// Bytes from the programs that connected.
     bytes_there: u64,
-    /// Bytes that they got from it.
+    /// Bytes to them.
     bytes_back: u64,
 }
 
@@ -76,6 +79,9 @@ struct Datagrams {
 
 impl Outcome {
     pub fn new(tally: &Tally, lateness: Lateness, network: Report) -> Self {
+        let (to_stream, to_socket) = (tally.carried.to_stream(), tally.carried.to_socket());
+        let (bytes_there, bytes_back) =
+            if tally.counted_at_far_end { (to_socket, to_stream) } else { (to_stream, to_socket) };
         Self {
             valid: lateness.is_valid(),
             lateness,
@@ -84,8 +90,8 @@ impl Outcome {
                 refused: tally.refused.get(),
                 finished: tally.finished.get(),
                 reset: tally.reset.get(),
-                bytes_there: tally.carried.to_stream(),
-                bytes_back: tally.carried.to_socket(),
+                bytes_there,
+                bytes_back,
             },
             datagrams: Datagrams {
                 sent: tally.datagrams.get(),
@@ -94,6 +100,14 @@ impl Outcome {
             },
             network,
         }
+    }
+
+    /// The error of a run with which the machine did not keep up.
+    pub fn invalid(&self) -> Failure {
+        let why =
+            format!("the machine fell behind, so this was not the scenario's network: {}", self.lateness);
+        let remedy = "free a processor, poll for longer (--poll 20ms) or lower the rates; --late allows more";
+        Failure::new(Exit::Failed, why).remedy(remedy)
     }
 
     /// For a terminal.

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use super::outcome::{Outcome, Tally};
 
 /// Serves until it is dropped.
-pub(super) async fn serve(listener: TcpListener, faults: Faults, tally: Arc<Tally>) {
+pub(crate) async fn serve(listener: TcpListener, faults: Faults, tally: Arc<Tally>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
             // Out of descriptors, most likely.

@@ -1,0 +1,403 @@
+//! `tcplab shell`: a program whose packets pass a network in real time. How fast the machine is decides only
+//! whether a run is valid; what takes a valid run asks for it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use ackclock_tests::netns::{Namespace, in_namespaces, skip};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::through::{PATIENCE, bytes, datagrams, echo_at_end, exchange, server, two};
+
+/// A folder with a scenario, in which any user may write.
+struct Place(TempDir);
+
+/// What a run left behind.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+    report: Value,
+}
+
+impl Place {
+    fn new(direction: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(folder.path().join("network.toml"), two(direction)).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The words of a shell in which `program` runs.
+    fn shell(&self, tcplab: &Path, program: &[&str]) -> Vec<String> {
+        let (scenario, report) = (self.path("network.toml"), self.path("report.json"));
+        let [tcplab, scenario, report] = [tcplab, &scenario, &report].map(|path| path.to_str().unwrap());
+        let words = [tcplab, "shell", "--scenario", scenario, "--report", report, "--"];
+        words.iter().chain(program).map(|word| (*word).to_owned()).collect()
+    }
+
+    /// Starts a shell with its own death after the test's. It is killed by `setpriv`.
+    fn start(&self, program: &[&str]) -> Child {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(self.shell(Path::new(TCPLAB), program));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn run(&self, program: &[&str]) -> Ran {
+        self.ran(self.start(program).wait_with_output().unwrap())
+    }
+
+    /// Has this test program do something in a shell: see [`inside`].
+    fn visit(&self, what: &str, to: SocketAddr) -> Ran {
+        let this = env::current_exe().unwrap();
+        self.run(&visit(&this, what, to).iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn ran(&self, output: Output) -> Ran {
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        let report = fs::read(self.path("report.json")).unwrap_or_default();
+        let report = serde_json::from_slice(&report).unwrap_or_default();
+        Ran { code: output.status.code(), out, err, report }
+    }
+}
+
+impl Ran {
+    fn is_valid(&self) -> bool {
+        self.report["valid"].as_bool().unwrap_or_else(|| panic!("{}{}", self.out, self.err))
+    }
+
+    /// Asserts that the command has ended with 0, and returns what it found.
+    fn found(&self) -> &str {
+        assert_eq!(self.code, Some(i32::from(!self.is_valid())), "{}{}", self.out, self.err);
+        let found = self.out.split_once("found: ").and_then(|(_, rest)| rest.lines().next());
+        found.unwrap_or_else(|| panic!("{}{}", self.out, self.err))
+    }
+
+    /// Packets that were lost on the way back by chance.
+    fn lost_back(&self) -> u64 {
+        let links = self.report["network"]["links"].as_array().unwrap();
+        let back = links.iter().find(|link| link["name"] == "link:back").unwrap();
+        let drops = back["drops"].as_array().unwrap();
+        drops.iter().find(|drop| drop[0] == "random-loss").map_or(0, |drop| drop[1].as_u64().unwrap())
+    }
+}
+
+fn visit(this: &Path, what: &str, to: SocketAddr) -> Vec<String> {
+    let set = format!("TCPLAB_VISIT={what} {to}");
+    let this = this.to_str().unwrap();
+    ["env", &set, this, "--exact", "shell::inside", "--nocapture"].map(str::to_owned).into()
+}
+
+/// What runs in a shell. Without its variable, it is not in one.
+#[test]
+fn inside() {
+    let Ok(visit) = env::var("TCPLAB_VISIT") else { return };
+    let (what, to) = visit.split_once(' ').unwrap();
+    let to: SocketAddr = to.parse().unwrap();
+    let begun = Instant::now();
+    let connect = || {
+        let stream = TcpStream::connect(to)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        std::io::Result::Ok(stream)
+    };
+    let found = match what {
+        "download" => {
+            let mut all = Vec::new();
+            connect().unwrap().read_to_end(&mut all).unwrap();
+            assert!(all == bytes(DOWNLOAD), "{} other bytes", all.len());
+            begun.elapsed().as_secs_f64().to_string()
+        }
+        "exchange" => {
+            let sent = bytes(300_000);
+            assert!(exchange(connect().unwrap(), &sent).unwrap() == sent);
+            begun.elapsed().as_secs_f64().to_string()
+        }
+        "reset" => {
+            let mut stream = connect().unwrap();
+            stream.write_all(b"x").unwrap();
+            format!("{:?}", stream.read(&mut [0]).unwrap_err().kind())
+        }
+        "connect" => match connect() {
+            Ok(_) => "connected".to_owned(),
+            Err(error) => format!("{:?}", error.kind()),
+        },
+        "datagrams" => {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut buf = [0; 65_535];
+            for len in [0, 100, 4000] {
+                socket.send_to(&bytes(len), to).unwrap();
+                let (got, from) = socket.recv_from(&mut buf).unwrap();
+                assert_eq!((&buf[..got], from), (&bytes(len)[..], to));
+            }
+            "all".to_owned()
+        }
+        other => panic!("{other}"),
+    };
+    println!("found: {found}");
+}
+
+/// A server of a download on this system's loopback, as the shell knows it.
+fn download() -> SocketAddr {
+    at_gateway(server(|mut stream| {
+        stream.write_all(&bytes(DOWNLOAD)).ok();
+        stream.shutdown(Shutdown::Write).ok();
+        stream.read_exact(&mut [0]).ok();
+    }))
+}
+
+/// An address on this system's loopback as the shell knows it: the second host's.
+fn at_gateway(addr: SocketAddr) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 0, 2), addr.port()).into()
+}
+
+/// Whether a shell can be made here.
+fn possible() -> bool {
+    let Err(error) = fs::File::options().read(true).write(true).open("/dev/net/tun") else { return true };
+    skip(&format!("/dev/net/tun cannot be used: {error}"));
+    false
+}
+
+#[test]
+fn a_download_takes_as_long_as_the_network_makes_it() {
+    if !possible() {
+        return;
+    }
+    let ran = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#).visit("download", download());
+    let took: f64 = ran.found().parse().unwrap();
+    // The bytes with their headers, 1448 of each 1500, and a round trip before the first.
+    let least = DOWNLOAD as f64 * 8.0 / 10e6 * 1500.0 / 1448.0 + 0.04;
+    assert!(took > least, "{took}");
+    // Slow start takes some round trips of 20 ms more.
+    assert!(took < least + 0.4 || !ran.is_valid(), "{took} {}", ran.report);
+    let connections = &ran.report["connections"];
+    assert_eq!((&connections["accepted"], &connections["refused"]), (&1.into(), &0.into()), "{connections}");
+    assert_eq!(connections["bytes_back"], DOWNLOAD, "{connections}");
+    assert_eq!(ran.lost_back(), 0, "{}", ran.report);
+}
+
+#[test]
+fn packets_are_lost_on_the_way_and_the_bytes_arrive() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "50Mbit/s", delay = "2ms", loss = { independent = "3%" }"#);
+    let ran = place.visit("download", download());
+    ran.found();
+    // Some 700 packets: 21 on average.
+    assert!((5..80).contains(&ran.lost_back()), "{}", ran.report);
+}
+
+#[test]
+fn the_end_of_one_direction_passes_and_so_does_a_reset() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "50Mbit/s", delay = "5ms""#);
+    let ran = place.visit("exchange", at_gateway(echo_at_end()));
+    // Two round trips, the bytes, and the bytes again.
+    assert!(ran.found().parse::<f64>().unwrap() > 2.0 * 0.010 + 2.0 * 0.048, "{}", ran.out);
+    let connections = &ran.report["connections"];
+    assert_eq!((&connections["bytes_there"], &connections["bytes_back"]), (&300_000.into(), &300_000.into()));
+    let resets = server(|mut stream| {
+        stream.read_exact(&mut [0]).ok();
+        let socket = socket2::SockRef::from(&stream);
+        socket.set_linger(Some(Duration::ZERO)).unwrap();
+    });
+    assert_eq!(place.visit("reset", at_gateway(resets)).found(), "ConnectionReset");
+}
+
+#[test]
+fn a_destination_answers_as_it_does_without_the_network() {
+    in_namespaces(|[home]: [Namespace; 1]| {
+        // Beyond the network: an address of its own, and no route to others.
+        home.ip("address add 198.51.100.7/32 dev lo");
+        home.run(async {
+            let listener = TcpListener::bind("198.51.100.7:0").unwrap();
+            let to = listener.local_addr().unwrap();
+            let place = Place::new(r#"rate = "50Mbit/s", delay = "5ms""#);
+            assert_eq!(place.visit("connect", to).found(), "connected");
+            drop(listener);
+            let ran = place.visit("connect", to);
+            assert_eq!(ran.found(), format!("{:?}", ErrorKind::ConnectionRefused));
+            assert_eq!(ran.report["connections"]["refused"], 1, "{}", ran.report);
+            let nowhere = "203.0.113.9:9".parse().unwrap();
+            let unreachable = format!("{:?}", ErrorKind::NetworkUnreachable);
+            assert_eq!(place.visit("connect", nowhere).found(), unreachable);
+        });
+    });
+}
+
+#[test]
+fn datagrams_are_answered_by_whom_they_were_sent_to() {
+    if !possible() {
+        return;
+    }
+    let program = datagrams();
+    let to = at_gateway(program.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut buf = [0; 65_535];
+        while let Ok((len, from)) = program.recv_from(&mut buf) {
+            program.send_to(&buf[..len], from).unwrap();
+        }
+    });
+    let ran = Place::new(r#"rate = "10Mbit/s", delay = "5ms""#).visit("datagrams", to);
+    assert_eq!(ran.found(), "all");
+    assert_eq!(ran.report["datagrams"]["arrived"], 3, "{}", ran.report);
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "5ms""#);
+    let ran = place.run(&["sh", "-c", "echo out; echo err >&2; exit 5"]);
+    assert_eq!((ran.code, &*ran.out), (Some(5), "out\n"), "{}", ran.err);
+    assert!(ran.err.starts_with("err\n"), "{}", ran.err);
+    let ran = place.run(&["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(ran.code, Some(143), "{}", ran.err);
+    let ran = place.run(&["/no/such/program"]);
+    assert_eq!(ran.code, Some(127), "{}", ran.err);
+    assert!(ran.err.contains("cannot run /no/such/program"), "{}", ran.err);
+}
+
+#[test]
+fn a_signal_reaches_the_command_and_a_kill_ends_both() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "5ms""#);
+    let begun = |child: &mut Child| {
+        let mut line = String::new();
+        let mut byte = [0];
+        let mut out = child.stdout.take().unwrap();
+        while out.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(char::from(byte[0]));
+        }
+        (line, out)
+    };
+    let trap = "trap 'echo got it; exit 9' TERM; echo $$; while :; do sleep 0.05; done";
+    let mut child = place.start(&["sh", "-c", trap]);
+    let (_, mut out) = begun(&mut child);
+    signal(&child.id().to_string(), "TERM");
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!((&*rest, child.wait().unwrap().code()), ("got it\n", Some(9)));
+
+    let mut child = place.start(&["sh", "-c", "echo $$; exec sleep 1000"]);
+    let (pid, mut out) = begun(&mut child);
+    assert!(Path::new("/proc").join(&pid).exists());
+    signal(&child.id().to_string(), "KILL");
+    // Its stdout ends with the command.
+    out.read_to_string(&mut rest).unwrap();
+    child.wait().unwrap();
+}
+
+fn signal(pid: &str, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), pid]).status().unwrap().success());
+}
+
+#[test]
+fn a_user_without_privileges_has_the_same() {
+    if !possible() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        // Then all others are this test.
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
+    // The user may not read where this was built.
+    let [tcplab, this] = [Path::new(TCPLAB), &env::current_exe().unwrap()].map(|program| {
+        let copy = place.path(program.file_name().unwrap().to_str().unwrap());
+        fs::copy(program, &copy).unwrap();
+        copy
+    });
+    let words = visit(&this, "download", download());
+    let words = place.shell(&tcplab, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let ran = place.ran(as_user(&place, &words));
+    let took: f64 = ran.found().parse().unwrap();
+    assert!(took > DOWNLOAD as f64 * 8.0 / 10e6, "{took}");
+    let words = place.shell(&tcplab, &["sh", "-c", "id -u; grep CapEff /proc/self/status"]);
+    let ran = place.ran(as_user(&place, &words));
+    assert_eq!(ran.out, "65534\nCapEff:\t0000000000000000\n", "{}", ran.err);
+}
+
+/// Runs this as an unprivileged user, who may open the TUN driver as on most systems.
+fn as_user(place: &Place, words: &[String]) -> Output {
+    let tun = place.path("tun");
+    let node = tun.to_str().unwrap();
+    let script = format!(
+        "test -e {node} || mknod -m 666 {node} c 10 200; mount --bind {node} /dev/net/tun; exec setpriv \
+         --reuid 65534 --regid 65534 --clear-groups --pdeathsig KILL -- \"$@\""
+    );
+    Command::new("unshare").args(["--mount", "sh", "-c", &script, "sh"]).args(words).output().unwrap()
+}
+
+#[test]
+fn a_user_who_may_not_make_namespaces_learns_what_forbids_it() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
+    let words = place.shell(Path::new(TCPLAB), &["true"]);
+    // Root in a user namespace in which the setting is its own, and then without capabilities.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all \
+                  --inh-caps -all -- \"$@\"";
+    let mut command = Command::new("unshare");
+    let output =
+        command.args(["--user", "--map-root-user", "sh", "-c", script, "sh"]).args(words).output().unwrap();
+    let ran = place.ran(output);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("user.max_user_namespaces=10000") && ran.err.contains("sudo"), "{}", ran.err);
+}
+
+#[test]
+fn the_network_can_be_changed_meanwhile() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
+    // A free port, most likely still free then.
+    let control = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut words = place.shell(Path::new(TCPLAB), &["sh", "-c", "read line; exit 0"]);
+    words.splice(2..2, ["--control".to_owned(), control.to_string()]);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).args(words);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    let mut stream = loop {
+        match TcpStream::connect(control) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let body = r#"{"loss": "100%"}"#;
+    let len = body.len();
+    write!(
+        stream,
+        "POST /links/link HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().code().is_some());
+}
+
+/// Bytes of a download.
+const DOWNLOAD: usize = 1_000_000;
+const TCPLAB: &str = env!("CARGO_BIN_EXE_tcplab");
