@@ -124,8 +124,9 @@ def become(name: str, path: str) -> int:
         gateway = os.getppid()
         while f"{device}:" not in pathlib.Path("/proc/self/net/dev").read_text() and os.getppid() == gateway:
             time.sleep(0.05)
-        for command in (f"link set {device} up", f"route replace default dev {device}"):
-            subprocess.run(["ip", *command.split()], check=False)
+        subprocess.run(["ip", "link", "set", device, "up"], check=False)
+        for network in ("203.0.113.0/24", "198.51.100.0/24"):
+            subprocess.run(["ip", "route", "replace", network, "dev", device], check=False)
         os._exit(0)
     if name == "tun2proxy":
         os.execv(path, [path, "--proxy", "socks5://10.1.0.1:1080", "--tun", device, "--max-sessions", "10000", "-v", "off"])
