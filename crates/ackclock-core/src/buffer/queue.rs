@@ -43,8 +43,6 @@ pub(crate) struct Queue {
 
 /// The step in which the lease follows the size of what is kept beside the queue.
 const BESIDE_STEP: usize = 1024;
-/// What may be kept beside a small queue for nothing.
-const FREE_BESIDE: usize = 512;
 
 impl Queue {
     pub fn new(budget: &Budget) -> Self {
@@ -81,7 +79,7 @@ impl Queue {
 
     /// What the lease covers of `bytes` kept beside the queue.
     fn charge_for(&self, bytes: usize) -> usize {
-        let free = (self.capacity() / 8).max(FREE_BESIDE);
+        let free = self.capacity() / 8;
         bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP)
     }
 
