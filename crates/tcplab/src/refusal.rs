@@ -26,12 +26,12 @@ pub(crate) fn with_help(mut error: Error, mut program: Command, words: &[OsStrin
 fn tip(error: &Error, program: &Command, named: &str) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
-            let all: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+            let all: Vec<&str> = shown(program).map(Command::get_name).collect();
             Some(format!("the commands are {}; `tcplab --help` describes them", all.join(", ")))
         }
         ErrorKind::UnknownArgument if error.get(ContextKind::SuggestedArg).is_none() => {
             let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
-            let commands = program.get_subcommands().filter(|command| has(command, option));
+            let commands = shown(program).filter(|command| has(command, option));
             let owners: Vec<&str> = commands.map(Command::get_name).collect();
             let known = program.find_subcommand(named).is_some();
             match (owners.as_slice(), known) {
@@ -45,6 +45,11 @@ fn tip(error: &Error, program: &Command, named: &str) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The subcommands that users call.
+fn shown(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
 /// Whether a subcommand has this long option.

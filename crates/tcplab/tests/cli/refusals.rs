@@ -29,9 +29,9 @@ fn every_error_shows_the_usage_of_its_subcommand() {
 
 #[test]
 fn a_subcommand_that_does_not_exist_is_answered_with_those_that_do() {
-    refused(&["compar"], &["'compare'", "tip: the commands are run, between, compare, papers,"]);
-    refused(&["rnu", "fig6.toml"], &["'rnu'", "tip: the commands are run, between, compare, papers,"]);
-    refused(&["help", "rnu"], &["tip: the commands are run, between, compare, papers,"]);
+    refused(&["compar"], &["'compare'", "tip: the commands are run, model, between, shell, compare,"]);
+    refused(&["rnu", "fig6.toml"], &["'rnu'", "tip: the commands are run, model, between, shell, compare,"]);
+    refused(&["help", "rnu"], &["tip: the commands are run, model, between, shell, compare,"]);
 }
 
 #[test]

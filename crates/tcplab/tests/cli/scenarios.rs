@@ -132,6 +132,15 @@ fn a_model_is_printed_and_followed_from_its_file() {
     assert!(run(&["model", "docis"]).failed(2).contains("the nearest is docsis"));
 }
 
+/// What each gets at other queues is in `tests/theory/beside.rs`.
+#[test]
+fn vegas_starves_beside_cubic_at_a_long_queue() {
+    let report = example("vegas-beside");
+    let rate = |name| number(&named(&report, "flows", name)["goodput_bytes_per_second"]) * 8e-6;
+    let (vegas, neighbour) = (rate("vegas"), rate("neighbour"));
+    assert!(vegas < 1.0 && (17.5..20.0).contains(&(vegas + neighbour)), "{vegas} {neighbour}");
+}
+
 #[test]
 fn every_example_is_run_by_a_test() {
     let mut names: Vec<String> = fs::read_dir(repository("examples/scenarios"))
@@ -144,7 +153,7 @@ fn every_example_is_run_by_a_test() {
         let stem = name.strip_suffix(".toml").unwrap();
         assert!(here.contains(&format!("example(\"{stem}\")")), "{name} has no test");
     }
-    assert_eq!(names.len(), 9);
+    assert_eq!(names.len(), 10);
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn the_network_can_be_changed_meanwhile() {
     let len = body.len();
     write!(
         stream,
-        "POST /links/link HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+        "POST /links/link HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
