@@ -10,8 +10,8 @@
 //! The queue's blocks have 64 KiB. A block comes from a free list shared by the endpoint's connections, and
 //! goes back as soon as its last byte is taken; the most recently freed is used first. Data that passes
 //! through a reader that keeps up therefore stays in a few cached blocks, however large the queue may grow.
-//! Only the first block begins small, at 512 bytes, and grows by moving to a larger one. An empty queue keeps
-//! its last block and begins at its front.
+//! Only the first block begins small, at 4 KiB, and grows by moving to a larger one. An empty queue keeps its
+//! last block and begins at its front.
 //!
 //! # Accounting for pinned memory
 //!
@@ -79,7 +79,7 @@ impl Queue {
 
     /// What the lease covers of `bytes` kept beside the queue.
     fn charge_for(&self, bytes: usize) -> usize {
-        let free = self.capacity() / 8;
+        let free = self.capacity().max(BLOCK_MIN) / 8;
         bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP)
     }
 

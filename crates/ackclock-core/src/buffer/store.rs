@@ -20,9 +20,8 @@ pub(super) struct Store {
     pub at: usize,
 }
 
-/// The smallest block: a request or an answer of a few hundred bytes takes no more than it needs. Where
-/// thousands of connections have exchanged one each, an allocator keeps the pages of larger blocks.
-pub(super) const BLOCK_MIN: usize = 512;
+/// The smallest block.
+pub(super) const BLOCK_MIN: usize = 4096;
 /// The content of a queue that keeps no bytes.
 pub(super) static ZEROS: [u8; BLOCK] = [0; BLOCK];
 

@@ -135,7 +135,7 @@ impl Model {
                 let bytes = walk.pick(&[0, 511, 512, 513, 1536, 1537, 8192, 8193, len]);
                 let before = self.queue.beside();
                 // An eighth of the capacity is free, and the rest counts in steps of 1024.
-                let free = self.queue.capacity() / 8;
+                let free = self.queue.capacity().max(4096) / 8;
                 let charge = bytes.saturating_sub(free).next_multiple_of(1024);
                 let kept = self.queue.keep_beside(bytes);
                 assert_eq!(self.queue.beside(), if kept { charge } else { before });
