@@ -53,7 +53,7 @@ impl Ack {
         Some(Self { number: SeqNum::new(tcp.ack), is_plain, ecn: flags & ECN, times })
     }
 
-    /// Whether `later`, of the same flow, says all that this one says and more.
+    /// Whether nothing is lost if only `later` arrives, which is of the same flow.
     ///
     /// A duplicate is not covered, because a number must be passed; nor is one with another sign of ECN.
     /// A window update is covered where a later window comes with a later number. Times must not go back.

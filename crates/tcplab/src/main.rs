@@ -47,7 +47,7 @@ enum Command {
     /// after a signal or --duration, it prints what the links did. If the machine fell behind, it says so and
     /// exits with 1.
     Between(between::BetweenArgs),
-    /// Run a command in a network of its own, behind a scenario's network, in real time (Linux)
+    /// Run a command whose packets all pass a scenario's network, in real time (Linux)
     ///
     /// The command's packets, whatever they carry, pass the scenario's links, queues and faults between two
     /// of its hosts, and go on from there as this system's connections and datagrams. No privilege is needed

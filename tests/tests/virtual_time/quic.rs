@@ -145,7 +145,8 @@ fn quic_and_tcp_share_a_queue_by_their_equal_controllers() {
     }
 }
 
-/// Each has a queue of its own. The difference is their headers, 1.4 %, and who waited for room how often.
+/// Each has a queue of its own. QUIC loses 1.4 % to its headers; the rest of the difference is how often each
+/// had to wait for room.
 #[test]
 fn fair_queues_give_quic_and_tcp_the_same() {
     let (race, _) = race(&bottleneck(QueueConfig::fq_codel(Limit::Packets(1000), false)));

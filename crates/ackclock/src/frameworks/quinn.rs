@@ -129,7 +129,7 @@ impl ::quinn::Runtime for Runtime {
 #[derive(Clone, Debug)]
 struct QuicClock {
     clock: ShardClock,
-    /// One instant on both. `std` makes instants of its own clock only, so the pair begins there.
+    /// The same moment on both clocks: when this was made. Only the clock of `std` makes its instants.
     pair: (Instant, ackclock_core::Instant),
 }
 

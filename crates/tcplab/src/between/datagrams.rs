@@ -25,7 +25,7 @@ pub(super) async fn from_programs(ways: Arc<[Way]>, index: usize, stack: Stack) 
             Ok((socket, Fixed(server)))
         }
     };
-    near.run(open, &way.tally.datagrams, &way.tally.datagrams_dropped).await
+    near.run(open, way.tally.entering()).await
 }
 
 /// The second host: passes them to the program behind it.
@@ -45,5 +45,5 @@ pub(super) async fn to_program(ways: Arc<[Way]>, index: usize, stack: Stack) -> 
             Ok((UdpSocket::bind(any(to)).await?, Fixed(to)))
         }
     };
-    near.run(open, &way.tally.datagrams_through, &way.tally.datagrams_dropped).await
+    near.run(open, way.tally.leaving()).await
 }

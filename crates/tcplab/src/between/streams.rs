@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use ackclock::pump::{End, Pump};
+use ackclock::pump::Pump;
 use ackclock::{Incoming, Stack};
 use ackclock_cli::output;
 use tokio::net::{TcpListener, TcpStream};
@@ -35,7 +35,7 @@ pub(super) async fn from_programs(ways: Arc<[Way]>, index: usize, stack: Stack) 
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        way.tally.connections.add();
+        way.tally.connected();
         let (ways, stack) = (Arc::clone(&ways), stack.clone());
         connections.spawn(async move {
             enter(socket, &stack, &ways[index]).await;
@@ -57,14 +57,11 @@ async fn enter(socket: TcpStream, stack: &Stack, way: &Way) {
         Err(_) => {
             // Dropped, it resets the program's connection.
             socket.set_zero_linger().ok();
-            return way.tally.refused.add();
+            return way.tally.refused();
         }
     };
-    let counts = Arc::clone(&way.tally.carried);
-    match Pump::new(stream, socket).counts(counts).turn_bytes(TURN_BYTES).await.end {
-        End::Finished => way.tally.finished.add(),
-        _ => way.tally.reset.add(),
-    }
+    let pump = Pump::new(stream, socket).counts(way.tally.carried()).turn_bytes(TURN_BYTES);
+    way.tally.ended(&pump.await.end);
 }
 
 /// The second host: answers a connection once the program behind it has.

@@ -129,12 +129,12 @@ struct Sender<F, R> {
 
 impl<S: Near> Relay<S> {
     /// Relays until the near side fails. `open` makes the far side of a sender, and says where what it sends
-    /// goes; it is given the address to which the sender sent first.
-    pub(crate) async fn run<F: Socket, R: Route, O: Future<Output = io::Result<(F, R)>>>(
+    /// goes; it is given the address to which the sender sent first. What is relayed and
+    /// what is not is counted.
+    pub async fn run<F: Socket, R: Route, O: Future<Output = io::Result<(F, R)>>>(
         self,
         open: impl Fn(Option<SocketAddr>) -> O,
-        relayed: &Count,
-        dropped: &Count,
+        [relayed, dropped]: [&Count; 2],
     ) -> anyhow::Result<()> {
         let near = Arc::new(self.near);
         let mut senders: HashMap<SocketAddr, Sender<F, R>> = HashMap::new();

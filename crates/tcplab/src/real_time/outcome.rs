@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ackclock::pump::Counts;
+use ackclock::pump::{Counts, End};
 use ackclock_cli::table::number;
 use ackclock_cli::{Exit, Failure};
 use ackclock_sim::{Lateness, Report};
@@ -30,21 +30,61 @@ impl Count {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Programs that connected.
-    pub(crate) connections: Count,
+    connections: Count,
     /// Of these, those that did not get through.
-    pub(crate) refused: Count,
-    pub(crate) finished: Count,
-    pub(crate) reset: Count,
+    refused: Count,
+    finished: Count,
+    reset: Count,
     /// Their bytes, counted at one of the ends.
-    pub(crate) carried: Arc<Counts>,
+    carried: Arc<Counts>,
     /// Whether that is the end where connections arrive.
-    pub(crate) counted_at_far_end: bool,
+    counted_at_far_end: bool,
     /// Datagrams that entered the network.
-    pub(crate) datagrams: Count,
+    datagrams: Count,
     /// Of these, those that reached the program behind it.
-    pub(crate) datagrams_through: Count,
+    datagrams_through: Count,
     /// Those for which a socket was missing or full.
-    pub(crate) datagrams_dropped: Count,
+    datagrams_dropped: Count,
+}
+
+impl Tally {
+    /// A tally whose bytes are counted where connections leave the network.
+    pub fn at_far_end() -> Self {
+        Self { counted_at_far_end: true, ..Self::default() }
+    }
+
+    /// A program has connected.
+    pub fn connected(&self) {
+        self.connections.add();
+    }
+
+    /// It did not get through.
+    pub fn refused(&self) {
+        self.refused.add();
+    }
+
+    /// Its connection has ended.
+    pub fn ended(&self, end: &End) {
+        match end {
+            End::Finished => self.finished.add(),
+            _ => self.reset.add(),
+        }
+    }
+
+    /// The counts of its bytes.
+    pub fn carried(&self) -> Arc<Counts> {
+        Arc::clone(&self.carried)
+    }
+
+    /// The counts of datagrams that enter the network, and of those that cannot.
+    pub fn entering(&self) -> [&Count; 2] {
+        [&self.datagrams, &self.datagrams_dropped]
+    }
+
+    /// The counts of datagrams that reach the program behind it, and of those that cannot.
+    pub fn leaving(&self) -> [&Count; 2] {
+        [&self.datagrams_through, &self.datagrams_dropped]
+    }
 }
 
 /// The results of a run.

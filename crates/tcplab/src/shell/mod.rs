@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     let (inner, gateway) = (address(&inside)?, address(&far)?);
     let control = args.network.control_listener()?;
 
-    let tally = Arc::new(Tally { counted_at_far_end: true, ..Tally::default() });
+    let tally = Arc::new(Tally::at_far_end());
     let outside = Outside::new(gateway);
     let served = Arc::clone(&tally);
     net.set_gateway(&far).map_err(|problem| Failure::usage(problem.to_string()))?;

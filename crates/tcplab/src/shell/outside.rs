@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackclock::pump::End;
 use ackclock::{Incoming, Stack, Unreachable};
 use tokio::net::UdpSocket;
 use tokio::sync::Semaphore;
@@ -69,15 +68,14 @@ pub(super) async fn connections(stack: Stack, outside: Outside, tally: Arc<Tally
         };
         // It is never closed.
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-        tally.connections.add();
+        tally.connected();
         let tally = Arc::clone(&tally);
         carried.spawn(async move {
             let to = outside.real(incoming.local_addr());
-            match leave(incoming, to, Some(Arc::clone(&tally.carried))).await {
-                Ok(End::Finished) => tally.finished.add(),
-                Ok(_) => tally.reset.add(),
+            match leave(incoming, to, Some(tally.carried())).await {
+                Ok(end) => tally.ended(&end),
                 Err((incoming, error)) => {
-                    tally.refused.add();
+                    tally.refused();
                     refuse(incoming, &error);
                 }
             }
@@ -104,7 +102,7 @@ pub(super) async fn datagrams(stack: Stack, outside: Outside, tally: Arc<Tally>)
         let to = outside.to(dialled);
         Ok((UdpSocket::bind(any(to)).await?, outside))
     };
-    Relay { near, idle: IDLE }.run(open, &tally.datagrams_through, &tally.datagrams_dropped).await
+    Relay { near, idle: IDLE }.run(open, tally.leaving()).await
 }
 
 fn first_server(resolv_conf: &str) -> Option<IpAddr> {

@@ -371,11 +371,15 @@ fn the_network_can_be_changed_meanwhile() {
     let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
     // A free port, most likely still free then.
     let control = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut words = place.shell(Path::new(TCPLAB), &["sh", "-c", "read line; exit 0"]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://10.0.0.2:{}/", server.local_addr().unwrap().port());
+    let program = format!("read line; exec curl --silent --max-time 2 {url}");
+    let mut words = place.shell(Path::new(TCPLAB), &["sh", "-c", &program]);
     words.splice(2..2, ["--control".to_owned(), control.to_string()]);
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).args(words);
-    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + PATIENCE;
     let mut stream = loop {
         match TcpStream::connect(control) {
@@ -395,7 +399,12 @@ fn the_network_can_be_changed_meanwhile() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(child.stdin.take());
-    assert!(child.wait().unwrap().code().is_some());
+    let ran = place.ran(child.wait_with_output().unwrap());
+    // curl's code for a time that is over.
+    assert_eq!(ran.code, Some(28), "{}", ran.err);
+    server.set_nonblocking(true).unwrap();
+    assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "no SYN comes through");
+    assert!(ran.report["network"]["links"].to_string().contains("random-loss"), "{}", ran.report);
 }
 
 /// Bytes of a download.

@@ -10,13 +10,14 @@
 mod draft;
 mod max_filter;
 mod model;
+mod pace;
 mod probe;
+mod recovery;
 mod state;
 mod v1;
 
 use std::time::Duration;
 
-use super::round::per_second;
 use super::snapshot::signed;
 use super::{
     About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Lost, Parameter, RecoveryEnd,
@@ -25,6 +26,8 @@ use super::{
 use crate::Instant;
 use crate::tally::Tally;
 use model::{INFINITY, Model, RateSample, inflight_at_loss, is_inflight_too_high, scale};
+use pace::Pace;
+use recovery::Recovery;
 use state::{AckPhase, State, UndoState};
 
 pub use draft::{DraftRow, Standing};
@@ -38,10 +41,7 @@ pub struct Bbr {
     loss: BbrLoss,
     initial_window: u64,
     cwnd: u64,
-    prior_cwnd: u64,
-    pacing_rate: u64,
-    /// Whether the pacing rate comes from a measured round trip.
-    is_paced_by_measurement: bool,
+    pace: Pace,
     state: State,
     model: Model,
     undo: UndoState,
@@ -51,10 +51,7 @@ pub struct Bbr {
     round_count: u64,
     round_start: bool,
     drain_start_round: u64,
-    /// InLossRecovery().
-    in_recovery: bool,
-    /// After a timeout: recovery ends when this much has been delivered.
-    timeout_until: Option<u64>,
+    recovery: Recovery,
     app_limited: bool,
     /// Samples of segments sent before this many bytes were delivered are application-limited.
     app_limited_until: u64,
@@ -143,10 +140,7 @@ impl Bbr {
             loss,
             initial_window,
             cwnd: initial_window,
-            prior_cwnd: 0,
-            // InitPacingRate(): without a round trip, the initial window in one millisecond.
-            pacing_rate: scale(initial_window.saturating_mul(1000), STARTUP_PACING_GAIN).max(1),
-            is_paced_by_measurement: false,
+            pace: Pace::new(initial_window, STARTUP_PACING_GAIN),
             state: State::Startup,
             model: Model::new(start.now),
             undo: UndoState::default(),
@@ -155,8 +149,7 @@ impl Bbr {
             round_count: 0,
             round_start: false,
             drain_start_round: 0,
-            in_recovery: false,
-            timeout_until: None,
+            recovery: Recovery::default(),
             app_limited: false,
             app_limited_until: 0,
             idle_restart: false,
@@ -186,7 +179,9 @@ impl Bbr {
         self.model.update_max_bw(rs);
         if self.model.loss_round_start {
             let adapts = !self.state.is_probing() && self.heeds_losses_of_round(rs);
-            self.model.adapt_to_congestion(adapts, self.cwnd.max(self.prior_cwnd_of_timeout()));
+            // Deviation from the draft's BBRInitLowerBounds(): after a timeout cwnd is one segment, which
+            // says nothing about the path.
+            self.model.adapt_to_congestion(adapts, self.cwnd.max(self.recovery.cwnd_before_timeout()));
         }
         self.model.update_ack_aggregation(rs, self.cwnd, self.round_count, self.full_bw_reached);
         self.check_full_bw_reached(rs);
@@ -210,13 +205,6 @@ impl Bbr {
             || self.is_inflight_too_high(rs.lost, rs.tx_in_flight)
     }
 
-    /// cwnd before a timeout whose losses are not repaired yet; 0 otherwise.
-    // Deviation from the draft's BBRInitLowerBounds(): after a timeout cwnd is one segment, which says
-    // nothing about the path.
-    fn prior_cwnd_of_timeout(&self) -> u64 {
-        self.timeout_until.map_or(0, |_| self.prior_cwnd)
-    }
-
     /// UpdateRound().
     fn update_round(&mut self, rs: &RateSample) {
         self.round_start = rs.prior_delivered >= self.next_round_delivered;
@@ -230,18 +218,7 @@ impl Bbr {
     /// SetPacingRateWithGain(): 1 % below the bandwidth, so that a queue drains.
     fn set_pacing_rate(&mut self, gain: u64) {
         let rate = scale(scale(self.model.bw, gain), 100 - PACING_MARGIN_PERCENT);
-        if self.full_bw_reached || rate > self.pacing_rate {
-            self.pacing_rate = rate.max(1);
-        }
-    }
-
-    /// InitPacingRate(), once the first round trip is known.
-    fn seed_pacing_rate(&mut self, srtt: u64) {
-        if !self.is_paced_by_measurement && srtt > 0 {
-            self.is_paced_by_measurement = true;
-            let nominal = per_second(self.initial_window, srtt);
-            self.pacing_rate = scale(nominal, STARTUP_PACING_GAIN).max(1);
-        }
+        self.pace.set(rate, self.full_bw_reached);
     }
 
     /// SetCwnd().
@@ -295,7 +272,7 @@ impl Bbr {
 
     /// QuantizationBudget(), UpdateOffloadBudget(), SetSendQuantum().
     fn quantization_budget(&self, inflight: u64) -> u64 {
-        let send_quantum = (self.pacing_rate / 1000).min(SEND_QUANTUM_MAX).max(self.segments(2));
+        let send_quantum = (self.pace.rate() / 1000).min(SEND_QUANTUM_MAX).max(self.segments(2));
         let inflight = inflight.max(send_quantum.saturating_mul(3)).max(self.min_pipe_cwnd());
         let probing = if self.state == State::ProbeBwUp { self.segments(2) } else { 0 };
         inflight.saturating_add(probing)
@@ -323,19 +300,17 @@ impl Bbr {
 
     /// SaveCwnd().
     fn save_cwnd(&mut self) {
-        let keep = self.in_recovery || self.state == State::ProbeRtt;
-        self.prior_cwnd = if keep { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+        self.recovery.save(self.cwnd, self.state == State::ProbeRtt);
     }
 
     /// RestoreCwnd().
     fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.cwnd = self.recovery.restored(self.cwnd);
     }
 
     /// All losses are repaired, or were not losses.
     fn end_recovery(&mut self) {
-        self.in_recovery = false;
-        self.timeout_until = None;
+        self.recovery.end();
         self.restore_cwnd();
     }
 
@@ -356,14 +331,14 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.seed_pacing_rate(ack.srtt_ns);
+        self.pace.seed(self.initial_window, ack.srtt_ns, STARTUP_PACING_GAIN);
         let mut rs = RateSample::new(ack);
         rs.is_app_limited |= ack.prior_delivered < self.app_limited_until;
         self.app_limited = rs.is_app_limited;
         self.update_model_and_state(&rs);
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_cwnd(&rs);
-        if self.timeout_until.is_some_and(|until| rs.total_delivered >= until) {
+        if self.recovery.is_timeout_repaired(rs.total_delivered) {
             self.end_recovery();
             self.bound_cwnd_for_model();
         }
@@ -391,8 +366,7 @@ impl Controller for Bbr {
             self.save_state_upon_loss();
         }
         self.model.is_mark_in_round |= loss.cause == LossCause::EcnEcho;
-        self.in_recovery = true;
-        self.timeout_until = None;
+        self.recovery.begin();
     }
 
     fn on_recovery_end(&mut self, _: &RecoveryEnd) {
@@ -406,8 +380,7 @@ impl Controller for Bbr {
         if self.model.note_loss(timeout.delivered) {
             self.save_state_upon_loss();
         }
-        self.in_recovery = true;
-        self.timeout_until.get_or_insert(timeout.delivered.saturating_add(timeout.flight_size));
+        self.recovery.begin_by_timeout(timeout);
         self.cwnd = self.smss;
     }
 
@@ -467,7 +440,7 @@ impl Controller for Bbr {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        Some(self.pacing_rate)
+        Some(self.pace.rate())
     }
 
     fn snapshot(&self) -> Snapshot {

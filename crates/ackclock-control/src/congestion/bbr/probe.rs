@@ -53,7 +53,7 @@ impl Bbr {
     /// one round trip spent in recovery.
     fn check_startup_high_loss(&mut self, rs: &RateSample) {
         let enough = self.model.loss_events_in_round >= STARTUP_FULL_LOSS_COUNT;
-        let in_fast_recovery = self.in_recovery && self.timeout_until.is_none();
+        let in_fast_recovery = self.recovery.is_fast();
         // Deviation from the draft's BBRCheckStartupHighLoss(): losses end Startup only if the bandwidth has
         // also stopped growing, so that they come from the bottleneck; see `BbrLoss`.
         let may_be_full = self.loss == BbrLoss::Draft || self.full_bw_count > 0;

@@ -252,9 +252,10 @@ fn window_before_a_timeout_returns_when_all_of_it_has_been_delivered() {
     });
     assert_eq!(bbr.cwnd(), SMSS);
     bbr.on_ack(&Ack { delivered: 9 * SMSS, ..ack(100, SMSS) });
-    assert!(bbr.in_recovery && bbr.cwnd() < 10 * SMSS, "{}", bbr.cwnd());
+    assert!(bbr.recovery.cwnd_before_timeout() == 100 * SMSS && bbr.cwnd() < 10 * SMSS, "{}", bbr.cwnd());
     bbr.on_ack(&Ack { delivered: 10 * SMSS, ..ack(100, SMSS) });
-    assert!(!bbr.in_recovery && bbr.prior_cwnd == 100 * SMSS);
+    assert!(bbr.recovery.cwnd_before_timeout() == 0 && !bbr.recovery.is_fast() && !bbr.recovery.end());
+    assert_eq!(bbr.recovery.restored(0), 100 * SMSS);
 }
 
 #[test]

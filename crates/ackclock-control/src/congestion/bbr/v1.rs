@@ -9,7 +9,6 @@
 
 use std::time::Duration;
 
-use super::super::round::per_second;
 use super::super::snapshot::signed;
 use super::super::{
     About, Ack, Controller, Exception, IdleRestart, LossCause, LossEpisode, Lost, RecoveryEnd, Sent, Signal,
@@ -17,6 +16,8 @@ use super::super::{
 };
 use super::max_filter::MaxFilter;
 use super::model::{INFINITY, RateSample, bandwidth_delay, scale};
+use super::pace::Pace;
+use super::recovery::Recovery;
 use super::{CWND_MAX, SEND_QUANTUM_MAX, arbitrary};
 use crate::Instant;
 use crate::tally::Tally;
@@ -27,10 +28,7 @@ pub struct BbrV1 {
     smss: u64,
     initial_window: u64,
     cwnd: u64,
-    prior_cwnd: u64,
-    pacing_rate: u64,
-    /// Whether the pacing rate comes from a measured round trip.
-    is_paced_by_measurement: bool,
+    pace: Pace,
     state: State,
     /// When this phase of the gain cycle began.
     cycle_stamp: Instant,
@@ -59,12 +57,9 @@ pub struct BbrV1 {
     probe_rtt_done_stamp: Option<Instant>,
     probe_rtt_round_done: bool,
 
-    /// InLossRecovery().
-    in_recovery: bool,
+    recovery: Recovery,
     /// packet_conservation: until what is sent after this many delivered bytes is acknowledged.
     conserves_until: Option<u64>,
-    /// After a timeout: recovery ends when this much has been delivered.
-    timeout_until: Option<u64>,
     /// packets_lost: bytes found to be lost since the last acknowledgement.
     newly_lost: u64,
 }
@@ -149,10 +144,7 @@ impl BbrV1 {
             smss,
             initial_window,
             cwnd: initial_window,
-            prior_cwnd: 0,
-            // BBRInitPacingRate(): without a round trip, the initial window in one millisecond.
-            pacing_rate: scale(initial_window.saturating_mul(1000), HIGH_GAIN).max(1),
-            is_paced_by_measurement: false,
+            pace: Pace::new(initial_window, HIGH_GAIN),
             state: State::Startup,
             cycle_stamp: start.now,
             seed: start.now.as_nanos(),
@@ -172,9 +164,8 @@ impl BbrV1 {
             full_bw_count: 0,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
-            in_recovery: false,
+            recovery: Recovery::default(),
             conserves_until: None,
-            timeout_until: None,
             newly_lost: 0,
         }
     }
@@ -205,25 +196,14 @@ impl BbrV1 {
 
     // ----- what it controls (§4.2) -----
 
-    /// BBRInitPacingRate(), once the first round trip is known.
-    fn seed_pacing_rate(&mut self, srtt: u64) {
-        if !self.is_paced_by_measurement && srtt > 0 {
-            self.is_paced_by_measurement = true;
-            self.pacing_rate = scale(per_second(self.initial_window, srtt), HIGH_GAIN).max(1);
-        }
-    }
-
     /// BBRSetPacingRateWithGain().
     fn set_pacing_rate(&mut self, gain: u64) {
-        let rate = scale(self.btl_bw, gain);
-        if self.filled_pipe || rate > self.pacing_rate {
-            self.pacing_rate = rate.max(1);
-        }
+        self.pace.set(scale(self.btl_bw, gain), self.filled_pipe);
     }
 
     /// BBRSetSendQuantum().
     fn send_quantum(&self) -> u64 {
-        match self.pacing_rate {
+        match self.pace.rate() {
             ..SLOW => self.smss,
             SLOW..FAST => self.segments(2),
             rate => (rate / 1000).min(SEND_QUANTUM_MAX),
@@ -279,19 +259,18 @@ impl BbrV1 {
 
     /// BBRSaveCwnd().
     fn save_cwnd(&mut self) {
-        let keep = self.in_recovery || self.state == State::ProbeRtt;
-        self.prior_cwnd = if keep { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+        self.recovery.save(self.cwnd, self.state == State::ProbeRtt);
     }
 
     /// BBRRestoreCwnd().
     fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.cwnd = self.recovery.restored(self.cwnd);
     }
 
     /// All losses are repaired, or were not losses.
     fn end_recovery(&mut self) {
-        if std::mem::take(&mut self.in_recovery) {
-            (self.conserves_until, self.timeout_until) = (None, None);
+        if self.recovery.end() {
+            self.conserves_until = None;
             self.restore_cwnd();
         }
     }
@@ -394,7 +373,7 @@ impl Controller for BbrV1 {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.seed_pacing_rate(ack.srtt_ns);
+        self.pace.seed(self.initial_window, ack.srtt_ns, HIGH_GAIN);
         let mut rs = RateSample::new(ack);
         rs.is_app_limited |= ack.prior_delivered < self.app_limited_until;
         self.app_limited = rs.is_app_limited;
@@ -406,7 +385,7 @@ impl Controller for BbrV1 {
         self.check_probe_rtt(&rs);
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_cwnd(&rs);
-        if self.timeout_until.is_some_and(|until| rs.total_delivered >= until) {
+        if self.recovery.is_timeout_repaired(rs.total_delivered) {
             self.end_recovery();
         }
     }
@@ -420,8 +399,7 @@ impl Controller for BbrV1 {
             return;
         }
         self.save_cwnd();
-        self.in_recovery = true;
-        self.timeout_until = None;
+        self.recovery.begin();
         self.conserves_until = Some(loss.delivered);
         // What is lost so far is no longer in flight.
         self.newly_lost = 0;
@@ -434,10 +412,9 @@ impl Controller for BbrV1 {
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         self.save_cwnd();
-        self.in_recovery = true;
+        self.recovery.begin_by_timeout(timeout);
         self.conserves_until = None;
         self.newly_lost = 0;
-        self.timeout_until.get_or_insert(timeout.delivered.saturating_add(timeout.flight_size));
         self.cwnd = self.smss;
     }
 
@@ -475,7 +452,7 @@ impl Controller for BbrV1 {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        Some(self.pacing_rate)
+        Some(self.pace.rate())
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -597,7 +574,7 @@ mod tests {
         bbr.filled_pipe = true;
         bbr.btl_bw = bbr.btl_bw_filter.update(1_000_000, 0, BTL_BW_FILTER_ROUNDS);
         bbr.rtprop = 100_000_000;
-        bbr.pacing_rate = 1_000_000;
+        bbr.pace.set(1_000_000, true);
         bbr.cwnd = 200 * SMSS;
         bbr
     }
@@ -663,11 +640,11 @@ mod tests {
         let path = 99_999;
         // 1 MB/s: below 24 Mbit/s a quantum is two segments.
         assert_eq!((bbr.inflight(100), bbr.inflight(200)), (path + 6 * SMSS, 2 * path + 6 * SMSS));
-        bbr.pacing_rate = 149_999;
+        bbr.pace.set(149_999, true);
         assert_eq!(bbr.inflight(100), path + 3 * SMSS);
-        bbr.pacing_rate = 10_000_000;
+        bbr.pace.set(10_000_000, true);
         assert_eq!(bbr.inflight(100), path + 30_000, "a millisecond each");
-        bbr.pacing_rate = 1_000_000_000;
+        bbr.pace.set(1_000_000_000, true);
         assert_eq!(bbr.inflight(100), path + 3 * 65_536);
         bbr.rtprop = INFINITY;
         assert_eq!(bbr.inflight(289), 10 * SMSS, "the initial window");
