@@ -6,12 +6,14 @@
 mod choice;
 mod choices;
 mod overrides;
+mod systems;
 mod table;
 
 use std::time::Duration;
 
 pub use self::choices::{CHOICES, Choice, Choices, InvalidChoice, Named};
 pub use self::overrides::Overrides;
+pub use self::systems::System;
 use crate::Instant;
 use crate::divide::at_least_one;
 use crate::time::nanos;
@@ -55,7 +57,7 @@ impl Profile {
         found.copied().ok_or_else(|| UnknownProfile { name: name.to_owned() })
     }
 
-    /// All profiles, the default first, then by year.
+    /// All profiles, the default first, then by year, then those of today's systems.
     pub fn all() -> impl Iterator<Item = Self> {
         table::ALL.iter().copied()
     }

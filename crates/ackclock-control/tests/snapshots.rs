@@ -13,7 +13,7 @@ use ackclock_control::congestion::{
     Registry, Sent, Standing, Start, Timeout, Undo,
 };
 use ackclock_control::kit::{Flow, Path};
-use ackclock_control::profile::{CHOICES, Choice, Named, Profile};
+use ackclock_control::profile::{CHOICES, Choice, Named, Profile, System};
 use ackclock_control::rtt::{Formula, Gain, RtoConfig, Sampling, presets};
 use ackclock_test_support::snapshot;
 
@@ -204,6 +204,7 @@ fn page() -> String {
         ("Acknowledgements", ACKS, names_of("acks")),
         ("Explicit congestion notification", ECN, names_of("ecn")),
         ("Profiles", PROFILES, profiles()),
+        ("Defaults of today's systems", SYSTEMS, systems()),
     ];
     let mut page = String::from(HEAD);
     for (title, text, table) in sections {
@@ -274,6 +275,10 @@ const IDLE: &str =
 const ACKS: &str = "When a receiver acknowledges; no delay is longer than 500 ms (RFC 9293 MUST-40).";
 const ECN: &str = "What an end offers and accepts.";
 const PROFILES: &str = "Named sets of the choices above.";
+const SYSTEMS: &str = "\
+The profiles of today's systems hold what the systems' documents say. Where no document gives a choice, the value is
+`modern`'s, and the table says `not documented`. These profiles are models of the documents, not measurements: what a system
+sends also depends on its code, on the network card and on its administrator.";
 
 fn controllers() -> String {
     let mut table = String::from(
@@ -384,6 +389,30 @@ fn profiles() -> String {
         writeln!(table, "| `{name}` | {summary} | `{congestion}` | {differing} | {source} |").unwrap();
     }
     table
+}
+
+fn systems() -> String {
+    let mut page = String::new();
+    for system in System::all() {
+        let System { profile: Profile { name, congestion, choices, .. }, documents, deviations, .. } = system;
+        write!(
+            page,
+            "### {name}\n\n{documents}\n\n| choice | value | where it is documented |\n|---|---|---|\n"
+        )
+        .unwrap();
+        let congestion = ("congestion", congestion.to_owned());
+        let rows = CHOICES.iter().map(|choice| (choice.key, choice.get(&choices)));
+        for (key, value) in std::iter::once(congestion).chain(rows) {
+            let document = system.document(key).unwrap_or("not documented");
+            writeln!(page, "| {key} | `{value}` | {document} |").unwrap();
+        }
+        page.push_str("\nWhat these choices cannot express:\n\n");
+        deviations.iter().for_each(|deviation| writeln!(page, "- {deviation}").unwrap());
+        page.push('\n');
+    }
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
 }
 
 /// Compares with the file of this name in the crate.

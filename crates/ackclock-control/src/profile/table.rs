@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice};
+use super::{AckPolicy, Choices, Ecn, Profile, Recovery, UndoChoice, systems};
 use crate::congestion::IdlePolicy;
 use crate::rtt::{Arithmetic, Backoff, DeviationFloor, Formula, RtoConfig, Sampling};
 
-/// The default first, then by year.
+/// The default first, then by year, then those of today's systems.
 pub(super) const ALL: &[Profile] = &[
     MODERN,
     BSD43_1986,
@@ -27,6 +27,10 @@ pub(super) const ALL: &[Profile] = &[
     DCTCP,
     PRAGUE,
     BBR,
+    systems::LINUX.profile,
+    systems::FREEBSD.profile,
+    systems::WINDOWS.profile,
+    systems::MACOS.profile,
 ];
 
 pub(super) const MODERN: Profile = Profile {
