@@ -272,6 +272,11 @@ impl Faults {
         self.down.binary_search(&node).is_ok()
     }
 
+    /// The hosts that are down, by number.
+    pub fn down(&self) -> &[u32] {
+        &self.down
+    }
+
     /// Whether packets between these two are lost.
     pub fn is_cut(&self, from: u32, to: u32) -> bool {
         self.cuts.covers(from, to)

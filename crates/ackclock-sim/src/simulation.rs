@@ -56,7 +56,8 @@ pub struct Simulation {
     /// See [`foresight`].
     pub(crate) foresees: bool,
     pub(crate) names: Arc<Names>,
-    changes: Vec<Act>,
+    /// The scenario's, and those that were asked for since.
+    changes: Vec<(Change, Act)>,
     /// How many changes were made.
     pub(crate) made: u64,
     sample_every: Option<Span>,
@@ -272,6 +273,24 @@ impl Simulation {
         links.map(|(name, link)| LinkState::new(name, link)).collect()
     }
 
+    /// The scenario's traffic by name, as it stands.
+    #[must_use]
+    pub fn flows(&self) -> Vec<(&str, FlowPoint)> {
+        self.flow_names.iter().map(String::as_str).zip(self.flow_points()).collect()
+    }
+
+    /// The changes that were made or will be, each with its time: the scenario's, then those that were asked
+    /// for since. Of those that are made at once, the first ten thousand.
+    pub fn changes(&self) -> impl ExactSizeIterator<Item = &Change> {
+        self.changes.iter().map(|(change, _)| change)
+    }
+
+    /// The numbers of the hosts that have crashed and not started again.
+    #[must_use]
+    pub fn hosts_down(&self) -> &[u32] {
+        self.world.net.faults.down()
+    }
+
     /// The propagation delay from one node to another, in nanoseconds, by today's routes; `None` if there is
     /// no way.
     #[must_use]
@@ -369,7 +388,7 @@ impl Simulation {
                     }
                 }
             }
-            Wake::Change(index) => self.act(&self.changes[index as usize].clone()),
+            Wake::Change(index) => self.act(&self.changes[index as usize].1.clone()),
             Wake::Sample => self.sample(),
         }
     }
@@ -437,6 +456,9 @@ impl Simulation {
     pub fn apply(&mut self, change: &Change) -> Result<(), Problem> {
         let act = self.names.act(change)?;
         self.act(&act);
+        if self.changes.len() < CHANGES_LISTED {
+            self.changes.push((Change { at: Span(self.world.now.as_nanos()), ..change.clone() }, act));
+        }
         Ok(())
     }
 
@@ -445,8 +467,9 @@ impl Simulation {
     /// # Errors
     /// A name fits nothing, or a value is impossible.
     pub fn schedule(&mut self, change: &Change) -> Result<(), Problem> {
-        self.changes.push(self.names.act(change)?);
+        let act = self.names.act(change)?;
         let at = change.at.0.max(self.world.now.as_nanos());
+        self.changes.push((Change { at: Span(at), ..change.clone() }, act));
         self.world.wake(at, Wake::Change((self.changes.len() - 1) as u32));
         Ok(())
     }
@@ -541,6 +564,7 @@ impl Simulation {
                     let (info, point) = (connection.info(self.world.now), &mut points[owned.flow as usize]);
                     point.cwnd += info.cwnd;
                     point.in_flight += info.in_flight;
+                    point.srtt_ns = point.srtt_ns.max(info.srtt.as_nanos() as u64);
                 }
             }
         }
@@ -557,5 +581,7 @@ fn link_point(link: &Link) -> LinkPoint {
     }
 }
 
+/// How many changes are listed before those that are made at once are listed no longer.
+const CHANGES_LISTED: usize = 10_000;
 /// The size of one write of arbitrary bytes.
 const ZEROS: usize = 64 << 10;

@@ -3,5 +3,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod rng;
 pub mod snapshot;

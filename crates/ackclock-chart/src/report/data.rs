@@ -59,8 +59,13 @@ pub(super) fn json(figure: &Figure) -> String {
         left: layout.left,
         panels: layout.panels.iter().map(panel).collect(),
     };
-    // This cannot fail: keys are field names, and non-finite numbers have a form.
-    let json = serde_json::to_string(&data).unwrap_or_default();
+    within_script(&data)
+}
+
+/// A value as JSON that is safe within a `<script>`. Its keys must be texts.
+pub(super) fn within_script(value: &impl Serialize) -> String {
+    // This cannot fail: keys are texts, and non-finite numbers have a form.
+    let json = serde_json::to_string(value).unwrap_or_default();
     // "</script>" and "<!--" would end the element or change its parsing.
     json.replace('<', "\\u003c")
 }

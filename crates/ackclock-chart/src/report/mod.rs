@@ -4,6 +4,8 @@ mod data;
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use crate::Figure;
 use crate::palette::properties;
 use crate::text::escape;
@@ -24,12 +26,14 @@ pub struct Html {
     body: String,
     /// The headings with their anchors, for the table of contents.
     sections: Vec<(String, String)>,
+    /// A style sheet and a script of the caller's.
+    program: Option<[String; 2]>,
 }
 
 impl Html {
     /// A report that only has a title.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), body: String::new(), sections: Vec::new() }
+        Self { title: title.to_owned(), body: String::new(), sections: Vec::new(), program: None }
     }
 
     /// Begins a section. With three or more sections, the report begins with a table of contents.
@@ -126,28 +130,53 @@ impl Html {
         self
     }
 
+    /// Adds HTML of the caller's as it is.
+    pub fn markup(&mut self, html: &str) -> &mut Self {
+        self.body.push_str(html);
+        self
+    }
+
+    /// Adds a value as JSON for a script to read: the text of the element whose id is `name`.
+    pub fn value(&mut self, name: &str, value: &impl Serialize) -> &mut Self {
+        let (name, json) = (escape(name), data::within_script(value));
+        let _ = writeln!(self.body, "<script type=\"application/json\" id=\"{name}\">{json}</script>");
+        self
+    }
+
+    /// Adds a style sheet and a script of the caller's behind the report's own. The script finds
+    /// a graph as `element.graph` once it is drawn, which the element's event `made` says, and gives it other
+    /// points by `graph.update(ends, panels)`. It may read from the server that the page came from, and from
+    /// nowhere else.
+    pub fn program(&mut self, style: &str, script: &str) -> &mut Self {
+        self.program = Some([style.to_owned(), script.to_owned()]);
+        self
+    }
+
     /// The whole file.
     pub fn finish(&self) -> String {
         let title = escape(&self.title);
         let (light, dark) = (properties(false), properties(true));
+        let [style, script] =
+            self.program.as_ref().map_or(["", ""], |program| program.each_ref().map(|text| &**text));
+        let reads = if self.program.is_some() { "; connect-src 'self'" } else { "" };
         format!(
             r#"<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}{reads}">
 <title>{title}</title>
 <style>
 :root {{ {light} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
-{STYLE}</style>
+{STYLE}{style}</style>
 </head>
 <body>
 <h1>{title}</h1>
 {contents}<noscript><p>The graphs of this page are drawn by scripts within it; switch JavaScript on to see them.</p></noscript>
 {body}<script>
-{scripts}</script>
+{scripts}{script}</script>
 </body>
 </html>
 "#,

@@ -6,6 +6,7 @@ const HINT = "Drag to zoom, double-click to reset; after a click the wheel zooms
 class Graph {
   constructor(element) {
     this.element = element;
+    element.graph = this;
     this.data = JSON.parse(element.querySelector("script").textContent);
     for (const panel of this.data.panels) panel.series.forEach(prepare);
     this.stage = element.querySelector(".stage");
@@ -22,6 +23,7 @@ class Graph {
     this.reset();
     new ResizeObserver(() => this.draw()).observe(this.stage);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    element.dispatchEvent(new Event("made"));
   }
 
   add(name, kind) {
@@ -37,6 +39,23 @@ class Graph {
     this.x = this.data.x.ends;
     this.y = this.data.panels.map(panel => panel.y.ends);
     this.draw();
+  }
+
+  // Gives x these ends, and each series of each panel its points: [[[x, y], ..], ..]. A panel's axis begins at
+  // zero and ends above all points. Where the reader has zoomed, that stays.
+  update(ends, panels) {
+    const whole = this.x === this.data.x.ends && this.data.panels.every((panel, index) => this.y[index] === panel.y.ends);
+    this.data.x.ends = ends;
+    this.data.panels.forEach((panel, at) => {
+      panel.series.forEach((series, index) => {
+        [series.x, series.y] = panels[at][index];
+        series.sorted = true;
+      });
+      const highest = panels[at].reduce((most, [, values]) => values.reduce((most, value) => Math.max(most, value), most), 0);
+      panel.y.ends = [0, highest > 0 ? highest * 1.05 : 1];
+    });
+    if (whole) this.reset();
+    else this.draw();
   }
 
   legend(list) {

@@ -70,3 +70,20 @@ fn numbers_of_tables_stand_at_the_right() {
     assert!(page.contains("<th>name</th><th class=\"n\">change</th>"));
     assert!(page.contains("<td>Reno</td><td class=\"n\">−1.5 %</td>") && page.contains("<td>n/a</td>"));
 }
+
+#[test]
+fn a_program_of_the_callers_reads_its_values_and_its_own_server_alone() {
+    let mut report = Html::new("t");
+    report.markup("<p id=\"mine\"></p>").value("values", &["</script>"]).program("p { margin: 0 }", "go();");
+    let page = report.finish();
+    for part in [
+        "<p id=\"mine\"></p>",
+        "id=\"values\">[\"\\u003c/script>\"]</script>",
+        "p { margin: 0 }</style>",
+        "go();</script>",
+        "; connect-src 'self'\">",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!Html::new("t").finish().contains("connect-src"));
+}

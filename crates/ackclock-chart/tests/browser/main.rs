@@ -4,12 +4,10 @@
 
 #![forbid(unsafe_code)]
 
-mod driver;
-
 use std::path::PathBuf;
 
 use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style};
-use driver::Browser;
+use ackclock_test_support::browser::Browser;
 
 /// A report as a file, removed when the value is dropped.
 struct Page(PathBuf);
@@ -69,7 +67,16 @@ fn figure() -> Figure {
     }
 }
 
-impl Browser {
+/// What is asked of the graphs in a page.
+trait Graphs {
+    fn tick(&self, axis: &str, label: &str) -> f64;
+    fn readout(&self) -> Option<String>;
+    fn ends(&self, axis: &str) -> Vec<f64>;
+    fn pixels(&self, colour: [u8; 3]) -> u64;
+    fn assert_quiet(&self);
+}
+
+impl Graphs for Browser {
     /// The position of a tick's label in the window: the middle of the text, along its axis.
     fn tick(&self, axis: &str, label: &str) -> f64 {
         let script = format!(
@@ -112,18 +119,8 @@ impl Browser {
         self.run(&script).as_u64().expect("a count")
     }
 
-    fn click_element(&self, selector: &str) {
-        let script = format!(
-            "const box = document.querySelector('{selector}').getBoundingClientRect();
-             return [box.x + box.width / 2, box.y + box.height / 2];"
-        );
-        let place = self.run(&script);
-        self.click((place[0].as_f64().expect("x"), place[1].as_f64().expect("y")));
-    }
-
     fn assert_quiet(&self) {
-        // Reading empties the log.
-        assert_eq!(self.console(), [] as [serde_json::Value; 0]);
+        self.assert_no_errors();
         assert_eq!(
             self.run("return performance.getEntriesByType('resource').length"),
             0,

@@ -39,6 +39,8 @@ pub struct FlowPoint {
     pub cwnd: u64,
     /// The sum of their bytes in flight.
     pub in_flight: u64,
+    /// The longest of their smoothed round-trip times, in nanoseconds; 0 before the first sample.
+    pub srtt_ns: u64,
 }
 
 impl Observer for Series {

@@ -215,3 +215,27 @@ fn a_change_says_one_thing_of_names_that_exist() {
         wrong(Change { up: Some(false), ..Change::new(at, "no") }).contains("change[0].link: found `no`")
     );
 }
+
+#[test]
+fn a_simulation_says_which_changes_it_knows_who_is_down_and_what_its_flows_do() {
+    let crash = Change { crash: Some("b".to_owned()), at: Span::millis(300), ..Change::default() };
+    let mut simulation = Simulation::new(&transfer([crash.clone()])).unwrap();
+    simulation.run_until(Instant::from_millis(200));
+    assert_eq!(simulation.changes().collect::<Vec<_>>(), [&crash]);
+    assert_eq!(simulation.hosts_down(), [] as [u32; 0]);
+    // One that is made at once has the present time, whatever its own is; so has one whose time is over.
+    let partition = Change::partition(Span::seconds(9), "a", "b");
+    simulation.apply(&partition).unwrap();
+    simulation.schedule(&Change::heal(Span(0), "*", "*")).unwrap();
+    let times: Vec<u64> = simulation.changes().map(|change| change.at.0 / 1_000_000).collect();
+    assert_eq!(times, [300, 200, 200]);
+    simulation.run_until(Instant::from_millis(400));
+    assert_eq!(simulation.hosts_down(), [simulation.node("b").unwrap().number]);
+    let flows = simulation.flows();
+    let [(name, flow)] = &*flows else { panic!("{flows:?}") };
+    assert_eq!(*name, "transfer");
+    // Less than 300 ms of the second that all of it takes; round trips are those of the dumbbell's path.
+    assert!((1..400_000).contains(&flow.bytes) && flow.cwnd > 1000, "{flow:?}");
+    let path = 2 * simulation.one_way_delay("a", "b").unwrap();
+    assert!((path..path + 500_000_000).contains(&flow.srtt_ns), "{flow:?} {path}");
+}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_cli::Failure;
-use ackclock_sim::VirtualNetwork;
 use ackclock_sim::units::Span;
+use ackclock_sim::{Scenario, VirtualNetwork};
 
 use super::Way;
 use crate::real_time::args::{RealTimeArgs, cannot_listen, listener, positive};
@@ -42,8 +42,9 @@ pub(crate) struct BetweenArgs {
 
 impl BetweenArgs {
     /// The network, and the two hosts between which it lies.
-    pub fn network(&self) -> anyhow::Result<(VirtualNetwork, [String; 2])> {
-        self.network.network([("--client", self.client.as_ref()), ("--server", self.server.as_ref())])
+    pub fn network(&self, scenario: &Scenario) -> anyhow::Result<(VirtualNetwork, [String; 2])> {
+        let chosen = [("--client", self.client.as_ref()), ("--server", self.server.as_ref())];
+        self.network.network(scenario, chosen)
     }
 
     /// Binds the sockets.

@@ -27,8 +27,10 @@ use ackclock_sim::units::Span;
 use ackclock_sim::{RunError, VirtualNetwork};
 use tokio::task::JoinSet;
 
+use crate::live::Live;
 use crate::real_time;
 use crate::real_time::outcome::{Outcome, Tally};
+use crate::real_time::stacks::Stacks;
 pub(crate) use args::BetweenArgs;
 
 /// One pair of `--listen` and `--to`.
@@ -45,16 +47,15 @@ struct Way {
 }
 
 pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
-    output::distinct(&[
-        ("", Some(args.network.scenario.as_path())),
-        ("--report", args.network.report.as_deref()),
-    ])?;
-    let (mut net, ends) = args.network()?;
+    output::distinct(&args.network.files())?;
+    let scenario = args.network.read()?;
+    let (mut net, ends) = args.network(&scenario)?;
     let tally = Arc::<Tally>::default();
     let ways = args.ways(&net, &ends, &tally)?;
     let control = args.network.control_listener()?;
-    start(&mut net, &ends[1], &ways, streams::to_program, datagrams::to_program)?;
-    start(&mut net, &ends[0], &ways, streams::from_programs, datagrams::from_programs)?;
+    let stacks = Stacks::default();
+    start(&mut net, &ends[1], &ways, &stacks, streams::to_program, datagrams::to_program)?;
+    start(&mut net, &ends[0], &ways, &stacks, streams::from_programs, datagrams::from_programs)?;
     for way in &*ways {
         let listening = way.listener.local_addr()?;
         output::say(format_args!("{listening} leads from {} to {}, and on to {}", ends[0], ends[1], way.to));
@@ -63,10 +64,11 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
         output::say(format_args!("control: http://{}/links", control.local_addr()?));
     }
 
+    let live = args.network.live(&scenario, &ends)?;
     let (faults, stop_after) = (net.faults(), args.duration);
     let ended = net.run(async {
         let mut beside = JoinSet::new();
-        real_time::watch(&mut beside, control, &faults, &tally)?;
+        real_time::watch(&mut beside, control, live.as_ref().map(|live| (live, stacks)), &faults, &tally)?;
         stopped(stop_after).await
     });
     match ended {
@@ -75,6 +77,7 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
         Err(RunError::OutOfTime { .. }) => {}
         Err(error) => return Err(error.into()),
     }
+    live.map_or(Ok(()), Live::end)?;
     let outcome = Outcome::new(&tally, net.lateness().unwrap_or_default(), net.report());
     output::print_beside(args.network.report.as_ref(), &outcome.text())?;
     if let Some(path) = &args.network.report {
@@ -91,6 +94,7 @@ fn start<S, D>(
     net: &mut VirtualNetwork,
     host: &str,
     ways: &Arc<[Way]>,
+    stacks: &Stacks,
     streams: fn(Arc<[Way]>, usize, Stack) -> S,
     datagrams: fn(Arc<[Way]>, usize, Stack) -> D,
 ) -> Result<(), Failure>
@@ -98,11 +102,13 @@ where
     S: Future<Output = anyhow::Result<()>> + Send + 'static,
     D: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
-    let ways = Arc::clone(ways);
+    let (ways, stacks, name) = (Arc::clone(ways), stacks.clone(), host.to_owned());
     let started = net.start_with(host, real_time::reassembling, move |stack| {
         let mut tasks = JoinSet::new();
         let ways = Arc::clone(&ways);
+        let entry = stacks.enter(&name, &stack);
         async move {
+            let _entry = entry;
             for index in 0..ways.len() {
                 tasks.spawn(streams(Arc::clone(&ways), index, stack.clone()));
                 tasks.spawn(datagrams(Arc::clone(&ways), index, stack.clone()));

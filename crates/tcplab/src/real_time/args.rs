@@ -1,12 +1,15 @@
 //! The options of every network in real time.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ackclock_cli::{Exit, Failure};
 use ackclock_sim::units::{Span, UnitError};
 use ackclock_sim::{Scenario, VirtualNetwork};
+
+use crate::http::is_here;
+use crate::live::{Live, LiveArgs};
 
 /// Options of `tcplab between` and `tcplab shell`.
 #[derive(Debug, clap::Args)]
@@ -34,26 +37,48 @@ pub(crate) struct RealTimeArgs {
     /// Write all measurements to this file as JSON at the end; - is stdout
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveArgs,
 }
 
 impl RealTimeArgs {
-    /// The network, and the two hosts between which it lies. `chosen`: the options that name them, with their
-    /// values; by default they are the first host and the last.
-    pub(crate) fn network(
-        &self,
-        chosen: [(&str, Option<&String>); 2],
-    ) -> anyhow::Result<(VirtualNetwork, [String; 2])> {
+    /// The files, each with its option.
+    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("", Some(&self.scenario)),
+            ("--report", self.report.as_deref()),
+            ("--live-page", self.live.live_page.as_deref()),
+        ]
+    }
+
+    /// The scenario.
+    pub(crate) fn read(&self) -> anyhow::Result<Scenario> {
         let mut scenario = crate::run::read(&self.scenario)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         // What the file says is for `run`.
         scenario.duration = LONGEST;
-        let ends = ends(&scenario, chosen)?;
-        let mut net = VirtualNetwork::in_real_time(&scenario)?;
+        Ok(scenario)
+    }
+
+    /// Its network, and the two hosts between which it lies. `chosen`: the options that name them, with their
+    /// values; by default they are the first host and the last.
+    pub(crate) fn network(
+        &self,
+        scenario: &Scenario,
+        chosen: [(&str, Option<&String>); 2],
+    ) -> anyhow::Result<(VirtualNetwork, [String; 2])> {
+        let ends = ends(scenario, chosen)?;
+        let mut net = VirtualNetwork::in_real_time(scenario)?;
         if let Some(late) = self.late {
             net.allow_lateness(Duration::from_nanos(late.0));
         }
         net.poll_ahead(Duration::from_nanos(self.poll.0));
         Ok((net, ends))
+    }
+
+    /// The page, if one is asked for. `ends`: hosts whose stacks are this program's.
+    pub(crate) fn live(&self, scenario: &Scenario, ends: &[String]) -> anyhow::Result<Option<Live>> {
+        self.live.start(&self.scenario, scenario, false, ends)
     }
 
     pub(crate) fn control_listener(&self) -> Result<Option<TcpListener>, Failure> {
@@ -78,10 +103,6 @@ fn ends(scenario: &Scenario, chosen: [(&str, Option<&String>); 2]) -> Result<[St
         return Err(Failure::usage(what));
     }
     Ok([near.clone(), far.clone()])
-}
-
-fn is_here(ip: IpAddr) -> bool {
-    ip.to_canonical().is_loopback()
 }
 
 pub(crate) fn listener(addr: SocketAddr) -> Result<TcpListener, Failure> {

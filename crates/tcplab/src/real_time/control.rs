@@ -1,56 +1,28 @@
 //! The control: HTTP, with the words of scenarios.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ackclock_sim::{Change, Faults};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
-use tokio::time::sleep;
 
 use super::outcome::{Outcome, Tally};
+use crate::http::{self, Answer, Refusal, json};
 
 /// Serves until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, faults: Faults, tally: Arc<Tally>) {
-    loop {
-        let Ok((client, _)) = listener.accept().await else {
-            // Out of descriptors, most likely.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let answer = move |request| {
         let (faults, tally) = (faults.clone(), Arc::clone(&tally));
-        let service = service_fn(move |request| {
-            let (faults, tally) = (faults.clone(), Arc::clone(&tally));
-            async move { Ok::<_, Infallible>(answer(request, &faults, &tally).await.unwrap_or_else(refuse)) }
-        });
-        let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME_MAX);
-        tokio::spawn(async move {
-            // A client that goes away is not an error of ours.
-            server.serve_connection(TokioIo::new(client), service).await.ok();
-        });
-    }
+        async move { answer(request, &faults, &tally).await }
+    };
+    http::serve(listener, answer).await;
 }
 
-type Answer = Response<Full<Bytes>>;
-/// A status that is an error, and a sentence.
-type Refusal = (StatusCode, String);
-
 async fn answer(request: Request<Incoming>, faults: &Faults, tally: &Tally) -> Result<Answer, Refusal> {
-    // A page in a browser must not change the network behind its user's back. Programs do not send this.
-    if request.headers().contains_key(ORIGIN) {
-        return Err((StatusCode::FORBIDDEN, "requests of web pages are refused".to_owned()));
-    }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let link = path.strip_prefix("/links/").filter(|link| !link.is_empty());
     match (method, path.as_str(), link) {
@@ -101,24 +73,5 @@ fn bad(what: String) -> Refusal {
     (StatusCode::BAD_REQUEST, what)
 }
 
-fn json(value: &impl serde::Serialize) -> Result<Answer, Refusal> {
-    let text = serde_json::to_string_pretty(value);
-    let text = text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    Ok(response(StatusCode::OK, "application/json", text))
-}
-
-fn refuse((status, what): Refusal) -> Answer {
-    response(status, "text/plain; charset=utf-8", what)
-}
-
-fn response(status: StatusCode, kind: &'static str, text: String) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(text + "\n")));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
 /// The longest body.
 const BODY_MAX: usize = 64 << 10;
-/// How long a client may take to ask.
-const HEADER_TIME_MAX: Duration = Duration::from_secs(10);

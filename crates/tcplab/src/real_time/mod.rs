@@ -6,6 +6,7 @@
 //! | How do connections leave the network? | `leave.rs` |
 //! | How are datagrams relayed? | `datagrams.rs` |
 //! | What can be changed meanwhile, and looked at? | `control.rs` |
+//! | Which connections are there now? | `stacks.rs` |
 //! | What was carried, and was the machine fast enough? | `outcome.rs` |
 
 pub(crate) mod args;
@@ -13,6 +14,7 @@ pub(crate) mod control;
 pub(crate) mod datagrams;
 pub(crate) mod leave;
 pub(crate) mod outcome;
+pub(crate) mod stacks;
 
 use std::future::Future;
 use std::io;
@@ -25,16 +27,23 @@ use ackclock_cli::{Exit, Failure, output};
 use ackclock_sim::{Faults, HostedError};
 use tokio::task::JoinSet;
 
+use crate::live::Live;
 use outcome::Tally;
+use stacks::Stacks;
 
-/// Says when the network falls behind, and serves the control, as long as `beside` lives.
+/// Says when the network falls behind, serves the control, and keeps the page up to date, as long as `beside`
+/// lives.
 pub(crate) fn watch(
     beside: &mut JoinSet<()>,
     control: Option<TcpListener>,
+    live: Option<(&Live, Stacks)>,
     faults: &Faults,
     tally: &Arc<Tally>,
 ) -> io::Result<()> {
     beside.spawn(warn(faults.clone()));
+    if let Some((live, stacks)) = live {
+        beside.spawn(live.watch(faults.clone(), stacks));
+    }
     if let Some(control) = control {
         control.set_nonblocking(true)?;
         let control = tokio::net::TcpListener::from_std(control)?;

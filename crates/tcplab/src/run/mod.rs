@@ -1,6 +1,7 @@
 //! `tcplab run`: one scenario.
 
 mod pictures;
+mod play;
 mod series;
 pub(crate) mod tables;
 
@@ -18,6 +19,7 @@ use ackclock_sim::{Scenario, Simulation};
 use ackclock_trace::file::Origin;
 
 use crate::PROGRAM;
+use crate::live::LiveArgs;
 
 /// Options of `tcplab run`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,11 @@ pub(crate) struct RunArgs {
     /// Write a trace to this file: what all connections did and why, and what happened in the queues
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveArgs,
+    /// Seconds of the scenario that --live shows in a second; 1 is real time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = play::speed, requires = "live")]
+    speed: f64,
 }
 
 type Capture = (NewFile, Rc<RefCell<Pcapng<File>>>);
@@ -56,6 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         ("--series", args.series.as_deref()),
         ("--html", args.html.as_deref()),
         ("--trace", args.trace.as_deref()),
+        ("--live-page", args.live.live_page.as_deref()),
     ])?;
     let mut scenario = read(&args.scenario)?;
     if let Some(seed) = args.seed {
@@ -78,6 +86,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let traces = Rc::new(RefCell::new(Traces::new((0..).take(2 * scenario.links.len()))));
     if args.trace.is_some() {
         simulation.observe(Rc::clone(&traces));
+    }
+    if let Some(live) = args.live.start(&args.scenario, &scenario, true, &[])? {
+        let pace = args.live.serves().then_some(args.speed);
+        play::play(&mut simulation, &live, scenario.duration, pace);
+        live.end()?;
     }
     let report = simulation.run();
     output::print_beside(args.json.as_ref(), &tables::text(&report))?;

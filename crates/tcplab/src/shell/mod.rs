@@ -30,9 +30,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::live::Live;
 use crate::real_time;
 use crate::real_time::args::RealTimeArgs;
 use crate::real_time::outcome::{Outcome, Tally};
+use crate::real_time::stacks::Stacks;
 pub(crate) use inside::{InsideArgs, enter};
 use outside::Outside;
 
@@ -53,21 +55,24 @@ pub(crate) struct ShellArgs {
 }
 
 pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
-    let files = [("", Some(args.network.scenario.as_path())), ("--report", args.network.report.as_deref())];
-    output::distinct(&files)?;
+    output::distinct(&args.network.files())?;
+    let scenario = args.network.read()?;
     let chosen = [("--inside", args.inside.as_ref()), ("--outside", args.outside.as_ref())];
-    let (mut net, [inside, far]) = args.network.network(chosen)?;
+    let (mut net, [inside, far]) = args.network.network(&scenario, chosen)?;
     let address = |host: &str| net.lookup(host).map_err(|problem| Failure::usage(problem.to_string()));
     let (inner, gateway) = (address(&inside)?, address(&far)?);
     let control = args.network.control_listener()?;
 
     let tally = Arc::new(Tally::at_far_end());
     let outside = Outside::new(gateway);
-    let served = Arc::clone(&tally);
+    let (served, stacks) = (Arc::clone(&tally), Stacks::default());
+    let (shown, name) = (stacks.clone(), far.clone());
     net.set_gateway(&far).map_err(|problem| Failure::usage(problem.to_string()))?;
     net.start_with(&far, real_time::reassembling, move |stack| {
         let tally = Arc::clone(&served);
+        let entry = shown.enter(&name, &stack);
         async move {
+            let _entry = entry;
             let mut tasks = JoinSet::new();
             tasks.spawn(outside::connections(stack.clone(), outside, Arc::clone(&tally)));
             tasks.spawn(outside::datagrams(stack, outside, tally));
@@ -91,13 +96,15 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     };
     net.attach(&inside, device).map_err(cannot_be_end)?;
 
+    let live = args.network.live(&scenario, &[far])?;
     let faults = net.faults();
     let ended: Result<io::Result<ExitStatus>, RunError> = net.run(async {
         let mut beside = JoinSet::new();
-        real_time::watch(&mut beside, control, &faults, &tally)?;
+        real_time::watch(&mut beside, control, live.as_ref().map(|live| (live, stacks)), &faults, &tally)?;
         namespace.run().await
     });
     let status = ended??;
+    live.map_or(Ok(()), Live::end)?;
     let outcome = Outcome::new(&tally, net.lateness().unwrap_or_default(), net.report());
     // The command's own output may go on to another program.
     output::say(outcome.text());

@@ -6,6 +6,7 @@ mod captures;
 mod cluster;
 mod compare;
 mod kit;
+mod live;
 mod papers;
 mod recipes;
 mod recorded;

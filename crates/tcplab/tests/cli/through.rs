@@ -50,6 +50,14 @@ impl Between {
         Self { child, listen, control: control.parse().unwrap(), stderr, folder }
     }
 
+    /// Where `--live`, which it was started with, serves its page.
+    pub(super) fn live(&mut self) -> SocketAddr {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        let addr = line.strip_prefix("live: http://").and_then(|rest| rest.trim().strip_suffix('/'));
+        addr.unwrap_or_else(|| panic!("{line}")).parse().unwrap()
+    }
+
     pub(super) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.listen).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A browser with one page. It ends when the value is dropped.
-pub(crate) struct Browser {
+#[derive(Debug)]
+pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
@@ -21,7 +22,11 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts chromium with a preference for a light or a dark background. Returns `None`, and prints a line,
     /// if it is not installed. CI must have it.
-    pub(crate) fn start(dark: bool) -> Option<Self> {
+    ///
+    /// # Panics
+    /// The browser does not start, or it is missing in CI.
+    #[must_use]
+    pub fn start(dark: bool) -> Option<Self> {
         let missing = ["chromium", "chromedriver"].into_iter().find(|program| !is_installed(program));
         match missing {
             Some(program) if std::env::var_os("CI").is_some() => {
@@ -33,11 +38,11 @@ impl Browser {
                     .expect("standard error is open");
                 None
             }
-            None => Some(Self::open(dark).expect("a browser")),
+            None => Some(Self::start_with(dark).expect("a browser")),
         }
     }
 
-    fn open(dark: bool) -> Result<Self> {
+    fn start_with(dark: bool) -> Result<Self> {
         // A driver draws a free port for IPv4, and ends if another program has the same one for IPv6.
         let mut started = Self::start_driver();
         for _ in 0..4 {
@@ -90,7 +95,7 @@ impl Browser {
     }
 
     /// Gives the page this many pixels, whatever the window's borders.
-    pub(crate) fn resize(&self, width: u32, height: u32) {
+    pub fn resize(&self, width: u32, height: u32) {
         let params = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.post(
             "/goog/cdp/execute",
@@ -99,33 +104,60 @@ impl Browser {
     }
 
     /// Loads a file and waits until its graphs are drawn.
-    pub(crate) fn load(&self, file: &Path) {
-        self.post("/url", json!({"url": format!("file://{}", file.display())}));
-        let drawn =
-            "return [...document.querySelectorAll('.graph')].slice(0, 1).every(graph => graph.dataset.x)";
-        let ready = (0..200).any(|_| {
+    pub fn load(&self, file: &Path) {
+        self.open_url(&format!("file://{}", file.display()));
+        self.wait_until(
+            "return [...document.querySelectorAll('.graph')].slice(0, 1).every(graph => graph.dataset.x)",
+        );
+    }
+
+    /// Loads an address.
+    pub fn open_url(&self, url: &str) {
+        self.post("/url", json!({ "url": url }));
+    }
+
+    /// Waits until the body of a function returns true in the page.
+    pub fn wait_until(&self, script: &str) {
+        let ready = (0..600).any(|_| {
             std::thread::sleep(Duration::from_millis(50));
-            self.run(drawn) == Value::Bool(true)
+            self.run(script) == Value::Bool(true)
         });
-        assert!(ready, "no graph was drawn in 10 s; the console: {:?}", self.console());
+        assert!(ready, "`{script}` was not true in 30 s; the console: {:?}", self.console());
+    }
+
+    /// Clicks the middle of the first element that the selector finds.
+    pub fn click_element(&self, selector: &str) {
+        let script = format!(
+            "const box = document.querySelector('{selector}').getBoundingClientRect();
+             return [box.x + box.width / 2, box.y + box.height / 2];"
+        );
+        let place = self.run(&script);
+        self.click((place[0].as_f64().expect("x"), place[1].as_f64().expect("y")));
+    }
+
+    /// Asserts that the page made no error, and that the browser refused nothing.
+    pub fn assert_no_errors(&self) {
+        // Reading empties the log.
+        assert_eq!(self.console(), [] as [Value; 0]);
     }
 
     /// Runs the body of a function in the page. Returns its result.
-    pub(crate) fn run(&self, script: &str) -> Value {
+    pub fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({"script": script, "args": []}))
     }
 
     /// What the page wrote to its console, and what the browser refused.
-    pub(crate) fn console(&self) -> Vec<Value> {
+    pub fn console(&self) -> Vec<Value> {
         self.post("/se/log", json!({"type": "browser"})).as_array().cloned().unwrap_or_default()
     }
 
     /// Moves the pointer to a position in the window.
-    pub(crate) fn point_at(&self, (x, y): (f64, f64)) {
+    pub fn point_at(&self, (x, y): (f64, f64)) {
         self.pointer(vec![moved(x, y)]);
     }
 
-    pub(crate) fn click(&self, (x, y): (f64, f64)) {
+    /// Clicks there.
+    pub fn click(&self, (x, y): (f64, f64)) {
         self.pointer(vec![
             moved(x, y),
             json!({"type": "pointerDown", "button": 0}),
@@ -133,7 +165,8 @@ impl Browser {
         ]);
     }
 
-    pub(crate) fn drag(&self, from: (f64, f64), to: (f64, f64)) {
+    /// Drags from one position to another.
+    pub fn drag(&self, from: (f64, f64), to: (f64, f64)) {
         self.pointer(vec![
             moved(from.0, from.1),
             json!({"type": "pointerDown", "button": 0}),
@@ -143,13 +176,15 @@ impl Browser {
         ]);
     }
 
-    pub(crate) fn wheel(&self, (x, y): (f64, f64), by: i32) {
+    /// Turns the wheel there.
+    pub fn wheel(&self, (x, y): (f64, f64), by: i32) {
         let turn =
             json!({"type": "scroll", "x": x as i64, "y": y as i64, "deltaX": 0, "deltaY": by, "duration": 0});
         self.post("/actions", json!({"actions": [{"type": "wheel", "id": "wheel", "actions": [turn]}]}));
     }
 
-    pub(crate) fn press(&self, key: &str) {
+    /// Presses a key, by its character or by its code point in WebDriver.
+    pub fn press(&self, key: &str) {
         let keys = [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
         self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
     }
