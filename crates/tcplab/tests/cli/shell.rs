@@ -410,3 +410,31 @@ fn the_network_can_be_changed_meanwhile() {
 /// Bytes of a download.
 const DOWNLOAD: usize = 1_000_000;
 const TCPLAB: &str = env!("CARGO_BIN_EXE_tcplab");
+
+#[test]
+fn the_page_of_it_is_kept_with_the_connections_that_leave_it() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
+    let this = env::current_exe().unwrap();
+    let mut words = visit(&this, "download", download());
+    // Long enough for a moment with the connection in it.
+    words.splice(0..0, ["sh", "-c", "\"$@\"; sleep 0.5", "sh"].map(str::to_owned));
+    let mut words = place.shell(Path::new(TCPLAB), &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let file = place.path("page.html");
+    words.splice(2..2, ["--live-page".to_owned(), file.to_str().unwrap().to_owned()]);
+    let mut command = Command::new("setpriv");
+    let output =
+        command.args(["--pdeathsig", "KILL", "--"]).args(words).stdin(Stdio::null()).output().unwrap();
+    let ran = place.ran(output);
+    ran.found();
+    let page = fs::read_to_string(&file).unwrap();
+    let (_, run) = page.split_once("id=\"run\">").unwrap();
+    let run: Value = serde_json::from_str(run.split_once("</script>").unwrap().0).unwrap();
+    assert_eq!((&run["scene"]["ends"][0], &run["over"]), (&"b".into(), &true.into()));
+    let frames = run["frames"].as_array().unwrap();
+    assert!(frames.iter().any(|frame| frame["connections"][0]["host"] == "b"), "{frames:?}");
+    let sent = |frame: &Value| frame["links"][1]["sent_bytes"].as_u64().unwrap();
+    assert!(sent(&frames[frames.len() - 1]) as usize > DOWNLOAD);
+}
