@@ -1,7 +1,8 @@
 //! What `tcpcat` and `tcplab` share: how a command ends, and what it leaves behind.
 //!
 //! [`Exit`] is the table of exit codes, [`Failure`] a cause with its remedy, [`NewFile`] a file that is
-//! complete or absent, [`output`] what goes to stdout and stderr, and [`table`] numbers and columns of text.
+//! complete or absent, [`output`] what goes to stdout and stderr, [`table`] numbers and columns of text, and
+//! [`manual`] what a command line says of itself.
 //!
 //! ```
 //! use std::path::Path;
@@ -27,6 +28,7 @@
 
 mod exit;
 mod failure;
+pub mod manual;
 mod new_file;
 pub mod output;
 pub mod table;

@@ -44,6 +44,8 @@ pub mod bandwidth;
 pub mod congestion;
 mod divide;
 pub mod kit;
+#[cfg(feature = "serde")]
+pub mod micros;
 pub mod names;
 mod parameter;
 mod parse;

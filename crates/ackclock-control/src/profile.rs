@@ -72,7 +72,7 @@ impl Default for Profile {
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Recovery {
     /// The timer alone; everything outstanding is sent again (before 1988).
     GoBackN,
@@ -140,7 +140,6 @@ pub struct UndoChoice {
 
 /// When the receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AckPolicy {
     /// Every second full-sized segment at once, the rest after a delay (RFC 9293 §3.8.6.3; Jacobson and
     /// Karels 1988).
@@ -194,7 +193,7 @@ impl AckPolicy {
 
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Ecn {
     /// Not negotiated.
     Off,

@@ -7,8 +7,8 @@ use ackclock_control::congestion::{Snapshot, StartUpEstimate};
 use ackclock_control::profile::{AckPolicy, Ecn, Recovery};
 use ackclock_control::rtt::RtoConfig;
 
-use crate::State;
 use crate::trace::{LossCounts, UndoRule};
+use crate::{ListenAddr, State};
 
 /// The state of one connection at one moment. Counts are totals since it began; bytes are of payload.
 #[derive(Clone, Debug)]
@@ -45,12 +45,28 @@ pub struct ConnectionInfo {
     /// Path MTU in bytes.
     pub pmtu: u32,
     /// Smoothed round-trip time; zero before the first sample.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "srtt_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub srtt: Duration,
     /// Its mean deviation.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rttvar_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub rttvar: Duration,
     /// Smallest round-trip time seen.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rtt_min_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub rtt_min: Duration,
     /// Retransmission timeout, backoff included.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rto_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub rto: Duration,
     /// How many times in a row the retransmission timer has expired.
     pub backoff: u32,
@@ -105,15 +121,43 @@ pub struct ConnectionInfo {
     /// Segments that arrived out of order.
     pub out_of_order: u64,
     /// Time since data was last sent.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "last_sent_us", serialize_with = "ackclock_control::micros::optional")
+    )]
     pub last_sent: Option<Duration>,
     /// Time since data was last received.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "last_received_us", serialize_with = "ackclock_control::micros::optional")
+    )]
     pub last_received: Option<Duration>,
     /// Time after which the idle timeout ends the connection if no data moves; `None` without one.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "idle_left_us", serialize_with = "ackclock_control::micros::optional")
+    )]
     pub idle_left: Option<Duration>,
     /// ECN state and counts; `None` without ECN.
     pub ecn: Option<EcnInfo>,
     /// The controller's own numbers.
     pub controller: Snapshot,
+}
+
+/// A listener at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenerInfo {
+    /// What it listens on.
+    pub addr: ListenAddr,
+    /// Established connections that wait to be accepted.
+    pub waiting: usize,
+    /// The most that may wait.
+    pub backlog: usize,
+    /// Connections in SYN-RECEIVED, and SYNs that wait for a decision.
+    pub half_open: usize,
+    /// Whether the application decides on each SYN.
+    pub deferred: bool,
 }
 
 /// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of
@@ -135,11 +179,23 @@ pub struct DeliveryInfo {
     /// Most recent rate of delivery in bytes a second; zero before the first sample.
     pub delivery_rate: u64,
     /// Smoothed round-trip time; zero before the first sample.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "srtt_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub srtt: Duration,
     /// Smallest round-trip time seen.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rtt_min_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub rtt_min: Duration,
     /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less
     /// [`rtt_min`](Self::rtt_min), not below zero.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "queueing_delay_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub queueing_delay: Duration,
 }
 

@@ -79,6 +79,8 @@ mod walks;
 
 #[doc(hidden)]
 pub use ackclock_control::choice_doc;
+#[cfg(feature = "serde")]
+pub use ackclock_control::micros;
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
 pub use ackclock_wire::{Codepoint, Experiment};
 #[cfg(feature = "tcp-ao")]
@@ -94,7 +96,7 @@ pub use endpoint::{
 pub use endpoint::{WarmStep, fetch};
 pub use error::{ConnectError, ConnectionError, IcmpError, ListenError, OptionError, ReadError, WriteError};
 pub use event::{ConnectionId, Event, Readiness};
-pub use info::{ConnectionInfo, DeliveryInfo, EcnInfo, UndoCounts};
+pub use info::{ConnectionInfo, DeliveryInfo, EcnInfo, ListenerInfo, UndoCounts};
 pub use reassembly::ReassemblyConfig;
 pub use tuple::{FourTuple, ListenAddr};
 pub use udp::{UdpId, UdpMeta, UdpNames, UdpOptions, UdpReadiness, UdpSocketError, UdpTransmit};

@@ -3,6 +3,8 @@
 use std::io;
 
 #[cfg(feature = "os")]
+use crate::configure::{LinkKind, TunTap, link_kind};
+#[cfg(feature = "os")]
 use crate::holder;
 
 /// Why a device could not be opened.
@@ -41,11 +43,13 @@ pub enum OpenError {
     /// The interface belongs to another user, or creating one needs a privilege.
     #[error(
         "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: sudo ip \
-         tuntap add dev {name} mode tun user $USER (if {name} exists already: sudo ip link del {name} first)"
+         tuntap add dev {name} {arguments} user $USER (if {name} exists already: sudo ip link del {name} first)"
     )]
     NotPermitted {
         /// The interface.
         name: String,
+        /// The arguments of `ip tuntap add` that make such a device.
+        arguments: &'static str,
         /// The system's answer.
         source: io::Error,
     },
@@ -59,50 +63,17 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// An interface with this name exists and is not a single-queue TUN device.
-    #[error(
-        "{name} exists and is not a single-queue TUN device (a TAP device, another kind of interface, or \
-         made with multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev \
-         {name} mode tun user $USER"
-    )]
+    /// An interface with this name exists and is something else.
+    #[error("{name} is {found}, not {wanted}: {advice}")]
     WrongKind {
         /// The interface.
         name: String,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The TAP interface belongs to another user, or creating one needs a privilege.
-    #[error(
-        "attaching to {name} is not permitted: it takes CAP_NET_ADMIN, or a device of your own: sudo ip \
-         tuntap add dev {name} mode tap user $USER (if {name} exists already: sudo ip link del {name} first)"
-    )]
-    TapNotPermitted {
-        /// The interface.
-        name: String,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// An interface with this name exists and is not a single-queue TAP device.
-    #[error(
-        "{name} exists and is not a single-queue TAP device (a TUN device, another kind of interface, or \
-         made with multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add dev \
-         {name} mode tap user $USER"
-    )]
-    NotTap {
-        /// The interface.
-        name: String,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// An interface with this name exists and is not a multi-queue TUN device.
-    #[error(
-        "{name} exists and is not a TUN device with several queues (a TAP device, another kind of interface, \
-         or made without multi_queue): use another name, or sudo ip link del {name} && sudo ip tuntap add \
-         dev {name} mode tun multi_queue user $USER"
-    )]
-    NotMultiQueue {
-        /// The interface.
-        name: String,
+        /// What was to be opened.
+        wanted: String,
+        /// What it is.
+        found: String,
+        /// What to do. Only a TUN or TAP device is ever to be deleted.
+        advice: String,
         /// The system's answer.
         source: io::Error,
     },
@@ -204,17 +175,36 @@ pub enum OpenError {
 
 #[cfg(feature = "os")]
 impl OpenError {
-    /// The error for opening `/dev/net/tun` or attaching it to the interface `name`.
-    pub(crate) fn from_io(name: &str, source: io::Error) -> Self {
-        let name = name.to_owned();
+    /// The error for opening `/dev/net/tun` or attaching it to the interface `name`, which was `wanted` to be
+    /// of this kind.
+    pub(crate) fn from_io(name: &str, wanted: TunTap, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Self::NoTun(source),
             Some(libc::EACCES) => Self::TunForbidden(source),
-            Some(libc::EPERM) => Self::NotPermitted { name, source },
-            Some(libc::EBUSY) => Self::Busy { holder: holder::describe(&name), name, source },
-            Some(libc::EINVAL) => Self::WrongKind { name, source },
-            _ => Self::other(&name, source),
+            Some(libc::EPERM) => {
+                Self::NotPermitted { name: name.to_owned(), arguments: wanted.arguments(), source }
+            }
+            Some(libc::EBUSY) => Self::Busy { holder: holder::describe(name), name: name.to_owned(), source },
+            Some(libc::EINVAL) => match link_kind(name) {
+                Ok(found) if found != LinkKind::TunTap(wanted) => {
+                    Self::wrong_kind(name, wanted, &found, source)
+                }
+                _ => Self::other(name, source),
+            },
+            _ => Self::other(name, source),
         }
+    }
+
+    fn wrong_kind(name: &str, wanted: TunTap, found: &LinkKind, source: io::Error) -> Self {
+        let advice = match found {
+            LinkKind::TunTap(_) => format!(
+                "use another name, or sudo ip link del {name} && sudo ip tuntap add dev {name} {} user $USER",
+                wanted.arguments()
+            ),
+            _ => "use a name that no interface has (see ip link), or open it as a packet device".to_owned(),
+        };
+        let (wanted, found) = (wanted.to_string(), found.to_string());
+        Self::WrongKind { name: name.to_owned(), wanted, found, advice, source }
     }
 
     /// An error that does not depend on the interface.
@@ -223,23 +213,6 @@ impl OpenError {
         match source.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => Self::NoDescriptor { name, source },
             _ => Self::Other { name, source },
-        }
-    }
-
-    /// The same error for a TAP device.
-    pub(crate) fn of_tap(self) -> Self {
-        match self {
-            Self::NotPermitted { name, source } => Self::TapNotPermitted { name, source },
-            Self::WrongKind { name, source } => Self::NotTap { name, source },
-            other => other,
-        }
-    }
-
-    /// The same error for several queues.
-    pub(crate) fn of_queues(self) -> Self {
-        match self {
-            Self::WrongKind { name, source } => Self::NotMultiQueue { name, source },
-            other => other,
         }
     }
 
@@ -329,18 +302,26 @@ mod tests {
 
     #[test]
     fn each_system_error_has_its_own_advice() {
-        let message = |code| OpenError::from_io("tun7", io::Error::from_raw_os_error(code)).to_string();
+        let opened = |name, wanted, code| {
+            OpenError::from_io(name, wanted, io::Error::from_raw_os_error(code)).to_string()
+        };
+        let message = |code| opened("tun7", TunTap::TUN, code);
         assert!(message(libc::ENOENT).contains("modprobe tun"));
         assert!(message(libc::EACCES).contains("chmod"));
         assert!(message(libc::EPERM).contains("ip tuntap add dev tun7 mode tun user"));
         assert!(message(libc::EBUSY).contains("in use by"));
-        assert!(message(libc::EINVAL).contains("TAP"));
+        assert!(message(libc::EINVAL).contains("nvalid argument"));
         for code in [libc::EMFILE, libc::ENFILE] {
             assert!(message(code).contains("oo many open files") && message(code).contains("ulimit -n"));
         }
-        let tap = |code| OpenError::from_io("tap7", io::Error::from_raw_os_error(code)).of_tap().to_string();
-        assert!(tap(libc::EPERM).contains("ip tuntap add dev tap7 mode tap user"));
-        assert!(tap(libc::EINVAL).contains("TUN"));
+        let tap = opened("tap7", TunTap::TAP, libc::EPERM);
+        assert!(tap.contains("ip tuntap add dev tap7 mode tap user"), "{tap}");
+        let loopback = opened("lo", TunTap::TUN, libc::EINVAL);
+        assert!(
+            loopback.starts_with("lo is a network interface of this machine, not a TUN device"),
+            "{loopback}"
+        );
+        assert!(!loopback.contains("ip link del"), "{loopback}");
         let packet = |code| OpenError::from_packet("eth7", io::Error::from_raw_os_error(code)).to_string();
         assert!(packet(libc::EPERM).contains("CAP_NET_RAW"));
         assert!(packet(libc::ENODEV).contains("no interface eth7"));

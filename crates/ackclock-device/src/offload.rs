@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use ackclock_wire::{TxPacket, gso};
 use libc::c_short;
 
+use crate::configure::TunTap;
 use crate::error::{TUN_PATH, check_name};
 use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::vnet::{self, VnetHeader};
@@ -34,7 +35,7 @@ impl OffloadDevice {
     /// # Panics
     /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
-        let file = attach(name, libc::IFF_TUN)?;
+        let file = attach(name, TunTap::TUN)?;
         Ok(Self::queue(TunFd::register(file, name, Attachment::Tun)?, 1))
     }
 
@@ -99,23 +100,22 @@ impl Device for OffloadDevice {
     }
 }
 
-/// Attaches a descriptor of the TUN driver with offload to the interface `name` of this kind (`IFF_TUN` or
-/// `IFF_TAP`, with `IFF_MULTI_QUEUE` for one of several).
-pub(crate) fn attach(name: &str, kind: libc::c_int) -> Result<File, OpenError> {
+/// Attaches a descriptor of the TUN driver with offload to the interface `name`, a TUN or TAP device.
+pub(crate) fn attach(name: &str, kind: TunTap) -> Result<File, OpenError> {
     check_name(name)?;
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(TUN_PATH)
-        .map_err(|error| OpenError::from_io(name, error))?;
+        .map_err(|error| OpenError::from_io(name, kind, error))?;
     let features = sys::tun_features(file.as_fd()).map_err(|e| unsupported(name, "TUNGETFEATURES", &e))?;
     if features & libc::IFF_VNET_HDR == 0 {
         let error = io::Error::from(io::ErrorKind::Unsupported);
         return Err(unsupported(name, "the kernel's TUN driver has no IFF_VNET_HDR", &error));
     }
-    sys::attach_interface(file.as_fd(), name, kind as c_short | FLAGS)
-        .map_err(|error| OpenError::from_io(name, error))?;
+    sys::attach_interface(file.as_fd(), name, kind.flags() as c_short | FLAGS)
+        .map_err(|error| OpenError::from_io(name, kind, error))?;
     agree(file.as_fd(), name)?;
     Ok(file)
 }

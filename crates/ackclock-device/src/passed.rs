@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use ackclock_link::HEADER_LEN;
 
+use crate::configure::TunTap;
 use crate::error::{TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
 use crate::framing::Framing;
@@ -120,7 +121,7 @@ impl PassedFd {
             sys::attach_interface(file.as_fd(), name, flags)?;
             Ok(file)
         };
-        let file = make().map_err(|error| OpenError::from_io(name, error))?;
+        let file = make().map_err(|error| OpenError::from_io(name, TunTap::TUN, error))?;
         Ok(Self { file, name: name.to_owned(), flags: libc::IFF_TUN | libc::IFF_NO_PI })
     }
 

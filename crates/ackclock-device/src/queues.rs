@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::configure::TunTap;
 use crate::error::{QUEUES_MAX, TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
 use crate::{Device, OffloadDevice, OffloadMode, OpenError, TunDevice, offload, sys};
@@ -66,8 +67,7 @@ fn all(
 }
 
 fn whole(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
-    let kind = libc::IFF_TUN | libc::IFF_MULTI_QUEUE;
-    let file = offload::attach(name, kind).map_err(OpenError::of_queues)?;
+    let file = offload::attach(name, TunTap::TUN_QUEUE)?;
     Ok(Box::new(OffloadDevice::queue(TunFd::register(file, name, Attachment::Tun)?, queues)))
 }
 
@@ -81,6 +81,6 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
         sys::set_offload(file.as_fd(), 0)?;
         Ok(file)
     };
-    let file = attach().map_err(|error| OpenError::from_io(name, error).of_queues())?;
+    let file = attach().map_err(|error| OpenError::from_io(name, TunTap::TUN_QUEUE, error))?;
     Ok(Box::new(TunDevice::queue(TunFd::register(file, name, Attachment::Tun)?, queues)))
 }

@@ -10,6 +10,7 @@ use ackclock_link::{HEADER_LEN, MacAddr};
 use ackclock_wire::TxPacket;
 use tun_tap::{Iface, Mode};
 
+use crate::configure::TunTap;
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::frame::made_mac;
@@ -40,14 +41,14 @@ impl TapDevice {
         if mode == OffloadMode::Off {
             return Ok((Self::plain(name)?, None));
         }
-        match offload::attach(name, libc::IFF_TAP) {
+        match offload::attach(name, TunTap::TAP) {
             Ok(file) => {
                 Ok((Self::on(TunFd::register(file, name, Attachment::Tun)?, name, Framing::Vnet)?, None))
             }
             Err(OpenError::OffloadUnsupported { reason, .. }) if mode == OffloadMode::Auto => {
                 Ok((Self::plain(name)?, Some(reason)))
             }
-            Err(error) => Err(error.of_tap()),
+            Err(error) => Err(error),
         }
     }
 
@@ -73,7 +74,7 @@ impl TapDevice {
 
     fn plain(name: &str) -> Result<Self, OpenError> {
         let interface = Iface::without_packet_info(name, Mode::Tap)
-            .map_err(|error| OpenError::from_io(name, error).of_tap())?;
+            .map_err(|error| OpenError::from_io(name, TunTap::TAP, error))?;
         #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };

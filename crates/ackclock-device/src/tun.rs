@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use ackclock_wire::{RxMeta, TxPacket, gso};
 use tun_tap::{Iface, Mode};
 
+use crate::configure::TunTap;
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
 use crate::{Capabilities, Counters, Device, OpenError, ReceiveBatch, sys};
@@ -33,8 +34,8 @@ impl TunDevice {
     /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         check_name(name)?;
-        let interface =
-            Iface::without_packet_info(name, Mode::Tun).map_err(|error| OpenError::from_io(name, error))?;
+        let interface = Iface::without_packet_info(name, Mode::Tun)
+            .map_err(|error| OpenError::from_io(name, TunTap::TUN, error))?;
         #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(interface.into_raw_fd()) };

@@ -39,7 +39,12 @@ fn a_tap_device_is_of_the_wrong_kind() {
     in_namespace("a_tap_device_is_of_the_wrong_kind", || async {
         ip("tuntap add dev tap0 mode tap");
         for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
-            assert!(matches!(open_error("tap0", mode), OpenError::WrongKind { .. }));
+            let error = open_error("tap0", mode);
+            assert!(matches!(error, OpenError::WrongKind { .. }), "{error:?}");
+            assert!(
+                error.to_string().starts_with("tap0 is a TAP device with one queue, not a TUN"),
+                "{error}"
+            );
         }
     });
 }
@@ -83,7 +88,19 @@ fn drop_capabilities() {
 #[test]
 fn an_interface_of_another_driver_is_of_the_wrong_kind() {
     in_namespace("an_interface_of_another_driver_is_of_the_wrong_kind", || async {
-        assert!(matches!(open_error("lo", OffloadMode::Auto), OpenError::WrongKind { .. }));
+        ip("link add veth0 type veth peer name veth1");
+        for (name, found) in
+            [("lo", "a network interface of this machine"), ("veth0", "an interface of type veth")]
+        {
+            for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
+                let error = open_error(name, mode);
+                assert!(matches!(error, OpenError::WrongKind { .. }), "{error:?}");
+                let said = error.to_string();
+                assert!(said.starts_with(&format!("{name} is {found}, not a TUN device")), "{said}");
+                // A name mistyped must not cost an interface.
+                assert!(!said.contains("del"), "{said}");
+            }
+        }
     });
 }
 

@@ -120,7 +120,7 @@ fn queues_of_an_interface_that_has_one_are_refused_with_the_command() {
         ip("tuntap add dev tun0 mode tun");
         for mode in [OffloadMode::Off, OffloadMode::Auto, OffloadMode::On] {
             let error = open_queues(NAME, mode, 2).map(drop).unwrap_err();
-            assert!(matches!(error, OpenError::NotMultiQueue { .. }), "{error:?}");
+            assert!(matches!(error, OpenError::WrongKind { .. }), "{error:?}");
             assert!(error.to_string().contains("mode tun multi_queue"), "{error}");
         }
         ip("link del tun0");

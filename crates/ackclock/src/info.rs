@@ -34,6 +34,10 @@ pub struct StackInfo {
     /// How often a call or a driver found the lock of its queue taken.
     pub lock_waits: u64,
     /// The total time of those waits.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "lock_waited_us", serialize_with = "ackclock_core::micros::one")
+    )]
     pub lock_waited: Duration,
 }
 

@@ -76,7 +76,7 @@ impl Client {
             read => {
                 read.unwrap();
                 let answer: Value = serde_json::from_str(&line).unwrap();
-                assert_eq!(answer["schema"], json!(1), "{answer}");
+                assert_eq!(answer["schema"], json!(2), "{answer}");
                 Some(answer)
             }
         }
@@ -141,18 +141,23 @@ async fn it_lists_connections_and_what_each_waits_for() {
     stacks.theirs.read_exact(&mut [0; 5]).await.unwrap();
     stacks.ours.delivered().await.unwrap();
     let addr = stacks.ours.local_addr().unwrap();
+    let _listener = stacks.stack.listen("0.0.0.0:9".parse().unwrap()).unwrap();
     let answers = with(directory.socket(), |path| {
         let mut client = Client::new(path);
-        ["stack", "connections", "counters"].map(|what| client.ask(&json!({ "request": what })))
+        ["stack", "connections", "listeners", "counters"].map(|what| client.ask(&json!({ "request": what })))
     });
-    let [stack, connections, counters] = answers.await;
+    let [stack, connections, listeners, counters] = answers.await;
+    let listener = json!({
+        "local": "0.0.0.0:9", "waiting": 0, "backlog": 1024, "half_open": 0, "deferred": false
+    });
+    assert_eq!((&listeners["listeners"], &listeners["left_out"]), (&json!([listener]), &json!(0)));
     assert_eq!((&stack["pid"], &stack["connections"]), (&json!(std::process::id()), &json!(1)));
     assert_eq!(stack["addresses"], json!(["10.0.0.1/24"]));
     let only = &connections["connections"][0];
     assert_eq!(connections["connections"].as_array().unwrap().len(), 1);
     assert_eq!((&only["id"], &only["local"]), (&json!("0"), &json!(addr.to_string())));
     assert_eq!((&only["waits_for"], &only["traced"]), (&json!("application"), &json!("newest")));
-    assert_eq!((&only["info"]["bytes_acked"], &only["info"]["state"]), (&json!(5), &json!("Established")));
+    assert_eq!((&only["info"]["bytes_acked"], &only["info"]["state"]), (&json!(5), &json!("established")));
     assert!(counters["counters"]["opened_actively"] == json!(1), "{counters}");
     drop(stacks.peer);
 }

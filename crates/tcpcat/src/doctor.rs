@@ -36,7 +36,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
     let choice = if args.raw { DeviceChoice::RAW } else { args.device.device.clone() };
     let mut findings = choice.backend().findings(&args.device).await;
     if args.device.addr.is_empty() && !args.device.autoconf {
-        findings.push(note("address", "none given to check", "name the stack's address: --addr 10.9.0.2/24"));
+        findings.push(problem("address", "the stack needs one", "--addr 10.9.0.2/24"));
     }
     findings.push(namespaces());
     let problems = findings.iter().filter(|finding| finding.is_problem()).count();
@@ -48,18 +48,24 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
         1 => show!("1 problem stands in the way of a transfer"),
         _ => show!("{problems} problems stand in the way of a transfer"),
     }
+    let commands: Vec<&str> = findings.iter().filter_map(Finding::command).collect();
+    if commands.len() > 1 {
+        show!("run these, in this order:\n    {}", commands.join("\n    "));
+    }
     if problems == 0 { Exit::Done } else { Exit::Device }
 }
 
 /// What a transfer over a TUN device needs.
 pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
     let name = args.tun();
-    let mut findings = vec![tun_driver(), capability("tun")];
+    let mut findings = vec![tun_driver()];
     let has_driver = !findings.iter().any(Finding::is_problem);
     // Checked before opening the device, which may create it.
     let existed = configure::link_state(name).is_ok();
-    findings.extend(made_link(args, name));
-    if has_driver {
+    findings.push(capability(existed));
+    findings.push(made_link(args, name, "tun"));
+    // Without the privilege a device that does not exist cannot be attached, which the line above says.
+    if has_driver && (existed || has_net_admin()) {
         findings.extend(attach(args));
     }
     findings.extend(args.addr.iter().flat_map(|&address| addresses(args, name, address)));
@@ -96,21 +102,18 @@ pub(crate) fn tun_driver() -> Finding {
     }
 }
 
-/// Whether devices of a `kind` of the TUN driver can be created and configured.
-pub(crate) fn capability(kind: &str) -> Finding {
+/// Whether devices of the TUN driver can be created and configured. One that was made for this
+/// user beforehand needs no privilege.
+pub(crate) fn capability(existed: bool) -> Finding {
     let what = "privilege";
     if has_net_admin() {
         return ok(what, "CAP_NET_ADMIN is present: devices can be made and configured");
     }
+    if existed {
+        return ok(what, "none; a device made for this user needs none, except for --configure");
+    }
     let detail = "without CAP_NET_ADMIN only devices made for this user work, and --configure does not";
-    note(
-        what,
-        detail,
-        format!(
-            "sudo ip tuntap add dev {kind}0 mode {kind} user $USER, or sudo setcap cap_net_admin+ep \
-             $(command -v tcpcat)"
-        ),
-    )
+    note(what, detail, "sudo setcap cap_net_admin+ep $(command -v tcpcat) lets it make its own")
 }
 
 fn has_net_admin() -> bool {
@@ -125,25 +128,28 @@ pub(crate) fn has_capability(number: u32) -> bool {
     set >> number & 1 == 1
 }
 
-/// Whether the interface, which a transfer may create, exists and is up.
-pub(crate) fn made_link(args: &DeviceArgs, name: &str) -> Vec<Finding> {
+/// Whether the interface, of a `kind` of the TUN driver, exists and is up. A transfer may create it.
+pub(crate) fn made_link(args: &DeviceArgs, name: &str, kind: &str) -> Finding {
     let what = "link";
-    let setup = format!("sudo ip link set {name} up");
+    let up = format!("sudo ip link set {name} up");
+    let configures = args.configure && has_net_admin();
     match configure::link_state(name) {
-        Ok(state) if state.up => vec![ok(what, format!("{name} is up, MTU {}", state.mtu))],
-        Ok(_) if args.configure && has_net_admin() => {
-            vec![ok(what, format!("{name} is down; --configure brings it up"))]
+        Ok(state) if state.up => ok(what, format!("{name} is up, MTU {}", state.mtu)),
+        Ok(_) if configures => ok(what, format!("{name} is down; --configure brings it up")),
+        Ok(_) => problem(what, format!("{name} is down"), up),
+        Err(_) if configures => {
+            ok(what, format!("{name} does not exist; a transfer makes it and brings it up"))
         }
-        Ok(_) => vec![problem(what, format!("{name} is down"), setup)],
-        Err(_) if args.configure || has_net_admin() => {
-            vec![note(
-                what,
-                format!("{name} does not exist; a transfer makes it"),
-                "add --configure to the transfer's flags",
-            )]
-        }
-        // `attach` reports once that it cannot be created.
-        Err(_) => Vec::new(),
+        Err(_) if has_net_admin() => note(
+            what,
+            format!("{name} does not exist; a transfer makes it"),
+            "add --configure to the transfer's flags",
+        ),
+        Err(_) => problem(
+            what,
+            format!("{name} does not exist, and this user may not make it"),
+            format!("sudo ip tuntap add dev {name} mode {kind} user $USER && {up}"),
+        ),
     }
 }
 
@@ -208,7 +214,8 @@ pub(crate) fn addresses(args: &DeviceArgs, name: &str, address: Cidr) -> Vec<Fin
         Ok(kernel) => kernel,
         Err(failure) => return vec![problem(what, failure.to_string(), "--peer ADDR")],
     };
-    let mend = format!("sudo ip addr add {kernel} dev {name}, or add --configure");
+    let or = if has_net_admin() { ", or add --configure" } else { "" };
+    let mend = format!("sudo ip addr add {kernel} dev {name}{or}");
     let route = match source_towards(own) {
         Some(source) if address.contains(source) => {
             ok("route", format!("the kernel reaches {own} from {source}"))
@@ -270,6 +277,13 @@ fn namespaces() -> Finding {
 impl Finding {
     pub fn is_problem(&self) -> bool {
         self.level == Level::Problem
+    }
+
+    /// The command that solves the problem, if it is one.
+    fn command(&self) -> Option<&str> {
+        let mend = self.mend.as_deref().filter(|mend| self.is_problem() && mend.starts_with("sudo "))?;
+        // Other ways may follow.
+        mend.split([',', ';']).next()
     }
 
     fn line(&self) -> String {

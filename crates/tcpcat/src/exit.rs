@@ -14,7 +14,10 @@ pub(crate) fn network(doing: &str, error: &io::Error, device: &Label) -> Failure
         return Failure::new(Exit::Device, format!("{doing}: {}", explain(source, &device.name)))
             .remedy(&device.diagnosis);
     }
-    let failure = |exit| Failure::new(exit, format!("{doing}: {error}"));
+    // The stack made no system call whose number would help.
+    let words = error.to_string();
+    let words = words.rsplit_once(" (os error ").map_or(&*words, |(words, _)| words);
+    let failure = |exit| Failure::new(exit, format!("{doing}: {words}"));
     match error.kind() {
         ErrorKind::ConnectionRefused => failure(Exit::Refused)
             .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
@@ -103,6 +106,13 @@ mod tests {
         assert_eq!(exit_of(ErrorKind::HostUnreachable), Exit::Unreachable);
         assert_eq!(exit_of(ErrorKind::NetworkUnreachable), Exit::Unreachable);
         assert_eq!(exit_of(ErrorKind::NetworkDown), Exit::Device);
+    }
+
+    #[test]
+    fn a_network_error_is_told_in_words_alone() {
+        let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
+        let failure = network("connecting to 10.9.0.1:9", &refused, &Label::tun("tun0"));
+        assert_eq!(failure.message(), "connecting to 10.9.0.1:9: Connection refused");
     }
 
     #[test]

@@ -20,6 +20,8 @@ struct Refusal<'a> {
     exit_code: u8,
     error_kind: &'static str,
     error: &'a str,
+    /// What to do, if that is known.
+    help: Option<&'a str>,
 }
 
 /// Prints a result.
@@ -31,19 +33,15 @@ pub(crate) fn show(result: impl Serialize) {
 }
 
 /// Prints a failure that leaves no result.
-pub(crate) fn refuse(exit: Exit, error: &str) {
-    show(Refusal {
-        exit_code: exit.code(),
-        error_kind: exit.kind().unwrap_or("failed"),
-        error: error.trim_end(),
-    });
+pub(crate) fn refuse(exit: Exit, error: &str, help: Option<&str>) {
+    show(Refusal { exit_code: exit.code(), error_kind: exit.kind().unwrap_or("failed"), error, help });
 }
 
 /// Says a failure, also as JSON if that is asked for; the code to exit with.
 pub(crate) fn fail(failure: &Failure, json: bool) -> Exit {
     say!("tcpcat: {failure}");
     if json {
-        refuse(failure.exit(), &failure.to_string());
+        refuse(failure.exit(), failure.message(), failure.help());
     }
     failure.exit()
 }

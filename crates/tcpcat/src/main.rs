@@ -27,7 +27,6 @@ mod host;
 mod inspect;
 mod interrupt;
 mod json;
-mod manual;
 mod net;
 mod observe;
 mod profiles;
@@ -41,7 +40,7 @@ use std::fs::File;
 use std::io;
 use std::process::ExitCode;
 
-use ackclock_cli::{Exit, Failure, output};
+use ackclock_cli::{Exit, Failure, Program, output};
 use args::Invocation;
 
 fn main() -> ExitCode {
@@ -53,7 +52,10 @@ fn main() -> ExitCode {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             say::note(output::printed(error.print()));
             if error.use_stderr() && words.iter().any(|word| word == "--json") {
-                json::refuse(exit, &error.to_string());
+                // What was wrong, without the word before it and the usage below.
+                let text = error.to_string();
+                let wrong = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").next();
+                json::refuse(exit, wrong.unwrap_or(&text).trim_end(), Some("see tcpcat --help"));
             }
             return say::end(exit).into();
         }
@@ -94,13 +96,17 @@ fn run(invocation: Invocation) -> Exit {
             Invocation::Top(args) => inspect::run_top(&args),
             Invocation::Trace(args) => inspect::run_trace(&args),
             Invocation::Profiles(args) => profiles::run(&args),
-            Invocation::Man(args) => manual::run_man(&args::command(), &args),
-            Invocation::Completions(args) => manual::run_completions(args::command(), &args),
+            Invocation::Man(args) => printed(args.run(&args::command(), Program::Tcpcat)),
+            Invocation::Completions(args) => printed(args.run(args::command(), "tcpcat")),
         }
     });
     // A thread may still be reading stdin, which nothing can interrupt.
     runtime.shutdown_background();
     exit
+}
+
+fn printed(printed: Result<(), Failure>) -> Exit {
+    printed.map_or_else(|failure| json::fail(&failure, false), |()| Exit::Done)
 }
 
 /// Whether the runtime finds the descriptors that it needs. It panics without one for its signal pipe.

@@ -206,8 +206,8 @@ impl Net {
 
     /// Waits until sent data has arrived, and both ends know the end of each connection.
     pub async fn close(&self) {
-        let Kind::User { stack, .. } = &self.kind else { return };
-        let patience = if self.is_aborted() { ABORT_TIME_MAX } else { CLOSE_TIME_MAX };
+        let Kind::User { stack, device } = &self.kind else { return };
+        let patience = if self.is_aborted() { ABORT_TIME_MAX } else { device.close_within };
         if tokio::time::timeout(patience, stack.shutdown()).await.is_err() && !self.is_aborted() {
             self.give_up().await;
         }
@@ -459,9 +459,6 @@ const LENGTH_UNKNOWN: u64 = u64::MAX;
 const PROBE_AFTER: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 4;
-
-/// How long connections may take to finish after the last byte.
-const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// When the stack itself ends its connections, which is after this process has reset them.
 pub(crate) const STACK_CLOSE_TIME: Duration = Duration::from_secs(60);

@@ -156,6 +156,14 @@ impl AckPolicy {
     }
 }
 
+/// The words of the choice: `every-second:40ms`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for AckPolicy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for AckPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,12 +17,16 @@ pub struct RtoConfig {
     /// Whether the recursion is fine-grained or that of 1988, in whole ticks.
     pub arithmetic: Arithmetic,
     /// The timeout before the first sample.
+    #[cfg_attr(feature = "serde", serde(rename = "initial_us", serialize_with = "crate::micros::one"))]
     pub initial: Duration,
     /// Lower bound of the timeout.
+    #[cfg_attr(feature = "serde", serde(rename = "rto_min_us", serialize_with = "crate::micros::one"))]
     pub rto_min: Duration,
     /// Upper bound of the timeout, backoff included.
+    #[cfg_attr(feature = "serde", serde(rename = "rto_max_us", serialize_with = "crate::micros::one"))]
     pub rto_max: Duration,
     /// Tick of the clock that measures round trips and runs timeouts (G); zero means a nanosecond.
+    #[cfg_attr(feature = "serde", serde(rename = "granularity_us", serialize_with = "crate::micros::one"))]
     pub granularity: Duration,
     /// What the granularity bounds from below.
     pub deviation_floor: DeviationFloor,
@@ -110,7 +114,7 @@ impl Gain {
 
 /// How the averages become a timeout, before backoff and bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Formula {
     /// SRTT + max(G, k·RTTVAR): Jacobson 1988 (k = 2), revised 1992 and RFC 6298 (k = 4).
@@ -139,7 +143,7 @@ pub enum Formula {
 
 /// The arithmetic of the recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Arithmetic {
     /// In 1/256 of a nanosecond, each step rounded to nearest.
@@ -158,7 +162,7 @@ pub enum Arithmetic {
 /// What expiries in a row make of the timeout. RFC 9293 requires [`Self::Doubling`] (MUST-19); no parameter
 /// turns it off, and the others are for simulated networks only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Backoff {
     /// It stays the same.
@@ -172,7 +176,7 @@ pub enum Backoff {
 
 /// What must not be smaller than one tick of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum DeviationFloor {
     /// k·RTTVAR (RFC 6298).
@@ -183,7 +187,7 @@ pub enum DeviationFloor {
 
 /// Which segments are timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Sampling {
     /// Every segment with an unambiguous round trip.

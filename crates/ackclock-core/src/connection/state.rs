@@ -2,7 +2,7 @@
 
 /// The states of RFC 9293 §3.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum State {
     /// No connection.
     Closed,
@@ -15,8 +15,10 @@ pub enum State {
     /// Open in both directions.
     Established,
     /// FIN sent, not acknowledged.
+    #[cfg_attr(feature = "serde", serde(rename = "fin-wait-1"))]
     FinWait1,
     /// FIN acknowledged, the peer's direction open.
+    #[cfg_attr(feature = "serde", serde(rename = "fin-wait-2"))]
     FinWait2,
     /// The peer's FIN received, our direction open.
     CloseWait,

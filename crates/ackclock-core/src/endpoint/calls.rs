@@ -290,6 +290,11 @@ impl Endpoint {
         made
     }
 
+    /// All listeners, in no particular order.
+    pub fn listeners(&self) -> impl Iterator<Item = crate::ListenerInfo> + '_ {
+        self.listening.infos()
+    }
+
     fn check_local(&self, addr: Option<IpAddr>) -> Result<(), ListenError> {
         match addr.filter(|&addr| !addr.is_unspecified() && !self.addresses.may_be_local(addr)) {
             Some(addr) => Err(ListenError::NotLocal(addr)),

@@ -41,7 +41,7 @@ use crate::connection::{
 };
 use crate::{
     ConnectionId, Event, FourTuple, IncomingId, Instant, ListenAddr, ListenError, ListenOptions, ListenerId,
-    TcpConfig,
+    ListenerInfo, TcpConfig,
 };
 
 /// All listeners of an endpoint, and all half-open connections. Each turn of a driver queries the timers,
@@ -309,6 +309,17 @@ impl Listening {
         self.id_at(match found? {
             ListenersAt::One(index) => *index,
             ListenersAt::Several(group) => group.choose(tuple)?,
+        })
+    }
+
+    /// All listeners.
+    pub fn infos(&self) -> impl Iterator<Item = ListenerInfo> + '_ {
+        self.listeners.iter().map(|(_, _, listener)| ListenerInfo {
+            addr: listener.addr,
+            waiting: listener.accept_queue.len(),
+            backlog: listener.backlog,
+            half_open: listener.half_open,
+            deferred: listener.deferred,
         })
     }
 

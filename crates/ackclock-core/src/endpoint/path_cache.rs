@@ -57,12 +57,24 @@ pub struct KnownPath {
     /// The largest IP packet in bytes, if it is less than the device's MTU.
     pub pmtu: Option<u32>,
     /// Smoothed round-trip time.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "srtt_us", serialize_with = "ackclock_control::micros::optional")
+    )]
     pub srtt: Option<Duration>,
     /// Its mean deviation.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rttvar_us", serialize_with = "ackclock_control::micros::optional")
+    )]
     pub rttvar: Option<Duration>,
     /// Where slow start ends, in bytes.
     pub ssthresh: Option<u64>,
     /// How long ago the last connection that told something ended.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "age_us", serialize_with = "ackclock_control::micros::one")
+    )]
     pub age: Duration,
 }
 

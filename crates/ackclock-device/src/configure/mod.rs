@@ -3,6 +3,7 @@
 //! Everything here takes `CAP_NET_ADMIN` in the network namespace of the calling thread. Something that
 //! exists already is not an error, so a command can be repeated.
 
+mod kind;
 mod netlink;
 
 use std::io;
@@ -12,6 +13,7 @@ use std::os::fd::AsFd;
 use crate::sys;
 use netlink::Request;
 
+pub(crate) use self::kind::{LinkKind, TunTap, link_kind};
 pub use crate::addresses::kernel_has;
 pub use ackclock_wire::{Cidr, CidrError};
 

@@ -75,6 +75,20 @@ pub(super) fn append(bytes: &mut Vec<u8>, kind: libc::c_ushort, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
+/// The value of the first attribute of a kind among these.
+pub(super) fn attribute(mut attributes: &[u8], wanted: libc::c_ushort) -> Option<&[u8]> {
+    let number = |bytes: &[u8], at: usize| Some(u16::from_ne_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
+    loop {
+        let len = usize::from(number(attributes, 0)?);
+        let value = attributes.get(usize::from(ATTRIBUTE_HEADER_LEN)..len)?;
+        // The two highest bits say how the value is nested and coded.
+        if number(attributes, 2)? & 0x3fff == wanted {
+            return Some(value);
+        }
+        attributes = attributes.get(len.next_multiple_of(4)..)?;
+    }
+}
+
 /// Parses an acknowledgement: a netlink header of 16 bytes, then the negated error code or 0.
 fn acknowledged(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::list::Listing;
+use super::list::{Listing, listeners};
 use super::protocol::{Name, Records, Refusal, Request, answer, opening};
 use super::taps::recorded;
 use crate::info::{StackInfo, info};
@@ -144,6 +144,7 @@ impl Client {
                 let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
                 answer("stack", Whole { version, pid, info: info(&self.stack) })
             }
+            Request::Listeners => answer("listeners", listeners(&self.stack)),
             Request::Counters => answer("counters", Counted { counters: self.stack.counters() }),
             Request::TraceOn(name) => {
                 self.trace_on(name)?;

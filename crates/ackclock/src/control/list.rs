@@ -1,14 +1,25 @@
 //! A list of all connections, made in pieces: a lock of the stack is held, and the thread kept from other
 //! tasks, for a few connections at a time.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::protocol::{Listed, Name, keep_name};
+use ackclock_core::{ListenAddr, ListenerInfo};
+use serde::Serialize;
+
+use super::protocol::{Listed, Listener, Name, keep_name};
 use crate::shards::ShardRef;
 use crate::state::StackState;
 
 /// The most connections in a list.
 pub(super) const LISTED_MAX: usize = 10_000;
+
+/// An answer to "listeners".
+#[derive(Serialize)]
+pub(super) struct Listening {
+    listeners: Vec<Listener>,
+    left_out: usize,
+}
 
 /// Where a list has got to. A connection that ends before its turn is not listed, and one that begins may not
 /// be; none is listed twice, since the indices only rise.
@@ -47,6 +58,23 @@ impl Listing {
     pub fn left_out(&self) -> usize {
         self.left_out
     }
+}
+
+/// All listeners. A stack with several queues has each of them in every queue.
+pub(super) fn listeners(stack: &ShardRef) -> Listening {
+    let mut all: BTreeMap<ListenAddr, ListenerInfo> = BTreeMap::new();
+    for shard in stack.all() {
+        for info in shard.look(|state| state.endpoint.listeners().collect::<Vec<_>>()) {
+            all.entry(info.addr)
+                .and_modify(|sum| {
+                    sum.waiting += info.waiting;
+                    sum.half_open += info.half_open;
+                })
+                .or_insert(info);
+        }
+    }
+    let left_out = all.len().saturating_sub(LISTED_MAX);
+    Listening { listeners: all.values().take(LISTED_MAX).map(Listener::new).collect(), left_out }
 }
 
 /// Up to `most` connections with these indices, and the index after the last one looked at.

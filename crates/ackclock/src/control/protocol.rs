@@ -2,20 +2,21 @@
 //! [`StackBuilder::control`](crate::StackBuilder::control).
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use ackclock_core::ConnectionInfo;
 use ackclock_core::trace::{Batch, TraceKeep};
+use ackclock_core::{ConnectionInfo, ListenerInfo};
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Stack,
     Connections,
+    Listeners,
     Counters,
     TraceOn(Name),
     TraceOff(Name),
@@ -47,6 +48,16 @@ pub(super) struct Listed {
     pub traced: &'static str,
     pub closing: bool,
     pub info: ConnectionInfo,
+}
+
+/// A listener in a list. `local` is as for `ss`: `*` stands for any address or port.
+#[derive(Debug, Serialize)]
+pub(super) struct Listener {
+    local: String,
+    waiting: usize,
+    backlog: usize,
+    half_open: usize,
+    deferred: bool,
 }
 
 /// Records of a trace.
@@ -106,12 +117,13 @@ impl Request {
         Ok(match request {
             "stack" => Self::Stack,
             "connections" => Self::Connections,
+            "listeners" => Self::Listeners,
             "counters" => Self::Counters,
             "trace-on" => Self::TraceOn(named()?),
             "trace-off" => Self::TraceOff(named()?),
             "dump" => Self::Dump(named()?),
             other => {
-                let known = "stack, connections, counters, trace-on, trace-off and dump";
+                let known = "stack, connections, listeners, counters, trace-on, trace-off and dump";
                 let message = format!("{other:?} cannot be asked for: there are {known}");
                 return Err(Refusal { kind: "unknown-request", message });
             }
@@ -157,6 +169,19 @@ impl Refusal {
         }
         let error = Error { kind: self.kind, message: &self.message };
         written(&Refused { schema: SCHEMA, error })
+    }
+}
+
+impl Listener {
+    pub fn new(info: &ListenerInfo) -> Self {
+        let port = info.addr.port.map_or_else(|| "*".to_owned(), |port| port.to_string());
+        let local = match info.addr.addr {
+            None => format!("*:{port}"),
+            Some(IpAddr::V4(addr)) => format!("{addr}:{port}"),
+            Some(IpAddr::V6(addr)) => format!("[{addr}]:{port}"),
+        };
+        let ListenerInfo { waiting, backlog, half_open, deferred, .. } = *info;
+        Self { local, waiting, backlog, half_open, deferred }
     }
 }
 
@@ -225,7 +250,7 @@ mod tests {
         let name = |queue, number| Name { queue, number };
         assert_eq!(parsed(r#"{"request":"connections"}"#), Ok(Request::Connections));
         assert_eq!(
-            parsed(r#"{"schema":1,"request":"dump","connection":"7"}"#),
+            parsed(r#"{"schema":2,"request":"dump","connection":"7"}"#),
             Ok(Request::Dump(name(0, 7)))
         );
         let off = parsed(r#"{"request":"trace-off","connection":"3.7"}"#);
@@ -240,8 +265,8 @@ mod tests {
         refused("hello", "bad-json", r#"{"request": "connections"}"#);
         refused("{}", "bad-json", "request");
         refused(r#"{"request":"stack","file":"/etc/passwd"}"#, "bad-json", "unknown field `file`");
-        refused(r#"{"request":"conections"}"#, "unknown-request", "stack, connections, counters");
-        refused(r#"{"schema":2,"request":"stack"}"#, "schema", "schema 1");
+        refused(r#"{"request":"conections"}"#, "unknown-request", "stack, connections, listeners");
+        refused(r#"{"schema":1,"request":"stack"}"#, "schema", "schema 2");
         refused(r#"{"request":"trace-on"}"#, "missing-connection", r#""connection": "0""#);
         refused(r#"{"request":"dump","connection":"x"}"#, "no-such-connection", "\"connections\" lists");
     }

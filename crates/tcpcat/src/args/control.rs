@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ackclock::TcpConfig;
 use ackclock::congestion::{ControllerFactory, Registry, Signal};
 use ackclock::profile::{CHOICES, Choice, Choices, Overrides, Profile};
+use ackclock_cli::manual::Suggested;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -16,7 +17,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "NAME", default_value = "modern", hide_possible_values = true, value_parser = profiles())]
     pub(crate) profile: Profile,
     /// Congestion controller: cubic, bbr, vegas, vegas:alpha=2,beta=4, ...
-    #[arg(long, value_name = "NAME", value_parser = controller)]
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = controllers())]
     pub(crate) cc: Option<Arc<dyn ControllerFactory>>,
     #[command(flatten)]
     choices: ChoiceArgs,
@@ -75,7 +76,8 @@ fn values(choice: &'static Choice) -> ValueParser {
             choice.names().into_iter().map(|named| PossibleValue::new(named.name).help(named.summary));
         return PossibleValuesParser::new(names).into();
     }
-    ValueParser::new(move |value: &str| {
+    let names = choice.names().into_iter().map(|named| (named.name, named.summary));
+    let parse = move |value: &str| {
         let mut choices = Choices::default();
         choice.set(&mut choices, value).map_err(|error| error.to_string())?;
         if choices.for_simulations_only() {
@@ -84,7 +86,8 @@ fn values(choice: &'static Choice) -> ValueParser {
             );
         }
         Ok::<_, String>(value.to_owned())
-    })
+    };
+    Suggested::new(names, parse).into()
 }
 
 /// Whether a profile or controller may be chosen here, where there is a device.
@@ -100,6 +103,18 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
         let profile = Profile::find(&name).map_err(|error| error.to_string())?;
         if is_simulated_only(profile.congestion) { Err(simulated_only(&name)) } else { Ok(profile) }
     })
+}
+
+fn controllers() -> impl TypedValueParser<Value = Arc<dyn ControllerFactory>> {
+    let registry = Registry::builtin();
+    let names: Vec<_> = registry.names().filter(|name| !is_simulated_only(name)).collect();
+    let summaries = names.into_iter().map(|name| {
+        (
+            name,
+            registry.find(name).map_or_else(|_| String::new(), |factory| factory.about().source.to_owned()),
+        )
+    });
+    Suggested::new(summaries, controller)
 }
 
 fn controller(words: &str) -> Result<Arc<dyn ControllerFactory>, String> {

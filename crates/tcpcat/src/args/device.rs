@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use ackclock::Cidr;
+use ackclock_cli::manual::Suggested;
 use ackclock_device::OffloadMode;
 use ackclock_device::link::MacAddr;
 use clap::{Args, ValueEnum};
@@ -20,7 +21,7 @@ pub(crate) struct DeviceArgs {
     /// that the parent opened as that descriptor (fd:3,4 for queues, fd for those of LISTEN_FDS); unix:PATH,
     /// Ethernet frames behind their lengths over a Unix socket (QEMU, passt, another tcpcat); unixgram:PATH,
     /// the same in datagrams (vfkit, libkrun); or a capture, which is played with the stack as the other side
-    #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", value_parser = DeviceChoice::parse)]
+    #[arg(long, value_name = DeviceChoice::forms(), default_value = "tun", hide_possible_values = true, value_parser = Suggested::new(DeviceChoice::words(), DeviceChoice::parse))]
     pub(crate) device: DeviceChoice,
     /// The TUN device, created if it is missing and this user may [default: tun0]
     #[arg(long, value_name = "NAME")]
@@ -162,6 +163,12 @@ impl From<Offload> for OffloadMode {
 fn host(word: &str) -> Result<Cidr, String> {
     let cidr: Cidr = word.parse().map_err(|error| format!("{error}"))?;
     let network = cidr.network();
+    if cidr.addr().is_multicast() {
+        return Err(format!("{} is a group of hosts (multicast); name one host's address", cidr.addr()));
+    }
+    if cidr.addr().is_unspecified() {
+        return Err(format!("{} means any address; name one host's", cidr.addr()));
+    }
     if cidr.network_address() == Some(cidr.addr()) {
         return Err(format!("{} is the network {network} itself; name a host in it", cidr.addr()));
     }

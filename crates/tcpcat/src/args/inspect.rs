@@ -30,6 +30,24 @@ pub(crate) struct SsArgs {
     /// Show what is known of each connection, in the words of `ss -ti`
     #[arg(short = 'i', long)]
     pub info: bool,
+    /// Show listeners alone
+    #[arg(short = 'l', long = "listening")]
+    pub listeners: bool,
+    /// Show listeners and connections
+    #[arg(short = 'a', long)]
+    pub all: bool,
+    /// Show the process that runs the stack
+    #[arg(short = 'p', long = "processes")]
+    pub process: bool,
+    /// As for ss, which has more than TCP; here it changes nothing
+    #[arg(short = 't', long = "tcp")]
+    _tcp: bool,
+    /// As for ss; addresses and ports are always numbers here
+    #[arg(short = 'n', long = "numeric")]
+    _numeric: bool,
+    /// Print no heading
+    #[arg(short = 'H', long = "no-header")]
+    pub no_heading: bool,
     /// Print a JSON object with all there is to know of each
     #[arg(long)]
     pub json: bool,

@@ -14,10 +14,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackclock_cli::manual::{CompletionsArgs, ManArgs};
 use ackclock_control::quantity::Share;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 
 pub(crate) use self::common::{Common, ImpairArgs, ObserveArgs, TcpArgs};
 pub(crate) use self::control::{ControlArgs, is_simulated_only};
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Say what a transfer lacks here, and the commands that add it
     Doctor(DoctorArgs),
     /// List the connections of a running stack, as ss does those of the kernel
-    #[command(override_usage = "tcpcat ss [--control PATH] [-i] [--json] [FILTER]")]
+    #[command(override_usage = "tcpcat ss [--control PATH] [-alipH] [--json] [FILTER]")]
     Ss(SsArgs),
     /// Watch the connections of a running stack: rates, windows, what each waits for
     Top(TopArgs),
@@ -117,7 +117,7 @@ pub(crate) struct PipeArgs {
     /// Do not read stdin
     #[arg(short = 'd')]
     pub no_stdin: bool,
-    /// Check whether the port answers; move no data
+    /// Check whether the port answers, or which of a range do (HOST 7990-8001); move no data
     #[arg(short = 'z')]
     pub zero_io: bool,
     #[command(flatten)]
@@ -267,21 +267,6 @@ pub(crate) struct ProfilesArgs {
     pub json: bool,
 }
 
-/// The manual.
-#[derive(Args, Debug)]
-pub(crate) struct ManArgs {
-    /// Write the pages of all commands into this directory
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
-/// Completions.
-#[derive(Args, Debug)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub shell: Shell,
-}
-
 /// The peer.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct PeerArgs {
@@ -395,6 +380,9 @@ fn named_by(words: &[OsString]) -> clap::Command {
 
 fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
     let Some(command) = cli.command else {
+        if !cli.bare.pipe.zero_io {
+            cli.bare.pipe.peer.refuse_range()?;
+        }
         let target = cli.bare.pipe.peer.target(cli.bare.listen);
         // A word that is not a host may be a misspelt subcommand; clap then suggests one.
         let target = target.map_err(|error| misspelt(words).unwrap_or(error))?;
@@ -402,10 +390,14 @@ fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
     };
     Ok(match command {
         Command::Connect(args) => {
+            if !args.zero_io {
+                args.peer.refuse_range()?;
+            }
             let target = args.peer.target(false)?;
             Invocation::Pipe(args, target)
         }
         Command::Listen(args) => {
+            args.peer.refuse_range()?;
             let target = args.peer.target(true)?;
             Invocation::Pipe(args, target)
         }
@@ -449,6 +441,7 @@ fn bench_target(mut words: Vec<String>) -> Result<Target, clap::Error> {
 
 impl FileArgs {
     fn target(&self) -> Result<Target, clap::Error> {
+        self.peer.refuse_range()?;
         let no_host = match self.peer.words.as_slice() {
             [word] => target::joined(word).is_none(),
             words => words.is_empty(),

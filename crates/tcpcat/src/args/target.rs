@@ -14,6 +14,22 @@ pub(crate) enum Target {
     Listen { host: Option<String>, port: u16 },
 }
 
+impl Target {
+    /// The same for each port from this one's to `last`.
+    pub fn of_each_port(&self, last: Option<u16>) -> impl Iterator<Item = Self> {
+        let first = match self {
+            Self::Connect { port, .. } | Self::Listen { port, .. } => *port,
+        };
+        (first..=last.unwrap_or(first)).map(|at| {
+            let mut target = self.clone();
+            match &mut target {
+                Self::Connect { port, .. } | Self::Listen { port, .. } => *port = at,
+            }
+            target
+        })
+    }
+}
+
 impl PeerArgs {
     /// Nothing is set but `--retry`.
     pub fn with_retry(retry: bool) -> Self {
@@ -55,9 +71,39 @@ impl PeerArgs {
                 None => Ok((Some(word.clone()), None)),
             },
             [host, ..] if joined(host).is_some() => Err(twice("in HOST:PORT and after it")),
-            [host, word, ..] => Ok((Some(host.clone()), Some(port(word)?))),
+            [host, word, ..] => Ok((Some(host.clone()), Some(port(first_port(word))?))),
         }
     }
+
+    /// The last port of the range that `-z` is to check, as in `HOST 7990-8001`.
+    pub fn last_port(&self) -> Option<u16> {
+        range(self.words.get(1)?).map(|(_, last)| last)
+    }
+
+    /// Refuses a range of ports where one is needed.
+    pub fn refuse_range(&self) -> Result<(), clap::Error> {
+        match self.words.get(1).filter(|word| range(word).is_some()) {
+            Some(word) => Err(usage(
+                ErrorKind::ValueValidation,
+                &format!(
+                    "{word} are several ports; only -z, which checks whether they answer, takes a range"
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `FIRST-LAST`: two ports, the lower first.
+fn range(word: &str) -> Option<(u16, u16)> {
+    let (first, last) = word.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (0 < first && first <= last).then_some((first, last))
+}
+
+/// The word for the first port of a range, or the word itself.
+fn first_port(word: &str) -> &str {
+    range(word).and_then(|_| word.split('-').next()).unwrap_or(word)
 }
 
 /// `HOST:PORT` or `[HOST]:PORT`, taken apart. An IPv6 address has a port only behind brackets.
@@ -79,7 +125,7 @@ pub(super) fn port(word: &str) -> Result<u16, clap::Error> {
             ErrorKind::ValueValidation,
             &format!(
                 "{word:?} is not a port: a port is a number from 1 to 65535, or a service of TCP in \
-                 {SERVICES}"
+                 {SERVICES} (with -z also a range, the lower first: 7990-8001)"
             ),
         )
     })
@@ -131,6 +177,20 @@ mod tests {
             assert_eq!(service(services, name), None, "{name}");
         }
         assert_eq!(service("syslog 514/udp", "syslog"), None);
+    }
+
+    #[test]
+    fn a_range_has_its_lower_port_first() {
+        assert_eq!(range("7990-8001"), Some((7990, 8001)));
+        assert_eq!(range("80-80"), Some((80, 80)));
+        for word in ["80", "81-80", "0-80", "80-", "-80", "1-65536", "ftp-data"] {
+            assert_eq!(range(word), None, "{word}");
+        }
+        let first = Target::Connect { host: "h".to_owned(), port: 65_534, local_port: 0 };
+        let ports: Vec<_> = first.of_each_port(Some(65_535)).collect();
+        assert_eq!(ports.len(), 2);
+        assert_eq!(ports[1], Target::Connect { host: "h".to_owned(), port: 65_535, local_port: 0 });
+        assert_eq!(first.of_each_port(None).collect::<Vec<_>>(), [first]);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Hosts {
             let name = format!("{name} at {} loss", percent(loss));
             recorders.extend(trace.map(|trace| trace.file.record(&name, stack)).transpose()?);
         }
-        let label = |name: &str| Label { name: name.to_owned(), diagnosis: "tcpcat doctor".to_owned() };
+        let label = |name: &str| Label::new(name, "tcpcat doctor");
         Ok(Self { a: Net::user(a, label("host A")), b: Net::user(b, label("host B")), recorders })
     }
 

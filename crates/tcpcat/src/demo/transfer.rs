@@ -95,7 +95,7 @@ async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Fa
 
 /// The device, which the demonstration makes itself.
 fn label() -> Label {
-    Label { name: "the demo's device".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
+    Label::new("the demo's device", "tcpcat doctor")
 }
 
 /// The number of bytes on which both ends agree.

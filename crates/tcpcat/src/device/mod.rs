@@ -68,6 +68,11 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     /// What a transfer with these arguments would need.
     fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>>;
 
+    /// How long a peer may take to answer the end of the stack's stream.
+    fn close_within(&self) -> Duration {
+        CLOSE_TIME_MAX
+    }
+
     /// Whether its link is known to be up without asking the device.
     fn is_up(&self, _: &DeviceArgs) -> bool {
         false
@@ -90,11 +95,12 @@ pub(crate) struct Opened {
     pub remarks: Option<Remarks>,
 }
 
-/// A device's name in messages, and the command that diagnoses it.
+/// A device's name in messages, the command that diagnoses it, and how long a peer on it may take to close.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     pub name: String,
     pub diagnosis: String,
+    pub close_within: Duration,
 }
 
 impl Opened {
@@ -108,14 +114,18 @@ impl Opened {
 }
 
 impl Label {
+    pub fn new(name: &str, diagnosis: &str) -> Self {
+        Self { name: name.to_owned(), diagnosis: diagnosis.to_owned(), close_within: CLOSE_TIME_MAX }
+    }
+
     /// For the kernel's own TCP.
     pub fn kernel() -> Self {
-        Self { name: "kernel".to_owned(), diagnosis: "tcpcat doctor".to_owned() }
+        Self::new("kernel", "tcpcat doctor")
     }
 
     /// For a TUN device.
     pub fn tun(name: &str) -> Self {
-        Self { name: name.to_owned(), diagnosis: format!("tcpcat doctor --tun {name}") }
+        Self::new(name, &format!("tcpcat doctor --tun {name}"))
     }
 }
 
@@ -148,6 +158,11 @@ impl DeviceChoice {
         format!("{}|fd:N|unix:PATH|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }
 
+    /// The words of those that have one, for completions.
+    pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
+        NAMED.into_iter().map(|named| (named.word(), ""))
+    }
+
     /// The backend that the word names.
     pub fn backend(&self) -> &dyn Backend {
         match self {
@@ -178,7 +193,8 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
     if let Some(device) = opened.devices.first() {
         wait_for_link(backend, args, &**device).await?;
     }
-    Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args) }, opened))
+    let close_within = backend.close_within();
+    Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args), close_within }, opened))
 }
 
 /// Refuses flags that mean nothing to the device.
@@ -210,6 +226,9 @@ async fn wait_for_link(backend: &dyn Backend, args: &DeviceArgs, device: &dyn De
     }
     Ok(())
 }
+
+/// How long a peer may take to answer the end of a stream.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long an interface may take to come up.
 const LINK_WAIT: Duration = Duration::from_secs(5);

@@ -1,6 +1,7 @@
 //! A capture file; one of its sides answers.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ackclock::Cidr;
 use ackclock_cli::{Exit, Failure};
@@ -30,6 +31,11 @@ impl Backend for Recording {
 
     fn diagnosis(&self, args: &DeviceArgs) -> String {
         format!("tcpcat doctor --device {}", self.name(args))
+    }
+
+    /// The other side was recorded, and answers nothing new.
+    fn close_within(&self) -> Duration {
+        Duration::from_millis(200)
     }
 
     fn open<'a>(&'a self, args: &'a DeviceArgs, _: bool) -> Later<'a, Result<Opened, Failure>> {

@@ -157,7 +157,7 @@ fn broken(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("the control socket {} broke off: {why}", path.display()))
 }
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// The environment variable that names a control socket if no flag does.
 const VARIABLE: &str = "TCPCAT_CONTROL";

@@ -1,10 +1,10 @@
 //! The filters of `tcpcat ss`, as ss(8) has them: `state established dst 10.0.0.0/8 and dport = :443`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ackclock::Cidr;
 
-use super::Seen;
+use super::{Seen, SeenListener};
 
 /// A filter of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +56,34 @@ impl Filter {
 
     /// Whether a connection passes.
     pub fn takes(&self, seen: &Seen) -> bool {
-        let end = |end: End| if end == End::Local { seen.local } else { seen.remote };
+        self.takes_socket(seen.info.state(), seen.local, seen.remote)
+    }
+
+    /// Whether a listener passes.
+    pub fn takes_listener(&self, seen: &SeenListener) -> bool {
+        let local = seen.local();
+        let none = SocketAddr::new(if local.is_ipv4() { V4.into() } else { V6.into() }, 0);
+        self.takes_socket("LISTEN", local, none)
+    }
+
+    /// Whether it names a state, so that none is left out by default.
+    pub fn names_a_state(&self) -> bool {
         match self {
-            Self::All(parts) => parts.iter().all(|part| part.takes(seen)),
-            Self::Any(parts) => parts.iter().any(|part| part.takes(seen)),
-            Self::Not(part) => !part.takes(seen),
-            Self::State(states) => states.contains(&seen.info.state()),
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::names_a_state),
+            Self::Not(part) => part.names_a_state(),
+            Self::State(_) => true,
+            Self::Host(..) | Self::Port(..) => false,
+        }
+    }
+
+    fn takes_socket(&self, state: &str, local: SocketAddr, remote: SocketAddr) -> bool {
+        let takes = |part: &Self| part.takes_socket(state, local, remote);
+        let end = |end: End| if end == End::Local { local } else { remote };
+        match self {
+            Self::All(parts) => parts.iter().all(takes),
+            Self::Any(parts) => parts.iter().any(takes),
+            Self::Not(part) => !takes(part),
+            Self::State(states) => states.contains(&state),
             Self::Host(of, Host { network, port }) => {
                 let addr = end(*of);
                 network.is_none_or(|network| network.contains(addr.ip()))
@@ -236,6 +258,9 @@ fn port(word: &str) -> Result<u16, String> {
     digits.parse().map_err(|_| format!("{word:?} is not a port: write :80 or 80"))
 }
 
+const V4: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+const V6: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+
 const EXAMPLES: &str =
     "filters are those of ss(8): state established, dst 10.0.0.0/8, sport = :443, not, and, or, ( )";
 
@@ -256,8 +281,8 @@ mod tests {
 
     #[test]
     fn filters_take_what_ss_takes() {
-        let v4 = seen("Established", "10.0.0.1:80", "10.9.0.2:40000");
-        let v6 = seen("FinWait2", "[fd00::1]:443", "[fd00::2]:40001");
+        let v4 = seen("established", "10.0.0.1:80", "10.9.0.2:40000");
+        let v6 = seen("fin-wait-2", "[fd00::1]:443", "[fd00::2]:40001");
         for (line, takes) in [
             ("", [true, true]),
             ("state established", [true, false]),

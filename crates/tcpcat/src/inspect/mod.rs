@@ -9,7 +9,7 @@ mod ss;
 mod top;
 mod trace;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use serde::Deserialize;
 
@@ -42,8 +42,27 @@ impl Seen {
     }
 }
 
-/// All connections at one moment.
+/// A listener of the stack at one moment.
 #[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SeenListener {
+    /// `ADDR:PORT`, with `*` for any.
+    pub(crate) local: String,
+    waiting: u64,
+    backlog: u64,
+}
+
+impl SeenListener {
+    /// Its address and port, unspecified and 0 where it takes any.
+    fn local(&self) -> SocketAddr {
+        let (addr, port) = self.local.rsplit_once(':').unwrap_or(("*", "*"));
+        let addr = addr.trim_start_matches('[').trim_end_matches(']');
+        let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+        SocketAddr::new(addr.parse().unwrap_or(any), port.parse().unwrap_or(0))
+    }
+}
+
+/// All connections at one moment.
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Look {
     /// The stack's clock in microseconds.
     pub at_us: u64,

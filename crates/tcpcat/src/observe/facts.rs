@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The fields of [`ConnectionInfo`] that are shown, under the same names.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Facts {
-    /// As the variants of [`State`] are written.
+    /// In the words of the control socket.
     pub state: String,
     pub profile: String,
     pub congestion: String,
@@ -19,9 +19,13 @@ pub(crate) struct Facts {
     pub snd_mss: u32,
     pub rcv_mss: u32,
     pub pmtu: u32,
+    #[serde(rename = "srtt_us", deserialize_with = "micros::one")]
     pub srtt: Duration,
+    #[serde(rename = "rttvar_us", deserialize_with = "micros::one")]
     pub rttvar: Duration,
+    #[serde(rename = "rtt_min_us", deserialize_with = "micros::one")]
     pub rtt_min: Duration,
+    #[serde(rename = "rto_us", deserialize_with = "micros::one")]
     pub rto: Duration,
     pub backoff: u32,
     pub cwnd: u64,
@@ -45,13 +49,14 @@ pub(crate) struct Facts {
     pub retransmits: u64,
     pub timeouts: u64,
     pub out_of_order: u64,
+    #[serde(rename = "last_sent_us", deserialize_with = "micros::optional")]
     pub last_sent: Option<Duration>,
+    #[serde(rename = "last_received_us", deserialize_with = "micros::optional")]
     pub last_received: Option<Duration>,
-    /// Missing from a stack of an older version.
-    #[serde(default)]
+    #[serde(rename = "idle_left_us", deserialize_with = "micros::optional")]
     pub idle_left: Option<Duration>,
     pub start_up: Option<StartUp>,
-    /// The name of the recovery policy; a control socket sends the variant's.
+    /// The name of the recovery policy.
     pub recovery: String,
     /// The name of the timeout's estimator, if it has one.
     #[serde(skip)]
@@ -68,7 +73,7 @@ pub(crate) struct StartUp {
 impl From<&ConnectionInfo> for Facts {
     fn from(info: &ConnectionInfo) -> Self {
         Self {
-            state: format!("{:?}", info.state),
+            state: word(info.state).to_owned(),
             profile: info.profile.to_owned(),
             congestion: info.congestion.to_owned(),
             timestamps: info.timestamps,
@@ -116,24 +121,41 @@ impl From<&ConnectionInfo> for Facts {
 impl Facts {
     /// The state's name as ss writes it.
     pub fn state(&self) -> &'static str {
-        STATES
-            .into_iter()
-            .find(|(state, _)| format!("{state:?}") == self.state)
-            .map_or("UNKNOWN", |(_, name)| name)
+        STATES.into_iter().find(|(_, word, _)| *word == self.state).map_or("UNKNOWN", |(.., name)| name)
     }
 }
 
-/// The names that ss writes.
-pub(super) const STATES: [(State, &str); 11] = [
-    (State::Closed, "CLOSED"),
-    (State::Listen, "LISTEN"),
-    (State::SynSent, "SYN-SENT"),
-    (State::SynReceived, "SYN-RECV"),
-    (State::Established, "ESTAB"),
-    (State::FinWait1, "FIN-WAIT-1"),
-    (State::FinWait2, "FIN-WAIT-2"),
-    (State::CloseWait, "CLOSE-WAIT"),
-    (State::Closing, "CLOSING"),
-    (State::LastAck, "LAST-ACK"),
-    (State::TimeWait, "TIME-WAIT"),
+/// The word of the control socket for a state.
+fn word(state: State) -> &'static str {
+    STATES.into_iter().find(|(of, ..)| *of == state).map_or("unknown", |(_, word, _)| word)
+}
+
+/// The states, in the words of the control socket and of ss.
+pub(super) const STATES: [(State, &str, &str); 11] = [
+    (State::Closed, "closed", "CLOSED"),
+    (State::Listen, "listen", "LISTEN"),
+    (State::SynSent, "syn-sent", "SYN-SENT"),
+    (State::SynReceived, "syn-received", "SYN-RECV"),
+    (State::Established, "established", "ESTAB"),
+    (State::FinWait1, "fin-wait-1", "FIN-WAIT-1"),
+    (State::FinWait2, "fin-wait-2", "FIN-WAIT-2"),
+    (State::CloseWait, "close-wait", "CLOSE-WAIT"),
+    (State::Closing, "closing", "CLOSING"),
+    (State::LastAck, "last-ack", "LAST-ACK"),
+    (State::TimeWait, "time-wait", "TIME-WAIT"),
 ];
+
+/// Times of the control socket.
+mod micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer};
+
+    pub(super) fn one<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
+
+    pub(super) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_micros))
+    }
+}

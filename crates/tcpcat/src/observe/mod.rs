@@ -203,7 +203,8 @@ fn summary(meter: &Meter, took: Duration, retransmits: u64, outcome: &TransferRe
         part("sent", meter.sent()).into_iter().chain(part("received", meter.received())).collect();
     let mut text = if parts.is_empty() { "moved nothing".to_owned() } else { parts.join("; ") };
     if retransmits > 0 {
-        text.push_str(&format!(", {retransmits} segments sent again"));
+        let segments = if retransmits == 1 { "segment" } else { "segments" };
+        text.push_str(&format!(", {retransmits} {segments} sent again"));
     }
     if let Some(hash) = &outcome.blake3 {
         text.push_str(&format!(", blake3 {hash}"));

@@ -86,6 +86,8 @@ pub(super) struct End {
     exit_code: u8,
     error_kind: Option<&'static str>,
     error: Option<String>,
+    /// What to do, if that is known.
+    help: Option<String>,
 }
 
 /// A connection at one moment; totals since it began.
@@ -203,7 +205,8 @@ impl End {
             streams,
             exit_code: exit.code(),
             error_kind: exit.kind(),
-            error: result.as_ref().err().map(ToString::to_string),
+            error: result.as_ref().err().map(|failure| failure.message().to_owned()),
+            help: result.as_ref().err().and_then(Failure::help).map(str::to_owned),
         }
     }
 
@@ -219,7 +222,8 @@ impl End {
             streams: Vec::new(),
             exit_code: failure.exit().code(),
             error_kind: failure.exit().kind(),
-            error: Some(failure.to_string()),
+            error: Some(failure.message().to_owned()),
+            help: failure.help().map(str::to_owned),
         }
     }
 }

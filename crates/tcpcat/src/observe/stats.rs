@@ -131,7 +131,7 @@ fn bps(bits: f64) -> String {
 
 /// The state's name as ss writes it.
 pub(super) fn state(info: &ConnectionInfo) -> &'static str {
-    STATES.into_iter().find(|(state, _)| *state == info.state).map_or("UNKNOWN", |(_, name)| name)
+    STATES.into_iter().find(|(state, ..)| *state == info.state).map_or("UNKNOWN", |(.., name)| name)
 }
 
 #[cfg(test)]

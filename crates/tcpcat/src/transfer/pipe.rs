@@ -50,15 +50,38 @@ async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Resu
     if args.keep_open {
         return keep_accepting(session, &args, &target, &mut own).await;
     }
-    let stream = session.reach(&target, &args.peer).await?;
     if args.zero_io {
-        let peer = stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |peer| peer.to_string());
-        return Ok(TransferResult {
-            notes: vec![format!("{peer} accepts connections")],
-            ..TransferResult::default()
-        });
+        return scan(session, &args, &target).await;
     }
+    let stream = session.reach(&target, &args.peer).await?;
     join(session, &args, stream, &mut own).await
+}
+
+/// `-z`: whether the ports answer, one after the other. It fails only if none does.
+async fn scan(
+    session: &'static Session,
+    args: &PipeArgs,
+    target: &Target,
+) -> Result<TransferResult, Failure> {
+    let mut outcome = TransferResult::default();
+    let mut failed = None;
+    for target in target.of_each_port(args.peer.last_port()) {
+        match session.reach(&target, &args.peer).await {
+            Ok(stream) => {
+                let peer = stream.peer_addr().map_or_else(|_| "the peer".to_owned(), |peer| peer.to_string());
+                outcome.notes.push(format!("{peer} accepts connections"));
+            }
+            Err(failure) if matches!(failure.exit(), Exit::Refused | Exit::Unreachable) => {
+                session.note(|| failure.message().to_owned());
+                failed = Some(failure);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match failed {
+        Some(failure) if outcome.notes.is_empty() => Err(failure),
+        _ => Ok(outcome),
+    }
 }
 
 /// `-k`: one connection after the other, until the user interrupts.

@@ -35,6 +35,8 @@ struct Part {
 
 /// The result of one connection.
 struct SentPart {
+    /// When its data began to move, after the receiver's greeting or the wait for one.
+    began: Instant,
     hash: Hash,
     /// Whether the peer has confirmed the hash.
     confirmed: bool,
@@ -70,8 +72,8 @@ async fn send(session: &'static Session, args: FileArgs, target: Target) -> Resu
         failure = breaks_off => Err(failure),
     };
     match sent {
-        Ok((sent, took)) => {
-            let mut outcome = outcome(&args, &sent, took);
+        Ok(sent) => {
+            let mut outcome = outcome(&args, &sent);
             outcome.notes.extend(remark(&args, total, session.meter.sent()).await);
             Ok(outcome)
         }
@@ -93,12 +95,8 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends all parts; returns also how long that took from the first connection on.
-    async fn send(
-        &mut self,
-        target: &Target,
-        parts: Vec<Part>,
-    ) -> Result<(Vec<SentPart>, Duration), Failure> {
+    /// Sends all parts.
+    async fn send(&mut self, target: &Target, parts: Vec<Part>) -> Result<Vec<SentPart>, Failure> {
         let (session, in_parts) = (self.session, parts.len() > 1);
         if matches!(target, Target::Listen { .. }) {
             return self.serve(target, parts).await;
@@ -108,10 +106,8 @@ impl Sending<'_> {
             let (target, peer) = (target.clone(), self.args.peer.clone());
             opening.spawn(async move { Ok((session.connect(&target, &peer).await?, part)) });
         }
-        let mut started = None;
         while let Some(opened) = opening.join_next().await {
             let (stream, part) = joined(opened)?;
-            started.get_or_insert_with(Instant::now);
             self.connected.notify_one();
             let file = self.args.file.clone();
             self.tasks.spawn(async move {
@@ -119,21 +115,15 @@ impl Sending<'_> {
                 send_part(session, greeted, &file, part).await
             });
         }
-        let sent = all(&mut self.tasks).await?;
-        Ok((sent, started.map_or(Duration::ZERO, |started| started.elapsed())))
+        all(&mut self.tasks).await
     }
 
     /// Sends a part to each receiver that comes. One that cannot take a part does not hold up the others.
-    async fn serve(
-        &mut self,
-        target: &Target,
-        parts: Vec<Part>,
-    ) -> Result<(Vec<SentPart>, Duration), Failure> {
+    async fn serve(&mut self, target: &Target, parts: Vec<Part>) -> Result<Vec<SentPart>, Failure> {
         let (session, in_parts) = (self.session, parts.len() > 1);
         let listener = session.listen(target, &self.args.peer).await?;
         let mut parts = VecDeque::from(parts);
         let (mut greeting, mut sent) = (JoinSet::new(), Vec::new());
-        let mut started = None;
         while let Some(next) = parts.front() {
             tokio::select! {
                 biased;
@@ -155,7 +145,6 @@ impl Sending<'_> {
                 accepted = session.accept_within(&listener, self.args.peer.wait),
                     if in_parts || greeting.is_empty() => {
                     let stream = accepted?;
-                    started.get_or_insert_with(Instant::now);
                     self.connected.notify_one();
                     let part = next.clone();
                     greeting.spawn(async move { greeted(session, stream, &part, in_parts).await });
@@ -163,7 +152,7 @@ impl Sending<'_> {
             }
         }
         sent.extend(all(&mut self.tasks).await?);
-        Ok((sent, started.map_or(Duration::ZERO, |started| started.elapsed())))
+        Ok(sent)
     }
 }
 
@@ -233,10 +222,11 @@ fn broken_off(session: &Session, total: Option<u64>, failure: Failure) -> Failur
     }
 }
 
-fn outcome(args: &FileArgs, all: &[SentPart], took: Duration) -> TransferResult {
+fn outcome(args: &FileArgs, all: &[SentPart]) -> TransferResult {
     let verify = args.move_.verify || args.streams > 1;
     let confirmed = all.iter().all(|sent| sent.confirmed);
-    let mut outcome = TransferResult { took: Some(took), ..TransferResult::default() };
+    let took = all.iter().map(|sent| sent.began.elapsed()).max();
+    let mut outcome = TransferResult { took, ..TransferResult::default() };
     if !verify {
         return outcome;
     }
@@ -334,6 +324,7 @@ async fn send_part(
 ) -> Result<SentPart, Failure> {
     let lost = |error: &io::Error| session.net.failure("sending", error);
     let Greeted { mut stream, nonce } = greeted;
+    let began = Instant::now();
     let mut source = open(file, &part, &stream).await.map_err(|error| Failure::file("read", file, &error))?;
     let Some(nonce) = nonce else {
         if part.header.part.1 > 1 {
@@ -344,7 +335,7 @@ async fn send_part(
         acknowledged(session, &mut stream).await?;
         session.observer.ended(&stream);
         stream.finish().map_err(|error| lost(&error))?;
-        return Ok(SentPart { hash: copied.hash, confirmed: false });
+        return Ok(SentPart { began, hash: copied.hash, confirmed: false });
     };
     part.header.write(&mut stream, nonce).await.map_err(|error| lost(&error))?;
     let copied = copy(session, &mut source, &mut stream, file, &part, Framing::Frames).await?;
@@ -364,7 +355,7 @@ async fn send_part(
             receipt.bytes, receipt.hash, expected.bytes, expected.hash
         )));
     }
-    Ok(SentPart { hash: copied.hash, confirmed: true })
+    Ok(SentPart { began, hash: copied.hash, confirmed: true })
 }
 
 async fn receipt(session: &Session, stream: &mut Stream) -> Result<Receipt, Failure> {

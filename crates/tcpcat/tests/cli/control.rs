@@ -268,3 +268,27 @@ fn check_restored(left: &str, code: u8) {
     let modes: Vec<&str> = left.split([' ', ';', '\n']).collect();
     assert!(modes.contains(&"icanon") && modes.contains(&"echo"), "{left}");
 }
+
+#[test]
+fn ss_takes_the_letters_that_everyone_types_and_lists_listeners() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let socket = scratch.path("control");
+    let receiver = netns.listen(&format!("recv - -l 7000 -v --control {} {HOST2}", socket.display()));
+    let ss = |words: &str| {
+        let output = tcpcat(&words.split(' ').collect::<Vec<_>>(), Some(&socket));
+        said(&output, 0);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let cells = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let listener = cells(ss("ss -tlnpH").trim());
+    assert!(listener.starts_with("- LISTEN 0 1024 *:7000 *:* - pid="), "{listener}");
+    assert_eq!(ss("ss -tanH").lines().count(), 1);
+    assert_eq!(ss("ss -tinH").lines().count(), 0, "connections alone");
+    assert_eq!(ss("ss -H state listening").lines().count(), 1);
+    assert_eq!(ss("ss -lH sport = :80").lines().count(), 0);
+    let shown: serde_json::Value = serde_json::from_str(&ss("ss -a --json")).unwrap();
+    assert_eq!((&shown["schema"], &shown["listeners"][0]["local"]), (&1.into(), &"*:7000".into()));
+    assert_eq!(shown["connections"], serde_json::json!([]));
+    drop(receiver);
+}

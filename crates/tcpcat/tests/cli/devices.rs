@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::program::have;
@@ -82,7 +83,10 @@ fn a_captured_transfer_is_received_again() {
         let words = ["recv", &to, "-l", "7000", "--addr", "10.9.2.2/24", "--device", &capture];
         Command::new(TCPCAT).args(words).args(more).output().unwrap()
     };
+    let began = Instant::now();
     said(&play(&again, &[]), 0);
+    // Waiting for the answer to its FIN would take ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert!(fs::read(&from).unwrap() == fs::read(&again).unwrap());
     // A file that breaks off is played as far as it goes, and no part is taken for the whole.
     let bytes = fs::read(&capture).unwrap();
@@ -283,7 +287,11 @@ fn flags_of_an_ethernet_device_that_cannot_work_are_refused_with_what_mends_them
         ("--device packet --interface wire --addr 127.0.0.1/8", 5, "belongs to this machine's kernel"),
         ("--device tap --addr 10.85.0.2/24 --promiscuous", 2, "--promiscuous has no effect"),
         ("--device tap --addr 10.85.0.2/24 --mac interface", 2, "belongs to the kernel's end"),
-        ("--device tap --interface wire --addr 10.85.0.2/24", 5, "is not a single-queue TAP device"),
+        (
+            "--device tap --interface wire --addr 10.85.0.2/24",
+            5,
+            "an interface of type veth, not a TAP device",
+        ),
         (
             "--device tun --interface wire --addr 10.85.0.2/24",
             2,
@@ -378,6 +386,37 @@ fn the_doctor_tells_what_a_tap_device_needs() {
     }
     let forbidden = told(&without(&netns, "-net_admin", tap), 5);
     assert!(forbidden.contains("sudo ip tuntap add dev tap0 mode tap user $USER"), "{forbidden}");
+}
+
+#[test]
+fn the_doctor_and_a_transfer_need_the_same() {
+    let Some(netns) = Netns::on(Needs::Tun) else { return };
+    let without = told(&netns.tcpcat("doctor"), 5);
+    assert!(without.contains("PROBLEM address      the stack needs one"), "{without}");
+    said(&netns.tcpcat("10.9.0.1 7000"), 2);
+    let given = told(&netns.tcpcat("doctor --addr 10.9.0.2/24 --configure"), 0);
+    assert!(!given.contains("add --configure"), "{given}");
+    let group = said(&netns.tcpcat("doctor --addr 224.0.0.2/24"), 2);
+    assert!(group.contains("224.0.0.2 is a group of hosts (multicast)"), "{group}");
+}
+
+/// What it prints for a user without privileges is run word for word, and then nothing is missing.
+#[test]
+fn the_doctors_commands_are_all_that_a_user_without_privileges_needs() {
+    if !have("setpriv") {
+        return;
+    }
+    let Some(netns) = Netns::on(Needs::Tun) else { return };
+    let doctor = "doctor --addr 10.9.0.2/24";
+    let before = told(&without(&netns, "-net_admin", doctor), 5);
+    assert!(!before.contains("add --configure"), "{before}");
+    let commands: Vec<&str> = before.split_once("in this order:\n").expect(&before).1.lines().collect();
+    assert_eq!(commands.len(), 2, "{before}");
+    for command in commands {
+        netns.shell(&command.replace("sudo ", "").replace("$USER", "root"));
+    }
+    let after = told(&without(&netns, "-net_admin", doctor), 0);
+    assert!(after.ends_with("a transfer would work\n"), "{after}");
 }
 
 #[test]

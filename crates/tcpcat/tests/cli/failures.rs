@@ -378,6 +378,10 @@ fn completions_of_each_shell_know_the_commands_and_flags() {
         said(&output, 0);
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(script.contains("profiles") && script.contains("parallel"), "{shell}: {script}");
+        // Values of --profile, --cc, --recovery, --rto, --acks and --device.
+        for value in ["vegas-1995", "illinois", "rack-tlp", "rfc6298", "every-second", "xdp"] {
+            assert!(script.contains(value), "{shell} does not offer {value}");
+        }
     }
     assert!(said(&tcpcat("completions csh"), 2).contains("fish"));
 }

@@ -187,6 +187,15 @@ fn a_port_that_answers_is_told_without_moving_data() {
     let words = said(&netns.tcpcat(&format!("-z 10.9.1.1 7001 {HOST1}")), 0);
     assert!(words.contains("10.9.1.1:7001 accepts connections"), "{words}");
     assert_eq!(nc.finish().stdout, b"");
+    let range = said(&netns.tcpcat(&format!("-z 10.9.1.1 6999-7001 {HOST1}")), 3);
+    assert!(range.contains("10.9.1.1:7001"), "the last failure is shown: {range}");
+    let nc = Process::start(netns.command("nc").args(["-l", "7000"]));
+    await_listener(&netns, 7000);
+    let range = said(&netns.tcpcat(&format!("-z 10.9.1.1 6999-7001 {HOST1}")), 0);
+    assert!(range.contains("10.9.1.1:7000 accepts connections") && !range.contains(":7001"), "{range}");
+    drop(nc);
+    let moved = said(&netns.tcpcat(&format!("10.9.1.1 6999-7001 {HOST1}")), 2);
+    assert!(moved.contains("6999-7001 are several ports"), "{moved}");
 }
 
 #[test]

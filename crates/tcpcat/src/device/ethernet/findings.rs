@@ -100,8 +100,9 @@ fn packet_right() -> Finding {
 /// What a transfer with `--device tap` would need.
 pub(super) async fn tap(args: &DeviceArgs) -> Vec<Finding> {
     let name = Tap.name(args);
-    let mut findings = vec![doctor::tun_driver(), doctor::capability("tap")];
-    findings.extend(doctor::made_link(args, &name));
+    let existed = configure::link_state(&name).is_ok();
+    let mut findings = vec![doctor::tun_driver(), doctor::capability(existed)];
+    findings.push(doctor::made_link(args, &name, "tap"));
     if findings.iter().any(Finding::is_problem) {
         return findings;
     }
@@ -109,7 +110,6 @@ pub(super) async fn tap(args: &DeviceArgs) -> Vec<Finding> {
         findings.push(of_failure("address", &failure));
         return findings;
     }
-    let existed = configure::link_state(&name).is_ok();
     let opened = chosen(args).and_then(|options| options.open_tap(&name).map_err(|error| refused(&error)));
     let tell = |fell_back, device: &EthernetDevice<_>| doctor::offload(fell_back, device.capabilities());
     findings.extend(opened_device(args, &Tap, opened, tell).await);

@@ -30,6 +30,10 @@ pub(super) struct History {
     /// The newest last.
     pub(super) points: VecDeque<Point>,
     moved: u64,
+    /// Of these bytes, those received.
+    received: u64,
+    /// Most of what moved between the last two looks was received.
+    pub(super) receives: bool,
 }
 
 /// The figures of one look.
@@ -42,6 +46,8 @@ pub(super) struct Point {
     pub in_flight: u64,
     pub snd_wnd: u64,
     pub ssthresh: Option<u64>,
+    pub rcv_wnd: u64,
+    pub receive_queue: u64,
 }
 
 /// The connections of the last look.
@@ -88,13 +94,22 @@ impl Histories {
         let elapsed_us = look.at_us.saturating_sub(self.at_us);
         let mut before = std::mem::take(&mut self.of);
         for seen in look.connections {
-            let moved = seen.info.bytes_acked + seen.info.bytes_received;
+            let received = seen.info.bytes_received;
+            let moved = seen.info.bytes_acked + received;
             // The same number at another address belongs to another stack.
-            let known = before
-                .remove(&seen.id)
-                .filter(|known| known.seen.local == seen.local && known.moved <= moved);
+            let known = before.remove(&seen.id).filter(|known| {
+                known.seen.local == seen.local && known.moved <= moved && known.received <= received
+            });
             let rate_bps = known.as_ref().and_then(|known| {
                 ((moved - known.moved) * 8).saturating_mul(1_000_000).checked_div(elapsed_us)
+            });
+            // While nothing moves, it stays what it was.
+            let receives = known.as_ref().map_or(2 * received > moved, |known| {
+                if moved == known.moved {
+                    known.receives
+                } else {
+                    2 * (received - known.received) > moved - known.moved
+                }
             });
             let mut points = known.map(|known| known.points).unwrap_or_default();
             if points.len() == POINTS_MAX {
@@ -108,8 +123,10 @@ impl Histories {
                 in_flight: info.in_flight,
                 snd_wnd: u64::from(info.snd_wnd),
                 ssthresh: info.ssthresh,
+                rcv_wnd: u64::from(info.rcv_wnd),
+                receive_queue: info.receive_queue,
             });
-            self.of.insert(seen.id.clone(), History { seen, rate_bps, points, moved });
+            self.of.insert(seen.id.clone(), History { seen, rate_bps, points, moved, received, receives });
         }
         (self.at_us, self.left_out) = (look.at_us, look.left_out);
         self.put_in_order();

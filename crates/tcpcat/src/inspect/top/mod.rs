@@ -17,7 +17,7 @@ use signal_hook::consts::SIGTERM;
 
 pub(crate) use self::history::Sort;
 use self::screen::Screen;
-use self::view::View;
+use self::view::{Below, View};
 use super::{Client, Look};
 use crate::args::TopArgs;
 
@@ -98,6 +98,8 @@ fn press(view: &mut View, key: KeyEvent) -> bool {
         KeyCode::Down | KeyCode::Char('j') => view.select(1),
         KeyCode::PageUp => view.select(-10),
         KeyCode::PageDown => view.select(10),
+        KeyCode::Enter => view.toggle(Below::Figures),
+        KeyCode::Char('?') => view.toggle(Below::Keys),
         KeyCode::Char(letter) => {
             if let Some(sort) = Sort::of_key(letter) {
                 view.histories.sort_by(sort);

@@ -5,9 +5,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::Line;
-use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row, Table, TableState, Wrap};
 
 use super::history::{Histories, History, Point, Sort};
+use crate::observe::stats_words;
 use crate::units::show_rate;
 
 /// The screen, and what is selected.
@@ -16,6 +17,20 @@ pub(super) struct View {
     pub(super) histories: Histories,
     /// The id of the selected connection, which stays selected wherever it moves in the table.
     selected: Option<String>,
+    /// What stands in the place of the graphs.
+    pub(super) below: Below,
+}
+
+/// What is shown of the selected connection, or instead of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Below {
+    /// Its windows and its rate over time.
+    #[default]
+    Graphs,
+    /// All its figures, in the words of `ss -i`.
+    Figures,
+    /// The keys.
+    Keys,
 }
 
 /// A column: its heading, its width, and the narrowest screen that shows it.
@@ -37,7 +52,12 @@ const COLUMNS: [Column; 9] = [
 
 impl View {
     pub fn new(sort: Sort) -> Self {
-        Self { histories: Histories::new(sort), selected: None }
+        Self { histories: Histories::new(sort), selected: None, below: Below::Graphs }
+    }
+
+    /// Shows this, or the graphs again if it is shown.
+    pub fn toggle(&mut self, below: Below) {
+        self.below = if self.below == below { Below::Graphs } else { below };
     }
 
     /// Moves the selection by that many rows.
@@ -54,7 +74,12 @@ impl View {
 
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
-        let graph = if area.height >= GRAPH_FROM { area.height * 2 / 5 } else { 0 };
+        let graph = match self.below {
+            // What was asked for is shown on a low screen, too.
+            Below::Figures | Below::Keys => (area.height * 2 / 5).max(area.height.saturating_sub(3).min(8)),
+            Below::Graphs if area.height >= GRAPH_FROM => area.height * 2 / 5,
+            Below::Graphs => 0,
+        };
         let [title, table, windows, keys] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Min(2),
@@ -65,9 +90,9 @@ impl View {
         frame.render_widget(self.title(), title);
         self.draw_table(frame, table);
         if graph > 0 {
-            self.draw_windows(frame, windows);
+            self.draw_below(frame, windows);
         }
-        frame.render_widget(self.keys(), keys);
+        frame.render_widget(self.keys(area.width), keys);
     }
 
     fn title(&self) -> Paragraph<'static> {
@@ -77,12 +102,45 @@ impl View {
         Paragraph::new(text).style(Style::new().add_modifier(Modifier::BOLD))
     }
 
-    fn keys(&self) -> Paragraph<'static> {
+    fn keys(&self, width: u16) -> Paragraph<'static> {
         let sorts = Sort::ALL.map(|(key, sort, name)| {
             if sort == self.histories.sort() { format!("{key} [{name}]") } else { format!("{key} {name}") }
         });
-        Paragraph::new(format!("q quit  up/down select  sort: {}", sorts.join("  ")))
-            .style(Style::new().add_modifier(Modifier::DIM))
+        let all = format!("q quit  ? keys  Enter figures  up/down select  sort: {}", sorts.join("  "));
+        let (letters, names): (Vec<_>, Vec<_>) =
+            Sort::ALL.iter().map(|(key, sort, name)| (key.to_string(), (*sort, *name))).unzip();
+        let by = names.iter().find(|(sort, _)| *sort == self.histories.sort()).map_or("", |(_, name)| name);
+        let few = format!("q quit  ? keys  Enter figures  {} sort [{by}]", letters.join(" "));
+        let shown = if all.len() <= usize::from(width) { all } else { few };
+        Paragraph::new(shown).style(Style::new().add_modifier(Modifier::DIM))
+    }
+
+    fn draw_below(&self, frame: &mut Frame<'_>, area: Rect) {
+        let selected = self.histories.at(self.place());
+        let text = |title: &str, words: String| {
+            Paragraph::new(words)
+                .wrap(Wrap { trim: true })
+                .block(Block::bordered().title(format!(" {title} ")))
+        };
+        match (self.below, selected) {
+            (Below::Keys, _) => {
+                let sorts = Sort::ALL.map(|(key, _, name)| format!("{key}: {name}"));
+                let keys = format!("{KEYS}\nsort by  {}", sorts.join(", "));
+                frame.render_widget(text("keys", keys), area);
+            }
+            (_, None) => frame.render_widget(Block::bordered().title(" no connection "), area),
+            (Below::Figures, Some(history)) => {
+                let title = format!("{} to {}", history.seen.local, history.seen.remote);
+                frame.render_widget(text(&title, stats_words(&history.seen.info)), area);
+            }
+            (Below::Graphs, Some(history)) if area.width >= RATE_FROM => {
+                let parts = Layout::horizontal([Constraint::Fill(2), Constraint::Fill(1)]);
+                let [windows, rate] = parts.areas(area);
+                draw_windows(history, frame, windows);
+                draw_rate(history, frame, rate);
+            }
+            (Below::Graphs, Some(history)) => draw_windows(history, frame, area),
+        }
     }
 
     fn draw_table(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -103,59 +161,72 @@ impl View {
         let selected = (self.histories.len() > 0).then(|| self.place());
         frame.render_stateful_widget(table, area, &mut TableState::default().with_selected(selected));
     }
+}
 
-    /// The windows of the selected connection, in bytes over seconds.
-    fn draw_windows(&self, frame: &mut Frame<'_>, area: Rect) {
-        let Some(history) = self.histories.at(self.place()) else {
-            return frame.render_widget(Block::bordered().title(" no connection "), area);
-        };
-        let series = |of: fn(&Point) -> Option<u64>| -> Vec<(f64, f64)> {
-            history
-                .points
-                .iter()
-                .filter_map(|point| of(point).map(|bytes| (point.at, bytes as f64)))
-                .collect()
-        };
-        let drawn = [
-            ("cwnd", Color::Green, series(|point| Some(point.cwnd))),
-            ("in flight", Color::Blue, series(|point| Some(point.in_flight))),
-            ("ssthresh", Color::Yellow, series(|point| point.ssthresh)),
+/// The windows of a connection, in bytes over seconds: those that hold its sending, or what it receives into.
+fn draw_windows(history: &History, frame: &mut Frame<'_>, area: Rect) {
+    let points = |of: fn(&Point) -> Option<u64>| -> Vec<(f64, f64)> {
+        history.points.iter().filter_map(|point| of(point).map(|bytes| (point.at, bytes as f64))).collect()
+    };
+    let info = &history.seen.info;
+    let (drawn, words) = if history.receives {
+        let drawn = vec![
+            ("window", Color::Green, points(|point| Some(point.rcv_wnd))),
+            ("unread", Color::Blue, points(|point| Some(point.receive_queue))),
         ];
-        let most = drawn.iter().flat_map(|(.., points)| points).map(|(_, bytes)| *bytes).fold(1.0, f64::max);
-        let ends = history.points.back().map_or(0.0, |point| point.at);
-        let begins = history.points.front().map_or(0.0, |point| point.at).min(ends - 1.0);
-        let sets = drawn.iter().map(|(name, color, points)| {
-            Dataset::default()
-                .name(*name)
-                .marker(Marker::Braille)
-                .graph_type(GraphType::Line)
-                .style(Style::new().fg(*color))
-                .data(points)
-        });
-        let info = &history.seen.info;
-        let title = format!(
-            " {} to {}: cwnd {}, in flight {}, peer's window {} ",
-            history.seen.local,
-            history.seen.remote,
-            short_bytes(info.cwnd),
-            short_bytes(info.in_flight),
-            short_bytes(history.points.back().map_or(0, |point| point.snd_wnd)),
-        );
-        let span = ends - begins;
-        let chart = Chart::new(sets.collect())
-            .block(Block::bordered().title(title))
-            .x_axis(
-                Axis::default()
-                    .bounds([begins, ends])
-                    .labels([Line::from(format!("-{span:.0}s")), Line::from("now")]),
-            )
-            .y_axis(
-                Axis::default()
-                    .bounds([0.0, most])
-                    .labels([Line::from("0"), Line::from(short_bytes(most as u64))]),
-            );
-        frame.render_widget(chart, area);
-    }
+        let (window, unread) = (short_bytes(u64::from(info.rcv_wnd)), short_bytes(info.receive_queue));
+        (drawn, format!("receives, window {window}, unread {unread}"))
+    } else {
+        let drawn = vec![
+            ("cwnd", Color::Green, points(|point| Some(point.cwnd))),
+            ("in flight", Color::Blue, points(|point| Some(point.in_flight))),
+            ("ssthresh", Color::Yellow, points(|point| point.ssthresh)),
+        ];
+        let (cwnd, in_flight) = (short_bytes(info.cwnd), short_bytes(info.in_flight));
+        let window = short_bytes(history.points.back().map_or(0, |point| point.snd_wnd));
+        (drawn, format!("cwnd {cwnd}, in flight {in_flight}, peer's window {window}"))
+    };
+    let title = format!(" {} to {}: {words} ", history.seen.local, history.seen.remote);
+    draw_lines(frame, area, title, &drawn, |most| short_bytes(most as u64));
+}
+
+/// Its rate, in bits a second over seconds.
+fn draw_rate(history: &History, frame: &mut Frame<'_>, area: Rect) {
+    let points = history.points.iter().skip(1).map(|point| (point.at, point.rate_bps as f64)).collect();
+    let title = format!(" {} ", if history.receives { "rate of receiving" } else { "rate of sending" });
+    draw_lines(frame, area, title, &[("", Color::Magenta, points)], |most| rate_word(most as u64));
+}
+
+/// Lines over the last seconds, from zero to the highest value.
+fn draw_lines(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: String,
+    drawn: &[(&str, Color, Vec<(f64, f64)>)],
+    word: impl Fn(f64) -> String,
+) {
+    let points = || drawn.iter().flat_map(|(.., points)| points);
+    let most = points().map(|(_, value)| *value).fold(1.0, f64::max);
+    let ends = points().map(|(at, _)| *at).fold(0.0, f64::max);
+    let begins = points().map(|(at, _)| *at).fold(ends, f64::min).min(ends - 1.0);
+    let sets = drawn.iter().map(|(name, color, points)| {
+        Dataset::default()
+            .name(*name)
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(*color))
+            .data(points)
+    });
+    let span = ends - begins;
+    let chart = Chart::new(sets.collect())
+        .block(Block::bordered().title(title))
+        .x_axis(
+            Axis::default()
+                .bounds([begins, ends])
+                .labels([Line::from(format!("-{span:.0}s")), Line::from("now")]),
+        )
+        .y_axis(Axis::default().bounds([0.0, most]).labels([Line::from("0"), Line::from(word(most))]));
+    frame.render_widget(chart, area);
 }
 
 /// The last values as bars of eight heights, scaled to the largest.
@@ -182,8 +253,17 @@ fn short_bytes(bytes: u64) -> String {
     }
 }
 
+const KEYS: &str = "\
+q, Esc: quit
+up, down, k, j, PageUp, PageDown: select a connection
+Enter: its figures, or its graphs again
+?: these keys, or the graphs again";
+
 /// The least height that has room for the graph of the windows.
 const GRAPH_FROM: u16 = 14;
+
+/// The least width that has room for the rate beside the windows.
+const RATE_FROM: u16 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -234,7 +314,38 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains("in flight") && drawn.contains("now"), "{drawn}");
-        assert!(lines[23].starts_with("q quit  up/down select  sort: r [rate]  c cwnd"), "{drawn}");
+        assert_eq!(lines[23], "q quit  ? keys  Enter figures  r c s t n sort [rate]");
+    }
+
+    #[test]
+    fn a_receiver_shows_its_window_its_queue_and_its_rate() {
+        let mut view = view();
+        for look in 2..4_u64 {
+            let mut seen = ss::tests::seen();
+            (seen.info.bytes_received, seen.info.rcv_wnd) = (look * 250_000, 200_000);
+            seen.info.receive_queue = 30_000;
+            view.histories.add(Look { at_us: (5 + look) * 1_000_000, connections: vec![seen], left_out: 0 });
+        }
+        let drawn = drawn(&view, 120, 30);
+        assert!(drawn.contains("receives, window 195K, unread 29K"), "{drawn}");
+        assert!(drawn.contains("rate of receiving") && drawn.contains("2.00 Mbit/s"), "{drawn}");
+        assert!(!drawn.contains("ssthresh"), "{drawn}");
+    }
+
+    #[test]
+    fn enter_shows_all_figures_and_a_question_mark_the_keys() {
+        let mut view = view();
+        view.toggle(Below::Figures);
+        for (width, height) in [(60, 24), (60, 12)] {
+            let figures = drawn(&view, width, height);
+            assert!(figures.contains("cubic ts sack") && figures.contains("10.9.0.3:80"), "{figures}");
+        }
+        view.toggle(Below::Keys);
+        let keys = drawn(&view, 60, 24);
+        assert!(keys.contains("Enter: its figures") && keys.contains("r: rate, c: cwnd"), "{keys}");
+        assert!(keys.ends_with("q quit  ? keys  Enter figures  r c s t n sort [rate]\n"), "{keys}");
+        view.toggle(Below::Keys);
+        assert!(drawn(&view, 120, 24).contains("sort: r [rate]  c cwnd"));
     }
 
     #[test]
