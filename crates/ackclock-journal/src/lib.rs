@@ -177,8 +177,8 @@ pub enum Malformed {
     /// A number is out of its range.
     #[error("a number is out of its range")]
     Number,
-    /// A code stands for nothing here.
-    #[error("the code {0} stands for nothing here")]
+    /// The file has a code that this version does not know.
+    #[error("unknown code {0}")]
     Code(u8),
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Bench(BenchRole),
     /// Show transfers in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
     Demo(DemoArgs),
-    /// Say what a transfer lacks here, and the commands that add it
+    /// Check what this machine is missing and print the commands to fix it
     Doctor(DoctorArgs),
     /// List the connections of a running stack, as ss does those of the kernel
     #[command(override_usage = "tcpcat ss [--control PATH] [-i] [--json] [FILTER]")]
