@@ -117,7 +117,7 @@ impl Driver {
         self.run_beside(matches!(flavor, RuntimeFlavor::CurrentThread)).await;
     }
 
-    /// The same; `tasks`: the tasks that it wakes run on its thread.
+    /// As [`run`](Self::run). `tasks` says whether the tasks that the driver wakes run on its thread.
     pub async fn run_beside(mut self, tasks: bool) {
         self.lets_others_first = tasks;
         let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
@@ -331,8 +331,8 @@ struct Backlog {
     is_behind: bool,
 }
 
-/// What follows from a batch: by how much receive windows may open, and whether the driver is behind, if
-/// that has changed.
+/// News after a batch: by how much receive windows may open, and whether the driver is behind, if that has
+/// changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BacklogNews {
     opening: usize,

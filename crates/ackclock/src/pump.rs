@@ -343,7 +343,7 @@ impl Add for AtomicU64 {
 /// The direction from the stream to the socket.
 #[derive(Debug, Default)]
 struct ToSocket {
-    /// What was read and not yet written, in order.
+    /// Bytes that were read and not yet written, in order.
     blocks: [Bytes; BLOCKS],
     /// The stream has ended.
     ended: bool,
@@ -448,7 +448,7 @@ impl ToSocket {
 /// The direction from the socket to the stream.
 #[derive(Debug, Default)]
 struct ToStream {
-    /// What was read and not yet written.
+    /// Bytes that were read and not yet written.
     rest: Bytes,
     /// The socket has ended.
     ended: bool,

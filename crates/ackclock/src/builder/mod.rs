@@ -339,11 +339,11 @@ impl StackBuilder {
         self
     }
 
-    /// What becomes of pings to addresses that are not the stack's own (default [`PingPolicy::Own`]: the
-    /// stack does not answer them). With [`PingPolicy::Any`] it answers them like those to its own, even if
-    /// no such host exists; with [`PingPolicy::Deferred`] the program does, by [`Stack::pings`]. The rate
-    /// of [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a
-    /// broadcast or multicast address.
+    /// Sets who answers pings to addresses that are not the stack's own. By default ([`PingPolicy::Own`])
+    /// nothing does. With [`PingPolicy::Any`] the stack answers them like its own, even if no such host
+    /// exists; with [`PingPolicy::Deferred`] the program answers, by [`Stack::pings`]. The rate of
+    /// [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a broadcast or
+    /// multicast address.
     pub fn pings(mut self, policy: PingPolicy) -> Self {
         self.adjust.pings = policy;
         self
@@ -677,7 +677,7 @@ impl StackBuilder {
     }
 }
 
-/// What a shard is made of.
+/// The parts of a shard.
 struct Place {
     /// `None`: the owner of a [`Port`] moves the packets.
     device: Option<Box<dyn Device>>,

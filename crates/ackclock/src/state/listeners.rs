@@ -43,7 +43,7 @@ struct Handshake {
     result: Accepted,
 }
 
-/// What became of a SYN that was accepted.
+/// The fate of a SYN that was accepted.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Pending,

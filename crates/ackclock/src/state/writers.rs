@@ -1,8 +1,8 @@
 //! Whose turn it is to write.
 //!
-//! What is written between two turns of the driver should fit a processor's cache: the driver then processes
-//! the acknowledgements, and the next bytes reuse that part of the send buffers. So writers wait for the
-//! driver, and take turns by bytes.
+//! Writes between two turns of the driver should fit a processor's cache: the driver then processes the
+//! acknowledgements, and the next bytes reuse that part of the send buffers. So writers wait for the driver,
+//! and take turns by bytes.
 //!
 //! A stream owes what it has written. Each turn of the driver pays a quantum of that, stream after stream in
 //! the order in which they began to owe, and what a quantum does not pay goes to the end (deficit round
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ackclock_core::ConnectionId;
 
-/// What the streams of a stack owe.
+/// The turns that the streams of a stack owe.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     debts: BTreeMap<ConnectionId, Debt>,
