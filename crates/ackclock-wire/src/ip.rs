@@ -26,11 +26,11 @@ pub struct IpPacket<'a> {
     pub ttl: u8,
     /// Type of service, or traffic class: DSCP in the upper six bits, ECN in the lower two.
     pub traffic_class: u8,
-    /// What the packet carries.
+    /// The payload.
     pub payload: IpPayload<'a>,
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpPayload<'a> {
     /// A TCP segment.
