@@ -101,7 +101,7 @@ pub(crate) fn report(src: Ipv4Addr, records: &[(Saying, Ipv4Addr)]) -> Vec<u8> {
     message(src, ALL_V3_ROUTERS, REPORT_V3, &body)
 }
 
-/// The same of one group in version 1 or 2 (RFC 2236 §3, §4), with its destination: a report goes to the
+/// A report of one group in version 1 or 2 (RFC 2236 §3, §4), with its destination: a report goes to the
 /// group itself, a leave message to the routers. Version 1 has none: `None`.
 pub(crate) fn old_report(
     version: Old,
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         query_to(group.unwrap_or(ALL_SYSTEMS), group, code, is_v3)
     }
 
-    /// The same, sent to `dst`.
+    /// A query sent to `dst`.
     pub(crate) fn query_to(dst: Ipv4Addr, group: Option<Ipv4Addr>, code: u8, is_v3: bool) -> Vec<u8> {
         let rest = if is_v3 { &NO_SOURCES[..] } else { &[] };
         packet(dst, &ROUTER_ALERT, &message_for(group.unwrap_or(Ipv4Addr::UNSPECIFIED), code, rest))

@@ -17,7 +17,7 @@
 //! # Ok::<(), ackclock_wire::CidrError>(())
 //! ```
 //!
-//! What it does:
+//! A link:
 //! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the
 //!   answers in a table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in
 //!   use still answer;

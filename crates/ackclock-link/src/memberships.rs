@@ -44,7 +44,8 @@ pub(crate) enum Old {
     V2,
 }
 
-/// What a report says of a group, of all its sources in each case (RFC 3376 §4.2.12, RFC 3810 §5.2.12).
+/// The content of a report about a group, about all its sources in each case (RFC 3376 §4.2.12, RFC 3810
+/// §5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Saying {
     /// In answer to a query: this host listens.
@@ -189,7 +190,7 @@ impl<A: Ord + Copy> Memberships<A> {
         }
     }
 
-    /// What is due at `now`; each group at most once.
+    /// The reports due at `now`; each group at most once.
     pub fn handle_timeout(&mut self, now: Instant, random: &mut Rng) -> Option<Reports<A>> {
         self.settle_version(now);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -315,7 +316,7 @@ mod tests {
         ]
     }
 
-    /// What RFC 3376 and RFC 3810 say of the reports, told naively.
+    /// A naive model of the reports that RFC 3376 and RFC 3810 require.
     struct Model {
         memberships: Memberships<u8>,
         random: Rng,

@@ -256,7 +256,7 @@ impl Neighbours {
         }
     }
 
-    /// What a router advertises for all hosts of the link (RFC 4861 §6.3.4).
+    /// Takes over the times that a router advertises for all hosts of the link (RFC 4861 §6.3.4).
     pub fn set_times(&mut self, reachable: Option<Duration>, retransmit: Option<Duration>, random: &mut Rng) {
         if let Some(reachable) = reachable.map(|time| time.clamp(REACHABLE_MIN, REACHABLE_MAX))
             && reachable != self.timing.reachable

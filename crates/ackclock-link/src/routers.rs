@@ -11,7 +11,7 @@ use crate::address::until;
 use crate::nd::RouterAdvertisement;
 use crate::{Instant, LinkConfig, LinkCounters, Timing};
 
-/// What is known of routers and of what needs none.
+/// The known routers, and the destinations that need none.
 #[derive(Debug)]
 pub(crate) struct Routers {
     gateways: Vec<IpAddr>,
