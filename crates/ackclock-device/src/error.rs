@@ -166,7 +166,7 @@ pub enum OpenError {
     OffloadUnsupported {
         /// The interface.
         name: String,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// AF_XDP is required and refused.
@@ -175,7 +175,7 @@ pub enum OpenError {
     XdpUnavailable {
         /// The interface.
         name: String,
-        /// What the kernel refused, and what to do.
+        /// The kernel's refusal, and the remedy.
         reason: String,
     },
     /// The limit of open files is reached, for the process or the system.
@@ -226,7 +226,7 @@ impl OpenError {
         }
     }
 
-    /// The same error for a TAP device.
+    /// Words the error for a TAP device.
     pub(crate) fn of_tap(self) -> Self {
         match self {
             Self::NotPermitted { name, source } => Self::TapNotPermitted { name, source },
@@ -235,7 +235,7 @@ impl OpenError {
         }
     }
 
-    /// The same error for several queues.
+    /// Words the error for several queues.
     pub(crate) fn of_queues(self) -> Self {
         match self {
             Self::WrongKind { name, source } => Self::NotMultiQueue { name, source },

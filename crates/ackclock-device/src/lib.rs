@@ -23,7 +23,7 @@
 //!
 //! # Features and limits
 //!
-//! What the operating system opens (TUN, TAP, packet and raw sockets, [`configure`]) comes with the feature
+//! Devices of the operating system (TUN, TAP, packet and raw sockets, [`configure`]) come with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
 //! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
 //! streams, sinks (feature `sink`) and the crate `tun-rs` (feature of that name). Recordings (`Replay`,
@@ -130,7 +130,7 @@ pub use tun::TunDevice;
 #[cfg(feature = "xdp")]
 pub use xdp::{XdpDevice, XdpMode};
 
-/// What a device carries at its lowest layer.
+/// The medium of a device at its lowest layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Medium {
@@ -143,7 +143,7 @@ pub enum Medium {
     },
 }
 
-/// What a device can do for a stack.
+/// The capabilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The lowest layer.
@@ -153,7 +153,7 @@ pub struct Capabilities {
     /// The largest IPv4 packet in bytes with a segment size that the device accepts and cuts itself. If it is
     /// at most `mtu`, the device cuts nothing.
     pub gso_max_v4: usize,
-    /// The same for IPv6.
+    /// As `gso_max_v4`, for IPv6.
     pub gso_max_v6: usize,
     /// Whether the device finishes the checksums, TCP's or others, of packets sent as
     /// [`ackclock_wire::ChecksumState::Partial`].
@@ -200,8 +200,8 @@ pub struct Counters {
 /// The stack calls and drops its device under a lock of its own, in the context of its driver's runtime. A
 /// device must not use the stack that it serves.
 pub trait Device: fmt::Debug + Send {
-    /// What the device can do. It may change while the device is up (a new MTU, for example), so a driver
-    /// queries it from time to time.
+    /// The device's capabilities. They may change while the device is up (a new MTU, for example), so a
+    /// driver queries them from time to time.
     fn capabilities(&self) -> Capabilities;
 
     /// The routes of a device that combines several. A stack learns from them the MTU towards each
@@ -268,7 +268,7 @@ pub trait Device: fmt::Debug + Send {
     /// nothing (the default).
     fn listen_to(&mut self, _groups: &[IpAddr]) {}
 
-    /// What the device has done so far; zeros if it does not count.
+    /// The device's counters; zeros if it does not count.
     fn counters(&self) -> Counters {
         Counters::default()
     }

@@ -175,7 +175,7 @@ impl PassedFd {
         self.queue(mtu, 1)
     }
 
-    /// The same for all queues of one TUN interface, each from its own descriptor; see
+    /// Opens all queues of one TUN interface, each from its own descriptor; see
     /// [`open_queues`](crate::open_queues).
     ///
     /// # Errors

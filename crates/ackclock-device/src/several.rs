@@ -49,7 +49,7 @@ pub struct Several {
     first: usize,
     /// Woken when a device has room again.
     waker: Option<Waker>,
-    /// What the stack listens to, also for devices to come.
+    /// The groups that the stack listens to, also for devices to come.
     groups: Vec<IpAddr>,
     counters: Counters,
 }

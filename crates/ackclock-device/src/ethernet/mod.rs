@@ -122,7 +122,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
         Self::ready_queues(std::slice::from_mut(self)).await
     }
 
-    /// The same for all queues of an interface.
+    /// Waits as [`ready`](Self::ready) does, for all queues of an interface.
     ///
     /// # Errors
     /// As for [`ready`](Self::ready).

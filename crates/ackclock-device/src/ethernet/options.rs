@@ -189,8 +189,8 @@ impl EthernetOptions {
         Ok((queues.remove(0), fell_back))
     }
 
-    /// The same with this many queues, each a device with its share of the flows, for
-    /// `StackBuilder::queues`.
+    /// Opens a packet device with this many queues for `StackBuilder::queues`. Each queue is a device with
+    /// its share of the flows.
     ///
     /// # Errors
     /// See [`OpenError`].

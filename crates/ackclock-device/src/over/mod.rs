@@ -185,7 +185,7 @@ impl<P: PacketIo> FrameDevice for EthernetOver<P> {
     }
 }
 
-/// What both devices share.
+/// The part that both devices share.
 #[derive(Debug)]
 struct Carrier<P> {
     io: P,

@@ -26,14 +26,14 @@ pub(super) enum Role {
     /// A segment of a connection.
     Segment {
         connection: usize,
-        /// What it acknowledges.
+        /// The sequence number that it acknowledges.
         ack: Option<SeqNum>,
         /// The number after its last byte; `None` for a SYN, which does not depend on a window.
         end: Option<SeqNum>,
     },
 }
 
-/// What the next packet waits for.
+/// The event that the next packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// For the stack to send this many more bytes of what the packet acknowledges.
