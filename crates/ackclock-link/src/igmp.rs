@@ -1,7 +1,7 @@
 //! IGMP: the messages that inform switches and routers of the IPv4 groups that this host listens to, as
 //! [`mld`](crate::mld) does for IPv6.
 //!
-//! Sources, read in their text: RFC 3376 (version 3), RFC 2236 (version 2), RFC 1112 appendix I (version 1)
+//! Sources: RFC 3376 (version 3), RFC 2236 (version 2), RFC 1112 appendix I (version 1)
 //! and RFC 2113 (Router Alert). The messages are checked against a Linux bridge that snoops.
 
 use std::net::Ipv4Addr;

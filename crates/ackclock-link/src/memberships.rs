@@ -4,9 +4,9 @@
 //! query is answered with the current groups, within the time that it gives. While a querier of an older
 //! version counts as present, reports are of that version. IGMP and MLD do all of this alike.
 //!
-//! Sources, read in their text: RFC 3376 (IGMPv3) and RFC 3810 (MLDv2); for the older versions RFC 2236
-//! (IGMPv2), RFC 1112 appendix I (IGMPv1) and RFC 2710 (MLDv1). RFC 9776, which replaces RFC 3376, was read
-//! in its abstract only.
+//! Sources: RFC 3376 (IGMPv3) and RFC 3810 (MLDv2); for the older versions RFC 2236 (IGMPv2), RFC 1112
+//! appendix I (IGMPv1) and RFC 2710 (MLDv1). RFC 9776, which replaces RFC 3376, was read in its abstract
+//! only.
 //!
 //! Deviations:
 //! - From RFC 2236 §3, §5 and RFC 2710 §4: a report of another host for the same group does not suppress this

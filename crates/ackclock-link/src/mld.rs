@@ -5,7 +5,7 @@
 //! neighbour solicitations for a solicited-node group among them: a host that sends no reports cannot be
 //! found behind one.
 //!
-//! Sources, read in their text: RFC 3810 (version 2), RFC 2710 (version 1), RFC 3590 and RFC 2711 §2.1
+//! Sources: RFC 3810 (version 2), RFC 2710 (version 1), RFC 3590 and RFC 2711 §2.1
 //! (Router Alert). The messages are checked against a Linux bridge that snoops.
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,8 @@
 //! The way off the link: configured gateways, and routers that advertise themselves (RFC 4861 §6.3).
+//!
+//! Deviation from RFC 4861 §6.3.4: an advertised hop limit is ignored, because the stack above writes
+//! packets' headers. Deviation from §6.3.7: an advertisement that comes before the first solicitation
+//! replaces it.
 
 use ackclock_control::tally::Tally;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 errors (RFC 792, RFC 4443), with the segment of ours that they quote.
 //!
 //! A report says what a message claims and about which segment. The connection decides whether to believe it
-//! (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
+//! (RFC 5927: the quoted sequence number must be in flight).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

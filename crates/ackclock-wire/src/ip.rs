@@ -1,4 +1,4 @@
-//! IP packets: IPv4 (RFC 791, not read) and IPv6 with its extension headers (RFC 8200 §4, read in its text).
+//! IP packets: IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200 §4).
 //!
 //! etherparse validates the headers; this module decides which valid packets to take. It refuses fragments,
 //! because this stack sends with DF set and its peers learn the MSS, and source routes (RFC 7126 §4.3 and

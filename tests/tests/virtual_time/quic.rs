@@ -156,7 +156,7 @@ fn fair_queues_give_quic_and_tcp_the_same() {
 
 /// The queue marks QUIC's packets, which are ECN-capable, and drops TCP's, which are not by default. QUIC's
 /// receiver reports the marks, and its sender slows down without a loss: at most once for each, since marks
-/// of one round trip count once (RFC 3168 §6.1.2 for TCP; RFC 9002 was not read).
+/// of one round trip count once (RFC 9002 §7.3.2).
 #[test]
 fn marks_reach_quics_receiver_and_slow_its_sender() {
     let (race, net) = race(&bottleneck(QueueConfig::codel(Limit::Packets(1000), true)));
