@@ -1,11 +1,18 @@
 //! Network devices: the source and destination of packets.
 //!
-//! A [`Device`] is a TUN interface ([`open`], or [`PassedFd`] if someone else opened it), a TAP interface or
-//! a packet socket under a link layer ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a
-//! capture file ([`Replay`]), one end of an in-memory pair ([`memory::pair`]), whatever carries packets
-//! ([`over`]), one of these inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a user's type.
-//! A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
-//! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
+//! A [`Device`] carries IP packets. These types are devices:
+//!
+//! - a TUN interface: [`open`], or [`PassedFd`] if another process opened it;
+//! - a TAP interface or a packet socket under a link layer: [`EthernetOptions`];
+//! - addresses of this host: [`RawDevice`];
+//! - one end of a cable in memory: [`memory::pair`];
+//! - a capture file: [`Replay`];
+//! - anything that carries packets: [`over`];
+//! - a wrapper around another device: [`impair::Impaired`], [`capture::Captured`];
+//! - your own type.
+//!
+//! A [`FrameDevice`] carries Ethernet frames, and [`EthernetDevice`] makes a [`Device`] of it. [`configure`]
+//! gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -25,10 +32,10 @@
 //!
 //! Devices of the operating system (TUN, TAP, packet and raw sockets, [`configure`]) come with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
-//! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
-//! streams, sinks (feature `sink`) and the crate `tun-rs` (feature of that name). Recordings (`Replay`,
-//! `recording`) come with the feature `recordings`, which is also on by default. The feature `xdp` adds
-//! AF_XDP (`XdpDevice`) to `os`.
+//! [`FrameDevice`], impairment, several devices and captures. `over` uses streams, with the feature `net`
+//! sockets, with `sink` sinks, and with `tun-rs` the crate of that name. The feature `recordings`, which is
+//! on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds AF_XDP (`XdpDevice`) to
+//! `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.
