@@ -216,8 +216,8 @@ impl Shared {
         (result, self.settle(&mut locked, now, leaves))
     }
 
-    /// Sees to what a call has caused, whatever it returned: events, packets if the call `leaves` them to
-    /// no one else, and an earlier deadline.
+    /// Handles the consequences of a call, even of one that failed: events, packets if the call `leaves` them
+    /// to no one else, and an earlier deadline.
     fn settle(&self, locked: &mut Locked, now: Instant, leaves: bool) -> Woken {
         locked.stack.dispatch(now);
         let driver = if leaves { self.flush(locked, now) } else { None };
@@ -266,8 +266,9 @@ impl Shared {
         self.wake(woken);
     }
 
-    /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
-    /// exists; no wake-up is lost, since the attempt and the registration happen under the same lock.
+    /// Tries `attempt`; while it is pending, the task waits in `queue`. It takes one lock, and allocates
+    /// nothing once the list exists. No wake-up is lost, because the attempt and the registration happen
+    /// under the same lock.
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
@@ -284,7 +285,7 @@ impl Shared {
         let leaves =
             !locked.driver.lets_others || queue.writes().is_some() || matches!(queue, Queue::UdpWrite(_));
         if outcome.is_pending() {
-            // It waits before the consequences are seen to: they may be what it waits for.
+            // The task waits before the call's consequences are handled, because it may wait for one of them.
             let replaced = match (locked.stack.list(queue), slot) {
                 (Some(list), WaitSlot::Poller) => list.register_poller(cx.waker()),
                 (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker(), queue),
@@ -352,7 +353,7 @@ impl Shared {
         let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
         match sent {
             Ok(sent) => {
-                // The last packet of a connection may have been what kept it.
+                // The connection may have stayed only for its last packet.
                 locked.stack.dispatch(now);
                 sent.is_complete()
             }

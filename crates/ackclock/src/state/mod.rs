@@ -371,14 +371,14 @@ impl StackState {
         }
         let hold = self.writers.hold(id);
         if hold == Hold::Begins {
-            // Its connection then knows that it is not the application that is slow.
+            // The connection then knows that the application is not the slow part.
             self.endpoint.update(now, id, |connection, now| connection.await_room(now));
         }
         hold != Hold::No
     }
 
-    /// Calls `write` on a connection that a handle owns, and counts what it wrote. In a byte stream, the end
-    /// of each write is not worth a packet; the next write fills it.
+    /// Calls `write` on a connection that a handle owns, and counts the bytes. In a byte stream the end of a
+    /// write does not deserve a packet of its own; the next write fills it.
     pub(crate) fn write_with(
         &mut self,
         now: Instant,
@@ -482,7 +482,7 @@ impl StackState {
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         self.own.remove(&id);
         if matches!(self.phase, Phase::Down(_)) {
-            // It was kept for data left to read; its peer cannot be reached.
+            // It stayed for unread data, and cannot reach its peer.
             self.endpoint.update(now, id, |connection, now| connection.abort(now));
             self.streams.remove(id, &mut self.woken);
             self.endpoint.release(now, id);
