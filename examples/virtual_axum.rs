@@ -7,7 +7,7 @@
 //!
 //!     cargo run --example virtual_axum -- 7
 //!
-//! The same service and client over the kernel's loopback, in real time:
+//! This service and client over the kernel's loopback, in real time:
 //!
 //!     cargo run --example virtual_axum -- kernel
 

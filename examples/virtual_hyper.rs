@@ -3,7 +3,7 @@
 //!
 //!     cargo run --example virtual_hyper
 //!
-//! The same server and client over the kernel's loopback, in real time:
+//! This server and client over the kernel's loopback, in real time:
 //!
 //!     cargo run --example virtual_hyper -- kernel
 

@@ -61,7 +61,7 @@ fn network(queue: QueueConfig) -> Scenario {
     scenario.link("left", "right", Direction::new(Rate::mbit(10), Span::millis(20)).queue(queue))
 }
 
-/// What QUIC and TCP get in kbit/s until the first download is complete.
+/// The rates of QUIC and TCP in kbit/s until the first download is complete.
 fn race(net: &mut VirtualNetwork) -> anyhow::Result<[u64; 2]> {
     let (quic_client, quic_server) = (net.stack("quic-client")?, net.stack("quic-server")?);
     let (tcp_client, tcp_server) = (net.stack("tcp-client")?, net.stack("tcp-server")?);

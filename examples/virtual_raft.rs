@@ -140,7 +140,7 @@ fn put(serial: u64, status: &str) -> ClientRequest {
     ClientRequest { client: "client".to_owned(), serial, status: status.to_owned() }
 }
 
-/// What one node asks of another.
+/// A request of one node to another.
 #[derive(Serialize, Deserialize)]
 enum Message {
     Vote(VoteRequest<u64>),

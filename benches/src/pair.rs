@@ -24,7 +24,7 @@ pub struct Linked {
     lent: Option<[ReceiveBatch; 2]>,
 }
 
-/// What the link is like.
+/// The properties of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// Largest packet in bytes.
@@ -206,7 +206,7 @@ pub struct Bulk {
     pub link: Linked,
     /// The connection, seen from each end.
     pub ids: [ConnectionId; 2],
-    /// What was carried so far.
+    /// The totals so far.
     pub totals: Totals,
     chunk: Bytes,
     into: Vec<u8>,
@@ -229,8 +229,7 @@ impl Bulk {
         }
     }
 
-    /// The same with slices instead of copies: `write_bytes`, `read_bytes`, and packets that the endpoint may
-    /// keep.
+    /// Uses slices instead of copies: `write_bytes`, `read_bytes`, and packets that the endpoint may keep.
     #[must_use]
     pub fn zerocopy(mut self) -> Self {
         self.zerocopy = true;

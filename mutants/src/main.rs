@@ -15,7 +15,7 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-/// What to write.
+/// The mutant to write.
 #[derive(Deserialize)]
 struct Task {
     /// The folder of the sources.
@@ -51,7 +51,7 @@ enum Genre {
     StructField,
 }
 
-/// What was written and what was not.
+/// The mutants that were written and those that were not.
 #[derive(Default, Serialize)]
 struct Report {
     /// The place of each mutant that was written. The build reports a place when it is reached.

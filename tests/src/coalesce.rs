@@ -1,4 +1,4 @@
-//! What a device with receive offload does: consecutive packets of one flow become one of up to 64 KB.
+//! Receive offload, as a device does it: consecutive packets of one flow become one of up to 64 KB.
 //!
 //! The rules are those of GRO: a packet is merged only if the segment can be cut out of the whole again
 //! unchanged. Like the rest of the tests' own wire format, it uses only etherparse.

@@ -1,4 +1,4 @@
-//! What one end of a connection sent and received, and the invariants between the two: numbers,
+//! The segments that one end of a connection sent and received, and the invariants between the two: numbers,
 //! acknowledgements and the window's right edge never go back, and no data lies beyond the window.
 
 use crate::segment::{ACK, RST, SYN, Seg};

@@ -56,7 +56,7 @@ pub struct Scenario {
 pub struct HostPairReport {
     /// Payload bytes that arrived.
     pub bytes: u64,
-    /// What both links did.
+    /// The statistics of both links.
     pub links: [LinkStats; 2],
     /// Sequence numbers that passed 2^31 or 2^32 while data was sent.
     pub wraps: u32,
@@ -70,7 +70,7 @@ pub struct HostPairReport {
     pub timeouts: [u64; 2],
     /// Packets that arrived merged from several.
     pub merged: u64,
-    /// What each end saw of ECN.
+    /// The ECN counts of each end.
     pub ecn: [Option<EcnInfo>; 2],
     /// The snapshot of each end's controller when both had finished.
     pub controllers: [Snapshot; 2],
@@ -174,7 +174,7 @@ impl HostPair {
         self.run_and_look().0
     }
 
-    /// The same, with the information of both connections once both have finished.
+    /// As [`run`](Self::run), and returns the information of both connections once both have finished.
     ///
     /// # Panics
     /// If an oracle is broken.

@@ -1,5 +1,5 @@
 //! ICMP error messages, as routers on the path and attackers off it send them (RFC 792, RFC 4443, RFC 1191,
-//! RFC 8201; not read).
+//! RFC 8201).
 
 use std::net::IpAddr;
 

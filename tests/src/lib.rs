@@ -39,3 +39,8 @@ pub mod swarm;
 pub mod virtual_time;
 
 pub use ackclock_test_support::rng;
+
+/// The programs of the README compile, and those that need no device run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

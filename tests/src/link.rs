@@ -8,7 +8,7 @@ use ackclock_wire::pipe::Pipe;
 
 use crate::rng::Rng;
 
-/// What a link does to packets.
+/// The faults of a link.
 #[derive(Clone, Debug)]
 pub struct Faults {
     /// One-way delay.
@@ -72,7 +72,7 @@ impl Faults {
     }
 }
 
-/// What happened to packets.
+/// Counts of what happened to packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets that were sent into the link.
@@ -124,9 +124,9 @@ impl LinkStats {
 /// One direction of a path.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// What it does; may be changed at any time.
+    /// Its faults; may be changed at any time.
     pub faults: Faults,
-    /// What it did.
+    /// Its counts.
     pub stats: LinkStats,
     rng: Rng,
     pipe: Pipe<Instant, Vec<u8>>,

@@ -39,7 +39,7 @@ where
     });
 }
 
-/// The same with `N` namespaces that are not joined yet.
+/// As [`in_namespace`], with `N` namespaces that are not joined yet.
 pub fn in_namespaces<const N: usize>(test: impl FnOnce([Namespace; N])) {
     if let Err(error) = tun_usable() {
         return skip(&format!("/dev/net/tun cannot be used: {error}"));
@@ -131,7 +131,7 @@ impl Namespace {
         self.cable_of(1, end, other, other_end);
     }
 
-    /// The same with this many queues at each end, each way.
+    /// As [`cable`](Self::cable), with this many queues at each end, each way.
     ///
     /// # Panics
     /// As for [`cable`](Self::cable).

@@ -1,5 +1,5 @@
-//! What happens when a segment arrives: an independent reading of RFC 9293 §3.10.7 for the tests, in the
-//! order of its text.
+//! The arrival of a segment: an independent reading of RFC 9293 §3.10.7 for the tests, in the order of its
+//! text.
 //!
 //! It was written without looking at the stack under test. Where the RFCs leave a choice, the oracle lists
 //! every outcome that they allow; where a project decision departs from RFC 9293 (a SYN that carries FIN
@@ -53,7 +53,7 @@ pub const PHASES: [Phase; 12] = [
     Phase::TimeWait,
 ];
 
-/// What the oracle needs to know of a connection (RFC 9293 §3.3.1).
+/// The state of a connection that the oracle needs to know (RFC 9293 §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// The state.
@@ -74,14 +74,14 @@ pub struct View {
     pub rcv_wnd: u32,
 }
 
-/// What an endpoint may answer.
+/// A permitted answer of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing.
     Nothing,
     /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>` with this RCV.NXT.
     Ack(u32),
-    /// The same, now or (RFC 9293 §3.8.6.3) a little later.
+    /// As `Ack`, now or (RFC 9293 §3.8.6.3) a little later.
     AckSoon(u32),
     /// `<SEQ=n><CTL=RST>`.
     Rst(u32),

@@ -66,5 +66,5 @@ pub async fn take(connection: &Connection, mut took: impl FnMut(&[u8])) -> Resul
     Ok(())
 }
 
-/// What precedes the 32 bytes of a key in PKCS #8 (RFC 8410 §7).
+/// The bytes before the 32 bytes of a key in PKCS #8 (RFC 8410 §7).
 const PKCS8_ED25519: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];

@@ -84,7 +84,7 @@ pub struct Script {
     peer_scales: bool,
     peer_window: u16,
     queue: VecDeque<(Instant, Frame)>,
-    /// What the application still has to write: next and last sequence number.
+    /// The bytes that the application still has to write: next and last sequence number.
     stream: (u32, u32),
     readiness: Readiness,
 }

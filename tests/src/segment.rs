@@ -310,8 +310,7 @@ impl Frame {
     /// Parses a packet that the stack emitted.
     ///
     /// # Errors
-    /// What is wrong with the packet: any length, checksum, padding or option that a correct sender would not
-    /// emit.
+    /// The fault of the packet: any length, checksum, padding or option that a correct sender would not emit.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         match bytes.first().map(|b| b >> 4) {
             Some(4) => Self::parse_v4(bytes),
@@ -385,7 +384,7 @@ impl Frame {
     }
 }
 
-/// The same packet with one bit flipped.
+/// Flips one bit of a packet.
 #[must_use]
 pub fn flip_bit(packet: &[u8], bit: usize) -> Vec<u8> {
     let mut damaged = packet.to_vec();

@@ -107,7 +107,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What happens in ESTABLISHED before anything closes.
+    /// The events in ESTABLISHED before anything closes.
     fn open(&mut self, script: &mut Script, scene: &Scene, phase: Phase) {
         if scene.acked {
             for _ in 0..2 {

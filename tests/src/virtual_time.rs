@@ -66,7 +66,7 @@ pub fn exchange(net: &mut VirtualNetwork) -> Vec<u64> {
     exchange_between(net).0
 }
 
-/// The same, and the two stacks.
+/// As [`exchange`], and returns the two stacks.
 fn exchange_between(net: &mut VirtualNetwork) -> (Vec<u64>, [Stack; 2]) {
     let (client, server) = (net.stack("a").expect("a host"), net.stack("x").expect("a host"));
     let stacks = [client.clone(), server.clone()];

@@ -51,7 +51,7 @@ fn allocations(work: impl FnOnce()) -> u64 {
     Allocated::so_far().since(before).times
 }
 
-/// What this thread has allocated.
+/// The allocations of this thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Allocated {
     times: u64,
@@ -103,7 +103,7 @@ fn ack(n: u64) -> Ack {
     }
 }
 
-/// What happens to a controller now and then.
+/// Rare events of a controller.
 fn seldom(controller: &mut dyn Controller, n: u64) {
     let (now, delivered, flight_size) = (Instant::from_micros(n * 100), n * 1448, 144_800);
     let (bytes, prior_delivered, app_limited) = (1448, delivered.saturating_sub(144_800), false);

@@ -27,7 +27,7 @@ struct OverTunArgs {
         conflicts_with_all = ["program", "offload", "buffer", "busy_poll", "zerocopy", "queues"]
     )]
     command: Vec<String>,
-    /// What is asked of it.
+    /// The requested service.
     #[arg(long)]
     service: Service,
     /// With a virtio-net header, and packets of 64 KB whole.

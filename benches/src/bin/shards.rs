@@ -101,7 +101,7 @@ fn addition_nanos(threads: usize, secs: Duration) -> f64 {
     began.elapsed().as_nanos() as f64 / count.0.into_inner() as f64
 }
 
-/// What shares a cache line with nothing else.
+/// A value alone in its cache line.
 #[repr(align(128))]
 struct OwnLine<T>(T);
 

@@ -1,4 +1,4 @@
-//! What the simulator costs: packets carried over the bottleneck in either direction per second of CPU time,
+//! The cost of the simulator: packets carried over the bottleneck in either direction per second of CPU time,
 //! and memory per flow for scenario, network and report, with the overhead of the allocator.
 
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What hostile packets cost the core, what honest users get during a flood, and what many connections cost.
+//! The cost of hostile packets to the core, the service of honest users during a flood, and the cost of many
+//! connections.
 //!
 //! `storm cost` needs no privilege. `storm load` and `storm many` make network namespaces; `storm many`
 //! starts `tun-peer` from its own folder.

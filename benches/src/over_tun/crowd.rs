@@ -24,7 +24,7 @@ pub struct Crowd {
     progress: Arc<CrowdProgress>,
 }
 
-/// What the connections carried, and how evenly.
+/// The bytes that the connections carried, and how evenly.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct CrowdMeasured {
     /// The total.
@@ -38,7 +38,7 @@ pub struct CrowdMeasured {
     pub p99_us: f64,
 }
 
-/// What each connection has carried, and whether the client should stop.
+/// The bytes that each connection has carried, and whether the client should stop.
 #[derive(Debug)]
 pub(super) struct CrowdProgress {
     carried: Box<[AtomicU64]>,
@@ -166,12 +166,12 @@ impl Crowd {
 }
 
 impl CrowdProgress {
-    /// What each connection has carried so far.
+    /// The bytes that each connection has carried so far.
     fn each(&self) -> Vec<u64> {
         self.carried.iter().map(|carried| carried.load(Ordering::Relaxed)).collect()
     }
 
-    /// What all have carried together.
+    /// The bytes of all connections together.
     pub(super) fn total(&self) -> u64 {
         self.each().iter().sum()
     }

@@ -30,7 +30,7 @@ pub const KERNEL: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 /// The program's address.
 pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 
-/// What is asked of a program; the number is its port.
+/// A service of a program; the number is its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Service {
     /// The kernel sends, the program reads.

@@ -92,7 +92,7 @@ impl Ground {
         self.start_with(program, offload, &[])
     }
 
-    /// The same with more options.
+    /// Starts a program as [`start`](Self::start) does, with more options.
     ///
     /// # Errors
     /// As those of [`start`](Self::start).

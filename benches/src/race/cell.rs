@@ -1,4 +1,4 @@
-//! What is compared: a path, a controller, a receiver.
+//! The cells of the comparison: a path, a controller, a receiver.
 
 use std::time::Duration;
 

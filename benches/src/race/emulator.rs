@@ -26,7 +26,7 @@ pub struct Emulator {
     thread: JoinHandle<io::Result<PathReport>>,
 }
 
-/// What the path saw.
+/// Counts of the path.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct PathReport {
     /// The direction of the data, until the end of the measurement.

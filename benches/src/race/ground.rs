@@ -110,8 +110,8 @@ impl Host {
         })
     }
 
-    /// What the kernel of this host drops in front of its devices because the emulator or the stack is too
-    /// slow.
+    /// The packets that the kernel of this host drops in front of its devices because the emulator or the
+    /// stack is too slow.
     pub(super) fn dropped(&self) -> u64 {
         let read = async { std::fs::read_to_string("/proc/thread-self/net/dev") };
         let table = self.namespace.run(read).unwrap_or_default();

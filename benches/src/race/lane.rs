@@ -9,7 +9,7 @@ use ackclock_control::quantity::Share;
 use ackclock_wire::pipe::{Pipe, transmission_time};
 use ackclock_wire::random::{Rng, mix};
 
-/// What a direction does to packets.
+/// The treatment of packets in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaneSpec {
     /// From the bottleneck's end to the other end of the path.
@@ -49,7 +49,7 @@ pub struct LaneCounts {
     pub delivered: u64,
 }
 
-/// What became of a packet that came in.
+/// The fate of a packet that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It will come out.
@@ -113,7 +113,7 @@ impl Lane {
         }
     }
 
-    /// What has happened so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> LaneCounts {
         self.counts

@@ -1,4 +1,4 @@
-//! What is seen of a sender at the near end of the path, before any loss: the same instrument for both.
+//! A sender observed at the near end of the path, before any loss: the same instrument for both.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct Meter {
     last_at: u64,
 }
 
-/// What was seen of a sender.
+/// The observations of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Seen {
     /// Packets with data.
@@ -59,7 +59,7 @@ impl Meter {
         }
     }
 
-    /// What was seen until `end`, the silence before it included.
+    /// The observations until `end`, the silence before it included.
     pub(super) fn finish(mut self, end: u64) -> Seen {
         self.pause(end);
         self.seen

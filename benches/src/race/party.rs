@@ -30,7 +30,7 @@ pub(super) enum Sender {
     Ackclock(Stack, Option<Tracing>),
 }
 
-/// What a sender reports about itself.
+/// A sender's report about itself.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct SenderReport {
     /// The controller that it reports.
@@ -130,7 +130,7 @@ impl Sender {
         Ok(Self::Ackclock(stack, tracing))
     }
 
-    /// What the sender reports now.
+    /// The sender's report now.
     pub(super) fn report(&self) -> io::Result<SenderReport> {
         match self {
             Self::Linux(socket) => linux_report(socket),

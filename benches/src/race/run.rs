@@ -33,7 +33,7 @@ pub struct Run {
 pub struct RaceResult {
     /// Each sender in turn.
     pub flows: Vec<Flow>,
-    /// What the path did.
+    /// The path's report.
     pub path: PathReport,
     /// Packets that the two kernels dropped in front of the path or of a stack, beyond the emulated loss.
     pub dropped_besides: u64,
@@ -48,11 +48,11 @@ pub struct Flow {
     pub party: Party,
     /// Bytes that the receiving application has read.
     pub bytes: u64,
-    /// The same as bits a second.
+    /// The goodput in bits a second.
     pub goodput_bps: f64,
-    /// What it reports about itself.
+    /// Its report about itself.
     pub says: SenderReport,
-    /// What was seen of it at the near end of the path.
+    /// The observations of it at the near end of the path.
     pub seen: Seen,
     /// Tail loss probes that it sent.
     pub probes: Option<u64>,

@@ -66,7 +66,7 @@ impl AsFd for Tun {
     }
 }
 
-/// What the virtio-net header says about its packet: OASIS Virtual I/O Device Version 1.2 §5.1.6.
+/// Reads the virtio-net header of a packet:
 fn meta(header: &[u8]) -> RxMeta {
     let field = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let is_cut = header[1] & !GSO_ECN == GSO_TCPV4;

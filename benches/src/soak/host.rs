@@ -133,7 +133,7 @@ async fn serve_on_kernel() -> io::Result<()> {
     Ok(())
 }
 
-/// What a port does for its clients.
+/// The service of a port.
 async fn serve(port: u16, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {

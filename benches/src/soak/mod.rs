@@ -36,7 +36,7 @@ pub struct Soak {
 /// The result of a soak.
 #[derive(Clone, Debug, Serialize)]
 pub struct SoakReport {
-    /// What was done, and how often.
+    /// Counts of each action.
     pub done: BTreeMap<&'static str, u64>,
     /// At rest, before the long stretch and after it.
     pub before: Left,
@@ -46,7 +46,7 @@ pub struct SoakReport {
     pub failures: Vec<String>,
 }
 
-/// What is in use when everything is at rest.
+/// Resources in use when everything is at rest.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Left {
     /// Bytes that the allocator has handed out.
@@ -69,7 +69,7 @@ pub struct Left {
     pub idle_packets: u64,
 }
 
-/// What was done, and what failed.
+/// Counts of actions, and failures.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     over: AtomicBool,
@@ -183,7 +183,7 @@ impl Soak {
 }
 
 impl Left {
-    /// What is in `after` and should not be.
+    /// The resources that `after` should not have.
     fn leaked(&self, after: &Self) -> Vec<String> {
         let same = [
             ("descriptors", self.descriptors, after.descriptors),
@@ -214,7 +214,7 @@ impl Left {
     }
 }
 
-/// What must have happened at least once in a soak.
+/// The actions that a soak must take at least once.
 const NEEDED: [&str; 11] = [
     "transfer to the stack",
     "transfer from the stack",
@@ -237,7 +237,7 @@ const FLAP_EVERY: Duration = Duration::from_secs(5);
 /// Packets a second of each flood.
 const FLOOD_RATE: u32 = 500;
 const FAILURES_MAX: usize = 20;
-/// What the allocator's own lists and the capacity of tables may add.
+/// The growth that the allocator's own lists and the capacity of tables may add.
 const HEAP_GROWTH_MAX: usize = 1 << 20;
 const RESIDENT_GROWTH_MAX: usize = 8 << 20;
 /// In milliseconds; the kernel counts in steps of ten.

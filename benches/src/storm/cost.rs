@@ -1,6 +1,6 @@
-//! What one hostile packet costs the core: from the packet to the last answer to it.
+//! The cost of one hostile packet to the core: from the packet to the last answer to it.
 //!
-//! The same packets in the same order hit the same victim several times. The cost of a packet is the least of
+//! Identical packets in one order hit the same victim several times. The cost of a packet is the least of
 //! these times, so that other work of the machine does not count; the worst packet is the one whose least
 //! time is the greatest.
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::kind::Kind;
 
-/// What the packets of a storm cost, in nanoseconds.
+/// The cost of the packets of a storm, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     /// The kind of packet.

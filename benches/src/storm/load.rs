@@ -1,4 +1,4 @@
-//! What honest users of a host still get while a flood of spoofed packets reaches it: this stack or the
+//! The service of a host's honest users while a flood of spoofed packets reaches it: this stack or the
 //! kernel's TCP, under the same flood, over the same routes of the kernel.
 //!
 //! Everyone else is in a namespace `outside`: the flood, a bulk sender, and clients that connect and close.
@@ -75,7 +75,7 @@ pub struct LoadResult {
     /// The median and the 99th percentile of the time to connect, in milliseconds.
     connect_p50: f64,
     connect_p99: f64,
-    /// What this stack counted of handshakes.
+    /// This stack's counts of handshakes.
     stack: Option<Handshakes>,
 }
 

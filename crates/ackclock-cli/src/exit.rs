@@ -19,7 +19,7 @@ pub enum Exit {
     Device = 5,
     /// A local file cannot be read or written.
     File = 6,
-    /// What arrived is not what was sent.
+    /// The data that arrived is not the data that was sent.
     Verification = 7,
     /// SIGHUP ended `send` or `recv`: 128 and the signal's number, as in shells.
     HungUp = 129,
@@ -70,7 +70,7 @@ impl Exit {
         Self::Terminated,
     ];
 
-    /// What the code means in a program; `None` if the program never ends with it.
+    /// The meaning of the code in a program, or `None` if the program never ends with it.
     #[must_use]
     pub fn meaning(self, program: Program) -> Option<&'static str> {
         match program {

@@ -74,7 +74,7 @@ impl Failure {
         Self { message: format!("{done}: {}", self.message), ..self }
     }
 
-    /// The same cause under another code.
+    /// Gives the failure another code.
     #[must_use]
     pub fn with_exit(self, exit: Exit) -> Self {
         Self { exit, ..self }
@@ -86,7 +86,7 @@ impl Failure {
         self.exit
     }
 
-    /// What happened, without the remedy.
+    /// The message without the remedy.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

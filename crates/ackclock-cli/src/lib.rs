@@ -1,4 +1,4 @@
-//! What `tcpcat` and `tcplab` share: how a command ends, and what it leaves behind.
+//! Shared by `tcpcat` and `tcplab`: how a command ends, and the files that it leaves.
 //!
 //! [`Exit`] is the table of exit codes, [`Failure`] a cause with its remedy, [`NewFile`] a file that is
 //! complete or absent, [`output`] what goes to stdout and stderr, [`table`] numbers and columns of text, and

@@ -145,7 +145,7 @@ fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     fs::set_permissions(beside, fs::Permissions::from_mode(mode))
 }
 
-/// What a name stands for, also if it is a link to a file that does not exist yet.
+/// The file that a name leads to, even if it is a link to a file that does not exist yet.
 fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -169,7 +169,7 @@ impl Drop for NewFile {
 }
 
 /// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one.
-/// What replaces a file may be as private as that one, so until the end it is its owner's alone.
+/// A new file may replace a private one, so only its owner can read it until the end.
 fn create_beside(target: &Path, name: &str, replaces: bool) -> io::Result<PathBuf> {
     let mode = if replaces { 0o600 } else { 0o666 };
     // Leaves room for the rest of the name within the 255 bytes that file systems allow.

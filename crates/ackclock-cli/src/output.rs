@@ -1,4 +1,4 @@
-//! What a command leaves: text on stdout, files that are complete or absent, a progress bar on a terminal.
+//! The output of a command: text on stdout, files that are complete or absent, a progress bar on a terminal.
 
 use std::fmt;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::{Exit, Failure, NewFile};
 /// Writes to stdout. A reader that has gone away is not a failure; a full disk is.
 ///
 /// # Errors
-/// What was to be printed is not all there, and its reader waits for it.
+/// The text could not be written whole, and its reader waits for it.
 pub fn print(text: impl fmt::Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     printed(write!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// The same with bytes.
+/// Prints bytes.
 ///
 /// # Errors
 /// As [`print()`].
@@ -28,7 +28,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     printed(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// The same of something that prints itself.
+/// Judges the result of something that prints itself.
 ///
 /// # Errors
 /// As [`print()`].

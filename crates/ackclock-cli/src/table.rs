@@ -25,7 +25,7 @@ pub fn columns<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The same as a table of Markdown.
+/// Formats a table of Markdown.
 #[must_use]
 pub fn markdown<S: AsRef<str>>(head: &[S], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<&str>| {

@@ -68,11 +68,11 @@ pub enum OpenError {
     WrongKind {
         /// The interface.
         name: String,
-        /// What was to be opened.
+        /// The kind that was to be opened.
         wanted: String,
-        /// What it is.
+        /// Its kind.
         found: String,
-        /// What to do. Only a TUN or TAP device is ever to be deleted.
+        /// The remedy. Only a TUN or TAP device is ever to be deleted.
         advice: String,
         /// The system's answer.
         source: io::Error,
@@ -137,7 +137,7 @@ pub enum OpenError {
     OffloadUnsupported {
         /// The interface.
         name: String,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// AF_XDP is required and refused.
@@ -146,7 +146,7 @@ pub enum OpenError {
     XdpUnavailable {
         /// The interface.
         name: String,
-        /// What the kernel refused, and what to do.
+        /// The kernel's refusal, and the remedy.
         reason: String,
     },
     /// The limit of open files is reached, for the process or the system.

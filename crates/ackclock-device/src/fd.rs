@@ -55,7 +55,7 @@ pub(crate) enum Attachment {
 /// The longest payload that is copied behind its header. A longer one is written from where it lies.
 const COPIED_MAX: usize = 4096;
 
-/// What was last known about the interface.
+/// The last known state of the interface.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     mtu: usize,

@@ -15,8 +15,8 @@ use crate::{Capabilities, Counters, ReceiveBatch};
 ///
 /// The rules are those of [`Device`](crate::Device): the same caller, the same fatal errors.
 pub trait FrameDevice: fmt::Debug + Send {
-    /// What the device can do. Its medium is [`Medium::Link`](crate::Medium::Link); its sizes are those of IP
-    /// packets.
+    /// The device's capabilities. Its medium is [`Medium::Link`](crate::Medium::Link); its sizes are those of
+    /// IP packets.
     fn capabilities(&self) -> Capabilities;
 
     /// Receives frames into `batch`, with what is known about the packets inside.
@@ -55,7 +55,7 @@ pub trait FrameDevice: fmt::Debug + Send {
         Ok(())
     }
 
-    /// What the device has done so far.
+    /// The device's counters.
     fn counters(&self) -> Counters {
         Counters::default()
     }

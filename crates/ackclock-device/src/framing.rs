@@ -11,7 +11,7 @@ use crate::offload::GSO_MAX;
 use crate::vnet::{self, VnetHeader};
 use crate::{Capabilities, Counters, Medium};
 
-/// What precedes the Ethernet header.
+/// The bytes before the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Nothing.

@@ -1,11 +1,18 @@
 //! Network devices: the source and destination of packets.
 //!
-//! A [`Device`] is a TUN interface ([`open`], or [`PassedFd`] if someone else opened it), a TAP interface or
-//! a packet socket under a link layer ([`EthernetOptions`]), an address of this host ([`RawDevice`]), a
-//! capture file ([`Replay`]), one end of an in-memory pair ([`memory::pair`]), whatever carries packets
-//! ([`over`]), one of these inside a wrapper ([`impair::Impaired`], [`capture::Captured`]), or a user's type.
-//! A device for Ethernet frames is a [`FrameDevice`], and [`EthernetDevice`] makes a [`Device`] of it.
-//! [`configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
+//! A [`Device`] carries IP packets. These types are devices:
+//!
+//! - a TUN interface: [`open`], or [`PassedFd`] if another process opened it;
+//! - a TAP interface or a packet socket under a link layer: [`EthernetOptions`];
+//! - addresses of this host: [`RawDevice`];
+//! - one end of a cable in memory: [`memory::pair`];
+//! - a capture file: [`Replay`];
+//! - anything that carries packets: [`over`];
+//! - a wrapper around another device: [`impair::Impaired`], [`capture::Captured`];
+//! - your own type.
+//!
+//! A [`FrameDevice`] carries Ethernet frames, and [`EthernetDevice`] makes a [`Device`] of it. [`configure`]
+//! gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -23,12 +30,12 @@
 //!
 //! # Features and limits
 //!
-//! What the operating system opens (TUN, TAP, packet and raw sockets, [`configure`]) comes with the feature
+//! Devices of the operating system (TUN, TAP, packet and raw sockets, [`configure`]) come with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
-//! [`FrameDevice`], impairment, several devices, captures, and what `over` makes of sockets (feature `net`),
-//! streams, sinks (feature `sink`) and the crate `tun-rs` (feature of that name). Recordings (`Replay`,
-//! `recording`) come with the feature `recordings`, which is also on by default. The feature `xdp` adds
-//! AF_XDP (`XdpDevice`) to `os`.
+//! [`FrameDevice`], impairment, several devices and captures. `over` uses streams, with the feature `net`
+//! sockets, with `sink` sinks, and with `tun-rs` the crate of that name. The feature `recordings`, which is
+//! on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds AF_XDP (`XdpDevice`) to
+//! `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.
@@ -130,7 +137,7 @@ pub use tun::TunDevice;
 #[cfg(feature = "xdp")]
 pub use xdp::{XdpDevice, XdpMode};
 
-/// What a device carries at its lowest layer.
+/// The medium of a device at its lowest layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Medium {
@@ -143,7 +150,7 @@ pub enum Medium {
     },
 }
 
-/// What a device can do for a stack.
+/// The capabilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The lowest layer.
@@ -153,7 +160,7 @@ pub struct Capabilities {
     /// The largest IPv4 packet in bytes with a segment size that the device accepts and cuts itself. If it is
     /// at most `mtu`, the device cuts nothing.
     pub gso_max_v4: usize,
-    /// The same for IPv6.
+    /// As `gso_max_v4`, for IPv6.
     pub gso_max_v6: usize,
     /// Whether the device finishes the checksums, TCP's or others, of packets sent as
     /// [`ackclock_wire::ChecksumState::Partial`].
@@ -200,8 +207,8 @@ pub struct Counters {
 /// The stack calls and drops its device under a lock of its own, in the context of its driver's runtime. A
 /// device must not use the stack that it serves.
 pub trait Device: fmt::Debug + Send {
-    /// What the device can do. It may change while the device is up (a new MTU, for example), so a driver
-    /// queries it from time to time.
+    /// The device's capabilities. They may change while the device is up (a new MTU, for example), so a
+    /// driver queries them from time to time.
     fn capabilities(&self) -> Capabilities;
 
     /// The routes of a device that combines several. A stack learns from them the MTU towards each
@@ -268,7 +275,7 @@ pub trait Device: fmt::Debug + Send {
     /// nothing (the default).
     fn listen_to(&mut self, _groups: &[IpAddr]) {}
 
-    /// What the device has done so far; zeros if it does not count.
+    /// The device's counters; zeros if it does not count.
     fn counters(&self) -> Counters {
         Counters::default()
     }

@@ -30,7 +30,7 @@ impl Default for Config {
     }
 }
 
-/// Makes two devices: what one sends, the other receives.
+/// Makes two devices. Each receives the packets that the other sends.
 ///
 /// When one is dropped, the other receives what is still in flight and then fails with
 /// [`io::ErrorKind::NetworkDown`].

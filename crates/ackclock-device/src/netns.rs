@@ -67,7 +67,7 @@ pub fn enter_private() -> Result<Right, NetnsError> {
     enter_private_as(Identity::Root)
 }
 
-/// The same, with a choice who the process is in a new user namespace.
+/// As [`enter_private`], with a choice who the process is in a new user namespace.
 ///
 /// # Errors
 /// As [`enter_private`].

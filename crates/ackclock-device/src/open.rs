@@ -15,8 +15,8 @@ pub enum OffloadMode {
     Off,
 }
 
-/// Opens the TUN device `name`. If it does not exist, it is created, which takes `CAP_NET_ADMIN`, and lives
-/// as long as the device returned.
+/// Opens the TUN device `name`. Creates it if it does not exist, which takes `CAP_NET_ADMIN`; it then lives
+/// as long as the returned device.
 ///
 /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says
 /// why.

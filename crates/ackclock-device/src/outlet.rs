@@ -24,7 +24,7 @@ enum Kind {
     Queued(Arc<Queue>),
 }
 
-/// What waits for the reader of a pipe; a handle that outlives the outlet.
+/// Data that waits for the reader of a pipe; a handle that outlives the outlet.
 #[derive(Clone, Debug)]
 pub struct Backlog(Option<Arc<Queue>>);
 

@@ -2,8 +2,8 @@
 //! service manager, a parent process, or a privileged helper that sends them over a Unix socket
 //! (`SCM_RIGHTS`).
 //!
-//! The kernel says what a descriptor carries. The MTU it says only of an interface in the network namespace
-//! of this process, and Android says it to no application, so it can be given.
+//! The kernel says what a descriptor carries. It says the MTU only of an interface in this process's network
+//! namespace, and Android tells no application, so the caller can give it.
 //!
 //! Source: Linux `drivers/net/tun.c` (`TUNGETIFF`).
 
@@ -127,7 +127,7 @@ impl PassedFd {
 
     /// Takes over a descriptor.
     ///
-    /// It must have been attached with `IFF_NO_PI`. That is not checked: what `TUNGETIFF` answers has the
+    /// It must have been attached with `IFF_NO_PI`. No check is possible: the answer of `TUNGETIFF` has the
     /// same bit for `IFF_NOFILTER`.
     ///
     /// # Errors
@@ -140,8 +140,8 @@ impl PassedFd {
         Ok(Self { file: File::from(fd), name, flags })
     }
 
-    /// Takes over the descriptor `number`, which the process was started with. It is duplicated: the
-    /// interface stays attached until the process ends.
+    /// Takes over the descriptor `number`, with which the process was started. It works on a duplicate, so
+    /// the interface stays attached until the process ends.
     ///
     /// # Errors
     /// It is not open, or as for [`new`](Self::new).
@@ -164,8 +164,8 @@ impl PassedFd {
     /// A device for the IP packets of a TUN interface, with offload if the descriptor was attached with a
     /// virtio-net header (`IFF_VNET_HDR`).
     ///
-    /// Without `mtu` (in bytes), the interface is asked, by name in this process's network namespace. With
-    /// it, the device asks for nothing, and takes the link as up.
+    /// Without `mtu` (in bytes), the device asks the interface, by name in this process's network namespace.
+    /// With it, the device asks nothing and assumes that the link is up.
     ///
     /// # Errors
     /// See [`FdError`].
@@ -176,7 +176,7 @@ impl PassedFd {
         self.queue(mtu, 1)
     }
 
-    /// The same for all queues of one TUN interface, each from its own descriptor; see
+    /// Opens all queues of one TUN interface, each from its own descriptor; see
     /// [`open_queues`](crate::open_queues).
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Several devices as one: each packet leaves by the device with the longest matching route.
 //!
-//! A stack queries the routes, so a connection gets the MTU of its device and, where the rules leave the
-//! choice, its address. Each device has a separate queue for what it cannot take at the moment, so a stuck
-//! device delays no other. What does not fit is dropped and counted, as by a network interface. A device that
-//! fails is removed, and its routes lead nowhere until another device has its name. The failure of the last
-//! device is the failure of all.
+//! A stack queries the routes, so a connection gets the MTU of its device and, if the rules leave a choice,
+//! its address. Each device has its own queue for packets that it cannot take yet, so a stuck device delays
+//! no other. A full queue drops and counts packets, as a network interface does. If a device fails, it is
+//! removed, and its routes lead nowhere until another device has its name. When the last device fails, all
+//! fail.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,7 +49,7 @@ pub struct Several {
     first: usize,
     /// Woken when a device has room again.
     waker: Option<Waker>,
-    /// What the stack listens to, also for devices to come.
+    /// The groups that the stack listens to, also for devices to come.
     groups: Vec<IpAddr>,
     counters: Counters,
 }

@@ -1,8 +1,8 @@
 //! A TUN device through the `tun-tap` crate: one IP packet per read and write, without offload.
 //!
-//! Packets of up to 16 KiB are cut here before they are written, so that the stack chooses, books and times
-//! eleven segments at once. The kernel takes every packet that is written to a TUN device, so none of a cut
-//! packet is left over.
+//! The device takes packets of up to 16 KiB and cuts them before it writes, so that the stack chooses, books
+//! and times eleven segments at once. The kernel takes every packet written to a TUN device, so no part of a
+//! cut packet is left over.
 
 use std::fs::File;
 use std::io::{self, Read};

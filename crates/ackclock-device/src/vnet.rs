@@ -58,7 +58,7 @@ impl VnetHeader {
         Some(header)
     }
 
-    /// What the header says about the packet behind it. If it contradicts the packet: `Err` with what can
+    /// Reads the header of this packet. If it contradicts the packet, returns `Err` with the part that can
     /// still be believed.
     pub fn meta(&self, packet: &[u8]) -> Result<RxMeta, RxMeta> {
         let checksum = if self.flags & FLAG_NEEDS_CSUM != 0 {

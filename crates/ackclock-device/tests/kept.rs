@@ -1,5 +1,5 @@
-//! What waited equals what went at once: wherever a packet is kept until it can leave, its bytes, its offload
-//! state, and its place among the others stay the same.
+//! A packet that waited equals one that left at once: its bytes, its offload state and its place among the
+//! others stay the same.
 
 mod common;
 
@@ -99,7 +99,7 @@ impl Device for Gate {
     }
 }
 
-/// The same for frames. It leaves out the link's own questions.
+/// A gate for frames. It leaves out the link's own questions.
 #[derive(Debug)]
 struct FrameGate(Gate);
 
@@ -298,7 +298,7 @@ async fn what_was_delayed_on_an_impaired_device() {
     assert_eq!(went[0], went[1]);
 }
 
-/// The same packet of IPv6.
+/// This packet over IPv6.
 fn over_v6(packet: &Sent) -> Sent {
     let (tos, len) = (packet.header[1], (20 + packet.payload.len() as u16).to_be_bytes());
     let mut header = vec![0x60 | tos >> 4, tos << 4, 0, 0, len[0], len[1], 6, packet.header[8]];

@@ -1,5 +1,5 @@
 //! Two of each device in one process: both work, one goes, the other goes on, and the name is free again.
-//! What clashes is refused, and the error says what to do.
+//! Devices that clash are refused, and the error says what to do.
 
 mod common;
 

@@ -347,7 +347,7 @@ fn payload_of(packet: &[u8], meta: RxMeta) -> usize {
     if ends { segment.payload.len() } else { 0 }
 }
 
-/// What an application offers to write. One byte more than the room stands for any number.
+/// The bytes that an application offers to write. One byte more than the room stands for any number.
 fn offered(connection: &Connection, len: usize) -> Vec<u8> {
     zeros(len.min(connection.write_room().saturating_add(1)))
 }

@@ -5,9 +5,10 @@
 //! call on and writes it to a [`Journal`]; a [`Replay`] reads them, makes them again on a new endpoint, and
 //! compares each packet that leaves and each result with what was recorded.
 //!
-//! What no decision depends on is not kept: the bytes that the application reads and writes, TCP's payload in
-//! packets that arrive, and payload and transport checksum of packets that leave. Their lengths are.
-//! Datagrams and packets that are not the endpoint's are kept whole, because an ICMP error may quote them.
+//! A recording leaves out what no decision depends on: the bytes that the application reads and writes, TCP's
+//! payload in packets that arrive, and payload and transport checksum of packets that leave. It keeps their
+//! lengths. Datagrams and packets that are not the endpoint's are kept whole, because an ICMP error may quote
+//! them.
 //!
 #![doc = include_str!("format.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -42,7 +43,7 @@ pub use self::writer::Journal;
 use ackclock_core::congestion::UnknownController;
 use ackclock_core::{EndpointConfig, Instant};
 
-/// What a journal begins with: all that an endpoint is made from.
+/// The head of a journal: everything that an endpoint is made from.
 #[derive(Clone, Debug)]
 pub struct JournalHeader {
     /// The program that recorded.
@@ -51,7 +52,7 @@ pub struct JournalHeader {
     pub epoch_unix_nanos: Option<u64>,
     /// The driver's time when the endpoint was made.
     pub start: Instant,
-    /// What the endpoint was made with, its secret too.
+    /// The endpoint's configuration, its secret too.
     pub config: EndpointConfig,
 }
 
@@ -131,11 +132,11 @@ impl Value for JournalHeader {
 pub struct Damage {
     /// The offset in the file, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub kind: DamageKind,
 }
 
-/// What is wrong with a recording.
+/// The kinds of damage to a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -159,7 +160,7 @@ pub enum DamageKind {
     Malformed {
         /// Its number.
         record: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         malformed: Malformed,
     },
 }
@@ -177,8 +178,8 @@ pub enum Malformed {
     /// A number is out of its range.
     #[error("a number is out of its range")]
     Number,
-    /// A code stands for nothing here.
-    #[error("the code {0} stands for nothing here")]
+    /// The file has a code that this version does not know.
+    #[error("unknown code {0}")]
     Code(u8),
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]

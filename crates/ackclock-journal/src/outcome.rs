@@ -1,4 +1,4 @@
-//! What a call told its caller, as one number: enough to see that a replay tells the same.
+//! The result of a call as one number, enough to compare a replay's with the recorded one.
 
 use std::net::IpAddr;
 

@@ -24,9 +24,9 @@ pub(super) const TIME: u8 = 5;
 #[derive(Debug)]
 pub(super) enum Record {
     Header(Box<JournalHeader>),
-    /// What the transmission before gave.
+    /// The packet of the transmission before.
     Sent(SentPacket),
-    /// What the call before told.
+    /// The result of the call before.
     Outcome(u64),
     UpdateEnds,
     End(JournalEnd),

@@ -21,7 +21,7 @@ use ackclock_core::{ConnectionId, Endpoint, Event, Instant, Limits, ListenerId, 
 /// An endpoint, and where its calls are written. Without a journal each call costs one branch more than the
 /// endpoint's own.
 ///
-/// What only looks at the endpoint is called on it directly.
+/// Calls that only look at the endpoint go to it directly.
 #[derive(Debug)]
 pub struct RecordedEndpoint {
     endpoint: Endpoint,
@@ -79,7 +79,7 @@ impl RecordedEndpoint {
         self.journal.is_some()
     }
 
-    /// The same for a call that takes its arguments with it, or has no time: then the last call's counts.
+    /// Makes a call that takes its arguments with it, or has no time; the last call's time counts then.
     #[inline]
     pub(super) fn make<R: ResultCode>(
         &mut self,

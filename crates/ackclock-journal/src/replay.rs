@@ -15,12 +15,12 @@ use ackclock_core::profile::Profile;
 use ackclock_core::trace::TraceConfig;
 use ackclock_core::{ConnectionId, Endpoint, FourTuple, Instant, Limits, TcpConfig};
 
-/// What a replay does otherwise than the recording.
+/// Changes that a replay makes to the recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes {
     /// Every connection's profile.
     pub profile: Option<Profile>,
-    /// What to trace of every connection, instead of what was traced.
+    /// The tracing of every connection, instead of the recorded one.
     pub trace: Option<TraceConfig>,
 }
 
@@ -64,11 +64,11 @@ pub struct Departure {
     pub at: Instant,
     /// The connection that the call is about, or that the packet belongs to.
     pub connection: Option<FourTuple>,
-    /// What differs.
+    /// The difference.
     pub difference: Difference,
 }
 
-/// What differs between a recording and its replay.
+/// A difference between a recording and its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The packet that left; `None`: none did.
@@ -78,7 +78,7 @@ pub enum Difference {
         /// Now.
         replayed: Option<SentPacket>,
     },
-    /// What a call told its caller, as a number (a length, an id, or 0 for nothing).
+    /// The result of a call, as a number (a length, an id, or 0 for nothing).
     Outcome {
         /// The call.
         call: String,
@@ -123,7 +123,7 @@ impl<R: Read> Replay<R> {
         Ok(replay)
     }
 
-    /// What the recording begins with.
+    /// The head of the recording.
     #[must_use]
     pub fn header(&self) -> &JournalHeader {
         &self.header
@@ -344,12 +344,12 @@ impl<R: Read> Replay<R> {
     }
 }
 
-/// What a call was, and whether something else came of it.
+/// One call, and whether its result differed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The driver's time.
     pub at: Instant,
-    /// What differed.
+    /// The difference, if there was one.
     pub departure: Option<Departure>,
 }
 

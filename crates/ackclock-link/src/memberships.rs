@@ -4,9 +4,9 @@
 //! query is answered with the current groups, within the time that it gives. While a querier of an older
 //! version counts as present, reports are of that version. IGMP and MLD do all of this alike.
 //!
-//! Sources, read in their text: RFC 3376 (IGMPv3) and RFC 3810 (MLDv2); for the older versions RFC 2236
-//! (IGMPv2), RFC 1112 appendix I (IGMPv1) and RFC 2710 (MLDv1). RFC 9776, which replaces RFC 3376, was read
-//! in its abstract only.
+//! Sources: RFC 3376 (IGMPv3) and RFC 3810 (MLDv2); for the older versions RFC 2236 (IGMPv2), RFC 1112
+//! appendix I (IGMPv1) and RFC 2710 (MLDv1). RFC 9776, which replaces RFC 3376, was read in its abstract
+//! only.
 //!
 //! Deviations:
 //! - From RFC 2236 §3, §5 and RFC 2710 §4: a report of another host for the same group does not suppress this
@@ -44,7 +44,8 @@ pub(crate) enum Old {
     V2,
 }
 
-/// What a report says of a group, of all its sources in each case (RFC 3376 §4.2.12, RFC 3810 §5.2.12).
+/// The content of a report about a group, about all its sources in each case (RFC 3376 §4.2.12, RFC 3810
+/// §5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Saying {
     /// In answer to a query: this host listens.
@@ -189,7 +190,7 @@ impl<A: Ord + Copy> Memberships<A> {
         }
     }
 
-    /// What is due at `now`; each group at most once.
+    /// The reports due at `now`; each group at most once.
     pub fn handle_timeout(&mut self, now: Instant, random: &mut Rng) -> Option<Reports<A>> {
         self.settle_version(now);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -315,7 +316,7 @@ mod tests {
         ]
     }
 
-    /// What RFC 3376 and RFC 3810 say of the reports, told naively.
+    /// A naive model of the reports that RFC 3376 and RFC 3810 require.
     struct Model {
         memberships: Memberships<u8>,
         random: Rng,

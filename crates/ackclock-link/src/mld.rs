@@ -5,7 +5,7 @@
 //! neighbour solicitations for a solicited-node group among them: a host that sends no reports cannot be
 //! found behind one.
 //!
-//! Sources, read in their text: RFC 3810 (version 2), RFC 2710 (version 1), RFC 3590 and RFC 2711 §2.1
+//! Sources: RFC 3810 (version 2), RFC 2710 (version 1), RFC 3590 and RFC 2711 §2.1
 //! (Router Alert). The messages are checked against a Linux bridge that snoops.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -101,7 +101,7 @@ pub(crate) fn report(src: Ipv6Addr, records: &[(Saying, Ipv6Addr)]) -> Vec<u8> {
     message(src, ALL_V2_ROUTERS, REPORT_V2, &body)
 }
 
-/// The same of one group in version 1 (RFC 2710 §3, §4), with its destination: a report goes to the group
+/// A report of one group in version 1 (RFC 2710 §3, §4), with its destination: a report goes to the group
 /// itself, a Done message to the routers.
 pub(crate) fn report_v1(src: Ipv6Addr, saying: Saying, group: Ipv6Addr) -> (Ipv6Addr, Vec<u8>) {
     let (dst, kind) =
@@ -155,7 +155,7 @@ pub(crate) mod tests {
         query_to(group.unwrap_or(crate::nd::ALL_NODES), group, within_ms, is_v1)
     }
 
-    /// The same, sent to `dst`.
+    /// A query sent to `dst`.
     pub(crate) fn query_to(dst: Ipv6Addr, group: Option<Ipv6Addr>, within_ms: u16, is_v1: bool) -> Vec<u8> {
         let rest = if is_v1 { &[][..] } else { &NO_SOURCES };
         let body = body_for(group.unwrap_or(Ipv6Addr::UNSPECIFIED), within_ms, rest);

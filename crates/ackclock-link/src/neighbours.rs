@@ -1,7 +1,7 @@
 //! The neighbours: which Ethernet address belongs to an IP address, and how reliable that is.
 //!
 //! RFC 4861 §7.3 describes the states for IPv6. IPv4 uses the same here: RFC 1122 §2.3.2.1 asks for a way to
-//! remove old entries and names a unicast request to the neighbour as one (that section was not read).
+//! remove old entries and names a unicast request to the neighbour as one.
 //!
 //! Deviation from RFC 4861 §7.2.2: packets whose neighbour does not answer are dropped and counted; they
 //! cause no ICMP error, because a connection continues when the neighbour is back. The source of a request
@@ -256,7 +256,7 @@ impl Neighbours {
         }
     }
 
-    /// What a router advertises for all hosts of the link (RFC 4861 §6.3.4).
+    /// Takes over the times that a router advertises for all hosts of the link (RFC 4861 §6.3.4).
     pub fn set_times(&mut self, reachable: Option<Duration>, retransmit: Option<Duration>, random: &mut Rng) {
         if let Some(reachable) = reachable.map(|time| time.clamp(REACHABLE_MIN, REACHABLE_MAX))
             && reachable != self.timing.reachable

@@ -1,4 +1,8 @@
 //! The way off the link: configured gateways, and routers that advertise themselves (RFC 4861 §6.3).
+//!
+//! Deviation from RFC 4861 §6.3.4: an advertised hop limit is ignored, because the stack above writes
+//! packets' headers. Deviation from §6.3.7: an advertisement that comes before the first solicitation
+//! replaces it.
 
 use ackclock_control::tally::Tally;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +15,7 @@ use crate::address::until;
 use crate::nd::RouterAdvertisement;
 use crate::{Instant, LinkConfig, LinkCounters, Timing};
 
-/// What is known of routers and of what needs none.
+/// The known routers, and the destinations that need none.
 #[derive(Debug)]
 pub(crate) struct Routers {
     gateways: Vec<IpAddr>,

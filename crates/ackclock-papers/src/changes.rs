@@ -42,7 +42,7 @@ struct Asked {
     change: Change,
     /// It changed something.
     made: AtomicBool,
-    /// What it could have named instead of what is not there.
+    /// The names that exist, for an error about one that does not.
     names: OnceLock<String>,
 }
 
@@ -65,7 +65,7 @@ impl Change {
         Self { key: key.into(), value: value.into() }
     }
 
-    /// What it changes.
+    /// The key that it changes.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
@@ -132,7 +132,7 @@ impl Changes {
         self.asked.is_empty()
     }
 
-    /// The same for runs whose values alone are wanted.
+    /// Marks these changes as those of runs that only give values.
     pub(crate) fn values_only(self) -> Self {
         Self { values_only: true, ..self }
     }

@@ -14,7 +14,7 @@ struct Claim {
     prints: &'static [(usize, &'static str)],
     /// Whether these values have the sign of the claim.
     sign: fn(&[f64]) -> bool,
-    /// What stands in the way, where something does.
+    /// The obstacle, if there is one.
     why: &'static str,
 }
 

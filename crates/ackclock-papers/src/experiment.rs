@@ -1,4 +1,4 @@
-//! What an experiment is, and what it finds.
+//! Experiments and their findings.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Experiment {
     pub id: &'static str,
     /// The paper and its section or figure, for example `Brakmo & Peterson 1995, figs. 5 and 7`.
     pub source: &'static str,
-    /// What it shows, in a line.
+    /// Its subject, in a line.
     pub title: &'static str,
     /// The network, the connections, the number of seeds; the paper's open points and the choices made
     /// instead.
@@ -22,7 +22,7 @@ pub struct Experiment {
     pub(crate) run: fn() -> anyhow::Result<Findings>,
 }
 
-/// What an experiment found.
+/// The findings of an experiment.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
     /// The values compared with the paper's, each with its verdict.
@@ -44,7 +44,7 @@ pub struct Value {
     pub unit: &'static str,
     /// The paper's value in its own words; empty if it gives none.
     pub paper: &'static str,
-    /// What another simulator gave for the same set-up, and which; empty if unknown.
+    /// The value of another simulator for the same set-up, and which; empty if unknown.
     pub others: &'static str,
     /// The mean over the runs.
     pub measured: f64,
@@ -58,7 +58,7 @@ pub struct Value {
     pub paper_runs: usize,
     /// Where it must lie. It follows from the paper or from the other simulator, never from what is measured.
     pub band: Band,
-    /// What every correct implementation must reach, if that was decided before the value was measured. No
+    /// The band that every correct implementation must reach, if it was fixed before the measurement. No
     /// reason excuses a value outside it.
     pub limit: Option<Band>,
     /// Why it may be outside its band, as found by investigation. Without a reason, a value outside fails the
@@ -111,7 +111,7 @@ pub enum BandVerdict {
 /// A table of text.
 #[derive(Debug, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
     /// Names of the columns.
     pub head: Vec<String>,
@@ -198,8 +198,8 @@ impl Value {
 }
 
 impl Band {
-    /// What the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995, §IV-B1) say of
-    /// ratios of 1.02 and 1.09 that the throughput "stays pretty much unchanged".
+    /// The band of values that the papers call unchanged, unaffected or the same: Brakmo and Peterson (1995,
+    /// §IV-B1) say of ratios of 1.02 and 1.09 that the throughput "stays pretty much unchanged".
     pub(crate) const UNCHANGED: Self = Self::Within(0.91, 1.09);
 
     /// The number that these words print. No value is in the band of words that print none.

@@ -1,4 +1,4 @@
-//! What the experiments found, for people (`RESULTS.md`, the table on stdout) and for programs (JSON).
+//! The experiments' findings, for people (`RESULTS.md`, the table on stdout) and for programs (JSON).
 
 use std::iter;
 
@@ -11,7 +11,7 @@ use crate::{BandVerdict, Experiment, Findings, Value, experiments, unknowns};
 /// An experiment and its outcome.
 #[derive(Debug)]
 pub struct ExperimentResult<'a> {
-    /// What was run.
+    /// The experiment.
     pub experiment: &'a Experiment,
     /// Its findings, or why it could not be run.
     pub findings: Result<Findings, String>,

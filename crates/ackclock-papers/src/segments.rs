@@ -1,5 +1,4 @@
-//! What senders of bulk data sent and received, segment by segment, and the resulting events for judging
-//! estimators.
+//! Segments that senders of bulk data sent and received, and the resulting events for judging estimators.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

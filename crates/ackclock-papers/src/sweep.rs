@@ -1,5 +1,5 @@
-//! What a paper leaves open, tried: an experiment over all combinations of some settings, and how much each
-//! of them decides.
+//! Tries the points that a paper leaves open: an experiment over all combinations of some settings, and how
+//! much each of them decides.
 
 use ackclock_cli::table::{self, number};
 
@@ -112,7 +112,7 @@ fn settings<'a>(unknowns: &'a [Unknown], choice: &'a [usize]) -> impl Iterator<I
 }
 
 impl Sweep<'_> {
-    /// What it shows: a table of the values that the paper gives, and which settings give all at once.
+    /// The page of a sweep: a table of the values that the paper gives, and which settings give all at once.
     #[must_use]
     pub fn page(&self) -> String {
         let Experiment { id, title, .. } = self.experiment;

@@ -1,9 +1,9 @@
-//! What the papers leave open: settings by experiment, and the values to try.
+//! The points that the papers leave open: settings by experiment, and the values to try.
 
 use crate::{Experiment, Unknown};
 
-/// What the paper of `experiment` leaves open, with the values to try; empty if nothing is that decides, or
-/// if the experiment's own tables show it.
+/// The points that the paper of `experiment` leaves open, with the values to try. Empty if none of them
+/// decides, or if the experiment's own tables show it.
 ///
 /// The keys are those of [`Changes`](crate::Changes).
 #[must_use]

@@ -99,7 +99,7 @@ impl AccEcn {
         Self { order, counters: counters.map(|counter| counter & COUNTER_MASK), len: 3 }
     }
 
-    /// The same with only the first `len` counters.
+    /// Keeps only the first `len` counters.
     #[must_use]
     pub fn truncated(self, len: u8) -> Self {
         let len = self.len.min(len);

@@ -1,7 +1,5 @@
 //! Fragments of IPv4 (RFC 791 §3.2) and IPv6 (RFC 8200 §4.5): a view of one fragment, the packet that all of
 //! them make, and the fragments of a packet.
-//!
-//! RFC 8200 §4.5 was read in its text; RFC 791 and RFC 7112 not read.
 
 use std::net::IpAddr;
 

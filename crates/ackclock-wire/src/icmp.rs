@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 errors (RFC 792, RFC 4443), with the segment of ours that they quote.
 //!
 //! A report says what a message claims and about which segment. The connection decides whether to believe it
-//! (RFC 5927: the quoted sequence number must be in flight). RFC 4443 was not read in its text.
+//! (RFC 5927: the quoted sequence number must be in flight).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ use crate::ip::skip_extensions;
 /// An ICMP error about a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpReport {
-    /// What happened.
+    /// The reported event.
     pub kind: IcmpKind,
     /// Source of the quoted segment: this end.
     pub src: SocketAddr,
@@ -33,7 +33,7 @@ pub struct IcmpReport {
 /// An ICMP error about a UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpReport {
-    /// What happened.
+    /// The reported event.
     pub kind: IcmpKind,
     /// Source of the quoted datagram: this end.
     pub src: SocketAddr,
@@ -91,7 +91,7 @@ pub enum IcmpParseError {
 /// Parses an ICMP message. `None` if it is not an error, or not about a TCP segment.
 ///
 /// # Errors
-/// What is wrong with the message. Drop it.
+/// The fault of the message. Drop it.
 pub fn parse_icmp4(bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     let message = Icmpv4Slice::from_slice(bytes).map_err(|_| IcmpParseError::Length)?;
     if sum(bytes).checksum() != 0 {
@@ -110,7 +110,7 @@ pub fn parse_icmp4(bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
 /// Parses an ICMPv6 message from `src` to `dst`. `None` if it is not an error, or not about a TCP segment.
 ///
 /// # Errors
-/// What is wrong with the message. Drop it.
+/// The fault of the message. Drop it.
 pub fn parse_icmp6(src: Ipv6Addr, dst: Ipv6Addr, bytes: &[u8]) -> Result<Option<IcmpReport>, IcmpParseError> {
     let message = Icmpv6Slice::from_slice(bytes).map_err(|_| IcmpParseError::Length)?;
     let pseudo = pseudo_header(src.into(), dst.into(), ip_number::IPV6_ICMP.0, bytes.len());
@@ -138,7 +138,7 @@ pub fn parse_udp_error4(bytes: &[u8]) -> Option<UdpReport> {
     udp_report(kind, names, quote.total_len().into(), behind).filter(|_| is_udp)
 }
 
-/// The same for an ICMPv6 message verified by [`parse_icmp6`].
+/// As [`parse_udp_error4`], for an ICMPv6 message verified by [`parse_icmp6`].
 #[must_use]
 pub fn parse_udp_error6(bytes: &[u8]) -> Option<UdpReport> {
     let message = Icmpv6Slice::from_slice(bytes).ok()?;

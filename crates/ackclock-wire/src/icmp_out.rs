@@ -1,6 +1,5 @@
 //! The ICMP messages that this stack sends: echo replies, and errors that quote the offending packet
-//! (RFC 792, RFC 1122 §3.2.2, RFC 4443). RFC 1122 §3.2.2 was read in its text; RFC 792, RFC 1812 and RFC 4443
-//! not read.
+//! (RFC 792, RFC 1122 §3.2.2, RFC 4443).
 
 use std::net::IpAddr;
 
@@ -90,13 +89,13 @@ pub fn write_error(
 }
 
 /// Whether no error may be sent about this packet: it is an ICMP error, or not from one host to one host.
-// RFC 1122 §3.2.2, RFC 4443 §2.4 (e): no error is sent about an ICMP error, nor about a packet from or to
-// other than one host.
+// RFC 1122 §3.2.2, RFC 4443 §2.4 (e): no error is sent about an ICMP error or a redirect, nor about a packet
+// from or to other than one host.
 #[must_use]
 pub fn is_icmp_error(ip: &IpPacket<'_>) -> bool {
     match ip.payload {
         IpPayload::Icmp4(message) => !matches!(message.first(), Some(0 | 8 | 13..=18)),
-        IpPayload::Icmp6(message) => message.first().is_none_or(|kind| *kind < 128),
+        IpPayload::Icmp6(message) => message.first().is_none_or(|kind| *kind < 128 || *kind == V6_REDIRECT),
         _ => false,
     }
 }
@@ -132,6 +131,7 @@ const V4_ECHO_REPLY: u8 = 0;
 const V4_ECHO: u8 = 8;
 const V6_ECHO: u8 = 128;
 const V6_ECHO_REPLY: u8 = 129;
+const V6_REDIRECT: u8 = 137;
 /// Type, code, checksum and the four bytes whose meaning depends on the type.
 const ICMP_LEN: usize = 8;
 const CHECKSUM: usize = 2;

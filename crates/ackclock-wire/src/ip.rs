@@ -1,4 +1,4 @@
-//! IP packets: IPv4 (RFC 791, not read) and IPv6 with its extension headers (RFC 8200 §4, read in its text).
+//! IP packets: IPv4 (RFC 791) and IPv6 with its extension headers (RFC 8200 §4).
 //!
 //! etherparse validates the headers; this module decides which valid packets to take. It refuses fragments,
 //! because this stack sends with DF set and its peers learn the MSS, and source routes (RFC 7126 §4.3 and
@@ -26,11 +26,11 @@ pub struct IpPacket<'a> {
     pub ttl: u8,
     /// Type of service, or traffic class: DSCP in the upper six bits, ECN in the lower two.
     pub traffic_class: u8,
-    /// What the packet carries.
+    /// The payload.
     pub payload: IpPayload<'a>,
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpPayload<'a> {
     /// A TCP segment.

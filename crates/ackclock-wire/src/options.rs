@@ -256,7 +256,7 @@ impl SackBlocks {
 
 /// The options of a segment, written one behind the other into zeros.
 pub(crate) struct Writer<'a> {
-    /// What is not written yet.
+    /// The room that is not written yet.
     rest: &'a mut [u8],
 }
 

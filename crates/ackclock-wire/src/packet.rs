@@ -117,7 +117,7 @@ impl<'a> TxPacket<'a> {
         self.parts().concat()
     }
 
-    /// What a receiver knows of the packet that gets it straight from the sender.
+    /// The metadata for a receiver that gets the packet straight from its sender.
     #[must_use]
     #[inline]
     pub const fn meta(&self) -> RxMeta {
@@ -207,7 +207,7 @@ impl From<Vec<u8>> for HeldPacket {
     }
 }
 
-/// What a device knows about a received packet besides its bytes.
+/// A device's knowledge about a received packet besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RxMeta {
     /// State of the transport's checksum.

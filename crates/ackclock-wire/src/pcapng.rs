@@ -31,7 +31,7 @@ pub struct Record<'a> {
     pub comment: &'a str,
 }
 
-/// What an interface's packets begin with: <https://www.tcpdump.org/linktypes.html>.
+/// The header with which an interface's packets begin: <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// An IP header of either version. libpcap (1.10) does not read a file with several such interfaces.

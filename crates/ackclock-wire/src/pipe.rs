@@ -54,7 +54,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>, P> Pipe<T, P> {
         Self { departures: VecDeque::new(), departing_bytes: 0, line: BinaryHeap::new(), carried: 0 }
     }
 
-    /// What a packet finds that comes in now.
+    /// The backlog that a packet finds if it comes in now.
     pub fn backlog(&mut self, now: T) -> Backlog<T> {
         while let Some((_, gone)) = self.departures.front().filter(|(departure, _)| *departure <= now) {
             self.departing_bytes = self.departing_bytes.saturating_sub(*gone);

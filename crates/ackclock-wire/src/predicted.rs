@@ -110,7 +110,7 @@ fn tcp_of_v4<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     Some(segment)
 }
 
-/// The same for an IPv6 packet without extension headers.
+/// As [`tcp_of_v4`], for an IPv6 packet without extension headers.
 #[inline]
 fn tcp_of_v6<'a>(packet: &'a [u8], ip: &[u8; V6_LEN]) -> Option<&'a [u8]> {
     let (header, segment) = packet.split_first_chunk::<8>()?;

@@ -18,7 +18,7 @@ use crate::Cidr;
 pub struct Route<T> {
     /// The network.
     pub destination: Cidr,
-    /// What leads there.
+    /// The way there.
     pub to: T,
 }
 

@@ -60,7 +60,7 @@ impl<'a> Segment<'a> {
     /// MSS, window scale and SACK-permitted are left out of the options unless the segment is a SYN.
     ///
     /// # Errors
-    /// What is wrong with the segment. Drop it without an answer.
+    /// The fault of the segment. Drop it without an answer.
     pub fn parse(
         src: IpAddr,
         dst: IpAddr,

@@ -64,7 +64,7 @@ pub struct Plain {
     pub timestamps: Option<(u32, u32)>,
 }
 
-/// What computes a segment's TCP checksum.
+/// Who computes a segment's TCP checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxChecksum {
     /// The full checksum over header and payload is written.

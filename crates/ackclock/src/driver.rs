@@ -117,7 +117,7 @@ impl Driver {
         self.run_beside(matches!(flavor, RuntimeFlavor::CurrentThread)).await;
     }
 
-    /// The same; `tasks`: the tasks that it wakes run on its thread.
+    /// As [`run`](Self::run). `tasks` says whether the tasks that the driver wakes run on its thread.
     pub async fn run_beside(mut self, tasks: bool) {
         self.lets_others_first = tasks;
         let turns = if self.lets_others_first { Turns::WithTasks } else { Turns::Alone };
@@ -238,7 +238,7 @@ impl Driver {
         let batch = &mut self.packets.batch;
         batch.clear();
         if self.lets_others_first && self.lone && self.since_sleep == 0 {
-            // Probably another single request: its answer need not wait for a look at what follows.
+            // This is probably another single request; answer it without a look at the device.
             batch.limit(1);
         }
         let mut device = self.shared.device();
@@ -322,7 +322,7 @@ impl Driver {
     }
 }
 
-/// Whether the device has had more packets than the driver took, for some time.
+/// Whether packets have arrived faster than the driver took them, for some time.
 #[derive(Debug, Default)]
 struct Backlog {
     /// Turns whose batches were full of packets, less those whose batches were full of bytes: a stream from
@@ -331,8 +331,8 @@ struct Backlog {
     is_behind: bool,
 }
 
-/// What follows from a batch: by how much receive windows may open, and whether the driver is behind, if
-/// that has changed.
+/// News after a batch: by how much receive windows may open, and whether the driver is behind, if that has
+/// changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BacklogNews {
     opening: usize,
@@ -401,9 +401,9 @@ fn gives_way(cx: &Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// How long to sleep when `due` is the next deadline. A timer that is set and ends earlier is left alone.
-/// Each segment stops and restarts the retransmission timer, and one extra wake-up in hundreds of
-/// milliseconds costs less than setting tokio's timer, and waking the driver for that, each time.
+/// Decides how long to sleep when `due` is the next deadline. It leaves a timer alone that ends earlier: each
+/// segment restarts the retransmission timer, and one extra wake-up in hundreds of milliseconds costs less
+/// than setting tokio's timer each time, and waking the driver for it.
 fn sleep_until(set: Option<Instant>, due: Option<Instant>, now: Instant) -> Option<Instant> {
     let is_early = |set: &Instant| *set > now && due.is_none_or(|due| *set <= due);
     set.filter(is_early).or(due)
@@ -424,12 +424,12 @@ const BATCH_PACKETS: usize = 64;
 /// buffer and the reader's own buffer it fits a processor's second-level cache.
 const BATCH_BYTES: usize = 264 << 10;
 /// Bytes by which receive windows open in total in a turn whose batch had room for more. A full batch means a
-/// long queue: windows then open by half of what it had, and the queue gets shorter.
+/// long queue; windows then open by half of the batch, and the queue gets shorter.
 const OPENING: usize = 768 << 10;
 /// A batch of this many bytes is part of a stream, whose sender waits for the acknowledgement; a smaller one
 /// may be a request.
 const STREAM_MIN: usize = 32 << 10;
-/// After this many full batches the driver is behind: TUN's queue is no longer, unless it was set.
+/// After this many full batches the driver is behind: they hold as much as TUN's default queue.
 const FULL_TURNS: u32 = 8;
 /// Turns before the thread's other tasks run.
 const TURNS_PER_POLL: usize = 8;
@@ -610,7 +610,7 @@ mod tests {
         assert!((0..7).all(|_| after(BATCH_PACKETS, 64 * 60).is_none()));
         assert_eq!([(); 2].map(|()| after(BATCH_PACKETS, 64 * 60)), [Some(true), None]);
         assert_eq!(after(BATCH_PACKETS - 1, 63 * 60), Some(false));
-        // A stream of large packets alone does not count as one, and beside small ones takes its part.
+        // Large packets alone do not put the driver behind; beside small ones they count in part.
         assert!((0..100).all(|_| after(4, 4 * 65_000).is_none()));
         let turns = (0..100).map(|turn| if turn % 3 == 0 { (4, 4 * 65_000) } else { (BATCH_PACKETS, 4_000) });
         let told: Vec<bool> = turns.filter_map(|(packets, bytes)| after(packets, bytes)).collect();

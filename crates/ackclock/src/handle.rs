@@ -8,6 +8,21 @@ use crate::shards::Handle;
 /// A TCP in user space: a device, addresses, and the connections between them and their peers. Cloning gives
 /// another handle of the same stack.
 ///
+/// ```no_run
+/// use ackclock::Stack;
+/// use ackclock::device::{self, OffloadMode};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (device, _why_no_offload) = device::open("tun0", OffloadMode::Auto)?;
+/// device::configure::configure("tun0", "10.9.0.1/24".parse()?, None, None)?; // the kernel's end
+/// let stack = Stack::builder().device(device).address("10.9.0.2/24".parse()?).spawn()?;
+///
+/// let stream = stack.connect("10.9.0.1:80".parse()?).await?;
+/// println!("{:?} with {:?}", stream.info()?.srtt, stream.info()?.congestion);
+/// stack.shutdown().await;
+/// # Ok(()) }
+/// ```
+///
 /// # End
 ///
 /// The stack lives as long as one of its handles: stacks, listeners, and streams, even those being closed.

@@ -45,7 +45,7 @@ struct Socket(UdpSocket);
 
 type Opening<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
-/// What asks these name servers through sockets of `stack`.
+/// A resolver that asks these name servers through sockets of `stack`.
 pub(crate) fn name_lookup(names: Arc<Names>, stack: Weak<Shards>) -> io::Result<Arc<dyn NameLookup>> {
     Ok(Arc::new(Resolver::new(names, stack)?))
 }

@@ -26,8 +26,8 @@ impl Inbox {
         waiting.len() == 1
     }
 
-    /// Moves all packets to `taken`, which is empty. To be called under the lock under which the driver is
-    /// noted to sleep: a later [`push`](Self::push) then finds it asleep.
+    /// Moves all packets to `taken`, which is empty. Call it under the lock that guards the driver's sleep; a
+    /// later [`push`](Self::push) then finds the driver asleep.
     pub fn take(&self, taken: &mut VecDeque<Stray>) {
         std::mem::swap(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner), taken);
     }
@@ -102,7 +102,7 @@ mod tests {
             taken.drain(..).map(|stray| owner.handle_stray(NOW, &stray)).count()
         };
         assert_eq!(turn(&inbox), INBOX_MAX);
-        // The peer sends again what was dropped, and now there is room.
+        // The peer repeats the dropped segment, and now there is room.
         assert!(arrive(&late_answer));
         assert_eq!((turn(&inbox), inbox.dropped()), (1, 2 * INBOX_MAX as u64 + 2));
         for id in [first, flooded, late] {

@@ -6,7 +6,7 @@ use crate::Cidr;
 use crate::shards::ShardRef;
 use crate::shared::Shared;
 
-/// What a stack has and uses at one moment.
+/// A stack's addresses, connections and use of resources at one moment.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -41,7 +41,7 @@ pub struct StackInfo {
     pub lock_waited: Duration,
 }
 
-/// What a stack has and uses.
+/// Takes stock of a stack.
 pub(crate) fn info(stack: &ShardRef) -> StackInfo {
     let shards = stack.all();
     let connections = |shard: &Shared| shard.look(|state| state.endpoint.connection_count());

@@ -47,78 +47,66 @@
 //! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
 //! | `control` | a Unix socket by which the owner of a stack looks at it: `StackBuilder::control` |
-//! | `tracing` | each connection is a span of `tracing`, and what changes it or costs it data an event in it: see below |
+//! | `tracing` | each connection is a span, and each change of it an event: [`spans_and_events`] |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
-//! A server ends by [`Stack::drain`], which lets connections finish, or [`Stack::shutdown`]; an accept loop
-//! learns of both by an error that stays, so it must end with it (`while let Ok(..) =
-//! listener.accept().await`), and other tasks by [`Stack::closing`].
+//! # Stopping a server
+//!
+//! To stop a server, call [`Stack::drain`] (connections may finish) or [`Stack::shutdown`]. `accept` then
+//! fails for good, so let the error end your loop: `while let Ok(..) = listener.accept().await`. Other tasks
+//! wait for [`Stack::closing`].
 //!
 //! # Limits
 //!
 //! A stack on one device runs on one task and shares one lock with its callers. On several queues of a device
-//! ([`StackBuilder::queues`]) it has a task and a lock for each, and takes as many processors. Every table
-//! has a bound: connections, buffers, ports ([`StackBuilder`]), half-open connections and those that wait to
-//! be accepted ([`ListenerBuilder`]). The stack has no DHCP and no routing table but [`StackBuilder::route`],
-//! and resolves names with the feature `dns` alone.
+//! ([`StackBuilder::queues`]) it has a task and a lock for each. Every table has a bound: connections,
+//! buffers and ports ([`StackBuilder`]), half-open connections and those that wait to be accepted
+//! ([`ListenerBuilder`]). The stack has no DHCP, and no routing table beyond [`StackBuilder::route`].
 //!
-//! # Spans and events
-//!
-//! With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`,
-//! level INFO; `number`, `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a
-//! passive handshake, to TIME-WAIT or CLOSED. Its events are of level DEBUG: `state changed` (`from`, `to`),
-//! `lost` (`rule`, `start`, `bytes`), `retransmission timeout` (`in_a_row`, `late_us`), `reduction taken
-//! back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed` (`reason`: `reset`,
-//! `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
-//! or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of
-//! its own ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has both: the trace
-//! and the events. Without the feature nothing of this is compiled.
-//!
-//! # What differs from `tokio::net`
+//! # Beside `tokio::net`
 //!
 //! [`TcpStream`], [`TcpListener`], [`TcpSocket`] and the halves have the methods of their namesakes in
-//! tokio 1.54, and behave alike in what drops, shutdowns and cancelled futures do. There is more:
-//! [`TcpStream::info`], [`TcpStream::delivered`], [`TcpStream::watch_delivery`],
-//! [`TcpStream::set_not_sent_lowat`], [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`],
-//! [`TcpStream::set_user_timeout`], [`TcpStream::abort`], [`TcpStream::notice`], traces that say why
-//! each thing was done ([`Stack::next_trace`]), accepting on any address with the decision deferred
-//! ([`DeferredListener`]), and what a proxy does with the connection then ([`pump`]).
+//! tokio 1.54. Drops, shutdowns and cancelled futures behave alike; the module [`differences`] lists the
+//! exceptions. These methods have no counterpart in tokio:
 //!
-//! Left out is what needs a kernel socket or the kernel's tables: `from_std`, `into_std`, `from_std_stream`,
-//! `AsRawFd` and its relatives, `device`, `bind_device`. Constructors take a [`Stack`]. Names are resolved by
-//! [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`] alone, and only with the features
-//! `dns` or `resolve`. [`Interest`] and [`Ready`] are tokio's own, and on WebAssembly, where tokio has none,
-//! types with the same methods. The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call
-//! `try_read` and the like, since there is no socket for system calls.
+//! - figures of a connection: [`TcpStream::info`], traces that say why each thing was done
+//!   ([`Stack::next_trace`]);
+//! - choices: [`TcpSocket::set_profile`], [`TcpStream::set_congestion_control`],
+//!   [`TcpStream::set_user_timeout`], [`TcpStream::abort`];
+//! - delivery: [`TcpStream::delivered`], [`TcpStream::watch_delivery`],
+//!   [`TcpStream::set_not_sent_lowat`], [`TcpStream::notice`];
+//! - proxies: [`Stack::listen_any`], SYNs that wait for a decision ([`DeferredListener`]), and [`pump`].
 //!
-//! Some 220 cases, from `bind` to a second write after a reset, are compared with the kernel's sockets. This
-//! table has those that differ, each with the first answer that does:
+//! Methods that need a kernel socket or the kernel's tables are absent: `from_std`, `into_std`,
+//! `from_std_stream`, `AsRawFd` and its relatives, `device`, `bind_device`. Constructors take a [`Stack`].
+//! With the features `dns` or `resolve`, [`TcpStream::connect`], [`TcpListener::bind`] and [`Stack::lookup`]
+//! resolve names. [`Interest`] and [`Ready`] are tokio's own, and on WebAssembly, where tokio has none, types
+//! with the same methods. The closures of [`TcpStream::try_io`] and [`TcpStream::async_io`] call `try_read`
+//! and the like, since there is no socket for system calls.
 //!
-#![cfg_attr(docsrs, feature(doc_cfg))]
-#![doc = include_str!("differences.md")]
+//! # Errors
 //!
-//! Errors are [`std::io::Error`]s of the kinds that a kernel gives. Where the number of the system's error
-//! says it all they carry it (`error.raw_os_error()`): a reset, a refused connection, a broken pipe, an
-//! address in use, a socket that is not connected. All else is the core's typed error, which says which
-//! address, which limit, what to do (`error.get_ref()`, `error.downcast()`); an `io::Error` holds one or the
-//! other. [`connection_error`] tells how a connection ended in either case.
+//! Errors are [`std::io::Error`]s of the kinds that a kernel gives. A reset, a refused connection, a broken
+//! pipe, an address in use and a socket that is not connected carry the system's number
+//! (`error.raw_os_error()`). All other errors carry the core's typed error, which names the address or the
+//! limit and says what to do (`error.get_ref()`, `error.downcast()`). [`connection_error`] says how a
+//! connection ended in either case.
 //!
-//! # What is not TCP
+//! # Beside TCP
 //!
-//! [`UdpSocket`] has the methods of its namesake; its readiness, too, is the state of the moment. Pings are
-//! answered ([`StackBuilder::echo_replies`]), those to other addresses too if the stack takes their traffic
-//! ([`StackBuilder::pings`]), an address of the stack's own is reached from itself, fragments
-//! are put together where that is asked for ([`StackBuilder::reassembly`]), and everything else goes to a
-//! program that asks for it ([`StackBuilder::other_packets`]).
+//! [`UdpSocket`] has the methods of its namesake. The stack answers pings ([`StackBuilder::echo_replies`],
+//! and [`StackBuilder::pings`] for addresses that are not its own), reaches its own addresses, puts fragments
+//! together if you ask for it ([`StackBuilder::reassembly`]), and hands everything else to a program that
+//! asks for it ([`StackBuilder::other_packets`]).
 //!
 //! # Invariants
 //!
-//! - No protocol decision is made here: the driver moves packets, time and wake-ups. See
-//!   [`ackclock_core::Endpoint`].
+//! - The driver moves packets, time and wake-ups; [`ackclock_core::Endpoint`] makes every decision of TCP.
 //! - A call takes the stack's lock once, and allocates nothing once its stream has waited before.
-//! - Nothing but the driver's [`Clock`] is asked for the time, so a simulator can host the same API
-//!   ([`Port`]). A [`pump`] stands beside the stack; its idle timeout is tokio's.
+//! - Time comes only from the driver's [`Clock`], so a simulator can host the same API ([`Port`]). The idle
+//!   timeout of a [`pump`] is tokio's.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -126,6 +114,29 @@
 #[cfg(all(doctest, feature = "device"))]
 #[doc = include_str!("../README.md")]
 struct FrontPage;
+
+/// Calls that answer otherwise than tokio's on the kernel.
+///
+/// A test makes some 220 calls, from `bind` to a second write after a reset, on the kernel's sockets and on
+/// these. Each row is a case whose answers differ, with the first answer that does.
+///
+#[cfg(doc)]
+#[doc = include_str!("differences.md")]
+pub mod differences {}
+
+/// Spans and events of the feature `tracing`.
+///
+/// With the feature `tracing` and a subscriber, each connection is a span `connection` (target `ackclock`,
+/// level INFO; `number`, `local`, `remote`, `profile`, `congestion`) from its SYN, or from the end of a
+/// passive handshake, to TIME-WAIT or CLOSED. Its events are of level DEBUG: `state changed` (`from`, `to`),
+/// `lost` (`rule`, `start`, `bytes`), `retransmission timeout` (`in_a_row`, `late_us`), `reduction taken
+/// back` (`proof`), `recovered`, `reset sent` (`seq`); and of level WARN: `failed` (`reason`: `reset`,
+/// `refused`, `timed-out`, ...). Sequence numbers count from the initial one. They are emitted after the call
+/// or the driver's turn in which they happened, outside the stack's lock. A connection that has a trace of
+/// its own ([`StackBuilder::trace`], [`TcpSocket::set_trace`], [`TcpStream::set_trace`]) has both: the trace
+/// and the events. Without the feature nothing of this is compiled.
+#[cfg(doc)]
+pub mod spans_and_events {}
 
 mod build_error;
 mod builder;
@@ -183,8 +194,8 @@ pub use ackclock_core::{
     TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable, UserTimeoutOption, bandwidth,
     congestion, profile, rtt, trace,
 };
-/// What packets come from and go to: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no
-/// other crate.
+/// The devices under a stack: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other
+/// crate.
 pub use ackclock_device as device;
 pub use ackclock_device::configure::{Cidr, CidrError};
 pub use ackclock_journal as journal;

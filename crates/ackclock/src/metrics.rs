@@ -72,7 +72,7 @@ pub enum MetricKind {
 /// A gauge: its name, unit, description, and what it is of.
 struct Gauge(&'static str, &'static str, &'static str, Of);
 
-/// What a gauge is of, with a value for each queue.
+/// The subject of a gauge, with a value for each queue.
 enum Of {
     /// The queues together.
     Sum(fn(&StackState) -> u64),

@@ -152,7 +152,7 @@ fn config() -> Config {
     config
 }
 
-/// The same schedules each time. A schedule that fails is printed, too.
+/// Gives the same schedules each time. A schedule that fails is printed, too.
 const SEED: u64 = 1;
 /// The most changes of priority.
 const CHANGES: usize = 3;

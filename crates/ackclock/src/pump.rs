@@ -169,8 +169,8 @@ pub enum End {
     SocketFailed(io::Error),
 }
 
-/// Bytes that pumps have carried: one pump, or all that were given the same counts. Others may read them
-/// while bytes move.
+/// Bytes that pumps have carried: one pump, or all pumps with the same counts. A program may read them while
+/// bytes move.
 #[derive(Debug, Default)]
 pub struct Counts {
     to_socket: AtomicU64,
@@ -178,7 +178,7 @@ pub struct Counts {
 }
 
 impl<S: Socket> Pump<S> {
-    /// A pump between these two. It takes both over: they are closed or reset when it ends.
+    /// Makes a pump between these two. It owns both, and closes or resets them when it ends.
     ///
     /// Set `nodelay` on a socket of TCP: the pump writes what has arrived at once.
     pub fn new(stream: TcpStream, socket: S) -> Self {
@@ -194,8 +194,8 @@ impl<S: Socket> Pump<S> {
         }
     }
 
-    /// Resets both sides once nothing has moved in either direction for this long (default: never). It takes
-    /// a runtime with time enabled.
+    /// Resets both sides once nothing has moved in either direction for this long (default: never). The
+    /// runtime must have time enabled.
     pub fn idle_timeout(mut self, after: Duration) -> Self {
         self.idle = Some(Idle { after, moved: None, sleep: None });
         self
@@ -207,8 +207,8 @@ impl<S: Socket> Pump<S> {
         self
     }
 
-    /// After how many bytes, both directions together, the pump lets other tasks run (default 256 KiB). It is
-    /// exceeded by one read or write at most. Less makes it fairer, more costs less.
+    /// Sets the bytes, both directions together, after which the pump lets other tasks run (default 256 KiB).
+    /// One read or write may exceed it. Less is fairer; more is cheaper.
     pub fn turn_bytes(mut self, bytes: usize) -> Self {
         self.turn_bytes = bytes;
         self
@@ -343,7 +343,7 @@ impl Add for AtomicU64 {
 /// The direction from the stream to the socket.
 #[derive(Debug, Default)]
 struct ToSocket {
-    /// What was read and not yet written, in order.
+    /// Bytes that were read and not yet written, in order.
     blocks: [Bytes; BLOCKS],
     /// The stream has ended.
     ended: bool,
@@ -386,7 +386,7 @@ impl ToSocket {
                 Ok(Poll::Ready(len))
             }
             Poll::Ready(Err(error)) => Err(End::SocketFailed(error)),
-            // Nothing is read meanwhile, so a reading call cannot tell that the client is gone.
+            // The pump reads nothing meanwhile, so no read notices that the client is gone.
             Poll::Pending => match stream.poll_failed(cx, &mut self.watch) {
                 Poll::Ready(error) => Err(End::StreamFailed(error)),
                 Poll::Pending => Ok(Poll::Pending),
@@ -400,11 +400,11 @@ impl ToSocket {
         *first = ready!(stream.poll_read_bytes(cx, BLOCK_BYTES))?;
         let mut last = first;
         for block in others {
-            // The end, or most likely all there is: another look would cost more than another write.
+            // This is the end or, most likely, all there is; another look would cost more than another write.
             if last.len() < BLOCK_BYTES / 2 {
                 break;
             }
-            // An error comes again with the next read, after what was read before it.
+            // The next read reports the error, after the data before it.
             let Ok(bytes) = stream.try_read_bytes(BLOCK_BYTES) else { return Poll::Ready(Ok(())) };
             *block = bytes;
             last = block;
@@ -435,7 +435,7 @@ impl ToSocket {
         for block in &mut self.blocks {
             let taken = left.min(block.len());
             if taken == block.len() {
-                // Not an empty slice of it, which would keep the block.
+                // An empty slice would keep the block.
                 *block = Bytes::new();
             } else {
                 block.advance(taken);
@@ -448,7 +448,7 @@ impl ToSocket {
 /// The direction from the socket to the stream.
 #[derive(Debug, Default)]
 struct ToStream {
-    /// What was read and not yet written.
+    /// Bytes that were read and not yet written.
     rest: Bytes,
     /// The socket has ended.
     ended: bool,
@@ -483,7 +483,7 @@ impl ToStream {
         let len = written.map_err(End::StreamFailed)?;
         self.total += len as u64;
         if self.rest.len() < READ_BYTES / 2 {
-            // What is left of a large read does not keep all of it.
+            // The rest of a large read must not keep all of it.
             self.rest = Bytes::copy_from_slice(&self.rest);
         }
         Ok(Poll::Ready(len))

@@ -19,7 +19,7 @@ pub struct Recording {
     program: String,
 }
 
-/// What has become of a stack's recording.
+/// The state of a stack's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordingInfo {
@@ -110,7 +110,7 @@ impl<P: AsRef<Path>> From<P> for Recording {
     }
 }
 
-/// What a stack's recording has come to, if there is one.
+/// The state of a stack's recording, if there is one.
 pub(crate) fn info(state: &StackState) -> Option<RecordingInfo> {
     let (journal, backlog) = (state.endpoint.journal()?, state.recording.as_ref()?);
     let waiting = backlog.waiting() as u64;

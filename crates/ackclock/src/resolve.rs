@@ -10,9 +10,9 @@ use crate::Stack;
 #[cfg(feature = "dns")]
 use crate::dns;
 
-/// What [`TcpStream::connect`](crate::TcpStream::connect) and [`TcpListener::bind`](crate::TcpListener::bind)
-/// take: addresses, addresses in words (`"10.0.0.2:80"`), and names (`"example.com:80"` or
-/// `("example.com", 80)`).
+/// Arguments of [`TcpStream::connect`](crate::TcpStream::connect) and
+/// [`TcpListener::bind`](crate::TcpListener::bind): addresses, addresses in words (`"10.0.0.2:80"`), and
+/// names (`"example.com:80"` or `("example.com", 80)`).
 ///
 /// Names that the stack was given ([`StackBuilder::hosts`](crate::StackBuilder::hosts)) need no lookup.
 /// With the feature `dns`, a stack with name servers (`StackBuilder::name_servers`) resolves names itself,
@@ -20,7 +20,8 @@ use crate::dns;
 /// `tokio::net::lookup_host` asks the host's own resolver, over the kernel's network, and the addresses are
 /// tried one after the other, as tokio does.
 ///
-/// The same types implement tokio's trait of this name. The trait is sealed, so no others can.
+/// The types that implement tokio's trait of this name implement this one. The trait is sealed, so no others
+/// can.
 ///
 /// ```
 /// # use ackclock::{Stack, TcpListener, TcpStream};

@@ -55,7 +55,7 @@ pub(crate) struct Shards {
     names: NameLookupSlot,
 }
 
-/// What asks the stack's name servers: made on first use, through sockets of the stack.
+/// The stack's resolver, made on first use, which sends through sockets of the stack.
 #[cfg(feature = "dns")]
 #[derive(Debug)]
 struct NameLookupSlot {
@@ -132,7 +132,7 @@ impl ShardRef {
         self.owner
     }
 
-    /// The same shard, for the stack's own sockets.
+    /// This shard, for the stack's own sockets.
     #[cfg(feature = "dns")]
     pub fn for_stack(self) -> Self {
         Self { owner: Owner::Stack, ..self }
@@ -223,7 +223,7 @@ impl Handle {
         self.0.shards.list[0].look(|state| state.hosts.clone())
     }
 
-    /// What asks the stack's name servers, if it has any, and these; made on first use.
+    /// The stack's resolver and its name servers, if it has any. The first use makes them.
     #[cfg(feature = "dns")]
     pub fn name_lookup(&self) -> io::Result<Option<(Arc<Names>, &dyn NameLookup)>> {
         let shards = &self.0.shards;
@@ -239,7 +239,7 @@ impl Handle {
         Ok(made.get().map(|made| (names, &**made)))
     }
 
-    /// The same stack through another of its shards.
+    /// This stack through another of its shards.
     pub fn at(&self, index: usize) -> Self {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         Self::new(ShardRef { index, ..self.0.clone() })
@@ -316,7 +316,7 @@ impl Handle {
         .await
     }
 
-    /// The same for the `poll_*` methods.
+    /// Polls as [`wait_any`](Self::wait_any) waits, for the `poll_*` methods.
     pub fn poll_any<T>(
         &self,
         cx: &mut Context<'_>,

@@ -11,8 +11,8 @@
 //! thread. The driver is woken only when the caller could not finish, or when a timer is now due before the
 //! driver would wake.
 //!
-//! What a program gave to the stack (slices, controllers, wakers) is dropped after the locks are released,
-//! since its destructor may use the stack: see [`later`].
+//! Slices, controllers and wakers of the program are dropped after the locks are released, because their
+//! destructors may use the stack: see [`later`].
 
 use std::future::poll_fn;
 use std::io;
@@ -35,7 +35,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::transmit::transmit;
 use crate::waiters::WaitKey;
 
-/// What a shard's handles and its driver share.
+/// The state that a shard's handles and its driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     clock: ShardClock,
@@ -178,15 +178,15 @@ impl Shared {
         self.call_waking(f, |_| true)
     }
 
-    /// The same for a call that reads or closes. While the driver lets the woken tasks run, the packets of
-    /// such a call leave in the driver's turn. If they left at once, the acknowledgements of other
-    /// connections would leave with them, before the tasks of those connections have run and could reply in
-    /// the same packets.
+    /// As [`call`](Self::call), for a call that reads or closes. While the driver lets the woken tasks run,
+    /// the packets of such a call leave in the driver's turn. If they left at once, the acknowledgements of
+    /// other connections would leave with them, before the tasks of those connections have run and could
+    /// reply in the same packets.
     pub fn call_unhurried<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
         self.call_waking(f, |driver| !driver.lets_others)
     }
 
-    /// The same as [`call`](Self::call), but the caller wakes the tasks.
+    /// As [`call`](Self::call), but the caller wakes the tasks.
     pub fn call_unwoken<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> (R, Woken) {
         self.call_leaving(f, |_| true)
     }
@@ -216,8 +216,8 @@ impl Shared {
         (result, self.settle(&mut locked, now, leaves))
     }
 
-    /// Sees to what a call has caused, whatever it returned: events, packets if the call `leaves` them to
-    /// no one else, and an earlier deadline.
+    /// Handles the consequences of a call, even of one that failed: events, packets if the call `leaves` them
+    /// to no one else, and an earlier deadline.
     fn settle(&self, locked: &mut Locked, now: Instant, leaves: bool) -> Woken {
         locked.stack.dispatch(now);
         let driver = if leaves { self.flush(locked, now) } else { None };
@@ -266,8 +266,9 @@ impl Shared {
         self.wake(woken);
     }
 
-    /// Tries `attempt`; while it is pending, the task waits in `queue`. One lock, no allocation once the list
-    /// exists; no wake-up is lost, since the attempt and the registration happen under the same lock.
+    /// Tries `attempt`; while it is pending, the task waits in `queue`. It takes one lock, and allocates
+    /// nothing once the list exists. No wake-up is lost, because the attempt and the registration happen
+    /// under the same lock.
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
@@ -284,7 +285,7 @@ impl Shared {
         let leaves =
             !locked.driver.lets_others || queue.writes().is_some() || matches!(queue, Queue::UdpWrite(_));
         if outcome.is_pending() {
-            // It waits before the consequences are seen to: they may be what it waits for.
+            // The task waits before the call's consequences are handled, because it may wait for one of them.
             let replaced = match (locked.stack.list(queue), slot) {
                 (Some(list), WaitSlot::Poller) => list.register_poller(cx.waker()),
                 (Some(list), WaitSlot::Queued(key)) => list.register(key, cx.waker(), queue),
@@ -352,7 +353,7 @@ impl Shared {
         let sent = transmit(&mut locked.stack, device, cx, now, self.clock());
         match sent {
             Ok(sent) => {
-                // The last packet of a connection may have been what kept it.
+                // The connection may have stayed only for its last packet.
                 locked.stack.dispatch(now);
                 sent.is_complete()
             }
@@ -384,8 +385,8 @@ impl DerefMut for StateGuard<'_> {
 }
 
 impl Locked {
-    /// What to wake after a call: the driver, `tasks`, and those that wait for trace records if there are
-    /// any.
+    /// Collects the tasks to wake after a call: the driver, `tasks`, and readers of the trace if there are
+    /// records.
     fn woken(&mut self, driver: Option<Waker>, mut tasks: Vec<Waker>) -> Woken {
         if self.stack.endpoint.has_traces() {
             self.stack.traces.wake(&mut tasks);

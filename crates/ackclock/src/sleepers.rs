@@ -58,7 +58,7 @@ fn would_go_on(state: &StackState, queue: Queue) -> bool {
     }
 }
 
-/// What `f` says of a connection; true without one, since a call then fails.
+/// Asks `f` about a connection. True without one, because a call then fails.
 fn of(state: &StackState, id: ConnectionId, f: impl FnOnce(&Connection) -> bool) -> bool {
     state.connection(id).map_or(true, f)
 }

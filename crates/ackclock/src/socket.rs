@@ -357,7 +357,7 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// What dropping the stream does: see [`TcpStream::set_linger`].
+    /// The linger time, set by [`TcpStream::set_linger`]: how dropping the stream ends it.
     ///
     /// # Errors
     /// None.

@@ -1,9 +1,9 @@
 //! Decides whether to poll the device or to sleep.
 //!
-//! Polling saves the time of waking a processor, if one is free for it. If none is, or packets are rare, it
+//! Polling saves the time to wake a processor, if one is free. Otherwise, or if packets are rare, polling
 //! only takes time from other tasks that would send, and a thread that has used up its share then waits for
-//! milliseconds. So the driver tries polling, backs off further and further while it brings nothing, and
-//! pauses it for a hundred times as long as another task had the processor meanwhile.
+//! milliseconds. So the driver tries polling, and backs off further and further while it finds nothing. If
+//! another task has had the processor meanwhile, polling pauses for a hundred times as long.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Spin {
         }
     }
 
-    /// Whether it ever polls; if not, callers need not read the clock.
+    /// Whether the driver ever polls. If not, callers need not read the clock.
     pub fn is_wanted(&self) -> bool {
         !self.time.is_zero()
     }
@@ -68,7 +68,7 @@ impl Spin {
         goes_on
     }
 
-    /// There was something to do. If the driver did not sleep before it, polling was worth it.
+    /// The driver found work. If it had not slept before, polling was worth it.
     pub fn found_work(&mut self, now: Instant) {
         if self.until.is_some() && !self.has_lost_processor(now) {
             self.until = None;

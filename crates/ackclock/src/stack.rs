@@ -53,6 +53,7 @@ impl Stack {
     /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another listener or bound socket has it, on a wildcard
     /// address or a specific one, [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an
     /// address of the stack, [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many listeners.
+    #[doc(alias = "bind")]
     pub fn listen(&self, addr: SocketAddr) -> io::Result<TcpListener> {
         self.listener().addr(addr).bind()
     }
@@ -61,8 +62,25 @@ impl Stack {
     /// given, as a proxy or a VPN needs. A stream's [`local_addr`](TcpStream::local_addr) is the destination
     /// that the client dialled.
     ///
+    /// ```
+    /// # use ackclock::Stack;
+    /// # use ackclock::device::memory;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let gateway = Stack::builder().device(right).spawn()?;
+    /// let listener = gateway.listen_any()?;
+    /// let _dialled = client.connect("203.0.113.5:443".parse()?).await?;
+    ///
+    /// let (stream, peer) = listener.accept().await?;
+    /// assert_eq!(stream.local_addr()?, "203.0.113.5:443".parse()?);
+    /// assert_eq!(peer.ip().to_string(), "10.0.0.1");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`listen`](Self::listen).
+    #[doc(alias = "listen_all")]
     pub fn listen_any(&self) -> io::Result<TcpListener> {
         self.listener().bind()
     }
@@ -185,9 +203,9 @@ impl Stack {
         self.shared.now()
     }
 
-    /// What connections have learned of their paths and the next ones begin with
-    /// ([`StackBuilder::path_cache`]): an entry for each pair of addresses, and with several queues for each
-    /// queue. Empty without a cache.
+    /// The paths that connections have measured, with which the next ones begin
+    /// ([`StackBuilder::path_cache`]): an entry for each pair of addresses and each queue. Empty without a
+    /// cache.
     #[must_use]
     pub fn known_paths(&self) -> Vec<KnownPath> {
         let of = |shard: &Shared| shard.look(|state| state.endpoint.known_paths(shard.now()));
@@ -280,8 +298,8 @@ impl Stack {
         self.shared.each(|state, _| state.endpoint.request_traces());
     }
 
-    /// What has become of the recording that [`StackBuilder::record`](crate::StackBuilder::record) asked for;
-    /// `None`: it did not.
+    /// The state of the recording, or `None` if [`StackBuilder::record`](crate::StackBuilder::record) did not
+    /// ask for one.
     #[must_use]
     pub fn recording(&self) -> Option<RecordingInfo> {
         self.shared.look(recording::info)

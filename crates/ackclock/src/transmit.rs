@@ -15,7 +15,7 @@ use crate::state::StackState;
 pub(crate) struct Transmitted {
     pub packets: usize,
     pub more: bool,
-    /// Whether the stack sent packets to itself: tasks may wait for what these caused.
+    /// Whether the stack sent packets to itself, for whose effects tasks may wait.
     pub looped: bool,
 }
 
@@ -98,5 +98,5 @@ pub(crate) fn limits(capabilities: &Capabilities) -> Limits {
 
 /// Packets sent under one lock.
 const TRANSMIT_PACKETS: usize = 64;
-/// Bytes after which the device is looked at again: a request may have arrived.
+/// After this many bytes the driver looks at the device again, because a request may have arrived.
 const TRANSMIT_BYTES: usize = 256 << 10;

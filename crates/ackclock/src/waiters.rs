@@ -38,11 +38,10 @@ struct WaitQueue {
 struct Waiter {
     key: WaitKey,
     waker: Waker,
-    /// What it waits for.
     queue: Queue,
 }
 
-/// What a task waits for, and so in which list.
+/// The event that a task waits for, which selects its list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queue {
     Read(ConnectionId),
@@ -72,7 +71,7 @@ pub(crate) enum Queue {
 pub(crate) enum Side {
     Read,
     Write,
-    /// What is neither; a UDP socket has nothing of that kind.
+    /// Neither; a UDP socket has no such list.
     Notice,
 }
 
@@ -153,7 +152,7 @@ impl WaitList {
         }
     }
 
-    /// What each task waits for; a caller of the `poll_*` methods waits for what `of_list` says.
+    /// The event that each task waits for; a caller of the `poll_*` methods waits for `of_list`.
     pub fn sleepers(&self, of_list: Queue) -> impl Iterator<Item = Queue> + '_ {
         let queued = self.queue.iter().flat_map(|queue| queue.waiting.iter().map(|waiter| waiter.queue));
         self.poller.iter().map(move |_| of_list).chain(queued)
@@ -166,7 +165,7 @@ impl WaitList {
     }
 }
 
-/// What is kept of a stream in addition to the endpoint's state, while it is needed.
+/// State that a stream needs beside the endpoint's, while it needs it.
 #[derive(Debug)]
 pub(crate) struct StreamSlot {
     pub id: ConnectionId,
@@ -176,7 +175,7 @@ pub(crate) struct StreamSlot {
     pub rare: Option<Box<Rare>>,
 }
 
-/// What few streams need.
+/// State that few streams need.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     pub notice: WaitList,
@@ -210,7 +209,7 @@ impl StreamTable {
         self.slots.get_mut(id.index())?.as_deref_mut().filter(|slot| slot.id == id)
     }
 
-    /// The same, to look at.
+    /// The slot of a connection, if it has one, for reading.
     pub fn get(&self, id: ConnectionId) -> Option<&StreamSlot> {
         self.slots.get(id.index())?.as_deref().filter(|slot| slot.id == id)
     }

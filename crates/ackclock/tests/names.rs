@@ -18,7 +18,7 @@ const NAME_SERVER: &str = "10.0.0.2:53";
 const ALIVE: [&str; 2] = ["fd00::2", "10.0.0.2"];
 const DEAD: [&str; 2] = ["fd00::9", "10.0.0.9"];
 
-/// What the name server has for a name: after how long, what.
+/// The name server's answer for a name, and its delay.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     name: &'static str,

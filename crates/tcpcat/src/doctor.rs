@@ -55,7 +55,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Exit {
     if problems == 0 { Exit::Done } else { Exit::Device }
 }
 
-/// What a transfer over a TUN device needs.
+/// Checks a transfer over a TUN device.
 pub(crate) fn tun_findings(args: &DeviceArgs) -> Vec<Finding> {
     let name = args.tun();
     let mut findings = vec![tun_driver()];
@@ -181,7 +181,7 @@ pub(crate) fn stands_in_the_way(error: &str) -> Finding {
     problem("device", detail, mend)
 }
 
-/// What a transfer sets up at the kernel's end of the device `name`, and removes again.
+/// The settings that a transfer makes at the kernel's end of the device `name`, and takes back.
 pub(crate) fn kernel_end(args: &DeviceArgs, name: &str, existed: bool) -> Finding {
     let device = if existed {
         format!("{name} exists and stays")

@@ -37,13 +37,13 @@ pub(crate) fn network(doing: &str, error: &io::Error, device: &Label) -> Failure
     }
 }
 
-/// What arrived is not what was sent.
+/// The data that arrived is not the data that was sent.
 pub(crate) fn verification(message: impl Into<String>) -> Failure {
     Failure::new(Exit::Verification, message)
         .remedy("send it again; if this repeats, capture it with --pcap FILE")
 }
 
-/// What failed before there was a stack, as a failure of the command.
+/// Turns a failure before there was a stack into a failure of the command.
 pub(crate) trait OrFail<T> {
     /// The value, or why there is none.
     fn or_fail(self) -> Result<T, Failure>;

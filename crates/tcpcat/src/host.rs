@@ -170,7 +170,7 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// What the recording has come to, once the reader of a pipe has taken it, or has not for a second.
+    /// The state of the recording, once the reader of a pipe has taken it or a second has passed.
     async fn settled(&self) -> Option<RecordingInfo> {
         for _ in 0..SETTLE_TRIES {
             if self.stack.recording()?.waiting == 0 {

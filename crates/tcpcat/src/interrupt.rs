@@ -19,7 +19,7 @@ struct Seen {
     exit: Option<Exit>,
 }
 
-/// What the first interrupt does.
+/// The effect of the first interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     /// Connections are closed in order.

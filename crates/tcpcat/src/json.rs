@@ -1,4 +1,4 @@
-//! What `--json` prints, whichever command it is: one object with the number of its schema.
+//! The output of `--json`, for every command: one object with the number of its schema.
 
 use ackclock_cli::{Exit, Failure};
 use serde::Serialize;

@@ -19,13 +19,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::device::Label;
 use crate::exit;
 
-/// What makes connections: a stack in user space, or the kernel.
+/// A maker of connections: a stack in user space, or the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Net {
     kind: Kind,
     /// Set when streams are to be reset rather than closed.
     abort: Arc<AtomicBool>,
-    /// What the handshakes of a file transfer announce.
+    /// The length that the handshakes of a file transfer announce.
     length: Arc<OnceLock<Option<u64>>>,
     kernel_streams: KernelStreams,
 }

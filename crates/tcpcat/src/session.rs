@@ -32,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) started: Instant,
 }
 
-/// What kind of transfer it is, for reports.
+/// The kind of transfer, for reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub name: &'static str,

@@ -71,7 +71,7 @@ struct Files {
 #[derive(Debug)]
 struct Written {
     path: PathBuf,
-    /// What is in the file are the newest records.
+    /// Whether the file has only the newest records.
     is_flight: bool,
     writer: Writer<BufWriter<Outlet>>,
     backlog: Backlog,

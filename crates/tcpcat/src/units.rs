@@ -21,7 +21,7 @@ pub(crate) enum InvalidBottleneck {
     /// Its rate or the size of its queue.
     #[error(transparent)]
     Unit(#[from] UnitError),
-    /// What follows the rate.
+    /// The text behind the rate.
     #[error(
         "{text:?} is not a property of a bottleneck: write RATE,queue=SIZE, for example 10Mbit/s,queue=64KiB \
          or 10Mbit/s,queue=100packets"
@@ -35,7 +35,7 @@ pub(crate) enum InvalidShape {
     /// Its rate or its burst.
     #[error(transparent)]
     Unit(#[from] UnitError),
-    /// What follows the rate.
+    /// The text behind the rate.
     #[error("{text:?} is not a property of a rate: write RATE,burst=SIZE, for example 20Mbit/s,burst=64KiB")]
     Property { text: String },
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 const PROXY: &str = "10.1.0.1:1080";
 const TARGET: &str = "203.0.113.7";
-/// What the destination does, by its port.
+/// The destination's behaviour, by its port.
 const SINK: u16 = 1;
 const SOURCE: u16 = 2;
 const ECHO: u16 = 3;
@@ -109,7 +109,7 @@ async fn measure(gateway: u32) {
     println!("{:<24} {:6.1} MB", "15 s later", rss_mb(gateway));
 }
 
-/// What `work` returns, and how long it took: of the clock, and of the gateway's processor time.
+/// The result of `work`, and how long it took: of the clock, and of the gateway's processor time.
 async fn costed<T>(gateway: u32, work: impl Future<Output = T>) -> (T, f64, f64) {
     let (begun, cpu) = (Instant::now(), cpu_seconds(gateway));
     let done = work.await;

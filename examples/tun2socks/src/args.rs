@@ -50,7 +50,7 @@ pub(crate) struct Tun2socksArgs {
     /// With --configure: a network that does not go into the device; can be repeated
     #[arg(long, value_name = "NETWORK/PREFIX", requires = "configure", help_heading = "Routes")]
     pub(crate) exclude: Vec<Cidr>,
-    /// What keeps the way to the proxy out of the device. `mark` and `route` set it up with --configure;
+    /// How to keep the way to the proxy out of the device. `mark` and `route` set it up with --configure;
     /// without, they leave that to you (the mark is 7426)
     #[arg(long, value_enum, default_value_t = Bypass::Mark, help_heading = "Routes")]
     bypass: Bypass,
@@ -129,7 +129,7 @@ pub(crate) struct Tun2socksArgs {
     pub(crate) verbose: bool,
 }
 
-/// What keeps the gateway's own sockets out of the device.
+/// How the gateway's own sockets stay out of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Bypass {
     /// A mark of the sockets, and a rule for it

@@ -43,7 +43,7 @@ pub(crate) fn answer(query: &[u8], names: &Names) -> Option<Vec<u8>> {
     answer.to_vec().ok()
 }
 
-/// What a question is answered by; `None` if by someone else.
+/// The answer to a question; `None` if another server gives it.
 fn found(asked: &Query, names: &Names) -> Option<(ResponseCode, Option<RData>)> {
     match asked.query_type() {
         kind @ (RecordType::A | RecordType::AAAA) => {

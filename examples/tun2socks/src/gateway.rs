@@ -1,4 +1,4 @@
-//! What all connections and datagrams share.
+//! State that all connections and datagrams share.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Once};
@@ -25,8 +25,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// What an address that a client dials stands for; `None` for an address of the pool that stands for
-    /// nothing.
+    /// The destination behind an address that a client dials; `None` for an unused address of the pool.
     pub(crate) fn destination(&self, dialled: SocketAddr) -> Option<Destination> {
         match self.names.as_ref().map_or(Meaning::Itself, |names| names.meaning(dialled.ip())) {
             Meaning::Itself => Some(Destination::Addr(dialled)),

@@ -30,7 +30,7 @@ pub(crate) struct Names {
     table: Mutex<Table>,
 }
 
-/// What an address stands for.
+/// The meaning of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// It is not of the pool.
@@ -133,7 +133,7 @@ impl Names {
         Some(addr_at(network, place))
     }
 
-    /// What an address stands for. It counts as a use.
+    /// The meaning of an address. Asking counts as a use.
     pub(crate) fn meaning(&self, addr: IpAddr) -> Meaning {
         let Some(network) = self.networks().find(|network| network.contains(addr)) else {
             return Meaning::Itself;

@@ -22,7 +22,7 @@ pub(crate) struct Proxy {
     pub(crate) outlet: Outlet,
 }
 
-/// What a proxy speaks.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyKind {
     /// SOCKS5: connections and datagrams.
@@ -129,7 +129,7 @@ impl Proxy {
         .await
     }
 
-    /// What fails with an error of a socket to the proxy.
+    /// The error of a failed socket to the proxy.
     pub(crate) fn unreachable(&self, error: io::Error) -> ProxyError {
         ProxyError::Unreachable(self.addr, error)
     }

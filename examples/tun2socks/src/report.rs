@@ -1,4 +1,4 @@
-//! What went by: counters, the table at the end, and the text of `--metrics`.
+//! Totals: counters, the table at the end, and the text of `--metrics`.
 
 use std::fmt::Write;
 use std::io;

@@ -15,7 +15,7 @@ use ackclock::Cidr;
 
 use crate::undo::{ChangeError, Changes};
 
-/// What is to be configured.
+/// The configuration to make.
 #[derive(Debug)]
 pub(crate) struct Routing<'a> {
     pub(crate) device: &'a str,

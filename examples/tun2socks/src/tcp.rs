@@ -25,7 +25,7 @@ enum Answer {
     Unreachable(Unreachable),
 }
 
-/// What bounds the connections of all threads.
+/// The bounds on the connections of all threads.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     room: Arc<Semaphore>,

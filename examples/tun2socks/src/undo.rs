@@ -19,7 +19,7 @@ pub(crate) struct Changes {
     undo: Vec<Undo>,
 }
 
-/// What takes a change back: one line of the file.
+/// The reversal of a change: one line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     /// Arguments of `ip`.

@@ -283,7 +283,7 @@ impl Message {
 
 /// The longest IP packet.
 const PACKET_MAX: usize = 65_535;
-/// What WireGuard adds to a packet.
+/// The bytes that WireGuard adds to a packet.
 const OVERHEAD: usize = 32;
 /// The number of packets that boringtun keeps.
 const WAITING_MAX: u64 = 256;

@@ -50,7 +50,7 @@ pub struct Target {
     /// # Panics
     /// If something that must hold does not.
     pub run: fn(&[u8]) -> u64,
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: &'static str,
     /// The longest input, in bytes.
     pub len_max: usize,
@@ -59,7 +59,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// What an input may take of the processor in an optimised build with debug assertions, if it came to
+    /// The processor time that an input may take in an optimised build with debug assertions, if it came to
     /// that many units.
     ///
     /// A second is far more than any needs but the lives of a TCP of 1987 whose peer is silent: it sends its
@@ -105,7 +105,8 @@ const fn target(
     Target { name, run, unit, len_max, any_bytes }
 }
 
-/// What endpoints answer in the life that an input describes; `false` for a target without endpoints.
+/// Collects the endpoints' answers in the life that an input describes. Returns `false` for a target without
+/// endpoints.
 ///
 /// # Panics
 /// If something that must hold does not.

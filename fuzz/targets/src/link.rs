@@ -9,7 +9,7 @@ use ackclock_wire::{ChecksumState, FlowLabel, TxPacket, UdpHeader, checksum, wri
 use arbitrary::{Arbitrary, Unstructured};
 use etherparse::{ArpPacketSlice, EtherType, Ethernet2Slice, IpHeaders};
 
-/// What a link begins with.
+/// The beginning of a link.
 #[derive(Debug, Arbitrary)]
 struct Scene {
     seed: u64,
@@ -241,7 +241,7 @@ impl Rig {
         self.link.handle_timeout(end);
     }
 
-    /// What it sends are frames of its own that etherparse reads.
+    /// Checks that etherparse reads the frames that it sends.
     fn transmit(&mut self) {
         for _ in 0..FRAMES_MAX {
             let Some(sent) = self.link.poll_transmit() else { return };

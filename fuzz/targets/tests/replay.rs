@@ -60,7 +60,7 @@ fn shrinking_keeps_what_fails_and_nothing_else() {
     assert_eq!(least, b"needle");
 }
 
-/// What is drawn gets somewhere: lives that end at once prove nothing.
+/// Lives get somewhere: those that end at once prove nothing.
 #[test]
 fn lives_of_endpoints_have_many_steps() {
     let target = find("endpoint").expect("a target");
@@ -92,7 +92,7 @@ fn bounded(target: &Target, input: &[u8]) {
     assert!(took <= most, "an input of {name} takes {took:?} for {units} {unit}, more than {most:?}");
 }
 
-/// What this thread has had of the processor so far, as the kernel counts it.
+/// The processor time of this thread so far, as the kernel counts it.
 fn processor_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let nanos = told.split(' ').next().and_then(|nanos| nanos.parse().ok()).expect("a number stands first");

@@ -148,7 +148,7 @@ impl Browser {
         self.post("/execute/sync", json!({"script": script, "args": []}))
     }
 
-    /// What the page wrote to its console, and what the browser refused.
+    /// The page's messages on its console, and the browser's refusals.
     pub fn console(&self) -> Vec<Value> {
         self.post("/se/log", json!({"type": "browser"})).as_array().cloned().unwrap_or_default()
     }

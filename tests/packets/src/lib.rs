@@ -22,7 +22,7 @@ pub const PINNED: &str = "8756b3a7a7a70f24";
 /// The runs of one kind.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What ran.
+    /// The name of the run.
     pub name: &'static str,
     /// Packets sent.
     pub packets: u64,

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is measured.
+/// One measurement.
 #[derive(Clone, Copy)]
 struct Cell {
     way: Way,

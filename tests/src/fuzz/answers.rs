@@ -1,4 +1,4 @@
-//! What endpoints answer in a life, line by line, and the hash of their packets.
+//! The endpoints' answers in a life, line by line, and the hash of their packets.
 
 use std::fmt::{Debug, Write as _};
 
@@ -43,14 +43,14 @@ impl Answers {
         book.packets_count += 1;
     }
 
-    /// What a call returned, or an event.
+    /// Notes the result of a call, or an event.
     pub fn told(&mut self, what: &str, value: &impl Debug) {
         if let Some(book) = self.reader() {
             book.write(|line| write!(line, "{what}: {value:?}"));
         }
     }
 
-    /// What an endpoint and its connections look like from outside.
+    /// Notes an endpoint and its connections as they look from outside.
     pub fn figures(&mut self, now: Instant, endpoint: &Endpoint) {
         let Some(book) = self.reader() else { return };
         let (memory, due) = (endpoint.memory(), endpoint.poll_timeout());
@@ -62,7 +62,7 @@ impl Answers {
         }
     }
 
-    /// What a connection wrote into its trace.
+    /// Notes the records of a connection's trace.
     pub fn trace(&mut self, batch: &Batch) {
         let Some(book) = self.reader() else { return };
         for record in &batch.records {

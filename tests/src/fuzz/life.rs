@@ -36,7 +36,7 @@ struct Peer {
     /// The endpoint's initial sequence number, and the end of what it has sent.
     irs: Option<u32>,
     seen: u32,
-    /// What the peer has acknowledged.
+    /// The bytes that the peer has acknowledged.
     acked: u32,
     timestamps: bool,
     ts_seen: u32,

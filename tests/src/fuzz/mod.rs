@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8], choices: Option<Choices>) -> LifeTotals {
     live(bytes, choices, &mut Answers::default())
 }
 
-/// The same with the choices that the bytes make, and the answers.
+/// As [`run`], with the choices that the bytes make, and the answers.
 ///
 /// # Panics
 /// If an oracle is broken.
@@ -44,7 +44,7 @@ fn live(bytes: &[u8], choices: Option<Choices>, answers: &mut Answers) -> LifeTo
     life.end()
 }
 
-/// What happened in a life, so that a test can check that its lives cover anything.
+/// Totals of a life, so that a test can check that its lives cover anything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LifeTotals {
     /// Connections that were established.

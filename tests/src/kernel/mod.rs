@@ -1,4 +1,4 @@
-//! What the tests against the Linux kernel's TCP share.
+//! Code that the tests against the Linux kernel's TCP share.
 //!
 //! The usual scene: in a private namespace (see [`crate::netns`]) the kernel is 10.9.0.1 and fd09::1, and at
 //! the other end of a TUN device a stack is 10.9.0.2 and fd09::2.

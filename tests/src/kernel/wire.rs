@@ -35,14 +35,14 @@ pub enum OnWire {
     Raw,
     /// A packet socket with its own link layer.
     Packet,
-    /// The same link layer over a TAP device.
+    /// As a packet socket, over a TAP device.
     Tap,
-    /// The same over AF_XDP, in the driver.
+    /// As a packet socket, by AF_XDP in the driver.
     Xdp,
 }
 
 impl OnWire {
-    /// What the kernel must support for it.
+    /// The features that the kernel must support for it.
     #[must_use]
     pub const fn needs(self) -> Needs {
         match self {
@@ -319,7 +319,7 @@ fn impatient(mac: MacAddr) -> LinkConfig {
     config
 }
 
-/// The same for the kernel of the calling thread's namespace.
+/// Shortens the waits of the kernel in the calling thread's namespace.
 fn be_impatient(interface: &str) {
     let set =
         |path: String, value: &str| std::fs::write(format!("/proc/sys/net/{path}"), value).expect(&path);

@@ -1,4 +1,4 @@
-//! What is compared: the answer to a step, without everything that may differ.
+//! The compared part: the answer to a step, without everything that may differ.
 //!
 //! Left out are the initial sequence number, the values of timestamps, identifications and times to live, the
 //! sizes of windows and shift counts, where segments are cut, pushes, retransmissions, and the name of an
@@ -81,7 +81,7 @@ pub struct Opening {
 pub struct Reset {
     /// Its sequence number relative to the initial one; `None`: it is 0.
     pub seq: Option<u32>,
-    /// What it acknowledges.
+    /// The acknowledgement number.
     pub ack: Option<u32>,
 }
 

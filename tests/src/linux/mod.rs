@@ -1,5 +1,4 @@
-//! The same segments and the same calls for the Linux kernel's TCP and for this stack, and a comparison of
-//! the answers.
+//! Gives the same segments and calls to the Linux kernel's TCP and to this stack, and compares the answers.
 //!
 //! A [`Sequence`] is drawn from a seed: segments of a remote host, right and wrong, and calls of a program.
 //! It runs once against the kernel ([`kernel`]), to which a TUN device brings the segments, and once against
@@ -41,7 +40,7 @@ pub trait Side {
     fn deliver(&mut self, packet: &[u8]);
     /// The program calls.
     fn call(&mut self, call: Call) -> Said;
-    /// What was sent at once.
+    /// The frames that were sent at once.
     fn sent(&mut self) -> Vec<Frame>;
     /// Waits as long as the next step requires, and returns what was sent meanwhile.
     fn pause(&mut self) -> Vec<Frame>;
@@ -69,7 +68,7 @@ pub enum Comparison {
 /// The first answers that differ.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What happened.
+    /// The sequence.
     pub sequence: Sequence,
     /// The index of the step.
     pub at: usize,

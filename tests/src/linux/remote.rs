@@ -24,7 +24,7 @@ pub struct Remote {
     scale: u8,
     /// The highest SND.NXT seen, relative to `iss`.
     seen: u32,
-    /// What the remote host has acknowledged, relative to `iss`.
+    /// The number that the remote host has acknowledged, relative to `iss`.
     acked: u32,
     fin: bool,
     clock: u32,

@@ -8,11 +8,11 @@ use ackclock_core::State;
 /// An intended difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// What happens.
+    /// The event.
     pub what: &'static str,
-    /// What Linux does.
+    /// Linux's behaviour.
     pub linux: &'static str,
-    /// What this stack does.
+    /// This stack's behaviour.
     pub here: &'static str,
     /// The reason, with the section that gives it.
     pub why: &'static str,
@@ -23,7 +23,7 @@ pub struct Row {
 /// A difference, and what led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// What happened.
+    /// The sequence.
     pub sequence: &'a Sequence,
     /// The step whose answers differ.
     pub at: usize,

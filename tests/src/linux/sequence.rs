@@ -9,7 +9,7 @@ use crate::segment::flag::{ACK, FIN, PSH, RST, SYN, URG};
 /// A sequence of steps and its parameters, the same for both sides.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// What it was drawn from.
+    /// The seed that it was drawn from.
     pub seed: u64,
     /// IPv6 instead of IPv4.
     pub v6: bool,
@@ -95,7 +95,7 @@ pub struct RemoteSegment {
     pub damage: Damage,
 }
 
-/// What a sequence number is relative to.
+/// The base of a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeqBase {
     /// RCV.NXT, as last acknowledged.
@@ -106,7 +106,7 @@ pub enum SeqBase {
     First,
 }
 
-/// What an acknowledgement number is relative to.
+/// The base of an acknowledgement number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckBase {
     /// The highest SND.NXT seen.

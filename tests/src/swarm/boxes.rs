@@ -20,8 +20,7 @@ pub(super) struct Fixed {
     /// Which options are stripped from SYNs, and whether SACK blocks are stripped from other segments.
     pub(super) strip: Strip,
     pub(super) rewrite: Option<Rewrite>,
-    /// What the address translator does with a segment of an unknown connection; `None`: there is no
-    /// translator.
+    /// How the address translator treats a segment of an unknown connection; `None` without a translator.
     pub(super) nat: Option<Midstream>,
 }
 
@@ -75,7 +74,7 @@ pub(super) struct Boxes {
     passed: BTreeMap<(SocketAddr, SocketAddr), Instant>,
 }
 
-/// What a box does to a segment.
+/// The output of a box for a segment.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     /// The packets that continue.

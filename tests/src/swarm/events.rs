@@ -1,4 +1,4 @@
-//! What each fault does when it begins and when it ends.
+//! The beginning and the end of each fault.
 
 use std::rc::Rc;
 use std::time::Duration;

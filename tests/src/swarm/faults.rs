@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What may happen to a network, its hosts and its programs.
+/// A fault of a network, its hosts and its programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A host loses all state while segments to and from it are in flight, and restarts.
@@ -35,7 +35,7 @@ pub enum Fault {
     OptionStripping,
     /// Sequence numbers differ on each side, in headers and SACK blocks.
     SequenceRewriting,
-    /// The same, but the SACK blocks are unchanged.
+    /// As `SequenceRewriting`, but the SACK blocks are unchanged.
     SequenceRewritingWithoutSack,
     /// Windows are reduced on the path.
     WindowClamp,

@@ -232,7 +232,7 @@ const MSS_MIN: f64 = 524.0;
 const HEADER_MAX: u64 = 72;
 /// A budget that connections may have to share.
 const TIGHT: usize = 4 << 20;
-/// What a share of a tight memory budget leaves.
+/// The window that a share of a tight memory budget leaves.
 const WINDOW_MIN: f64 = 8192.0;
 const PACKET_BITS: f64 = 12_000.0;
 /// No event makes a path slower than this, in bits a second.

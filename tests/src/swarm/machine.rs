@@ -175,7 +175,7 @@ impl Machine {
         stack.connections().iter().filter(|(_, info)| info.state == State::Established).count()
     }
 
-    /// What a connection reports; `None` if it does not exist.
+    /// A connection's report, or `None` if it does not exist.
     pub(super) fn info_of(&self, tuple: FourTuple) -> Option<ConnectionInfo> {
         let all = self.stack()?.connections();
         all.into_iter().find(|(other, _)| *other == tuple).map(|(_, info)| info)
@@ -237,7 +237,7 @@ impl Machine {
         }
     }
 
-    /// What must hold once all programs have ended.
+    /// Checks that nothing is left once all programs have ended.
     ///
     /// # Panics
     /// If something is left.

@@ -17,7 +17,7 @@
 //! | How long may a transfer take, and which errors are excused? | `judge.rs` |
 //! | What holds for each segment? | `wires.rs`, and [`crate::flow`] |
 //!
-//! What each run must satisfy:
+//! Each run must satisfy:
 //!
 //! - Every byte is compared, and the end of a stream is where its sender ended it.
 //! - Every packet passes [`crate::host::check_frame`] and [`crate::flow`]: sizes, options, flags; the
@@ -83,9 +83,9 @@ pub struct Done {
 /// The result of a seed.
 #[derive(Clone, Debug)]
 pub struct SeedResult {
-    /// What was done.
+    /// Counts of actions.
     pub done: Done,
-    /// What each direction of each path did.
+    /// The statistics of each direction of each path.
     pub links: Vec<LinkStats>,
     /// Over every packet sent or received, and its time.
     pub hash: u64,

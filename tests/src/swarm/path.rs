@@ -101,7 +101,7 @@ impl ClientPath {
         }
     }
 
-    /// What has arrived by now, with the device's metadata.
+    /// The packets that have arrived by now, with the device's metadata.
     pub(super) fn arrived(&mut self, now: Instant, way: Way) -> (Vec<(Vec<u8>, RxMeta)>, Struck) {
         let mut struck = Struck::default();
         let mut arrived = Vec::new();

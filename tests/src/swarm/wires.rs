@@ -28,7 +28,7 @@ struct Wire {
     held: BTreeMap<u32, u32>,
 }
 
-/// What a receiver expects, as far as the wire shows.
+/// A receiver's expectations, as far as the wire shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     /// The largest acknowledgement sent.
@@ -90,7 +90,8 @@ impl Wires {
         }
     }
 
-    /// What the host expects next on this connection, if it is open and neither end has begun to close it.
+    /// The host's next expected numbers on this connection, if it is open and neither end has begun to close
+    /// it.
     pub(super) fn expected(&self, local: SocketAddr, remote: SocketAddr) -> Option<Expected> {
         let wire = self.0.get(&(local, remote)).filter(|wire| wire.open && !wire.over)?;
         let (ack, edge) = wire.flow.window_sent()?;

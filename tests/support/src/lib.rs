@@ -1,5 +1,5 @@
-//! What the tests of several crates share. Of those crates it uses only `ackclock-wire`, the
-//! lowest, so that each of them can use it.
+//! Code that the tests of several crates share. Of those crates it uses only `ackclock-wire`, the lowest, so
+//! that each of them can use it.
 
 #![forbid(unsafe_code)]
 

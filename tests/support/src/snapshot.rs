@@ -16,7 +16,7 @@ pub fn compare(path: impl AsRef<Path>, found: &str) {
     }
 }
 
-/// What the file keeps; if asked to, `found` is written there before.
+/// The text that the file keeps; if asked to, `found` is written there before.
 fn kept(path: &Path, found: &str) -> String {
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         fs::write(path, found).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,5 +1,5 @@
-//! What hostile peers can make an endpoint keep, by the allocator's account, and what others still get beside
-//! them.
+//! The memory that hostile peers can make an endpoint keep, by the allocator's account, and the service of
+//! others beside them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

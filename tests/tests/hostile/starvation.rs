@@ -36,9 +36,9 @@ struct StarvedServer {
     client: Host,
     /// Packets in transit, and whether they go to the server.
     wire: Pipe<Instant, (bool, Vec<u8>)>,
-    /// What the server still has to write, by connection.
+    /// The bytes that the server still has to write, by connection.
     serving: Vec<(ConnectionId, usize)>,
-    /// What the client has read, by connection, and when it had all.
+    /// The bytes that the client has read, by connection, and when it had all.
     fetched: Vec<(ConnectionId, usize, Option<Instant>)>,
     /// Pinned connections whose end was reported to the server's application.
     told: Vec<ConnectionId>,

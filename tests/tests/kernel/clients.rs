@@ -134,7 +134,7 @@ where
     });
 }
 
-/// What a request brought and took.
+/// The answer to a request, and its time.
 struct Served {
     method: String,
     received: Digest,

@@ -90,7 +90,7 @@ fn what_the_kernel_sent_before_its_reset_is_read_to_the_last_byte() {
     });
 }
 
-/// The same with the kernel as the reader: it must give the same sequence of results as the stack above.
+/// With the kernel as the reader: it must give the same sequence of results as the stack above.
 #[test]
 fn the_kernel_reads_what_the_stack_sent_before_its_reset() {
     each_scene(|stack, family| async move {

@@ -6,8 +6,8 @@
 //! kernel┴ 10.77.0.1, fd77::1 ─ near ═ far ─ 10.77.0.2, fd77::2 kernel
 //! ```
 //!
-//! What the kernel sends over veth and loopback never gets its checksum, and arrives in packets of up to
-//! 64 KB.
+//! Packets that the kernel sends over veth and loopback never get their checksum, and arrive with up to 64
+//! KB.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

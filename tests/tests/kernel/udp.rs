@@ -174,7 +174,7 @@ fn the_kernel_pings_addresses_that_are_not_the_stacks() {
     });
 }
 
-/// What `ping` does, once, with this many bytes.
+/// Pings once, with this many bytes.
 fn ping(to: SocketAddr, len: usize) -> io::Result<()> {
     let is_v4 = to.is_ipv4();
     let (domain, protocol, request, reply) = match to {

@@ -33,7 +33,7 @@ fn bulk(tcp: TcpConfig) -> Script {
     s
 }
 
-/// What the endpoint sends within one round trip.
+/// The segments that the endpoint sends within one round trip.
 fn round(s: &mut Script) -> Vec<Seg> {
     s.advance(RTT);
     s.take_sent()

@@ -27,7 +27,7 @@ fn every_byte_arrives_once_and_in_order_whatever_the_path_does() {
     assert_eq!(total.merged, 0, "packets were merged by devices that cannot");
 }
 
-/// The same paths between devices that take 64 KB packets and cut them, and merge what arrives together.
+/// As above, between devices that take 64 KB packets and cut them, and merge what arrives together.
 #[test]
 fn every_byte_arrives_once_and_in_order_in_packets_that_devices_cut_and_merge() {
     let total = run_seeds(true);

@@ -1,4 +1,4 @@
-//! The same scenario, seed and program give the same packets, in every build.
+//! A scenario, a seed and a program give the same packets in every build.
 
 use std::cell::RefCell;
 use std::rc::Rc;

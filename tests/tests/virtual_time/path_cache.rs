@@ -17,7 +17,7 @@ const RTT: Duration = Duration::from_millis(40);
 
 const AGE_MAX: Duration = Duration::from_secs(60);
 
-/// What a client saw.
+/// A client's observations.
 struct Seen {
     /// Bytes that the first and the last upload sent twice.
     repeated: [u64; 2],

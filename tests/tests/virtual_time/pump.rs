@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::support::payload;
 
-/// What one end does: writes of these sizes with pauses between them, then its end.
+/// The script of one end: writes of these sizes with pauses between them, then its end.
 #[derive(Clone, Debug)]
 struct Script {
     writes: Vec<(usize, u64)>,

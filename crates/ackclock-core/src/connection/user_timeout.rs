@@ -6,8 +6,6 @@
 //! acknowledgement after the handshake (a SYN cookie keeps no option), and on another one whenever the
 //! application sets the timeout. It is advisory and is not retransmitted when lost. The third SYN goes
 //! without, in case a middlebox drops unknown options.
-//!
-//! The text of RFC 5482 was read in excerpts only; the arithmetic and the option's form are the RFC's.
 
 use std::time::Duration;
 

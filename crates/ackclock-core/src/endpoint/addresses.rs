@@ -1,7 +1,7 @@
 //! An endpoint's addresses: what can be a packet's source or destination, which source a packet has, and the
 //! order in which to try destinations.
 //!
-//! Which cannot: RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7; not read. What is refused here is dropped without
+//! Which cannot: RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7. What is refused here is dropped without
 //! a reply: an answer would go to a third party, or to everyone.
 //!
 //! # Source address
@@ -16,8 +16,6 @@
 //! For rule 5 an address is at the link by which it would itself be reached; one without a link's route is at
 //! every link. With one link the rule says nothing.
 //!
-//! RFC 6724 was read in quotations only, rules 1 to 3 and 6 in those of its predecessor, RFC 3484.
-//!
 //! # Order of destinations
 //!
 //! The order in which to try the addresses of one name (RFC 6724 §6).
@@ -29,8 +27,6 @@
 //!
 //! Deviation from RFC 6724 §6 rule 9: it applies to IPv6 only. IPv4 addresses are assigned without regard to
 //! location, and the rule would undo a name server's rotation.
-//!
-//! RFC 6724 was read in quotations only; the policy table of §2.1 is known from those, too.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -4,16 +4,15 @@
 //! nothing else. The secret rotates each day ([`COOKIE_PERIOD`]): the number of the day is hashed with the
 //! endpoint's key for cookies, which is equivalent to a separate key for each day. A cookie of the day before
 //! is still valid, and its SYN,ACK brings the new one, so a client that comes once a day never waits. No
-//! cookie is valid for more than two days. RFC 7413 §4.1.2 asks that a server can make cookies expire and
-//! names no period (from memory): a day is this stack's choice. A stolen cookie is useful for at most that
-//! long.
+//! cookie is valid for more than two days. RFC 7413 §4.1.2 has cookies expire and names no period; a day is
+//! this stack's choice. A stolen cookie is useful for at most that long.
 //!
 //! A listener bounds its connections whose handshake is not over. A SYN beyond the bound is an ordinary one,
 //! and its data is not accepted. One that is reset counts until it would have been given up (§5.1).
 //!
 //! A client remembers [`CACHE_MAX`] servers and forgets the least recently used. If a SYN was answered only
 //! without the option, the server is not tried again for an hour, then two, up to 32: a middlebox drops such
-//! SYNs (§4.1.3.1, §7.3).
+//! SYNs (§4.1.3.1, §7.1).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -184,7 +183,7 @@ fn period(now: Instant) -> u32 {
 }
 
 /// How long the server issues the same cookie, which stays valid for that long again. The period is this
-/// stack's choice: RFC 7413 names none (from memory).
+/// stack's choice: RFC 7413 names none.
 const COOKIE_PERIOD: Duration = Duration::from_secs(86_400);
 /// The most servers that a client remembers.
 pub(super) const CACHE_MAX: usize = 1024;

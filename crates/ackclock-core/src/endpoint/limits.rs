@@ -1,4 +1,4 @@
-//! Limits on the ICMP that an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8; not read).
+//! Limits on the ICMP that an endpoint sends (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8).
 //!
 //! Errors have two limits: one for each peer, and one for all, which hides how much of it is left. A
 //! countable limit shared by all peers tells an attacker which ports another peer's spoofed datagrams found

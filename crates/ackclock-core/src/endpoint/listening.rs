@@ -8,8 +8,8 @@
 //! kernel. A keyed hash of a SYN's four-tuple assigns it to one of them, so that an outsider cannot aim at
 //! one. Each member is weighted against the four-tuple, and the heaviest wins (D. G. Thaler, C. V.
 //! Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1),
-//! 1998; known from memory, not read here). A member that comes or goes then only moves its own four-tuples:
-//! a half-open handshake, or a cookie on its way back, still finds the listener that answered its SYN. A
+//! 1998; not read, cited by its title). A member that comes or goes then only moves its own four-tuples: a
+//! half-open handshake, or a cookie on its way back, still finds the listener that answered its SYN. A
 //! remainder of the hash would move nearly all of them. A group costs one hash for each member and SYN, and
 //! has at most [`MEMBERS_MAX`] of them. A listener that is alone on its address is found without a hash.
 

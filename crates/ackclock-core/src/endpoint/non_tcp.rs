@@ -1,6 +1,5 @@
-//! What an endpoint does besides TCP: UDP (RFC 768, RFC 1122 §4.1), whole packets of other programs,
-//! fragments ([`reassembly`](crate::reassembly)), and the ICMP that it sends. Of the sources cited for ICMP,
-//! RFC 1122 was read in its text, RFC 1812 in quotations, RFC 4443 not read.
+//! Beside TCP: UDP (RFC 768, RFC 1122 §4.1), whole packets of other programs, fragments
+//! ([`reassembly`](crate::reassembly)), and the ICMP that it sends.
 //!
 //! The state, including its keys, is created at its first use: an endpoint with only ordinary connections
 //! pays a pointer and a key.

@@ -50,7 +50,7 @@ impl Endpoint {
         let limits = if self.shaper.is_some() { self.shaped(now, limits)? } else { limits };
         let mut deliveries = LOOPED_PER_CALL;
         loop {
-            // Mostly there are only connections, and then nothing else is asked.
+            // Usually only connections have something to send; check nothing else then.
             let alone = self.has_segments_alone();
             if self.looped_len() >= LOOPED_BATCH && !self.deliver_looped(now, &mut deliveries) {
                 return None;

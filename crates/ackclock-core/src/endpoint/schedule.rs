@@ -180,10 +180,10 @@ impl Schedule {
 
 /// Turns by bytes: deficit round robin with two queues, one of them for those that have just begun to send.
 ///
-/// M. Shreedhar and G. Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", SIGCOMM 1995, §3; the
-/// queues as in FQ-CoDel (RFC 8290 §4.1.1, §4.2); both from memory. `little` has the new ones, which go first
-/// with one quantum, and `sends` the others. A connection that had nothing more to send
-/// passes through the latter once, so that none gets more than its share by pausing after each segment.
+/// M. Shreedhar and G. Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", SIGCOMM 1995; not read,
+/// cited by its title. The queues are those of FQ-CoDel (RFC 8290 §4.1, §4.2). `little` has the new ones,
+/// which go first with one quantum, and `sends` the others. A connection that had nothing more to send passes
+/// through the latter once, so that none gets more than its share by pausing after each segment.
 ///
 /// Deviation from DRR: the size of the next packet is not known before it is made, so a turn ends when the
 /// deficit is used up, and what a packet took beyond it is missing from the next turns.

@@ -6,12 +6,10 @@
 //! given up after [`ReassemblyConfig::timeout`].
 //!
 //! Overlapping fragments have no honest reason, and smuggle packets past filters. The whole packet is
-//! discarded, and so is what still arrives of it until its time is over. IPv6 requires that (RFC 5722 §3,
+//! discarded, and so is what still arrives of it until its time is over. IPv6 requires that (RFC 5722 §4,
 //! RFC 8200 §4.5).
 //! Deviation from RFC 791 §3.2, by which the data that arrived later stands: IPv4 is treated alike, as Linux
 //! does since CVE-2018-5391. A fragment that arrives twice, byte for byte, is a duplicate and not an overlap.
-//!
-//! RFC 8200 §4.5 and RFC 1122 §3.3.2 were read in their text; RFC 791, RFC 815 and RFC 5722 not read.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -277,8 +277,8 @@ impl Flight {
         }
     }
 
-    /// Nothing drove the stack until `now`: what is out may have been answered long ago, and nothing shows
-    /// when. A peer that is to be given up after a wait of `limit` has at least one timeout left.
+    /// The stack was paused until `now`, so ACKs may have arrived at any time since; take no RTT sample. A
+    /// peer that is given up after a wait of `limit` has at least one timeout left.
     pub(crate) fn on_pause(&mut self, now: Instant, limit: Duration) {
         self.rto.on_pause(now, limit);
         if self.is_outstanding() {

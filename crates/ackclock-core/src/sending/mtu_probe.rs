@@ -2,7 +2,7 @@
 //! size.
 //!
 //! If only the probe is lost, its data is sent again at once and congestion control ignores the loss
-//! (RFC 4821 §7.6.2, from memory). If anything else was found to be lost with it, or its retransmission is
+//! (RFC 4821 §7.6.2). If anything else was found to be lost with it, or its retransmission is
 //! lost, the loss counts as any other.
 //!
 //! With SACK the recovery policy finds the loss. Without it, a policy only knows that something is missing

@@ -77,8 +77,7 @@ impl Rto {
         self.waiting_since = self.waiting_since.map(|_| now);
     }
 
-    /// Nothing drove the stack until `now`: what waits, and may wait for `limit`, waits for one timeout more
-    /// at least.
+    /// The stack was paused until `now`. Data that may wait for `limit` waits for at least one more timeout.
     pub fn on_pause(&mut self, now: Instant, limit: Duration) {
         let latest = now + self.estimator.rto_unbacked() - limit;
         self.waiting_since = self.waiting_since.map(|since| since.max(latest.min(now)));

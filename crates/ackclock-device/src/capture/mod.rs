@@ -3,7 +3,7 @@
 //! The file is pcapng with nanosecond times, link type RAW and the direction of each packet. Packets appear
 //! as they cross the device: with offload up to 64 KB long, and with checksums that the kernel has not
 //! finished. The device's task writes through a buffer. A write error (a full disk) ends the capture, never
-//! the transfer. Packets that the reader of a pipe leaves no room for are missing, and counted.
+//! the transfer. If the reader of a pipe is too slow, the capture lacks packets and counts them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub struct Capture(Arc<Mutex<Writer>>);
 /// The state of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CaptureReport {
-    /// Packets captured so far, without those that were lost.
+    /// Packets captured so far, without lost ones.
     pub packets: u64,
     /// Packets that are missing, because the reader of a pipe was too slow.
     pub lost: u64,
@@ -161,9 +161,9 @@ impl Capture {
         self.writer().report.clone()
     }
 
-    /// Writes the buffer to the file, and waits for the reader of a pipe, for a second at most. The buffer is
-    /// also written within a second while packets come, and when the device is dropped. A failure is in the
-    /// report.
+    /// Writes the buffer to the file, and waits at most a second for the reader of a pipe. The device also
+    /// writes the buffer within a second while packets come, and when it is dropped. The report has any
+    /// failure.
     pub fn flush(&self) {
         let mut writer = self.writer();
         writer.flush_or_stop();

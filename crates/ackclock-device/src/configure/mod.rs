@@ -17,19 +17,26 @@ pub(crate) use self::kind::{LinkKind, TunTap, link_kind};
 pub use crate::addresses::kernel_has;
 pub use ackclock_wire::{Cidr, CidrError};
 
-/// Sets the MTU, gives the kernel's end the address `local`, makes the queue of the interface `name` long
-/// enough ([`set_queue_len_min`]), and brings it up.
+/// Sets up the kernel's end of the interface `name`: its MTU, its address `local` and the length of its queue
+/// ([`set_queue_len_min`]). Then it brings the interface up.
 ///
-/// With `peer`, the address of the other end, the prefix of `local` is that of the peer's network. Without
-/// it, the kernel routes the whole prefix of `local` through the interface.
+/// `local` must not be the stack's own address, or the kernel answers in its place. Without `peer` the kernel
+/// routes the whole prefix of `local` through the interface. With `peer`, the address of the other end, the
+/// prefix is that of the peer's network.
 ///
 /// # Errors
 /// See [`ConfigureError`]; its messages name the command to run instead.
 ///
 /// ```no_run
 /// use ackclock_device::configure::configure;
-/// configure("tun0", "10.9.0.1/24".parse().unwrap(), None, Some(1400))?;
-/// # Ok::<(), ackclock_device::configure::ConfigureError>(())
+/// use ackclock_device::{OffloadMode, open};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (device, _why_no_offload) = open("tun0", OffloadMode::Auto)?;
+/// // The kernel is 10.9.0.1; the stack on `device` takes another address of 10.9.0.0/24.
+/// configure("tun0", "10.9.0.1/24".parse()?, None, Some(1400))?;
+/// # drop(device);
+/// # Ok(()) }
 /// ```
 pub fn configure(
     name: &str,

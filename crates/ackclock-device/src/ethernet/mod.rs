@@ -89,8 +89,8 @@ impl<F: FrameDevice> EthernetDevice<F> {
         }
     }
 
-    /// Puts one link on several queues of an interface. Each becomes a device, and all of them have to be
-    /// polled, as a stack polls its queues: what belongs to no flow comes by any.
+    /// Puts one link on several queues of an interface. Each becomes a device. Poll all of them, as a stack
+    /// polls its queues, because frames without a flow may come by any.
     #[must_use]
     pub fn queues(devices: Vec<F>, config: LinkConfig) -> Vec<Self> {
         let mut queues: Vec<Self> = Vec::new();
@@ -122,7 +122,7 @@ impl<F: FrameDevice> EthernetDevice<F> {
         Self::ready_queues(std::slice::from_mut(self)).await
     }
 
-    /// The same for all queues of an interface.
+    /// Waits as [`ready`](Self::ready) does, for all queues of an interface.
     ///
     /// # Errors
     /// As for [`ready`](Self::ready).
@@ -363,7 +363,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 /// Batches without a packet for the stack before other tasks run.
 const ROUNDS: usize = 16;
 
-/// How often a link hears that a neighbour is still reached: well within the time for which it believes it.
+/// How often the link hears that a neighbour is still reachable, well within the time for which it believes
+/// so.
 const REACHED_TOLD_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the device is asked whether its link is up.

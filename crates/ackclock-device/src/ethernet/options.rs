@@ -48,7 +48,7 @@ pub struct EthernetOptions {
     offload: OffloadMode,
 }
 
-/// Which Ethernet address the device has.
+/// The device's Ethernet address.
 #[derive(Clone, Copy, Debug, Default)]
 enum MacChoice {
     /// A generated one.
@@ -65,16 +65,15 @@ impl EthernetOptions {
         Self::default()
     }
 
-    /// Adds an IP address, with the network that is reached without a router. Give the address to the stack
-    /// as well.
+    /// Adds an IP address and its network, which needs no router. Give the address to the stack as well.
     #[must_use]
     pub fn address(mut self, address: Cidr) -> Self {
         self.addresses.push(address);
         self
     }
 
-    /// The router of its address family for everything else, one per family. Default: none for IPv4; for IPv6
-    /// those that advertise themselves, if [`autoconfigure`](Self::autoconfigure) is on.
+    /// Sets the router for all other networks, one per address family. Default: none for IPv4. For IPv6, the
+    /// routers that advertise themselves, if [`autoconfigure`](Self::autoconfigure) is on.
     #[must_use]
     pub fn gateway(mut self, gateway: IpAddr) -> Self {
         self.gateways.push(gateway);
@@ -136,8 +135,8 @@ impl EthernetOptions {
         self
     }
 
-    /// Opens the TAP interface `name`. If it does not exist, it is created, which takes `CAP_NET_ADMIN`, and
-    /// lives as long as the device. The second value says why there is no offload, if so.
+    /// Opens the TAP interface `name`. Creates it if it does not exist, which takes `CAP_NET_ADMIN`; it then
+    /// lives as long as the device. If there is no offload, the second value says why.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -152,9 +151,9 @@ impl EthernetOptions {
         Ok((self.finish(device, mac, Detection::Announce), fell_back))
     }
 
-    /// Opens a TAP interface by the descriptor that someone else attached to it. Give [`mtu`](Self::mtu) if
-    /// the interface is in another network namespace, where it cannot be asked. The descriptor says whether
-    /// there is offload; [`offload`](Self::offload) has no effect.
+    /// Opens a TAP interface by the descriptor that another program attached to it. Give [`mtu`](Self::mtu)
+    /// if the interface is in another network namespace, because this process cannot ask it there. The
+    /// descriptor says whether there is offload; [`offload`](Self::offload) has no effect.
     ///
     /// # Errors
     /// See [`FdError`].
@@ -169,8 +168,8 @@ impl EthernetOptions {
         Ok(self.finish(device, mac, Detection::Announce))
     }
 
-    /// Opens a packet socket on the Ethernet interface `name`, which takes `CAP_NET_RAW`. The second value
-    /// says why there is no offload, if so.
+    /// Opens a packet socket on the Ethernet interface `name`, which takes `CAP_NET_RAW`. If there is no
+    /// offload, the second value says why.
     ///
     /// Use addresses that the kernel does not have, or it resets the stack's connections; see
     /// [`crate::packet`].
@@ -189,8 +188,8 @@ impl EthernetOptions {
         Ok((queues.remove(0), fell_back))
     }
 
-    /// The same with this many queues, each a device with its share of the flows, for
-    /// `StackBuilder::queues`.
+    /// Opens a packet device with this many queues for `StackBuilder::queues`. Each queue is a device with
+    /// its share of the flows.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -206,7 +205,7 @@ impl EthernetOptions {
         Ok((self.finish_queues(devices, mac, Detection::Probe), fell_back))
     }
 
-    /// Opens this many queues of the Ethernet interface `name` by AF_XDP. Where the kernel refuses that,
+    /// Opens this many queues of the Ethernet interface `name` by AF_XDP. If the kernel refuses,
     /// [`XdpMode::Auto`] opens a packet device instead, and the second value says why.
     ///
     /// # Errors
@@ -223,8 +222,8 @@ impl EthernetOptions {
     }
 
     /// Puts the link layer on any device for frames, such as [`EthernetOver`](crate::over::EthernetOver).
-    /// Without [`mac`](Self::mac) its Ethernet address is made from the IP addresses; these are announced,
-    /// not probed, unless [`detection`](Self::detection) asks for that.
+    /// Without [`mac`](Self::mac) it makes its Ethernet address from the IP addresses. It announces these
+    /// without probing them, unless [`detection`](Self::detection) asks for probes.
     ///
     /// # Errors
     /// [`OpenError::MacNotUnicast`].

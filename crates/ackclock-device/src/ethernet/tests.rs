@@ -46,7 +46,7 @@ fn pair(detection: Detection, second: &str) -> (Ethernet, Ethernet, Cable) {
     pair_on(memory::Config::default(), detection, second)
 }
 
-/// The same on a cable of this kind.
+/// Two devices on a cable of this kind.
 fn pair_on(config: memory::Config, detection: Detection, second: &str) -> (Ethernet, Ethernet, Cable) {
     let config = memory::Config { mtu: 1514, gso: true, ..config };
     let (first_end, second_end) = memory::pair(config);

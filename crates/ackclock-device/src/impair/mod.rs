@@ -1,9 +1,8 @@
 //! A device behind a bad network: rate, delay, jitter, queue, loss, duplication, reordering, corruption.
 //!
-//! Each direction has its own settings and its own random numbers, drawn from one seed: the same packets in
-//! the same order meet the same fate, whenever they come. Packets of 64 KB never enter: everything sent and
-//! received is cut into segments first, as a network would see them. The wrapped device therefore shows no
-//! offload capability.
+//! Each direction has its own settings and its own random numbers, drawn from one seed. The same packets in
+//! the same order meet the same fate, whenever they come. The wrapper first cuts packets of 64 KB into
+//! segments, as a network would see them, so the wrapped device shows no offload capability.
 //!
 //! Delays run on tokio's clock, which a test may pause. Unlike tokio's timers, they are exact to a tenth of a
 //! millisecond.

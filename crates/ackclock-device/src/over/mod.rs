@@ -1,8 +1,8 @@
 //! Devices over anything that carries whole packets: sockets, streams, sinks, the devices of other crates.
 //!
-//! [`PacketIo`] is what such a carrier can do. [`IpOver`] makes a [`Device`] of one for IP packets,
-//! [`EthernetOver`] a [`FrameDevice`] of one for Ethernet frames; they cut large packets, count, and keep to
-//! the MTU. These carry packets:
+//! [`PacketIo`] is the trait of such a carrier. [`IpOver`] turns one into a [`Device`] for IP packets, and
+//! [`EthernetOver`] turns one into a [`FrameDevice`] for Ethernet frames. Both cut large packets, count, and
+//! keep to the MTU. Carriers are:
 //!
 //! - tokio's `UdpSocket` and `UnixDatagram` (feature `net`), one in each datagram;
 //! - [`PacketStream`] around any `AsyncRead + AsyncWrite`, each behind its length, as QEMU and passt send
@@ -48,11 +48,9 @@ pub use stream::PacketStream;
 
 /// A carrier of whole packets, which are IP packets or Ethernet frames.
 ///
-/// One task calls `poll_receive`, again and again; a carrier that holds back what it sends goes on with that
-/// there.
+/// One task calls `poll_receive` again and again. A carrier that holds packets back sends more of them there.
 pub trait PacketIo: fmt::Debug + Send {
-    /// Receives one packet into `buffer`. Ready with its length; of a packet that does not fit, with as much
-    /// as does.
+    /// Receives one packet into `buffer`. Ready with its length, or with as much as fits.
     ///
     /// # Errors
     /// The carrier is gone or broken.
@@ -121,8 +119,8 @@ impl<P: PacketIo> EthernetOver<P> {
         Self { carrier: Carrier::new(io), mtu: mtu.min(MTU_MAX), checksum: ChecksumState::Complete }
     }
 
-    /// Takes checksums as right. A guest of libkrun leaves them unfinished by default, and what says so does
-    /// not cross the socket. Only for a carrier that damages nothing, such as a Unix socket.
+    /// Trusts checksums. A guest of libkrun leaves them unfinished by default, and the socket does not carry
+    /// the flag that says so. Use it only for a carrier that damages nothing, such as a Unix socket.
     #[must_use]
     pub fn trusting_checksums(mut self) -> Self {
         self.checksum = ChecksumState::Verified;
@@ -185,7 +183,7 @@ impl<P: PacketIo> FrameDevice for EthernetOver<P> {
     }
 }
 
-/// What both devices share.
+/// The part that both devices share.
 #[derive(Debug)]
 struct Carrier<P> {
     io: P,
@@ -201,7 +199,7 @@ impl<P: PacketIo> Carrier<P> {
         Self { io, counters: Counters::default(), whole: Vec::new(), failed: None }
     }
 
-    /// Receives into slots of `room` bytes what `meta` has something to say about.
+    /// Receives packets into slots of `room` bytes; `meta` describes each or refuses it.
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,

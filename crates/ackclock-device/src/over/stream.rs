@@ -15,7 +15,7 @@ use super::{PacketIo, Waiting, closed};
 pub struct PacketStream<S> {
     stream: S,
     incoming: Incoming,
-    /// What the stream has not taken yet, from `sent` on.
+    /// Bytes that the stream has not taken yet, from `sent` on.
     unsent: Vec<u8>,
     sent: usize,
     flushed: bool,
@@ -26,7 +26,7 @@ pub struct PacketStream<S> {
 enum Incoming {
     /// Each read and write is a packet.
     OnePerCall,
-    /// What was read and not returned, between the two.
+    /// Bytes that were read and not returned, between the two.
     Prefixed { buffer: Box<[u8]>, start: usize, end: usize },
 }
 

@@ -24,7 +24,7 @@ async fn send(device: &mut impl Device, packet: &[u8]) {
     device.send(&TxPacket::complete(packet)).unwrap();
 }
 
-/// What the device receives at once.
+/// The packets that the device receives at once.
 async fn receive(device: &mut impl Device) -> io::Result<Vec<Vec<u8>>> {
     let mut batch = ReceiveBatch::new(64, 1 << 20);
     let received =

@@ -123,7 +123,7 @@ impl PacketIo for TunRs {
     }
 }
 
-/// What is asked of `tun-rs`, so that tests can answer in its place.
+/// Calls to `tun-rs`, so that tests can answer in its place.
 trait Calls {
     fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
     fn poll_send(&self, cx: &mut Context<'_>, packet: &[u8]) -> Poll<io::Result<usize>>;

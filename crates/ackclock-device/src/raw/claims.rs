@@ -1,5 +1,6 @@
-//! What the raw devices of this process take. Each receives a copy of every packet for its addresses, and its
-//! stack resets connections that it does not know: two devices on one port would end each other's.
+//! The addresses and ports of this process's raw devices. Each device receives a copy of every packet for its
+//! addresses, and its stack resets connections that it does not know: two devices on one port would end each
+//! other's.
 
 use std::fs;
 use std::net::IpAddr;

@@ -75,7 +75,7 @@ pub enum RawError {
     /// Anything else.
     #[error("a raw device cannot be opened: {doing}: {source}")]
     Other {
-        /// What was attempted.
+        /// The step that failed.
         doing: &'static str,
         /// The system's answer.
         source: io::Error,

@@ -1,8 +1,8 @@
 //! Raw IP: a stack on an address that the host itself has, or that is routed to it.
 //!
-//! Nothing is created and no address is moved. Packets leave through raw sockets, which route them like the
-//! host's own, and come in through packet sockets, which get a copy of each. A raw socket could receive, but
-//! it cannot tell an unfinished checksum from a wrong one: packets that a host sends to itself, or over a
+//! The device creates nothing and moves no address. Packets leave through raw sockets, which route them like
+//! the host's own, and come in through packet sockets, which get a copy of each. A raw socket could receive,
+//! but it cannot tell an unfinished checksum from a wrong one: packets that a host sends to itself, or over a
 //! veth pair, never get a checksum, and `PACKET_AUXDATA` says so for each packet (packet(7)). Coalesced
 //! packets above the MTU arrive whole.
 //!
@@ -50,9 +50,9 @@ pub use error::RawError;
 /// The configuration of a raw device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawConfig {
-    /// The addresses, 1 to 16. The host has them, or gets them by `ip route add local`.
+    /// The addresses, 1 to 16. The host has them, or you add them with `ip route add local`.
     pub addresses: Vec<IpAddr>,
-    /// Which part of their traffic is the device's.
+    /// The device's part of their traffic.
     pub ports: Ports,
     /// The only interface to send and receive on; `None`: the host's routes decide.
     pub interface: Option<String>,
@@ -60,7 +60,7 @@ pub struct RawConfig {
     pub guard: bool,
 }
 
-/// Which part of its addresses' traffic is a raw device's.
+/// A raw device's part of its addresses' traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ports {

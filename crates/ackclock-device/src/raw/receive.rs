@@ -95,7 +95,7 @@ fn meta(packet: &[u8], status: u32, mtu: usize) -> RxMeta {
 const ROOM: usize = 40 + 65_535;
 const _: () = assert!(ROOM <= crate::batch::BYTES_MIN);
 
-/// What the socket keeps while the stack does something else: a burst of 4 MB.
+/// Room in the socket while the stack does something else: a burst of 4 MB.
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 
 #[cfg(test)]

@@ -127,10 +127,10 @@ fn refused(
     Ok(())
 }
 
-/// What waits for one call: 64 packets, or fewer on the loopback interface.
+/// Bytes that wait for one call: 64 packets, or fewer on the loopback interface.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// What the kernel keeps for the interface.
+/// Room in the kernel's queue for the interface.
 const BUFFER_BYTES: libc::c_int = 4 << 20;
 
 /// Messages that the stack has not fetched. Each lowers a path's MTU, and a lost one is repeated.

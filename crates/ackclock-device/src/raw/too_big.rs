@@ -1,9 +1,9 @@
 //! The ICMP message that a router would send about a packet that the kernel finds too long for its path.
 //!
 //! A raw socket refuses such a packet and tells only its caller. The stack lowers its path MTU on an ICMP
-//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2; not read), so it gets one. The message's
-//! source is the peer's address: a stack believes nothing from its own address, and the kernel's message,
-//! which has that source, does not reach it.
+//! message that quotes the packet (RFC 1191 §4, RFC 4443 §3.2), so it gets one. The message's source is the
+//! peer's address: a stack believes nothing from its own address, and the kernel's message, which has that
+//! source, does not reach it.
 
 use ackclock_wire::checksum::{pseudo_header, sum};
 

@@ -141,7 +141,7 @@ impl<R: Read> Read for Full<R> {
     }
 }
 
-/// What is known from the blocks so far.
+/// The blocks read so far.
 #[derive(Default)]
 struct State {
     /// For pcap: nanoseconds per unit of its fractions, and the link type.

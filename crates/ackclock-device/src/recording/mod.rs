@@ -64,7 +64,7 @@ pub enum CaptureFileError {
     NotCapture {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The kind of file that it is.
         why: NotCapture,
     },
     /// The file contains no IP packet.
@@ -72,7 +72,7 @@ pub enum CaptureFileError {
     Empty {
         /// The file.
         path: PathBuf,
-        /// What it contains instead.
+        /// The contents, in sentences.
         remarks: String,
     },
     /// Its packets would take too much memory.
@@ -126,13 +126,13 @@ impl Recording {
         self.bytes.get(packet.start..packet.end).unwrap_or_default()
     }
 
-    /// What was left out.
+    /// Counts of packets that were left out.
     #[must_use]
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// What was not used of the file, one sentence each.
+    /// The parts of the file that were not used, one sentence each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let broken = self.broken.as_ref().map(|outcome| match outcome {

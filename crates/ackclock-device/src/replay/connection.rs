@@ -26,14 +26,14 @@ pub(super) enum Role {
     /// A segment of a connection.
     Segment {
         connection: usize,
-        /// What it acknowledges.
+        /// The sequence number that it acknowledges.
         ack: Option<SeqNum>,
         /// The number after its last byte; `None` for a SYN, which does not depend on a window.
         end: Option<SeqNum>,
     },
 }
 
-/// What the next packet waits for.
+/// The event that the next packet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// For the stack to send this many more bytes of what the packet acknowledges.
@@ -208,7 +208,7 @@ impl Connections {
         live.snd_nxt = live.snd_nxt.later(segment.seq + len);
         live.tsval = segment.options.timestamps.map_or(live.tsval, |(tsval, _)| tsval);
         if segment.flags.contains(Flags::ACK) {
-            // RFC 9293 §3.10.7.4 (SND.WND), RFC 7323 §2.2 (not read): the window of a SYN is never scaled.
+            // RFC 9293 §3.10.7.4 (SND.WND), RFC 7323 §2.2: the window of a SYN MUST NOT be scaled.
             let window = u32::from(segment.window) << if syn { 0 } else { live.scale };
             let edge = segment.ack + window;
             live.edge = Some(live.edge.map_or(edge, |known| known.later(edge)));
@@ -228,7 +228,7 @@ impl Connections {
 
     /// Adapts a recorded packet to the stack's present connection. Returns its checksum state. A packet that
     /// was set aside gets the timestamp of the present: after newer stamps the stack would drop it as a stray
-    /// (RFC 7323 §5, PAWS; not read).
+    /// (RFC 7323 §5, PAWS).
     pub fn translate(&mut self, role: Role, packet: &mut [u8], was_aside: bool) -> ChecksumState {
         let Role::Segment { connection, .. } = role else { return ChecksumState::Complete };
         let connection = &mut self.all[connection];
@@ -346,7 +346,7 @@ fn each_option(tcp: &mut [u8], mut each: impl FnMut(u8, &mut [u8])) {
     }
 }
 
-/// RFC 7323 §2.3 (not read): a larger shift counts as this one.
+/// RFC 7323 §2.3: a larger shift counts as this one.
 const SCALE_MAX: u8 = 14;
 
 const TCP: u8 = 6;

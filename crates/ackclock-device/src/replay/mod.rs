@@ -167,7 +167,7 @@ impl Replay {
         self.played.len()
     }
 
-    /// What is not played of the recording, one sentence each.
+    /// The parts of the recording that are not played, one sentence each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = self.recording.remarks();

@@ -69,7 +69,7 @@ fn file(packets: &[Tcp]) -> Vec<u8> {
     file_at(packets, |_, at_ms| 1_000_000 * at_ms)
 }
 
-/// The same, with the time of each packet in nanoseconds computed from its index and its milliseconds.
+/// A recording of these packets, each at a time in nanoseconds computed from its index and its milliseconds.
 fn file_at(packets: &[Tcp], time_ns: impl Fn(usize, u64) -> u64) -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::section_header(&mut file);

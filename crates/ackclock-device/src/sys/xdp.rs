@@ -20,11 +20,11 @@ use xdp::{CompletionRing, FillRing, RingConfigBuilder, RxRing, TxRing, Umem};
 
 use super::check;
 
-/// What the kernel refused, and how.
+/// A refusal of the kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub(crate) struct Refused {
-    /// What was asked for, in a few words.
+    /// The request, in a few words.
     pub what: &'static str,
     /// The system's answer.
     pub source: io::Error,

@@ -75,7 +75,7 @@ impl Tcp<'_> {
         self.with_checksum(options, payload, |segment| transport_checksum(self.src, self.dst, TCP, segment))
     }
 
-    /// The same with only the sum of the pseudo-header in the checksum field.
+    /// The header with only the sum of the pseudo-header in the checksum field.
     pub fn header_partial(&self, payload: &[u8]) -> Vec<u8> {
         self.with_checksum(&[], payload, |segment| {
             let inverted = checksum(&[&pseudo_header(self.src, self.dst, TCP, segment.len())]);

@@ -1,4 +1,4 @@
-//! What a replay does otherwise, and what of a packet it needs for that.
+//! Changes that a replay makes, and the fields of a packet that it needs for them.
 
 use ackclock_wire::{ControlSegment, Fields, Flags, FlowLabel, HEADER_MAX, SeqNum, write_control};
 

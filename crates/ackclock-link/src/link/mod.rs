@@ -51,7 +51,7 @@ pub struct Link {
     random: Rng,
     messages: VecDeque<Message>,
     messages_max: usize,
-    /// What [`Link::poll_transmit`] lends out.
+    /// The packet that [`Link::poll_transmit`] lends out.
     sending: Option<HeldPacket>,
     counters: LinkCounters,
 }
@@ -85,7 +85,7 @@ pub enum Refusal {
 pub struct Transmit<'a> {
     /// The Ethernet header.
     pub header: [u8; HEADER_LEN],
-    /// What follows it, with its offload metadata.
+    /// The packet behind it, with its offload metadata.
     pub packet: TxPacket<'a>,
 }
 
@@ -295,7 +295,7 @@ impl Link {
         self.neighbours.infos()
     }
 
-    /// What was done and dropped so far.
+    /// Counts of frames carried and dropped so far.
     #[must_use]
     pub fn counters(&self) -> LinkCounters {
         self.counters

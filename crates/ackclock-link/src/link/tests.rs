@@ -46,7 +46,7 @@ impl Rig {
         rig
     }
 
-    /// The same addresses, not probed yet.
+    /// A link whose addresses are not probed yet.
     fn fresh(change: impl FnOnce(&mut LinkConfig)) -> Self {
         let mut config = LinkConfig::new(own());
         // Separate tests cover multicast reports.

@@ -16,8 +16,8 @@ const SEEDS: u64 = 5;
 /// Far apart, so that a path never gets the traffic of another.
 const SEED_STEP: u64 = 1 << 20;
 
-/// What takes timeouts back, and whether there are timestamps. A sender without undo precedes those that are
-/// compared with it.
+/// The proof that takes timeouts back, and whether there are timestamps. A sender without undo precedes those
+/// that are compared with it.
 const SENDERS: [(&str, bool); 5] =
     [("off", false), ("min-rtt:2", false), ("min-rtt:3", false), ("off", true), ("timestamps", true)];
 /// For each sender with undo: the sender that differs in nothing else.
@@ -66,7 +66,7 @@ pub(super) fn live(set: &TraceSet) -> anyhow::Result<(Vec<Value>, Table)> {
     Ok((values, Table { title: title.to_owned(), head: HEAD.map(str::to_owned).to_vec(), rows }))
 }
 
-/// What the runs of a row have in common.
+/// A name for the runs of a row, and whether a run is one of them.
 type Kind = (&'static str, fn(&RunPair) -> bool);
 
 const KINDS: [Kind; 5] = [

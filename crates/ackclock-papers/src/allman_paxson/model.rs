@@ -8,9 +8,9 @@ use super::timeouts::All;
 use crate::Table;
 use crate::witness::Witness;
 
-/// What `tests/reference/estimators.py` gives.
+/// The output of `tests/reference/estimators.py`.
 const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/estimators.csv"));
-/// What both read: transfers of the set, recorded once. Whatever the set becomes, these stay.
+/// Input of both: transfers of the set, recorded once. Whatever the set becomes, these stay.
 const RECORDED: &str = include_str!("../../tests/vectors/trace_set.csv");
 const NAMES: [&str; 22] = [
     "ap-min-1000",
@@ -64,7 +64,7 @@ pub(super) fn table() -> anyhow::Result<Table> {
     })
 }
 
-/// What was sent and acknowledged in each recorded transfer.
+/// The segments sent and acknowledged in each recorded transfer.
 fn recorded() -> anyhow::Result<Vec<Vec<Event>>> {
     let mut transfers: Vec<Vec<Event>> = Vec::new();
     for line in RECORDED.lines().skip(1) {

@@ -52,7 +52,7 @@ struct Haul {
     wait: Variation,
 }
 
-/// What the two ends run.
+/// The TCP of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tcp {
     profile: &'static str,
@@ -62,15 +62,16 @@ pub(super) struct Tcp {
     acks: &'static str,
 }
 
-/// What the paper leaves open of its paths: `open.NAME` changes each. Beside each, the number of the paper
-/// that it was fitted to.
+/// The points that the paper leaves open of its paths: `open.NAME` changes each. Beside each, the number of
+/// the paper that it was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Model {
     /// How many paths: as many as the time allows.
     pub paths: u64,
     /// Cables over the straight line: a choice.
     pub detour_percent: u64,
-    /// What routers add to that, one way: W~ of the static second, 8.2, the round trip at a timeout.
+    /// The delay that routers add to that, one way: W~ of the static second, 8.2, the round trip at a
+    /// timeout.
     pub routers_ms: u64,
     /// How many of a hundred lines have 64 or 512 kbit/s, half of them each, and 10 Mbit/s: the row of PBM'
     /// in table 5, no impact 46 %, optimal 11 %.
@@ -83,9 +84,9 @@ pub(super) struct Model {
     pub buffers: u64,
     /// How many of a hundred long hauls are busy: 2,786 connections of 11,043 without loss.
     pub busy_percent: u64,
-    /// What a busy haul loses in the mean of time: Pareto, at least this share, with this α in thousandths.
-    /// The first timeouts, 53,110 in 14,433 traces; and α by the time that a static second waits for each,
-    /// 136,514 s / 53,110 (table 1: the more a few hauls lose, the more it is backed off).
+    /// The share that a busy haul loses, averaged over time: Pareto, at least this share, with this α in
+    /// thousandths. The first timeouts, 53,110 in 14,433 traces; and α by the time that a static second waits
+    /// for each, 136,514 s / 53,110 (table 1: the more a few hauls lose, the more it is backed off).
     pub loss_ppm: u64,
     pub loss_shape: u64,
     /// The mean of a time in which a busy haul loses packets, and the share that it then loses; with 0 ms
@@ -297,7 +298,7 @@ impl DrawnPath {
     }
 }
 
-/// The same scenario, whose sender has this timeout, these proofs of wrong timeouts, and a trace, with or
+/// The scenario with a sender that has this timeout, these proofs of wrong timeouts, and a trace, with or
 /// without timestamps.
 pub(super) fn with_timeout(mut scenario: Scenario, rto: &str, undo: &str, timestamps: bool) -> Scenario {
     for host in scenario.hosts.iter_mut().filter(|host| ["a", "b"].contains(&host.name.as_str())) {

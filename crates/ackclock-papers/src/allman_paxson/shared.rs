@@ -1,4 +1,4 @@
-//! What these experiments share.
+//! Code that these experiments share.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) fn value(name: impl Into<String>, paper: &'static str, measured: Summ
     Value { paper, band, ..measured.value(name, "").of_runs(PAPER_TRACES) }
 }
 
-/// What the paper analyses in its section 2.
+/// The traces that the paper analyses in its section 2.
 const PAPER_TRACES: usize = 14_433;
 
 /// How many of the steps from each value to the next do not decrease.

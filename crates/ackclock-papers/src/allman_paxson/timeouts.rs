@@ -76,7 +76,7 @@ const TABLES: [(&str, &[Row]); 4] = [
     ("Table 4: the factor k", TABLE_4),
 ];
 
-/// What each estimator did on each transfer, by the names of the presets.
+/// The results of each estimator on each transfer, by the names of the presets.
 pub(super) struct All {
     by_name: HashMap<&'static str, Vec<Timeouts>>,
     transfers: usize,
@@ -250,7 +250,7 @@ const CALIBRATION: &str = "The values whose names begin with \"calibrated\" are 
     bad timeouts that the heuristic finds spoke for waits after Pareto, and the good ones that it takes for \
     bad spoke for lines with little other traffic. These shares agree by choice.";
 
-/// What the set was fitted to. They are not judged.
+/// The values that the set was fitted to. They are not judged.
 fn calibrated(set: &TraceSet, all: &All) -> Vec<Value> {
     let of_set = |name: &str, paper, measure: fn(&Replay) -> bool| {
         let measured = resampled(set.transfers.len(), |numbers| {

@@ -91,8 +91,8 @@ pub(super) fn undo() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables, figures: Vec::new(), notes })
 }
 
-/// What else §2.8 can mean. Its "minimum RTT measured so far" is taken for the smallest that the estimator
-/// measures, and its "good" timeouts for first ones, as §2.2 defines both.
+/// Other meanings that §2.8 can have. Its "minimum RTT measured so far" is taken for the smallest that the
+/// estimator measures, and its "good" timeouts for first ones, as §2.2 defines both.
 fn readings(by_threshold: &[Undo]) -> Table {
     type Reading = (&'static str, fn(&Counts) -> [usize; 4]);
     // Good ones taken for bad, of how many; bad ones found, of how many.
@@ -125,13 +125,13 @@ fn readings(by_threshold: &[Undo]) -> Table {
     }
 }
 
-/// What the heuristic does at one threshold.
+/// The heuristic's results at one threshold.
 pub(super) struct Undo {
     of_each: Vec<Counts>,
     drained: Drained,
 }
 
-/// What it does on some transfers.
+/// Its results on some transfers.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     /// The sum of ρ, and of how many.

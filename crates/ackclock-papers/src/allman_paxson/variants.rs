@@ -1,4 +1,4 @@
-//! What nothing in the paper fixes, varied: which of it decides the values that are held out.
+//! Varies the points that the paper does not fix, to see which of them decide the held-out values.
 
 use ackclock_assess::{Estimator, StartUp, Transfer};
 

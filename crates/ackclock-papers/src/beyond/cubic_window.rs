@@ -77,7 +77,7 @@ fn mean_window(congestion: &str, row: &Row, first: u64) -> anyhow::Result<f64> {
     Ok(lossy.run()?.window)
 }
 
-/// What the first window does to CUBIC's mean at the lowest rate of loss.
+/// The effect of the first window on CUBIC's mean at the lowest rate of loss.
 fn starts() -> anyhow::Result<Table> {
     let rows = each(STARTS, |first| {
         let window = mean_window("cubic", &ROWS[3], first)?;

@@ -11,7 +11,7 @@ use ackclock_sim::{Direction, Scenario, TcpSettings, TrafficConfig};
 
 use crate::changes;
 
-/// What is lost of the sender's packets.
+/// The losses among the sender's packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Losses {
     /// The packets of data with the numbers `first`, `first + every`, `first + 2 * every` and so on.
@@ -36,7 +36,7 @@ pub(super) struct Lossy {
     pub(super) seed: u64,
 }
 
-/// What was measured between two losses, some losses apart.
+/// Measurements between two losses, some losses apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between {
     /// Packets of data that the link carried or lost in a round trip, on average.

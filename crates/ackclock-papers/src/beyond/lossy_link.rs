@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What the paper says of a controller at a rate of loss.
+/// The paper's value for a controller at a rate of loss.
 #[derive(Clone, Copy)]
 struct Row {
     name: &'static str,

@@ -104,7 +104,7 @@ fn sums<'a>(sent: impl Iterator<Item = &'a str> + 'a) -> impl Iterator<Item = f6
     })
 }
 
-/// What the sender sends at each of the example's acknowledgements.
+/// The segments sent at each of the example's acknowledgements.
 fn sent(example: &Example) -> anyhow::Result<Vec<String>> {
     let mut simulation = changes::simulation(&scenario(example))?;
     let sender = simulation.node("a").context("no sender")?.number;
@@ -137,7 +137,7 @@ fn scenario(example: &Example) -> Scenario {
         .traffic(TrafficConfig::bulk("transfer", "a", "b", None))
 }
 
-/// What a sender sent after each packet that it got.
+/// The segments sent after each packet received.
 #[derive(Debug, Default)]
 struct Answers {
     sender: u32,

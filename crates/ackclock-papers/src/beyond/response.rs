@@ -100,7 +100,7 @@ fn constant(row: Row, mtu: u64, seed: u64) -> anyhow::Result<f64> {
     Ok(between.window * between.loss.sqrt())
 }
 
-/// What whole bytes take from a window that grows with each acknowledgement.
+/// The loss from whole bytes in a window that grows with each acknowledgement.
 fn packets() -> anyhow::Result<Table> {
     let rows = each([1500, 9000], |mtu| {
         let constants = each(&ROWS[..2], |row| Ok(format!("{:.3}", constant(*row, mtu, 0)?)))?;

@@ -162,7 +162,7 @@ fn table(curves: &[Vec<Point>]) -> Table {
     }
 }
 
-/// The same by a model in Python.
+/// The values of a model in Python.
 fn witness(curves: &[Vec<Point>]) -> anyhow::Result<Table> {
     let sources = ["bfa+bfa", "bfa+reno", "reno+reno"];
     let row = |(index, buffers): (usize, &u64)| {
@@ -279,7 +279,7 @@ const START_DECIDES: &str = "with 60 and 100 buffers the start decides, and over
     (note and third table); the paper says that with more than 50 it takes longer than its 1000 s to the \
     steady state. With five Reno has 1.5 times as much for 10,000 s; in the model BFA has 3.9 times as \
     much there (second table). The link's delay, which the text does not give, decides as well (SWEEPS.md)";
-/// What decides beside Reno.
+/// The decisive points beside Reno.
 const NOTE: &str = "\
     Beside Reno the start decides where the buffers are many. Both begin in slow start. Reno's overflows \
     the queue first; until its timeout has run out it sends next to nothing and the queue empties. BFA \

@@ -20,7 +20,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] =
 
 /// The packets of §4: "64 Kbps translates to 8.0 packets/sec".
 const PACKET_BYTES: u64 = 1000;
-/// What they carry beside the headers.
+/// Their payload without headers.
 const PAYLOAD_BYTES: u64 = PACKET_BYTES - 40;
 const LINK: Rate = Rate::bits_per_second(64_000);
 /// One-way delay of the link between the routers. Figure 3 gave it; the text does not.

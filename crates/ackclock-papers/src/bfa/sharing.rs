@@ -71,7 +71,7 @@ pub(super) fn found() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables: vec![by_load, by_level], ..Findings::default() })
 }
 
-/// What each sender gets in kbit/s, and then how often the window of each is reduced, by runs.
+/// Each sender's rate in kbit/s, and then how often the window of each is reduced, by runs.
 fn runs(level: &Level, profiles: &[&str]) -> anyhow::Result<Vec<Vec<f64>>> {
     each(0..RUNS, |seed| {
         let report = simulate(&scenario(level, profiles).seed(seed))?;

@@ -181,7 +181,7 @@ fn curves(reno: &[Point], bfa: &[Point]) -> Table {
     }
 }
 
-/// The same by a model in Python.
+/// The values of a model in Python.
 fn witness(reno: &[Point], bfa: &[Point]) -> anyhow::Result<Table> {
     let row = |(reno, bfa): (&Point, &Point)| {
         let buffers = reno.buffers.to_string();

@@ -305,7 +305,7 @@ fn runs(level: &Level, profile: &str, settings: TcpSettings) -> anyhow::Result<V
     runs_in(&Registry::with_experiments(), level, profile, settings)
 }
 
-/// The same with controllers of `registry`.
+/// As [`runs`], with controllers of `registry`.
 fn runs_in(
     registry: &Registry,
     level: &Level,

@@ -1,4 +1,4 @@
-//! What §6 leaves to future work, and the gentler gain of figures 21 and 22.
+//! The future work of §6, and the gentler gain of figures 21 and 22.
 
 use ackclock_sim::TcpSettings;
 

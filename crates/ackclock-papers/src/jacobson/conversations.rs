@@ -167,7 +167,7 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
     .collect()
 }
 
-/// What was really lost.
+/// The segments that were really lost.
 fn losses(with: &[Run]) -> [Value; 3] {
     let of = |measure: fn(&Run) -> f64| Summary::of(with.iter().map(measure));
     [
@@ -189,7 +189,7 @@ fn losses(with: &[Run]) -> [Value; 3] {
     ]
 }
 
-/// What a model of the same rules gives, which shares no code with this stack.
+/// The values of a model of the same rules, which shares no code with this stack.
 fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
     let row = |sender: &str, name: &str, measured: Summary, column: &str, paper: &str| {
         let cell = |of: Summary| format!("{} ± {}", number(of.mean), number(of.error()));
@@ -307,7 +307,7 @@ impl Run {
         acked.sum::<u64>() as f64 / (seconds(to) - seconds(from)) / LINK_DATA as f64
     }
 
-    /// What was sent in the same time.
+    /// The rate sent in the same time.
     fn offered(&self) -> f64 {
         let (from, to) = (START_UP, self.first_end());
         let within = |at: Instant| (from.0..to.0).contains(&at.as_nanos());
@@ -404,7 +404,7 @@ fn figures(without: Option<&Run>, with: Option<&Run>) -> Vec<(String, Figure)> {
 }
 
 impl Run {
-    /// What was sent, or acknowledged, in each span of this many seconds.
+    /// The bytes sent, or acknowledged, in each span of this many seconds.
     fn rates(&self, acked: bool, every: u64) -> Vec<(f64, f64)> {
         let spans = seconds(END) as u64 / every;
         let mut bytes = vec![0.0; spans as usize];

@@ -72,7 +72,7 @@ fn service_time() -> Duration {
     Duration::from_secs_f64(PACKET_BYTES as f64 * 8.0 / LINK.bits() as f64)
 }
 
-/// What one network did.
+/// The course of one network.
 struct Run {
     /// Requests of each host in each second that the link carried.
     carried: Vec<[u32; HOSTS]>,
@@ -82,7 +82,7 @@ struct Run {
     lost: Vec<u32>,
 }
 
-/// What is due; times are since the start.
+/// An event; times are since the start.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Request,
@@ -171,7 +171,7 @@ impl Run {
     }
 }
 
-/// What happened after the hosts have found their rates.
+/// The seconds after the hosts have found their rates.
 fn settled<T>(seconds: &[T]) -> &[T] {
     &seconds[SETTLED.as_secs() as usize..]
 }
@@ -224,7 +224,7 @@ fn run() -> anyhow::Result<Findings> {
     Ok(Findings { values, tables: vec![table], figures, notes: vec![growth(), PROPORTIONAL.to_owned()] })
 }
 
-/// What one answer adds to the rate, at a fair share and at a quarter and four times as much.
+/// The growth of the rate by one answer, at a fair share and at a quarter and four times as much.
 fn growth() -> String {
     let fair = service_time() * HOSTS as u32;
     let added = |interval: Duration| {

@@ -36,7 +36,7 @@ const TIMERS: [(&str, &str); 3] = [
     ("mean and deviation, a + 2v (1988)", "rfc6298,k=2,g=1ms,min=0s"),
     ("mean and deviation, a + 4v (revised)", "rfc6298,k=4,g=1ms,min=0s"),
 ];
-/// The same with BSD's clock.
+/// The senders with BSD's clock.
 const COARSE: [(&str, &str); 3] = [
     ("RFC 793, ticks of 500 ms", "rfc793,g=500ms,heartbeat=on,min=1s"),
     ("a + 2v, ticks of 500 ms", "jacobson-1988"),

@@ -131,7 +131,7 @@ fn scenario(network: &Dumbbell, sender: Sender, start: Span) -> Scenario {
     network.scenario(Span::seconds(60)).tcp(sender.tcp()).traffic(transfer)
 }
 
-/// The same with the paper's open points chosen otherwise.
+/// The results with the paper's open points chosen otherwise.
 fn choices() -> anyhow::Result<Table> {
     let every_second = Some("every-second:200ms");
     let rows = [
@@ -165,8 +165,7 @@ fn choices() -> anyhow::Result<Table> {
     })
 }
 
-/// The same by a model that was written from the same rules, without this code
-/// (`tests/reference/alone.py`).
+/// The results of a model of the same rules without this code (`tests/reference/alone.py`).
 fn witness(reno: &Transfers, vegas: &Transfers) -> anyhow::Result<Table> {
     let rows = [("reno", "Reno", reno), ("vegas", "Vegas", vegas)].map(|(sender, name, here)| {
         let model = |column| MODEL.of(&[sender], column);
@@ -216,7 +215,7 @@ fn newrenos() -> anyhow::Result<Table> {
     Ok(Table { title, head: head(&["what is chosen"], &[NEWRENO], &[]), rows })
 }
 
-/// The same runs by what a throughput may count.
+/// These runs, by what a throughput may count.
 fn spans(reno: &Transfers, vegas: &Transfers) -> Table {
     // 50 ms each way, and 40 bytes over two Ethernets and the bottleneck.
     let one_way = 0.05 + 40.0 / 200e3 + 2.0 * 40.0 * 8.0 / 10e6;

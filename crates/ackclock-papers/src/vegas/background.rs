@@ -30,7 +30,8 @@ pub(super) struct Background {
     /// Mean time between conversations.
     pub every: Span,
     pub sender: Sender,
-    /// The same of traffic from right to left, between the hosts of the third pair, if there is any.
+    /// The mean time between conversations from right to left, between the hosts of the third pair, if there
+    /// are any.
     pub reverse: Option<Span>,
 }
 

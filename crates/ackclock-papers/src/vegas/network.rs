@@ -1,5 +1,5 @@
-//! What the experiments of Brakmo and Peterson share: the network of fig. 6, the senders, and the
-//! measurements of a transfer.
+//! Shared by the experiments of Brakmo and Peterson: the network of fig. 6, the senders, and the measurements
+//! of a transfer.
 //!
 //! The paper leaves five points open. They are chosen once, to agree with its results, and hold for all
 //! experiments:
@@ -111,7 +111,7 @@ pub(super) fn run_until_over(scenario: &Scenario, names: &[&str]) -> anyhow::Res
     until_over(&mut changes::simulation(scenario)?, scenario, names)
 }
 
-/// The same with an observed simulation.
+/// Runs an observed simulation to its end.
 pub(super) fn until_over(
     simulation: &mut Simulation,
     scenario: &Scenario,

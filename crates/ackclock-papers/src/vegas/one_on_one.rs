@@ -177,8 +177,7 @@ fn renos(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
     })
 }
 
-/// The same by a model that was written from the same rules, without this code
-/// (`tests/reference/table3.py`).
+/// The results of a model of the same rules without this code (`tests/reference/table3.py`).
 fn witness(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
     let rows = PAIRS.iter().zip(found).map(|(pair, [small, large])| {
         let name = pair.name();

@@ -69,7 +69,7 @@ impl Way {
     }
 }
 
-/// What a link carries during the measurement, in bytes.
+/// The bytes that a link carries during the measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     /// Payload that passes for the first time.
@@ -100,7 +100,7 @@ struct Watch {
     passed: BTreeMap<Flow, u32>,
 }
 
-/// What passes a link from one node to an address, between two ports.
+/// A flow over a link, from one node to an address, between two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flow {
     link: u32,

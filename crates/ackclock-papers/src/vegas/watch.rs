@@ -55,7 +55,7 @@ impl Watched {
         self.points(|n| self.samples.flows[n][flow].cwnd as f64 / KB as f64)
     }
 
-    /// What a traffic has in transit, in KB.
+    /// The KB that a traffic has in transit.
     pub fn in_transit(&self, name: &str) -> Vec<(f64, f64)> {
         let flow = self.flow(name);
         self.points(|n| self.samples.flows[n][flow].in_flight as f64 / KB as f64)

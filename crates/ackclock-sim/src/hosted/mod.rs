@@ -296,6 +296,7 @@ impl VirtualNetwork {
     ///
     /// # Errors
     /// The host does not exist, has its stack already, or runs traffic of the scenario.
+    #[doc(alias = "host")]
     pub fn stack(&mut self, host: &str) -> Result<Stack, HostedError> {
         self.stack_with(host, Ok)
     }

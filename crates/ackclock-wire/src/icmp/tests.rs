@@ -13,7 +13,7 @@ fn addresses() -> (Ipv6Addr, Ipv6Addr) {
     ("fd00::2".parse().unwrap(), "fd00::1".parse().unwrap())
 }
 
-/// The same for ICMPv6.
+/// Builds an ICMPv6 message.
 fn icmp6(kind: u8, code: u8, rest: [u8; 4], quote: &[u8]) -> Vec<u8> {
     let (src, dst) = addresses();
     let icmp_type = Icmpv6Type::Unknown { type_u8: kind, code_u8: code, bytes5to8: rest };

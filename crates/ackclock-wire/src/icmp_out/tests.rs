@@ -153,6 +153,20 @@ fn an_error_about_a_datagram_names_its_sockets() {
     }
 }
 
+/// RFC 1122 §3.2.2 and RFC 4443 §2.4 (e): errors and redirects draw no error; questions and answers do.
+#[test]
+fn an_error_or_a_redirect_draws_no_error() {
+    let drawn = |v6: bool, kind: u8| {
+        let (src, dst) = data_sockets(v6);
+        let packet = write_message(src.ip(), dst.ip(), 64, None, [kind, 0], &[0; 6], &[1; 40]).unwrap();
+        !is_icmp_error(&IpPacket::parse(&packet).unwrap())
+    };
+    assert_eq!([3, 4, 5, 11, 12].map(|kind| drawn(false, kind)), [false; 5]);
+    assert_eq!([0, 8, 13, 14].map(|kind| drawn(false, kind)), [true; 4]);
+    assert_eq!([1, 2, 3, 4, 127, 137].map(|kind| drawn(true, kind)), [false; 6]);
+    assert_eq!([128, 129, 133, 134, 135, 136].map(|kind| drawn(true, kind)), [true; 6]);
+}
+
 #[test]
 fn no_bytes_make_the_writers_panic() {
     for len in 0..60 {

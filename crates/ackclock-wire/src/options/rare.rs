@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::{NOP, TcpOptions, Writer, left};
 
 /// A user timeout in the option's form: whole seconds up to 32,767 of them, whole minutes beyond.
-// RFC 5482 §3.4: one bit for the unit, 1 for minutes, and 15 bits of value; 0 is reserved. (Read in excerpts
-// only.)
+// RFC 5482 §3.3, §3.4: one bit for the unit, 1 for minutes, and 15 bits of value; 0 is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserTimeout(u16);
 

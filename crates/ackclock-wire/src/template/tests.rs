@@ -66,7 +66,7 @@ fn plain() -> impl Strategy<Value = Plain> {
     )
 }
 
-/// The same fields as a general segment's.
+/// Names these fields as a general segment does.
 fn fields_of(plain: &Plain) -> Fields {
     let Plain { seq, ack, push, window, timestamps } = *plain;
     let flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };

@@ -109,15 +109,15 @@ impl StackBuilder {
         }
     }
 
-    /// The device that packets come from and go to; a boxed one will do. The stack owns it, and drops it when
-    /// it closes.
+    /// Sets the device that carries the packets; it may be boxed. The stack owns it, and drops it when it
+    /// closes.
     pub fn device(mut self, device: impl Device + 'static) -> Self {
         self.queues = vec![Box::new(device)];
         self
     }
 
-    /// Names that the stack knows, as by `/etc/hosts`. They go before its name servers. A stack that was
-    /// given names never asks the host's resolver.
+    /// Gives the stack names, like `/etc/hosts`. It looks there before it asks its name servers. A stack with
+    /// names never asks the host's resolver.
     ///
     /// ```
     /// # use ackclock::{Hosts, Stack, TcpListener, TcpStream};
@@ -140,14 +140,14 @@ impl StackBuilder {
         self
     }
 
-    /// The queues of a device that was opened with several, each a device of its own, in place of
-    /// [`device`](Self::device). The stack drives each on its own task, so it can use that many processors. A
-    /// connection stays on the queue that its packets arrive on. A packet that arrives on another queue is
-    /// handed over, and counted ([`Stack::queue_counters`]).
+    /// Sets several queues of one device in place of [`device`](Self::device). Each queue is a device of its
+    /// own. The stack drives each on its own task, so it can use that many processors. A connection stays on
+    /// the queue on which its packets arrive. If a packet arrives on another queue, the stack hands it over
+    /// and counts it ([`Stack::queue_counters`]).
     ///
-    /// Nothing else changes, except that the bounds on connections and on listeners are divided among the
-    /// queues, rounded up; the memory budget is not. The first queue handles everything that is not TCP.
-    /// Connections are opened on each queue in turn.
+    /// The queues divide the bounds on connections and on listeners, rounded up. They share the memory
+    /// budget. The first queue handles everything that is not TCP. The stack opens connections on each queue
+    /// in turn.
     ///
     /// ```
     /// use ackclock::Stack;
@@ -198,9 +198,9 @@ impl StackBuilder {
         self
     }
 
-    /// Adds a route whose destinations are reached from this local address, unless a connection or socket
-    /// names another, like `src` of `ip route`. The longest matching prefix wins; elsewhere RFC 6724 §5
-    /// chooses the address.
+    /// Adds a route with a source address, like `src` of `ip route`: connections to its destinations use this
+    /// local address unless they or their socket name another. The longest matching prefix wins; elsewhere
+    /// RFC 6724 §5 chooses the address.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the two are of different families.
@@ -215,8 +215,8 @@ impl StackBuilder {
         self.route(peer.into())
     }
 
-    /// The present settings of connections and listeners that name none of their own, to be changed and
-    /// passed to [`tcp`](Self::tcp).
+    /// Returns the present settings of connections and listeners that name none of their own. Change them
+    /// and pass them to [`tcp`](Self::tcp).
     #[must_use]
     pub fn config(&self) -> TcpConfig {
         self.tcp.clone()
@@ -230,8 +230,8 @@ impl StackBuilder {
         self
     }
 
-    /// Sets everything that a profile chooses for those connections, by name (`"vegas-1995"`) or by value;
-    /// other settings stay. [`Profile::all`] has the names.
+    /// Sets the profile of those connections, by name (`"vegas-1995"`) or by value. Settings that the profile
+    /// does not name stay. [`Profile::all`] has the names.
     ///
     /// # Errors
     /// No profile has the name, or no controller has the name in the profile; the error lists the valid ones.
@@ -244,7 +244,7 @@ impl StackBuilder {
         Ok(self)
     }
 
-    /// The congestion controller of those connections, by name or by value.
+    /// Sets the congestion controller of those connections, by name or by value.
     ///
     /// # Errors
     /// No controller has this name; the error lists the valid ones.
@@ -253,7 +253,7 @@ impl StackBuilder {
         Ok(self)
     }
 
-    /// Makes a choice of those connections by its key, as in `choose("initial-window", "3")`. The keys are
+    /// Sets one choice of those connections by its key, as in `choose("initial-window", "3")`. The keys are
     /// the flags of tcpcat and those of [`CHOICES`](crate::profile::CHOICES).
     ///
     /// # Errors
@@ -284,7 +284,7 @@ impl StackBuilder {
         Ok(self)
     }
 
-    /// Replaces the set of controllers that can be chosen by name; by default it is the built-in ones.
+    /// Replaces the set of controllers to choose from by name (default: the built-in ones).
     pub fn registry(mut self, registry: Registry) -> Self {
         self.choices.registry = registry;
         self
@@ -308,9 +308,9 @@ impl StackBuilder {
         self
     }
 
-    /// How late a deadline may be met (default 1 ms, the granularity of tokio's timers). Pacing releases
-    /// bursts of what the rate yields in that time, or two segments. Use less for a
-    /// [`detached`](Self::detached) stack whose time is exact.
+    /// Sets how late a timer may be (default 1 ms, the granularity of tokio's timers). Pacing releases bursts
+    /// of that time at its rate, or of two segments. Use less for a [`detached`](Self::detached) stack whose
+    /// time is exact.
     pub fn timer_granularity(mut self, granularity: Duration) -> Self {
         self.adjust.timer_granularity = Some(granularity);
         self
@@ -339,11 +339,11 @@ impl StackBuilder {
         self
     }
 
-    /// What becomes of pings to addresses that are not the stack's own (default [`PingPolicy::Own`]: the
-    /// stack does not answer them). With [`PingPolicy::Any`] it answers them like those to its own, even if
-    /// no such host exists; with [`PingPolicy::Deferred`] the program does, by [`Stack::pings`]. The rate
-    /// of [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a
-    /// broadcast or multicast address.
+    /// Sets who answers pings to addresses that are not the stack's own. By default ([`PingPolicy::Own`])
+    /// nothing does. With [`PingPolicy::Any`] the stack answers them like its own, even if no such host
+    /// exists; with [`PingPolicy::Deferred`] the program answers, by [`Stack::pings`]. The rate of
+    /// [`echo_replies`](Self::echo_replies) bounds all of them together. None is answered for a broadcast or
+    /// multicast address.
     pub fn pings(mut self, policy: PingPolicy) -> Self {
         self.adjust.pings = policy;
         self
@@ -375,9 +375,9 @@ impl StackBuilder {
         self
     }
 
-    /// Whether a datagram for a UDP port without a socket is answered by ICMP port unreachable (default
-    /// `true`): at most six at once and one a second for each peer, and 1,000 a second for all (RFC 1122
-    /// §4.1.3.1, RFC 4443 §3.1).
+    /// Whether the stack answers a datagram for a UDP port without a socket by ICMP port unreachable (default
+    /// `true`). It sends at most six at once and one a second to each peer, and 1,000 a second to all
+    /// (RFC 1122 §4.1.3.1, RFC 4443 §3.1).
     pub fn port_unreachable(mut self, wanted: bool) -> Self {
         self.adjust.port_unreachable = Some(wanted);
         self
@@ -391,13 +391,13 @@ impl StackBuilder {
         self
     }
 
-    /// One rate for everything that the stack sends, in bytes of IP packets a second (default: as fast as the
-    /// device takes it). While the rate holds packets back, connections take turns by bytes: each gets an
-    /// equal share, however large its segments are, and one that was idle goes first. Packets that are not
-    /// TCP's take every second turn. Nothing is queued: a packet is made when it may leave. With several
-    /// queues each has an equal part of the rate, which others cannot use.
+    /// Limits everything that the stack sends to one rate, in bytes of IP packets a second (default: as fast
+    /// as the device takes it). While the rate holds packets back, connections take turns by bytes. Each gets
+    /// an equal share, however large its segments are, and an idle connection goes first. Packets other than
+    /// TCP's take every second turn. The stack makes a packet when it may leave, so nothing queues. With
+    /// several queues each has an equal part of the rate, which others cannot use.
     ///
-    /// For a single connection there is [`TcpStream::set_max_pacing_rate`](crate::TcpStream).
+    /// To limit one connection, use [`TcpStream::set_max_pacing_rate`](crate::TcpStream).
     ///
     /// ```
     /// # use ackclock::{Shaping, Stack};
@@ -415,14 +415,14 @@ impl StackBuilder {
         self
     }
 
-    /// Lets connections begin with what earlier ones between the same two addresses have learned: path MTU,
-    /// round-trip time, and the window beyond which data was lost (default: each connection finds out for
-    /// itself). A lost SYN is repeated sooner, no packet is too large at first, and slow start ends before it
-    /// overruns the path. [`Stack::known_paths`] lists what is known; the trace of a connection says what it
-    /// took. With several queues each remembers its own connections.
+    /// Remembers paths: a connection begins with the path MTU, the round-trip time and the end of slow start
+    /// that earlier connections between the same two addresses found (default: each connection finds out for
+    /// itself). It repeats a lost SYN sooner, sends no packet that is too large at first, and ends slow start
+    /// before it overruns the path. [`Stack::known_paths`] lists the paths, and the trace of a connection
+    /// says what it used. Each queue remembers its own connections.
     ///
-    /// Leave it off where connections of several users leave from the same address: by how its own connection
-    /// begins, each could tell whether another had spoken with a host, and how well that worked.
+    /// Leave it off if connections of several users leave from the same address. The beginning of a user's
+    /// connection would show whether another user had spoken with that host, and how well that worked.
     ///
     /// ```
     /// use ackclock::{PathCacheConfig, Stack};
@@ -446,24 +446,24 @@ impl StackBuilder {
         self
     }
 
-    /// How long the driver polls the device after the last packet before it sleeps (default zero). This
-    /// trades a processor for latency. Where polling finds nothing in that time, it is tried less and less
-    /// often, down to one time in 65. When another task needs the processor meanwhile, polling pauses for a
-    /// hundred times as long. So little is lost where no processor is free or packets are rare.
+    /// Sets how long the driver polls the device after the last packet before it sleeps (default zero). This
+    /// trades a processor for latency. If polling finds nothing, the driver tries it less and less often,
+    /// down to one time in 65. If another task needs the processor meanwhile, polling pauses for a hundred
+    /// times as long. So it costs little where no processor is free or packets are rare.
     pub fn busy_poll(mut self, duration: Duration) -> Self {
         self.busy_poll = duration;
         self
     }
 
-    /// How long connections may take to finish after [`Stack::shutdown`], or after the last handle was
-    /// dropped. Then they are reset and the device is closed (default 10 s).
+    /// Sets how long connections may take to finish after [`Stack::shutdown`], or after the last handle was
+    /// dropped (default 10 s). Then the stack resets them and closes the device.
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// Fixes the secret that sequence numbers, ports and cookies are derived from; by default it comes from
-    /// the operating system. For reproducible tests only: anyone who knows the seed can forge segments.
+    /// Fixes the secret behind sequence numbers, ports and cookies; by default it comes from the operating
+    /// system. Use it for reproducible tests only: anyone who knows the seed can forge segments.
     pub fn seed(mut self, seed: u64) -> Self {
         let mut secret = [0; 32];
         for (index, byte) in secret.iter_mut().enumerate() {
@@ -473,8 +473,8 @@ impl StackBuilder {
         self
     }
 
-    /// Time zero of the stack's clock (default: when it is spawned). Stacks that share it have comparable
-    /// times in traces and packets. An epoch in the future counts as the present.
+    /// Sets time zero of the stack's clock (default: when it is spawned). Stacks that share it have
+    /// comparable times in traces and packets. An epoch in the future counts as the present.
     pub fn epoch(mut self, epoch: tokio::time::Instant) -> Self {
         self.epoch = Some(epoch);
         self
@@ -677,7 +677,7 @@ impl StackBuilder {
     }
 }
 
-/// What a shard is made of.
+/// The parts of a shard.
 struct Place {
     /// `None`: the owner of a [`Port`] moves the packets.
     device: Option<Box<dyn Device>>,

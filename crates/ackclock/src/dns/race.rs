@@ -10,10 +10,6 @@
 //! mention failures. The families alternate, IPv6 first, whatever precedence RFC 6724 gives to single
 //! addresses. §7 (NAT64 without 464XLAT) is not implemented: the stack is given its addresses and prefixes,
 //! and discovers none.
-//!
-//! The first page and single sentences of RFC 8305 itself were read. The rest was read in the first draft of
-//! its successor (draft-pauly-v6ops-happy-eyeballs-v3), which takes these sections over and lists its
-//! changes. Section numbers are RFC 8305's.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

@@ -84,8 +84,8 @@ pub fn endpoint(
     Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(Runtime::new(stack)))
 }
 
-/// What quinn's endpoints run on: the tasks of tokio, and the clock of a stack. On a stack in virtual time,
-/// QUIC's timers run in virtual time.
+/// The runtime for quinn's endpoints: tokio's tasks and a stack's clock. On a stack in virtual time, QUIC's
+/// timers run in virtual time.
 ///
 /// Timers wait by `tokio::time` in the runtime of the caller, and end when the stack's clock says so. They
 /// end at whole milliseconds of tokio's clock, as those of quinn's own `TokioRuntime` do.
@@ -129,7 +129,7 @@ impl ::quinn::Runtime for Runtime {
 #[derive(Clone, Debug)]
 struct QuicClock {
     clock: ShardClock,
-    /// The same moment on both clocks: when this was made. Only the clock of `std` makes its instants.
+    /// The moment at which this was made, on both clocks. Only the clock of `std` makes its instants.
     pair: (Instant, ackclock_core::Instant),
 }
 

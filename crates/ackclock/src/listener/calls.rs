@@ -1,4 +1,4 @@
-//! What a listener's calls do under the lock.
+//! A listener's calls, under the lock.
 
 use std::io;
 use std::task::{Context, Poll, Waker, ready};

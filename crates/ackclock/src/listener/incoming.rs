@@ -54,19 +54,37 @@ impl DeferredListener {
         Self { parts }
     }
 
-    /// The next SYN.
+    /// Waits for the next SYN.
+    ///
+    /// ```
+    /// # use ackclock::{Stack, device::memory};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (left, right) = memory::pair(memory::Config::default());
+    /// # let client = Stack::builder().device(left).address("10.0.0.1/24".parse()?).spawn()?;
+    /// # let proxy = Stack::builder().device(right).spawn()?;
+    /// let listener = proxy.listener().deferred()?;
+    /// let dialling = tokio::spawn(async move { client.connect("203.0.113.5:443".parse().unwrap()).await });
+    ///
+    /// let incoming = listener.incoming().await?;
+    /// println!("{} dials {}", incoming.peer_addr(), incoming.local_addr());
+    /// let stream = incoming.accept().await?; // or `reset()`, `unreachable(why)`
+    /// assert_eq!(stream.local_addr()?, dialling.await??.peer_addr()?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
     /// Cancel-safe: a SYN is taken only when it is returned.
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "accept")]
     pub async fn incoming(&self) -> io::Result<Incoming> {
         let next = self.parts.wait(|state, _, id| next_incoming(state, id)).await;
         next.map(Incoming::undecided)
     }
 
-    /// The next SYN on the stack's queue of this number, counted from 0, where its connection will be, too.
+    /// Waits for the next SYN on the stack's queue of this number, counted from 0. Its connection will be on
+    /// the same queue.
     /// See [`TcpListener::accept_at`](crate::TcpListener::accept_at).
     ///
     /// # Cancel safety
@@ -151,6 +169,7 @@ impl Incoming {
     }
 
     /// Refuses the client with a reset.
+    #[doc(alias = "refuse")]
     pub fn reset(mut self) {
         self.decide(Decision::Reset);
     }

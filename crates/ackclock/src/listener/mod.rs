@@ -248,7 +248,7 @@ impl ListenerBuilder {
         Ok(TcpListener { parts: self.listen(None)?, mapped })
     }
 
-    /// The same on the address that a socket is bound to.
+    /// Starts to listen on the address that a socket is bound to.
     pub(crate) fn bind_bound(self, bound: BoundId, mapped: bool) -> io::Result<TcpListener> {
         Ok(TcpListener { parts: self.listen(Some(bound))?, mapped })
     }

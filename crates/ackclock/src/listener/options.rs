@@ -231,7 +231,8 @@ impl ListenerBuilder {
         self.try_with(|tcp| choices::tos(tcp, tos))
     }
 
-    /// What dropping an accepted stream does: see [`TcpStream::set_linger`](crate::TcpStream::set_linger).
+    /// Sets how dropping an accepted stream ends it, as
+    /// [`TcpStream::set_linger`](crate::TcpStream::set_linger).
     pub fn linger(mut self, linger: Option<Duration>) -> Self {
         self.linger = linger;
         self

@@ -82,7 +82,7 @@ impl Parts {
         Ok((shard, id, found?))
     }
 
-    /// The same for the `poll_*` methods.
+    /// Polls as [`wait`](Self::wait) waits, for the `poll_*` methods.
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,

@@ -43,7 +43,7 @@ struct Handshake {
     result: Accepted,
 }
 
-/// What became of a SYN that was accepted.
+/// The fate of a SYN that was accepted.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Pending,
@@ -62,8 +62,7 @@ impl Listeners {
         self.slots.keys().copied().collect()
     }
 
-    /// A listener was made. `decisions_max`: how many SYNs may wait for a decision, if its accept is
-    /// deferred.
+    /// A listener was made. With deferred accept, at most `decisions_max` SYNs wait for a decision.
     pub fn add(
         &mut self,
         id: ListenerId,
@@ -107,8 +106,8 @@ impl Listeners {
         self.slots.values_mut().for_each(|slot| slot.wake_all(woken));
     }
 
-    /// A connection may be accepted. Returns whether that is decided already, because accept is deferred;
-    /// otherwise a task goes on.
+    /// A connection may be accepted. With deferred accept the decision is already made: returns true.
+    /// Otherwise a task goes on.
     pub fn on_acceptable(&mut self, id: ListenerId, woken: &mut Vec<Waker>) -> bool {
         let Some(slot) = self.slots.get_mut(&id) else { return false };
         if slot.deferred.is_none() {
@@ -135,8 +134,8 @@ impl Listeners {
         slot.accept.wake(woken);
     }
 
-    /// Reports to the future that accepted a SYN what became of it; if it is still in `arrived`, it is
-    /// skipped there. Returns whether the future still waits.
+    /// Tells the future that accepted a SYN how it ended. If the SYN is still in `arrived`, `next` skips it.
+    /// Returns whether the future still waits.
     pub fn conclude(
         &mut self,
         listener: ListenerId,

@@ -1,4 +1,4 @@
-//! What one lock protects: the endpoint, the tasks that wait for it, and the stack's own deadlines.
+//! State under one lock: the endpoint, the tasks that wait for it, and the stack's own deadlines.
 //!
 //! Nothing here makes a TCP decision. Methods translate between the endpoint's events and the waiting tasks,
 //! and between socket behaviour (linger, deferred accept, closing a whole stack) and the endpoint's calls.
@@ -56,13 +56,13 @@ pub(crate) struct StackState {
     pub(crate) pings: PingSlot,
     pub(crate) datagrams: Datagrams,
     pub(crate) phase: Phase,
-    /// What waits for the reader of the stack's recording.
+    /// Blocks for the reader of the stack's recording.
     pub(crate) recording: Option<Backlog>,
     /// Whose turn it is to write.
     pub(crate) writers: Writers,
     /// Streams that were written to, whose last packet waits until it is full.
     pub(crate) following: Vec<ConnectionId>,
-    /// What drives the stack, and when.
+    /// Who drives the stack, and when.
     pub(crate) turns: Turns,
     choices: Arc<Choices>,
     close_timeout: Duration,
@@ -131,7 +131,7 @@ pub(crate) struct PingSlot {
     pub free: bool,
 }
 
-/// What drives a stack, and when.
+/// Who drives a stack, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
     /// A [`Port`](crate::Port), or nothing yet: writers never wait for a turn.
@@ -229,8 +229,8 @@ impl StackState {
         self.endpoint.connection(id).ok_or_else(error::not_connected)
     }
 
-    /// The same for reading. Data that arrived before the device failed can be read to its last byte, and to
-    /// the end of the stream if that had arrived, as before a reset.
+    /// As [`connection`](Self::connection), for a call that reads. Data that arrived before the device failed
+    /// can be read to its last byte, and to the end of the stream if that had arrived, as before a reset.
     pub(crate) fn connection_to_read(&self, id: ConnectionId) -> io::Result<&Connection> {
         let Phase::Down(error) = &self.phase else { return self.connection(id) };
         let connection = self.endpoint.connection(id).filter(|connection| has_rest(connection));
@@ -371,14 +371,14 @@ impl StackState {
         }
         let hold = self.writers.hold(id);
         if hold == Hold::Begins {
-            // Its connection then knows that it is not the application that is slow.
+            // The connection then knows that the application is not the slow part.
             self.endpoint.update(now, id, |connection, now| connection.await_room(now));
         }
         hold != Hold::No
     }
 
-    /// Calls `write` on a connection that a handle owns, and counts what it wrote. In a byte stream, the end
-    /// of each write is not worth a packet; the next write fills it.
+    /// Calls `write` on a connection that a handle owns, and counts the bytes. In a byte stream the end of a
+    /// write does not deserve a packet of its own; the next write fills it.
     pub(crate) fn write_with(
         &mut self,
         now: Instant,
@@ -482,7 +482,7 @@ impl StackState {
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         self.own.remove(&id);
         if matches!(self.phase, Phase::Down(_)) {
-            // It was kept for data left to read; its peer cannot be reached.
+            // It stayed for unread data, and cannot reach its peer.
             self.endpoint.update(now, id, |connection, now| connection.abort(now));
             self.streams.remove(id, &mut self.woken);
             self.endpoint.release(now, id);

@@ -14,7 +14,7 @@ use crate::{Cidr, NoRoute, error};
 pub(crate) struct Network {
     /// Local addresses.
     addresses: Vec<Cidr>,
-    /// The local addresses that are used only where there is no other.
+    /// The local addresses used only if no other fits.
     deprecated: Vec<IpAddr>,
     /// The networks reached through the device, and the local address to use for each unless the rules
     /// choose. `None`: every destination goes to the device.

@@ -19,7 +19,7 @@ pub(crate) struct Taps {
 pub(crate) struct Tap {
     /// The tap's number within the stack, so that a client undoes only its own.
     pub number: u64,
-    /// The connection that has the number: to find it by that is a walk over all.
+    /// The connection with the number, kept because a search by number walks over all.
     pub id: ConnectionId,
     /// How the connection was traced before.
     pub before: Option<TraceConfig>,

@@ -1,20 +1,19 @@
 //! Whose turn it is to write.
 //!
-//! What is written between two turns of the driver should fit a processor's cache: the driver then processes
-//! the acknowledgements, and the next bytes reuse that part of the send buffers. So writers wait for the
-//! driver, and take turns by bytes.
+//! Writes between two turns of the driver should fit a processor's cache: the driver then processes the
+//! acknowledgements, and the next bytes reuse that part of the send buffers. So writers wait for the driver,
+//! and take turns by bytes.
 //!
-//! A stream owes what it has written. Each turn of the driver pays a quantum of that, stream after stream in
-//! the order in which they began to owe, and what a quantum does not pay goes to the end (deficit round
-//! robin, M. Shreedhar and G. Varghese, SIGCOMM 1995; unlike there, a write is not cut: it is paid for
-//! afterwards). A stream that owes little does not wait, whatever others owe: a small write never waits for
-//! another stream's large one.
+//! A stream owes the bytes that it has written. Each turn of the driver pays a quantum, stream after stream
+//! in the order in which they began to owe; a stream that still owes goes to the end. This is deficit round
+//! robin (M. Shreedhar and G. Varghese, SIGCOMM 1995), except that a write is paid for afterwards instead of
+//! cut. A stream that owes little does not wait, so a small write never waits for another stream's large one.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ackclock_core::ConnectionId;
 
-/// What the streams of a stack owe.
+/// The turns that the streams of a stack owe.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     debts: BTreeMap<ConnectionId, Debt>,
@@ -73,8 +72,8 @@ impl Writers {
         debt.bytes
     }
 
-    /// The driver has its turn: pays a quantum. `release` is called for each stream whose writers need not
-    /// wait any more.
+    /// Pays a quantum in the driver's turn. Calls `release` for each stream whose writers need not wait any
+    /// more.
     pub fn pay(&mut self, mut release: impl FnMut(ConnectionId)) {
         self.written = 0;
         let mut quantum = QUANTUM;

@@ -1,5 +1,5 @@
-//! What a stream's calls do under the lock, common to the stream, its halves, and their `poll_*`, `try_*` and
-//! async forms.
+//! A stream's calls, under the lock, common to the stream, its halves, and their `poll_*`, `try_*` and async
+//! forms.
 
 use std::io::{self, IoSlice};
 use std::task::Poll;

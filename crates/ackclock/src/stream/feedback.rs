@@ -11,7 +11,7 @@ use crate::error;
 use crate::shards::ShardRef;
 use crate::state::{Queue, StackState, is_over};
 
-/// What [`TcpStream::delivered`] waited for.
+/// The result of [`TcpStream::delivered`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivered {

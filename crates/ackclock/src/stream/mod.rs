@@ -108,7 +108,7 @@ impl TcpStream {
         Self { id, shared, mapped: false }
     }
 
-    /// The same, made by an IPv6 socket: IPv4 addresses are shown as v4-mapped ones.
+    /// Shows IPv4 addresses as v4-mapped ones, as an IPv6 socket does.
     pub(crate) fn mapped(mut self, mapped: bool) -> Self {
         self.mapped = mapped;
         self
@@ -262,7 +262,7 @@ impl TcpStream {
     /// Cancel-safe if `f` does nothing before it is ready.
     ///
     /// # Errors
-    /// What `f` returns; the stack is gone.
+    /// The error that `f` returns; the stack is gone.
     pub async fn async_io<R>(
         &self,
         interest: Interest,

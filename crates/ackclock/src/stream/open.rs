@@ -65,7 +65,7 @@ fn open_in_turn<T>(
     }
 }
 
-/// The same with data. Returns how much of it was taken.
+/// Opens a connection with data in the SYN. Returns how much of it was taken.
 pub(crate) fn open_with_data(
     shared: &Handle,
     remote: SocketAddr,

@@ -60,7 +60,7 @@ impl TcpStream {
         self.update(|connection, now| connection.set_cork(now, cork))
     }
 
-    /// What dropping the stream does to data still in flight.
+    /// The linger time: how dropping the stream treats data still in flight.
     ///
     /// # Errors
     /// The stack is gone.

@@ -1,4 +1,4 @@
-//! What a UDP socket's calls do under the lock, common to their `poll_*`, `try_*` and async forms.
+//! A UDP socket's calls, under the lock, common to their `poll_*`, `try_*` and async forms.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -212,7 +212,7 @@ impl UdpSocket {
         self.shared.wait(Queue::UdpWrite(id), |state, now| calls::send(state, now, id, transmit)).await
     }
 
-    /// The same if there is room.
+    /// Sends as [`send_transmit`](Self::send_transmit) does, if there is room.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is none; else as
@@ -221,7 +221,8 @@ impl UdpSocket {
         now_or_would_block(self.shared.call(|state, now| calls::send(state, now, self.id, transmit)))
     }
 
-    /// The same, polled. Only the waker of the last call of a sending `poll_*` method is kept.
+    /// Polls for room and sends as [`send_transmit`](Self::send_transmit) does. Only the waker of the last
+    /// call of a sending `poll_*` method is kept.
     ///
     /// # Errors
     /// As [`send_transmit`](Self::send_transmit).
@@ -354,7 +355,7 @@ impl UdpSocket {
         self.receive(buf, true).await
     }
 
-    /// The same, if there is a datagram.
+    /// Receives as [`recv_meta`](Self::recv_meta) does, if there is a datagram.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -362,7 +363,8 @@ impl UdpSocket {
         self.try_receive(buf, true)
     }
 
-    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    /// Polls for a datagram and receives it as [`recv_meta`](Self::recv_meta) does. Only the waker of the
+    /// last call of a receiving `poll_*` method is kept.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -457,7 +459,7 @@ impl UdpSocket {
     /// As cancel-safe as `io`.
     ///
     /// # Errors
-    /// What `io` returns; or the stack is gone.
+    /// The error that `io` returns; or the stack is gone.
     pub async fn async_io<R>(
         &self,
         interest: Interest,
@@ -528,7 +530,7 @@ impl UdpSocket {
         self.peek_from(buf).await.map(|(len, _)| len)
     }
 
-    /// The same, if there is a datagram.
+    /// Reads a datagram and leaves it, if there is one.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -536,7 +538,8 @@ impl UdpSocket {
         self.try_peek_from(buf).map(|(len, _)| len)
     }
 
-    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    /// Polls for a datagram, reads it and leaves it. Only the waker of the last call of a receiving `poll_*`
+    /// method is kept.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -557,7 +560,7 @@ impl UdpSocket {
         Ok((meta.len, meta.from))
     }
 
-    /// The same, if there is a datagram.
+    /// Reads a datagram and leaves it, if there is one; returns its sender too.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -566,7 +569,8 @@ impl UdpSocket {
         Ok((meta.len, meta.from))
     }
 
-    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    /// Polls for a datagram, reads it and leaves it; returns its sender. Only the waker of the last call of a
+    /// receiving `poll_*` method is kept.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -594,7 +598,7 @@ impl UdpSocket {
         self.peek_from(&mut []).await.map(|(_, from)| from)
     }
 
-    /// The same, if there is a datagram.
+    /// The sender of the next datagram, which stays, if there is one.
     ///
     /// # Errors
     /// As [`try_recv`](Self::try_recv).
@@ -602,7 +606,8 @@ impl UdpSocket {
         self.try_peek_from(&mut []).map(|(_, from)| from)
     }
 
-    /// The same, polled. Only the waker of the last call of a receiving `poll_*` method is kept.
+    /// Polls for the sender of the next datagram, which stays. Only the waker of the last call of a receiving
+    /// `poll_*` method is kept.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -736,7 +741,7 @@ impl UdpSocket {
     /// Sets the traffic class, as [`set_tos_v4`](Self::set_tos_v4) does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`set_tos_v4`](Self::set_tos_v4).
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.set_tos_v4(tclass)
     }

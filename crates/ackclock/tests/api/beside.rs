@@ -1,4 +1,4 @@
-//! What is not TCP: other packets, the loopback within a stack, echo.
+//! Beside TCP: other packets, the loopback within a stack, echo.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ impl Wire {
         settle().await;
     }
 
-    /// What the stack has sent since the last call.
+    /// The packets that the stack has sent since the last call.
     pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
         let mut batch = ReceiveBatch::new(1024, 4 << 20);
         match self.0.poll_receive(&mut Context::from_waker(Waker::noop()), &mut batch) {

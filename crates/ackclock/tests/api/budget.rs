@@ -1,4 +1,4 @@
-//! What callers wait for, and learn, while the memory budget is spent.
+//! Callers while the memory budget is spent: their waits, and their errors.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ impl Spent {
         some
     }
 
-    /// The same, long after: no connection has made progress for more than five seconds, and the next probe
+    /// As above, long after: no connection has made progress for more than five seconds, and the next probe
     /// of a window is up to a minute away.
     async fn pinned() -> Self {
         let spent = Self::new().await;

@@ -38,8 +38,8 @@ impl<'a, T> Waiting<'a, T> {
     }
 }
 
-/// What the second of two waits gives, after the first was woken and dropped. One between them had given up
-/// before.
+/// The result of the second of two waits, after the first was woken and dropped. One between them had given
+/// up before.
 async fn second_of<'a, F: Future + 'a>(wait: impl Fn() -> F, happens: impl AsyncFnOnce()) -> F::Output {
     let [first, gives_up, mut second] = [(); 3].map(|()| Waiting::begin(wait()));
     drop(gives_up);

@@ -20,7 +20,7 @@ use crate::support::{accepted, addr, host, hosts, kind, settle};
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What a device was asked, and when.
+/// Calls to a device, with their times.
 #[derive(Debug, Default)]
 struct Asked {
     polls: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What dropping a stream or a half does.
+//! Dropping a stream or a half.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What becomes of what was written: delivery, what was not sent, figures that change.
+//! Delivery feedback: delivered bytes, unsent bytes, figures that change.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What a program gave to a stack is given back outside the stack's locks, so that a destructor may use the
-//! stack.
+//! A stack drops a program's objects outside its locks, so a destructor may use the stack.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -255,7 +254,7 @@ impl Controller for Keeps {
     }
 }
 
-/// What a factory of such controllers has made, and whether each is gone.
+/// The controllers that a factory has made, and whether each is gone.
 #[derive(Default)]
 struct Made {
     controllers: Mutex<Vec<Arc<AtomicUsize>>>,

@@ -265,7 +265,7 @@ async fn a_pump_whose_receivers_take_nothing_stops_reading() {
     assert!(sent < 11 << 20, "{sent} bytes");
 }
 
-/// What one end of a connection does with another's bytes: reads everything, in whatever sizes.
+/// Reads everything, in whatever sizes, as one end of a connection does.
 async fn read_in_pieces(mut from: impl AsyncRead + Unpin, seed: u64) -> io::Result<Vec<u8>> {
     let (mut rng, mut seen) = (Rng::new(seed), Vec::new());
     loop {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{SERVER, addr, between, host};
 
-/// What a device does with what is sent.
+/// How a device treats packets to send.
 #[derive(Debug, Default)]
 enum Mood {
     /// It takes it.

@@ -36,7 +36,7 @@ pub(crate) fn hosts() -> Hosts {
     }
 }
 
-/// The same, with a network in front of the client that can lose everything.
+/// Two hosts, with a network in front of the client that can lose everything.
 pub(crate) fn hosts_with_network() -> (Stack, Stack, Network) {
     let (left, right) = memory::pair(memory::Config::default());
     let left = Impaired::new(left, 1, Settings::default(), Settings::default()).unwrap();

@@ -194,7 +194,7 @@ async fn an_echo_waits_for_a_few_turns_however_many_large_writers_are_beside_it(
     }
 }
 
-/// What `future` gives without anyone else having a turn.
+/// The result of `future` if nothing else has a turn.
 async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(coop::unconstrained(future));
     poll_fn(|cx| {
@@ -206,7 +206,7 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-/// What each turn of the driver leaves to writers.
+/// Bytes that each turn of the driver leaves to writers.
 const QUANTUM: usize = 256 << 10;
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn waits<T: Send + 'static>(future: impl Future<Output = T> + Send + 'stat
     waiting
 }
 
-/// What the task found. It has been woken by now: no time passes.
+/// The task's result. It has been woken by now: no time passes.
 async fn woken<T>(waiting: JoinHandle<T>) -> T {
     settle().await;
     assert!(waiting.is_finished(), "what it waits for has happened, and it sleeps");
@@ -90,7 +90,7 @@ async fn urgent_data_and_the_peers_end_are_ready_whatever_else_is_asked_for() {
     }
 }
 
-/// What is ready of `interest` on a stream whose send buffer is full, after the peer has acted. Any segment
+/// The readiness for `interest` of a stream whose send buffer is full, after the peer has acted. Any segment
 /// of the peer's may make room for a few bytes, which is not a reason to wake a writer, and is left out.
 async fn made_ready(interest: Interest, act: impl AsyncFnOnce(&mut TcpStream)) -> Ready {
     let hosts = hosts();

@@ -1,4 +1,4 @@
-//! What a stack warns of.
+//! Warnings of a stack.
 
 use std::io;
 use std::task::{Context, Poll};

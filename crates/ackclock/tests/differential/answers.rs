@@ -1,5 +1,5 @@
-//! What a case answers: a list of steps, each with what came of it, in words that do not depend on which port
-//! was free.
+//! The answer of a case: a list of steps with their results, in words that do not depend on which port was
+//! free.
 
 use std::fmt::{self, Debug};
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) struct Case {
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = Vec<Answer>>>>;
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) text: String,
@@ -34,7 +34,7 @@ impl Answers {
         self.0.push(Answer { text: format!("{what}: {value:?}"), os: None });
     }
 
-    /// What a call returned.
+    /// Notes the result of a call.
     pub(crate) fn result<T: Debug>(&mut self, what: &str, result: io::Result<T>) {
         match result {
             Ok(value) => self.value(what, value),

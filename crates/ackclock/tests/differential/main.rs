@@ -1,5 +1,5 @@
-//! The same calls on `tokio::net` over the kernel's loopback and on a stack of this crate with the same
-//! addresses, and the answers compared.
+//! Makes the same calls on `tokio::net` over the kernel's loopback and on a stack of this crate with the same
+//! addresses, and compares the answers.
 //!
 //! The cases are written once and compiled twice (`kernel`, `stack`): a method that one side lacks, or takes
 //! other arguments, does not compile. What may differ is listed with its reason in `src/differences.md`,
@@ -47,7 +47,8 @@ async fn a_stack_answers_as_the_kernel_does_but_for_what_is_listed() {
             (None, None) => {}
             (None, Some(_)) => wrong.push(format!("{name}: listed, and the answers agree")),
             (Some((kernel, stack)), None) => {
-                wrong.push(format!("| `{name}` | {kernel} | {stack} | not listed |"));
+                let case = name.replace('_', " ");
+                wrong.push(format!("| {case} | {kernel} | {stack} | not listed |"));
             }
             (Some((kernel, stack)), Some(line)) if line.kernel == kernel && line.stack == stack => {}
             (Some((kernel, stack)), Some(line)) => {

@@ -39,7 +39,7 @@ fn transmit(contents: &[u8], destination: SocketAddr) -> Transmit<'_> {
     Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }
 }
 
-/// What one call receives in buffers of this many bytes, after waiting for it.
+/// The datagrams that one call receives in buffers of this many bytes, after waiting for them.
 async fn receive(socket: &Socket, buffers: usize, len: usize) -> Vec<(RecvMeta, Vec<u8>)> {
     let mut memory = vec![vec![0; len]; buffers];
     let mut metas = vec![RecvMeta::default(); buffers];

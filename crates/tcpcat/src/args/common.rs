@@ -60,7 +60,7 @@ pub(crate) struct TcpArgs {
     pub shape: Option<Shaping>,
 }
 
-/// What is shown of a transfer.
+/// How a transfer is shown.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Observation")]
 pub(crate) struct ObserveArgs {

@@ -9,7 +9,7 @@ use ackclock_cli::manual::Suggested;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-/// What decides when to send.
+/// The choices that decide when to send.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Congestion control and recovery (`tcpcat profiles` lists the names)")]
 pub(crate) struct ControlArgs {

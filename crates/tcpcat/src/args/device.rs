@@ -15,7 +15,7 @@ use crate::device::DeviceChoice;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// What the stack stands on: tun; raw (addresses of this host, by raw and packet sockets); packet (one
+    /// The device under the stack: tun; raw (addresses of this host, by raw and packet sockets); packet (one
     /// more station on an Ethernet interface of this host); xdp (the same by AF_XDP, or as packet where the
     /// kernel refuses that); tap (an Ethernet whose other end is the kernel's); fd:3, a TUN or TAP device
     /// that the parent opened as that descriptor (fd:3,4 for queues, fd for those of LISTEN_FDS); unix:PATH,
@@ -200,5 +200,5 @@ fn ports(word: &str) -> Result<RangeInclusive<u16>, String> {
         .ok_or_else(|| "write two port numbers, the lower first: 40000-40999".to_owned())
 }
 
-/// What the kernel allows an interface.
+/// The kernel's bound for an interface.
 const QUEUES_MAX: i64 = ackclock_device::QUEUES_MAX as i64;

@@ -65,7 +65,7 @@ pub(crate) struct TopArgs {
     /// How often to look; a bare number counts seconds, as for top
     #[arg(short = 'd', long, value_name = "SECS", default_value = "1s", value_parser = interval_in_seconds)]
     pub interval: Duration,
-    /// What to sort by at first [default: rate]
+    /// The column to sort by at first [default: rate]
     #[arg(long, value_enum)]
     pub sort: Option<Sort>,
     /// Print one frame as text and end
@@ -80,7 +80,7 @@ pub(crate) struct TraceArgs {
     pub command: TraceCommand,
 }
 
-/// What becomes of it.
+/// The commands of `trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
     /// Write all that a connection does from now on, and why, to a trace file here, until it ends or Ctrl-C

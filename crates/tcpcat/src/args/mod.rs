@@ -45,7 +45,7 @@ pub(crate) struct Cli {
     bare: BareArgs,
 }
 
-/// What is to be done.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a file (`-` for stdin) to a peer; an incomplete transfer always ends in a reset
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Bench(BenchRole),
     /// Show transfers in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
     Demo(DemoArgs),
-    /// Say what a transfer lacks here, and the commands that add it
+    /// Check what this machine is missing and print the commands to fix it
     Doctor(DoctorArgs),
     /// List the connections of a running stack, as ss does those of the kernel
     #[command(override_usage = "tcpcat ss [--control PATH] [-alipH] [--json] [FILTER]")]
@@ -209,7 +209,7 @@ pub(crate) struct BenchClientArgs {
 /// A demonstration.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// What the hosts stand on [default: TUN devices, or a cable of memory where TUN is unavailable]
+    /// The device under the hosts [default: TUN devices, or a cable of memory where TUN is unavailable]
     #[arg(long, value_enum)]
     pub device: Option<DemoDevice>,
     /// How much each transfer moves
@@ -232,7 +232,7 @@ pub(crate) struct DemoArgs {
     pub json: bool,
 }
 
-/// What the hosts of the demonstration stand on.
+/// The devices of the demonstration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DemoDevice {
     /// A TUN device each
@@ -251,7 +251,7 @@ pub(crate) enum DemoDevice {
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// The same as --device raw
+    /// Short for --device raw
     #[arg(long, conflicts_with = "device")]
     pub raw: bool,
     /// Used by doctor itself: tries to make the demo's namespaces in a separate process

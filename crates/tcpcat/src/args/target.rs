@@ -36,7 +36,7 @@ impl PeerArgs {
         Self { retry, ..Self::default() }
     }
 
-    /// What the words on the command line mean.
+    /// Reads the words on the command line.
     pub fn target(&self, listen: bool) -> Result<Target, clap::Error> {
         let (host, port) = self.host_and_port(listen)?;
         let local_port = self.local_port.as_deref().map(self::port).transpose()?;

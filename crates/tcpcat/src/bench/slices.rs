@@ -59,7 +59,7 @@ async fn send(stream: &Stream, request: Request, count: impl Fn(usize)) -> Resul
     Ok(Copied { bytes, hash })
 }
 
-/// What arrived, and the hash that the sender gave.
+/// Receives data. Returns what arrived, and the hash that the sender gave.
 async fn receive(
     stream: &Stream,
     request: Request,

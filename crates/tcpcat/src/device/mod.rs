@@ -65,7 +65,7 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     /// Opens it.
     fn open<'a>(&'a self, args: &'a DeviceArgs, verbose: bool) -> Later<'a, Result<Opened, Failure>>;
 
-    /// What a transfer with these arguments would need.
+    /// Checks a transfer with these arguments.
     fn findings<'a>(&'a self, args: &'a DeviceArgs) -> Later<'a, Vec<Finding>>;
 
     /// How long a peer may take to answer the end of the stack's stream.
@@ -91,7 +91,7 @@ pub(crate) struct Opened {
     pub addresses: Vec<Cidr>,
     /// The only ports that a stack on it may take.
     pub ports: Option<RangeInclusive<u16>>,
-    /// What its link reports while it is in use.
+    /// Remarks of its link while it is in use.
     pub remarks: Option<Remarks>,
 }
 
@@ -153,7 +153,7 @@ impl DeviceChoice {
         })
     }
 
-    /// What `--device` takes, for the help.
+    /// The words that `--device` takes, for the help.
     pub fn forms() -> String {
         format!("{}|fd:N|unix:PATH|FILE.pcapng", NAMED.map(|named| named.word()).join("|"))
     }

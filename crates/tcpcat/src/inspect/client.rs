@@ -61,7 +61,7 @@ impl Client {
         })
     }
 
-    /// The same, but returns the answer as it came.
+    /// As [`ask`](Self::ask), but returns the answer as it came.
     pub fn ask_for_any(&mut self, request: &str, connection: Option<&str>) -> Result<Value, Failure> {
         let mut asked = json!({ "schema": SCHEMA, "request": request });
         if let Some(connection) = connection {

@@ -26,7 +26,7 @@ pub(crate) struct Seen {
     pub(crate) id: String,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// What keeps it from sending more.
+    /// Why it does not send more.
     pub(crate) waits_for: String,
     #[serde(default)]
     rto_estimator: Option<String>,

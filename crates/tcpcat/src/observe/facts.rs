@@ -1,4 +1,4 @@
-//! What the words of `ss -ti` are made of: a connection of this process, or one that a control socket
+//! The facts behind the words of `ss -ti`: a connection of this process, or one that a control socket
 //! reports.
 
 use std::time::Duration;

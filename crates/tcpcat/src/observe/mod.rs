@@ -1,5 +1,5 @@
-//! What is shown of a transfer while it runs and at its end: `--stats` lines, the `--progress` bar, the
-//! `--json` report.
+//! A transfer's output while it runs and at its end: `--stats` lines, the `--progress` bar, the `--json`
+//! report.
 
 mod bounded;
 mod facts;

@@ -20,7 +20,7 @@ pub(super) struct SessionReport {
     pub(super) start: Start,
     pub(super) intervals: Bounded<Interval>,
     pub(super) end: Option<End>,
-    /// What a process that ran for long has more than the lists show.
+    /// Counts of entries that the lists of a long-running process leave out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<LeftOut>,
 }
@@ -33,7 +33,7 @@ struct LeftOut {
     streams: u64,
 }
 
-/// What was known at the beginning, and each connection as it opened.
+/// The facts at the beginning, and each connection as it opened.
 #[derive(Debug, Serialize)]
 pub(super) struct Start {
     version: &'static str,
@@ -61,7 +61,7 @@ pub(super) struct Connected {
     mss: Option<u32>,
 }
 
-/// What happened between two looks.
+/// The changes between two looks.
 #[derive(Debug, Serialize)]
 pub(super) struct Interval {
     start: f64,

@@ -36,7 +36,7 @@ impl Newest {
         &mut self.written
     }
 
-    /// What is requested from now on completes the trace, and is not for this file.
+    /// Requests from now on complete the trace, and are not for this file.
     pub fn ignore_requests(&mut self) {
         self.ignores_requests = true;
     }

@@ -36,14 +36,14 @@ pub(super) struct Arrivals {
     order: VecDeque<AbortHandle>,
 }
 
-/// What this end asked for.
+/// The request of this end.
 struct Request {
     args: FileArgs,
     target: Target,
     verify: bool,
 }
 
-/// What became of a connection.
+/// The fate of a connection.
 enum Knock {
     Brings(Opened),
     /// It ended without a byte of a file.

@@ -38,7 +38,7 @@ pub(crate) struct Header {
     pub offset: u64,
     /// The length of all parts together; `None` if unknown in advance.
     pub total: Option<u64>,
-    /// The same in all parts of a transfer, and in no other transfer.
+    /// Identifies the transfer: all its parts have this number, and no other transfer does.
     pub transfer: Nonce,
 }
 

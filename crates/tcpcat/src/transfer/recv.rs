@@ -89,7 +89,7 @@ struct Received {
 /// A sender that waits until the file has its name.
 struct Waiting {
     stream: Stream,
-    /// What it hears then; a plain sender only sees the end of the stream.
+    /// The sender's answer then; a plain sender only sees the end of the stream.
     receipt: Option<Receipt>,
 }
 
@@ -484,7 +484,7 @@ impl Store {
     }
 }
 
-/// What a verified transfer needs that is to bring a part of a file.
+/// The hint for a verified transfer of a part of a file.
 const SAME_BYTES: &str = "give both ends the same --bytes, or leave it away at both";
 
 /// How long a sender may take to take the result.

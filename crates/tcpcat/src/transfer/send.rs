@@ -183,7 +183,7 @@ fn joined<T>(ended: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure>
     ended.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?
 }
 
-/// What the user should know of a file that was sent without an error.
+/// A remark for the user about a file that was sent without an error.
 async fn remark(args: &FileArgs, total: Option<u64>, sent: u64) -> Option<String> {
     let file = args.file.display();
     if sent == 0 && !args.announce_length && !args.move_.verify && args.streams == 1 {

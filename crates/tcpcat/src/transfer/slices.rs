@@ -1,4 +1,4 @@
-//! What a stream sends and receives without copies: blocks of a file, whole or in frames, and arriving
+//! Data that a stream sends and receives without copies: blocks of a file, whole or in frames, and arriving
 //! slices.
 
 use std::future::poll_fn;

@@ -144,8 +144,8 @@ impl Drop for Netns {
     }
 }
 
-/// The same command, which the kernel kills when the calling thread ends: a test that is killed leaves
-/// nothing behind.
+/// Makes a command that the kernel kills when the calling thread ends: a test that is killed leaves nothing
+/// behind.
 fn bound_to_this_thread(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
     // A script that runs the tests in the background may ignore signals that a program then ignores, too.
@@ -361,7 +361,7 @@ pub(crate) fn said(output: &Output, code: i32) -> String {
 /// No step of a test takes longer, on a busy machine either.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What arrives is shown within this time, also on a busy machine.
+/// Data that arrives appears within this time, also on a busy machine.
 const PROMPT_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// A host on tun1: the kernel's end is 10.9.1.1.

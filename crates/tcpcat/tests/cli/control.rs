@@ -157,7 +157,7 @@ fn a_running_connection_is_traced_and_its_recorder_dumped() {
     );
 }
 
-/// What the one connection of a trace did.
+/// The entries of the one connection of a trace.
 fn entries(path: &Path) -> Vec<Entry> {
     let Ok(trace) = Trace::read(&fs::read(path).unwrap()) else { return Vec::new() };
     let Some(connection) = trace.connections().next() else { return Vec::new() };

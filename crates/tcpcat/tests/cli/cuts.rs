@@ -1,5 +1,4 @@
-//! What a user meets who dials, writes or asks for something that cannot be: each is answered at once, and by
-//! name.
+//! A user dials, writes or asks for something impossible; tcpcat answers at once and names it.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -76,8 +75,7 @@ fn a_retry_lasts_until_somebody_listens() {
     said(&netns.tcpcat(&format!("-w 2 10.9.1.1 7001 {HOST1}")), 3);
 }
 
-/// What iperf3's server does with a new connection: it reads a cookie of 37 bytes, and asks for the
-/// parameters.
+/// Plays iperf3's server with a new connection: it reads a cookie of 37 bytes, and asks for the parameters.
 const IPERF3: &str = "
 import socket, sys
 l = socket.create_server(('0.0.0.0', 5201))

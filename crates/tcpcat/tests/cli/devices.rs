@@ -480,7 +480,7 @@ impl Wire {
     }
 }
 
-/// What tcpcat does in `netns` without a capability, as `-net_raw`.
+/// Runs tcpcat in `netns` without a capability, such as `-net_raw`.
 fn without(netns: &Netns, capability: &str, line: &str) -> Output {
     let words = ["--bounding-set", capability, TCPCAT].into_iter().chain(line.split(' '));
     netns.command("setpriv").args(words).output().unwrap()
@@ -514,7 +514,7 @@ fn namespaces() -> Vec<PathBuf> {
     processes.filter_map(|process| fs::read_link(process.path().join("ns/net")).ok()).collect()
 }
 
-/// What a command that ended with `code` wrote to stdout.
+/// The stdout of a command that ended with `code`.
 fn told(output: &Output, code: i32) -> String {
     said(output, code);
     String::from_utf8_lossy(&output.stdout).into_owned()

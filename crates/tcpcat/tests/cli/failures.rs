@@ -335,7 +335,7 @@ except ConnectionError as e:
     assert!(["ConnectionResetError", "BrokenPipeError"].contains(&ended.as_str()), "{ended}");
 }
 
-/// What was asked for is missing then, so the command has failed; words on stderr are not asked for.
+/// The requested output is missing then, so the command has failed. Words on stderr are extra.
 #[test]
 fn results_that_cannot_be_written_are_6() {
     let Some(netns) = Netns::new() else { return };

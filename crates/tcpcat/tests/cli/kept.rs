@@ -1,4 +1,4 @@
-//! What becomes of a file and of its destination, and what each end says of it.
+//! The fate of a file and of its destination, and the words of each end about it.
 
 use std::fs;
 use std::io::Write;

@@ -10,7 +10,7 @@ use crate::common::{HOST1, HOST2, Netns, Process, Scratch, TCPCAT, random_file, 
 const LEN: usize = 4_000_000;
 /// Slow enough to be interrupted: a file takes sixteen seconds.
 const RATE: &str = "2M";
-/// What has come when it is.
+/// The bytes that have arrived by then.
 const SOME: u64 = 100_000;
 
 /// A file on its way from one host to the other, and an older one in its place.

@@ -192,7 +192,7 @@ struct Case {
     parts: Vec<Part>,
     code: i32,
     says: &'static str,
-    /// What a part has that is kept beside the older file.
+    /// The content of a part that is kept beside the older file.
     kept: Option<&'static str>,
 }
 

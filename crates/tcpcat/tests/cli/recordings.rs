@@ -10,7 +10,7 @@ use ackclock::congestion::Registry;
 use ackclock::journal::{Changes, JournalEnd, Replay};
 use ackclock_trace::file::{Origin, Trace, Writer};
 
-/// What the replay of a recording came to.
+/// The result of replaying a recording.
 struct Replayed {
     trace: Trace,
     calls: u64,

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::{PROXY, V4, V6, addr, ended, exchange, join, mirror, row, socks};
 
-/// What `ip` prints with these arguments.
+/// The output of `ip` with these arguments.
 fn ip(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()

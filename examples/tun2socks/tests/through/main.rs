@@ -49,7 +49,8 @@ fn between(
     });
 }
 
-/// The same with a proxy at another address, more arguments, or credentials; the test ends the program.
+/// Starts the gateway with a proxy at another address, more arguments, or credentials; the test ends the
+/// program.
 fn with_arguments<F>(
     proxy: &'static str,
     arguments: &'static [&'static str],

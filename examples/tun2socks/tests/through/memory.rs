@@ -1,4 +1,4 @@
-//! What the gateway holds in memory.
+//! The gateway's memory.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What every gateway should do: eleven checks, of TCP and UDP over IPv4.
+//! Eleven checks that every gateway should pass, of TCP and UDP over IPv4.
 //!
 //! `GATEWAY=path` puts another gateway to these tests; `scripts/gateways.py` does that.
 

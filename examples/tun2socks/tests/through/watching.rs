@@ -1,4 +1,4 @@
-//! What shows while the gateway runs: `--control` and `--metrics`.
+//! Watching a running gateway: `--control` and `--metrics`.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::{PROXY, V4, ended, mirror, with_arguments};
 
-/// What `--metrics` says, on a port that a test may always use.
+/// The text of `--metrics`, on a port that a test may always use.
 async fn metrics() -> String {
     let mut stream = TcpStream::connect(METRICS).await.unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();

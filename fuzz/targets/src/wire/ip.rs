@@ -79,7 +79,7 @@ fn agree(packet: &[u8], ours: &IpPacket<'_>, headers: &IpHeaders, payload: &IpPa
     }
 }
 
-/// What was refused as a fragment is one, and what is made of one alone is none any more.
+/// Checks that a packet refused as a fragment is one, and that the packet made of one alone is whole.
 fn fragment(bytes: &[u8], count: &mut Count) {
     count.one();
     let Ok(fragment) = Fragment::parse(bytes) else { return };

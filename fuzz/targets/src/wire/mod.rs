@@ -59,7 +59,7 @@ fn judge(bytes: &[u8], count: &mut Count) {
     }
 }
 
-/// What receive offload put together is cut: no byte of the payload is lost.
+/// Cuts a packet that receive offload put together: no byte of the payload is lost.
 fn cut(bytes: &[u8], count: &mut Count) {
     let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: NonZeroU16::new(7) };
     let (mut pieces, mut last) = (0, 0);

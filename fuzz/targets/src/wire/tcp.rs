@@ -120,7 +120,7 @@ fn options(bytes: &[u8], count: &mut Count) {
     }
 }
 
-/// What is printed of a segment is read as that segment; printed once more it is the same bytes. Both writers
+/// Checks that a printed segment reads as that segment, and prints as the same bytes once more. Both writers
 /// agree, and so does the parser of predicted segments.
 fn round_trip(ip: &IpPacket<'_>, segment: &Segment<'_>, count: &mut Count) {
     let (src, dst) = (SocketAddr::new(ip.src, segment.src_port), SocketAddr::new(ip.dst, segment.dst_port));

@@ -1,4 +1,4 @@
-//! What applications call.
+//! The calls of applications.
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -254,7 +254,7 @@ impl FuzzedPair {
         });
     }
 
-    /// What the endpoints tell their applications.
+    /// Takes the events that the endpoints report to their applications.
     pub(super) fn events(&mut self) {
         for end in &mut self.ends {
             while let Some(event) = end.endpoint.poll_event() {
@@ -373,7 +373,7 @@ impl Call {
     }
 }
 
-/// What a call returned.
+/// The result of a call, as text.
 fn text(value: impl Debug) -> String {
     format!("{value:?}")
 }

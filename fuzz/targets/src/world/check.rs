@@ -1,4 +1,4 @@
-//! What must hold after each turn, and at the end.
+//! Checks after each turn, and at the end.
 
 use std::fmt::Write;
 use std::time::Duration;

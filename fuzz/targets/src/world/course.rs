@@ -23,7 +23,7 @@ pub(crate) fn course(bytes: &[u8]) -> u64 {
     live(bytes, &mut Answers::default())
 }
 
-/// The same, and what the endpoints answer.
+/// As [`course`], and collects the endpoints' answers.
 pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
     live(bytes, answers);
 }
@@ -51,7 +51,7 @@ fn live(bytes: &[u8], answers: &mut Answers) -> u64 {
     pair.steps
 }
 
-/// What the path and the applications are like.
+/// The conditions of the path and the applications.
 #[derive(Debug, Arbitrary)]
 struct Conditions {
     listener: u8,
@@ -130,7 +130,7 @@ impl Course {
         pair.wire.extend(held);
     }
 
-    /// What changes on the path, or in what the applications do.
+    /// A change on the path, or in the behaviour of the applications.
     fn change(&mut self, pair: &mut FuzzedPair, what: u8, by: u8) {
         let side = usize::from(by % 2);
         match what % 12 {

@@ -39,12 +39,12 @@ pub(crate) fn endpoint(bytes: &[u8]) -> u64 {
     live(bytes, &mut Answers::default(), None)
 }
 
-/// The same, and what the endpoints answer.
+/// As [`endpoint`], and collects the endpoints' answers.
 pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
     live(bytes, answers, None);
 }
 
-/// The same with a recording of each end, whose replays must not depart from it.
+/// As [`endpoint`], with a recording of each end, whose replays must not depart from it.
 pub(crate) fn recording(bytes: &[u8]) -> u64 {
     let recorder = Recorder::default();
     let steps = live(bytes, &mut Answers::default(), Some(&recorder));
@@ -72,7 +72,7 @@ fn live(bytes: &[u8], answers: &mut Answers, recorder: Option<&Recorder>) -> u64
     pair.steps
 }
 
-/// The same life given to two pairs, one of which predicts nothing, leaves the same behind after each turn.
+/// Gives one life to two pairs, one of which predicts nothing; both leave the same behind after each turn.
 pub(crate) fn short_way(bytes: &[u8]) -> u64 {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(scene) = Scene::arbitrary(&mut unstructured) else { return 0 };

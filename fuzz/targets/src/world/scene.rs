@@ -1,4 +1,4 @@
-//! What a pair begins with, and what may happen in it.
+//! The beginning of a pair, and the steps that may follow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use arbitrary::Arbitrary;
 use super::addr_of;
 use super::wire::BROADCAST;
 
-/// What a pair begins with.
+/// The beginning of a pair.
 #[derive(Debug, Arbitrary)]
 pub(super) struct Scene {
     pub(super) v6: bool,
@@ -116,7 +116,7 @@ impl Turn {
     }
 }
 
-/// What may happen. `which` picks one of those that exist, modulo their number.
+/// A possible step. `which` picks one of those that exist, modulo their number.
 #[derive(Debug, Arbitrary)]
 pub(super) enum Step {
     Connect {

@@ -1,4 +1,4 @@
-//! What lies between the ends: packets under way, and what befalls them.
+//! The wire between the ends: packets under way, and their accidents.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -47,7 +47,7 @@ impl Flying {
 }
 
 impl FuzzedPair {
-    /// What the endpoints want to send is under way. Each packet is checked.
+    /// Collects the packets that the endpoints want to send. Each packet is checked.
     pub(super) fn collect(&mut self) {
         for side in [false, true] {
             let mut sent = 0;

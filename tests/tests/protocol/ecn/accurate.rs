@@ -236,7 +236,7 @@ fn lying_peer_never_makes_us_send_faster() {
     }
 }
 
-/// What is sent in 20 round trips to a peer that acknowledges everything, segment by segment, and reports
+/// The bytes sent in 20 round trips to a peer that acknowledges everything, segment by segment, and reports
 /// marks by these numbers.
 fn bytes_sent(ecn: Ecn, mut lies: Option<Rng>) -> u32 {
     let congestion = ackclock_core::congestion::Registry::builtin().find("reno").unwrap();

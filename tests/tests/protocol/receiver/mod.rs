@@ -1,4 +1,4 @@
-//! What a receiver accepts from a segment, what it reports, and what its headers carry.
+//! A receiver: the segments that it accepts, its reports, and the contents of its headers.
 
 mod discarded;
 mod edge;

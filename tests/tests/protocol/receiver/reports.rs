@@ -1,5 +1,5 @@
-//! What acknowledgements report of data that arrived out of order or twice (RFC 2018, RFC 2883), and that
-//! packets which are received together are reported as fully as packets that arrive one by one.
+//! Acknowledgements report data that arrived out of order or twice (RFC 2018, RFC 2883). They report packets
+//! that are received together as fully as packets that arrive one by one.
 
 use std::time::Duration;
 

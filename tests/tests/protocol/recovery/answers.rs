@@ -1,4 +1,4 @@
-//! What a sender takes for a loss, and how far its window falls: segments in, segments and `info()` out.
+//! Losses that a sender sees, and the fall of its window: segments in, segments and `info()` out.
 
 use std::time::Duration;
 

@@ -120,7 +120,7 @@ impl ScriptedPath {
         self.script.now().saturating_since(self.start).as_millis() as u64
     }
 
-    /// What was retransmitted, with the times.
+    /// The retransmissions, with their times.
     pub(crate) fn again(&self) -> Vec<Transmission> {
         let mut seen = BTreeSet::new();
         self.sent.iter().copied().filter(|&(_, segment)| !seen.insert(segment)).collect()

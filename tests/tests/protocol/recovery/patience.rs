@@ -9,7 +9,7 @@ use ackclock_tests::segment::{ACK, Opt, Seg, seg};
 
 use super::path::{RTT, tcp};
 
-/// What the timestamps leave of 1460 bytes.
+/// The room that the timestamps leave of 1460 bytes.
 const SMSS: u32 = 1448;
 
 /// Everything before segment `n` is acknowledged, as an answer to a segment with this timestamp.

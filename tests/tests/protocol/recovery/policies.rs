@@ -24,7 +24,7 @@ fn run(policy: Recovery, lost: &[(u32, u32)]) -> (ScriptedPath, ConnectionInfo) 
     (path, info)
 }
 
-/// What is sent again and when, timeouts, reductions other than by a timeout.
+/// The retransmissions with their times, timeouts, and reductions other than by a timeout.
 fn answer(policy: Recovery, lost: &[(u32, u32)]) -> (Vec<Transmission>, u64, u64) {
     let (path, info) = run(policy, lost);
     (path.again(), info.timeouts, info.loss_episodes)

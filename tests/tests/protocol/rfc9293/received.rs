@@ -1,4 +1,4 @@
-//! What was received in order stays readable, however the connection ended; the reason is reported after it,
+//! Data received in order stays readable, however the connection ended; the reason is reported after it,
 //! never before.
 
 use std::time::Duration;

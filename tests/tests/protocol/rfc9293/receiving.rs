@@ -1,4 +1,4 @@
-//! What a receiver answers, and when: RFC 9293 §3.8.6.2.2, §3.8.6.3, §3.10.7.4.
+//! A receiver's answers, and when they leave: RFC 9293 §3.8.6.2.2, §3.8.6.3, §3.10.7.4.
 
 use ackclock_core::profile::Choices;
 use ackclock_core::{State, TcpConfig};

@@ -17,8 +17,11 @@
 //!
 //! Deviation from RFC 4821 §7.4: a probe may leave although the congestion window is full, because a bulk
 //! transfer's always is. It exceeds the window by at most one segment, once in [`PAUSE`], as limited transmit
-//! does (RFC 3042). It does not leave into a window without room for it and for what must follow it. The
-//! texts of RFC 4821 and RFC 8899 were not read for this; section numbers are from memory.
+//! does (RFC 3042). It does not leave into a window without room for it and for what must follow it.
+//!
+//! Deviation from RFC 4821 §7.6.2: the next probe leaves [`PAUSE`] after one that was lost alone, not after
+//! as many round trips as the window has packets; a search needs few probes. RFC 8899 §5.1.2 counts a size as
+//! too large after three losses by default; here it is [`LOSSES`].
 
 use std::time::Duration;
 

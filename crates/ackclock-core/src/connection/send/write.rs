@@ -419,7 +419,7 @@ impl SendHalf {
         self.asked().map_or(0, Feedback::changes)
     }
 
-    /// What the application asked for, if it did.
+    /// The delivery feedback that the application asked for, if any.
     fn asked(&self) -> Option<&Feedback> {
         self.rare.as_ref()?.feedback.as_deref()
     }

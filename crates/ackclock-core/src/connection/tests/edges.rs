@@ -81,7 +81,7 @@ fn closed_window_is_probed_before_the_path() {
     assert_eq!(lone.sizes(), [1]);
 }
 
-/// RFC 7413 §4.2.1: a retransmitted SYN has no data; neither has the SYN,ACK of a crossing open.
+/// RFC 7413 §4.2.2: a retransmitted SYN has no data; neither has the SYN,ACK of a crossing open.
 #[test]
 fn only_the_first_syn_carries_data() {
     let cookie = FastOpenCookie::new(&[1; 8]).unwrap();

@@ -315,7 +315,7 @@ fn no_packet_overtakes_those_that_waited_for_its_neighbour() {
     }
 }
 
-/// What waits for a neighbour that was found counts as before, and goes with it.
+/// Packets that wait for a neighbour count as before once it is found, and go with it.
 #[test]
 fn packets_of_a_neighbour_that_was_found_keep_the_bound_and_go_with_it() {
     let mut rig = Rig::settled(|config| config.limits.waiting_packets_max = 2);

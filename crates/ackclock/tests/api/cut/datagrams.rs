@@ -287,7 +287,7 @@ fn take_all(mut wire: MemoryDevice) -> JoinHandle<Vec<u32>> {
     })
 }
 
-/// What a datagram over IPv4 carries.
+/// The number in a datagram over IPv4.
 fn number(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }

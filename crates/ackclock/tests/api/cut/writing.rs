@@ -48,7 +48,7 @@ async fn fill(stream: &TcpStream) -> usize {
     sent
 }
 
-/// What stands at `from` in the stream.
+/// The bytes at `from` in the stream.
 fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|at| (at % 251) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! What many cases begin with.
+//! Beginnings that many cases share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ pub(super) fn addr(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// The same address with the port of `like`.
+/// This address with the port of `like`.
 pub(super) fn at(ip: &str, like: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), like.port())
 }
@@ -50,7 +50,7 @@ pub(super) async fn reset(host: &Loopback) -> io::Result<TcpStream> {
     Ok(client)
 }
 
-/// The same, `text` having arrived before.
+/// A stream that was reset after `text` had arrived.
 pub(super) async fn reset_after(host: &Loopback, text: &[u8]) -> io::Result<TcpStream> {
     let (client, mut server) = pair(host).await?;
     server.write_all(text).await?;

@@ -8,7 +8,7 @@ pub(crate) use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 pub(crate) use KernelLoopback as Loopback;
 
-/// What a case runs in.
+/// The host of a case.
 pub(crate) struct KernelLoopback;
 
 impl KernelLoopback {

@@ -10,7 +10,7 @@ use ackclock_device::memory::{self, MemoryDevice};
 
 pub(crate) use StackLoopback as Loopback;
 
-/// What a case runs in.
+/// The host of a case.
 pub(crate) struct StackLoopback {
     stack: Stack,
     _cable: MemoryDevice,

@@ -14,14 +14,14 @@ use crate::doctor::{
     self, CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, Finding, has_capability, note, ok, problem,
 };
 
-/// What a transfer with `--device packet` would need.
+/// Checks a transfer with `--device packet`.
 pub(super) async fn packet(args: &DeviceArgs) -> Vec<Finding> {
     let open = |options: EthernetOptions, name: &str| options.open_packet(name);
     let tell = |fell_back, device: &EthernetDevice<_>| doctor::offload(fell_back, device.capabilities());
     on_interface(args, &Packet, vec![packet_right()], "a socket", open, tell).await
 }
 
-/// What a transfer with `--device xdp` would need.
+/// Checks a transfer with `--device xdp`.
 pub(super) async fn xdp(args: &DeviceArgs) -> Vec<Finding> {
     let rights = [(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_BPF, "CAP_BPF")].map(|(number, name)| {
         if has_capability(number) || has_capability(CAP_SYS_ADMIN) && number == CAP_BPF {
@@ -47,8 +47,8 @@ pub(super) async fn xdp(args: &DeviceArgs) -> Vec<Finding> {
     on_interface(args, &Xdp, findings, "a program on the interface, and a socket", open, tell).await
 }
 
-/// The same for every device on an interface of the host: `open` opens one, which sets up `what`, and `tell`
-/// judges what it offers.
+/// Checks a device on an interface of the host. `open` opens one, which sets up `what`, and `tell` judges its
+/// features.
 async fn on_interface<F: FrameDevice>(
     args: &DeviceArgs,
     backend: &dyn Backend,
@@ -97,7 +97,7 @@ fn packet_right() -> Finding {
     )
 }
 
-/// What a transfer with `--device tap` would need.
+/// Checks a transfer with `--device tap`.
 pub(super) async fn tap(args: &DeviceArgs) -> Vec<Finding> {
     let name = Tap.name(args);
     let existed = configure::link_state(&name).is_ok();
@@ -163,7 +163,7 @@ fn refused(error: &OpenError) -> Finding {
     doctor::stands_in_the_way(&error.to_string())
 }
 
-/// What the link's routers offer.
+/// The offers of the link's routers.
 fn autoconfigured(link: &LinkHandle, args: &DeviceArgs, name: &str) -> Finding {
     let taken: Vec<String> = from_routers(link).iter().map(Cidr::to_string).collect();
     if !taken.is_empty() {
