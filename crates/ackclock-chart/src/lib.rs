@@ -42,7 +42,7 @@ mod thin;
 
 use serde::Serialize;
 
-pub use self::report::Html;
+pub use self::report::{Html, data, viewer_script, viewer_style};
 pub use self::svg::svg;
 
 /// A picture.
