@@ -40,9 +40,10 @@ FLOORS = {
     "ackclock-cli": {"uses": set()},
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
+    "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
     "tcplab": {
-        "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "papers", "sim", "trace", "wire"},
+        "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "lab", "papers", "sim", "trace", "wire"},
         "tests": {"tests"},
     },
 }
