@@ -23,6 +23,8 @@ enum Request {
     CaptureEnd,
     /// A connection of the capture.
     CaptureConnection { index: usize },
+    /// What happened to the data with this byte of that connection; the first is 1.
+    CaptureByte { index: usize, byte: u64 },
 }
 
 impl Lab {
@@ -55,6 +57,7 @@ impl Lab {
             Request::CaptureBegin { name, length } => self.captures.begin(name, length),
             Request::CaptureEnd => self.captures.end(),
             Request::CaptureConnection { index } => self.captures.connection(index),
+            Request::CaptureByte { index, byte } => self.captures.byte(index, byte),
         }
     }
 }

@@ -192,8 +192,7 @@ impl Browser {
     /// Presses a key while another one is down.
     pub fn press_with(&self, held: &str, key: &str) {
         let part = |kind: &str, value: &str| json!({"type": kind, "value": value});
-        let keys =
-            [part("keyDown", held), part("keyDown", key), part("keyUp", key), part("keyUp", held)];
+        let keys = [part("keyDown", held), part("keyDown", key), part("keyUp", key), part("keyUp", held)];
         self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
     }
 
