@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style, data};
-use ackclock_test_support::browser::Browser;
+use ackclock_test_browser::Browser;
 
 /// A report as a file, removed when the value is dropped.
 struct Page(PathBuf);

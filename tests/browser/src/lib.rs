@@ -1,5 +1,7 @@
 //! A headless browser driven over WebDriver (W3C, 2018): JSON over HTTP on loopback.
 
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
