@@ -1,5 +1,7 @@
 //! A capture, explained.
 
+mod example;
+
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -80,6 +82,14 @@ impl Captures {
         });
         self.last = Some(explained);
         Ok(answer)
+    }
+
+    /// The same of a capture that is made here, for a reader without one.
+    pub(crate) fn example(&mut self) -> Result<Value, String> {
+        let bytes = example::capture()?;
+        self.begin("example.pcapng".to_owned(), bytes.len() as u64)?;
+        self.push(&bytes)?;
+        self.end()
     }
 
     /// The connection in this row of the table.

@@ -21,6 +21,8 @@ enum Request {
     CaptureBegin { name: String, length: u64 },
     /// It is complete.
     CaptureEnd,
+    /// A capture that is made here, for a reader without one.
+    CaptureExample,
     /// A connection of the capture.
     CaptureConnection { index: usize },
     /// What happened to the data with this byte of that connection; the first is 1.
@@ -56,6 +58,7 @@ impl Lab {
             Request::Catalogue => Ok(json!({})),
             Request::CaptureBegin { name, length } => self.captures.begin(name, length),
             Request::CaptureEnd => self.captures.end(),
+            Request::CaptureExample => self.captures.example(),
             Request::CaptureConnection { index } => self.captures.connection(index),
             Request::CaptureByte { index, byte } => self.captures.byte(index, byte),
         }

@@ -1,37 +1,10 @@
 //! Goal: a file that comes in pieces becomes a table, sentences, graphs and Allman and Paxson's assessments;
 //! what is no capture, or is broken, is answered by the place and the reason.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use ackclock_sim::observe::Pcapng;
-use ackclock_sim::units::{Bytes, Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 use serde_json::Value;
 
+use super::example::capture as lossy;
 use crate::Lab;
-
-/// The capture of a transfer by Reno over a queue of eight packets, taken at the sender.
-fn lossy() -> Vec<u8> {
-    let line = Direction::new(Rate::mbit(1), Span::millis(30)).buffers(8);
-    let tcp = TcpSettings { mss: Some(512), ..TcpSettings::profile("reno-1990") };
-    let scenario = Scenario::new(Span::seconds(60))
-        .tcp(tcp)
-        .host("a")
-        .host("b")
-        .router("r")
-        .link("a", "r", Direction::new(Rate::mbit(10), Span(0)))
-        .link("r", "b", line)
-        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000))));
-    let mut simulation = Simulation::new(&scenario).unwrap();
-    let node = simulation.node("a").unwrap().number;
-    let pcapng = Rc::new(RefCell::new(Pcapng::new(Vec::new(), vec![(node, "a")])));
-    simulation.observe(pcapng.clone());
-    simulation.run();
-    pcapng.borrow_mut().finish().unwrap();
-    drop(simulation);
-    Rc::into_inner(pcapng).unwrap().into_inner().into_inner()
-}
 
 fn ask(lab: &mut Lab, request: &str) -> Value {
     serde_json::from_str(&lab.answer(request)).unwrap()
@@ -54,7 +27,7 @@ fn read(lab: &mut Lab, name: &str, bytes: &[u8]) -> Value {
 #[test]
 fn a_lossy_capture_is_explained_drawn_and_assessed() {
     let mut lab = Lab::new();
-    let table = read(&mut lab, "lossy.pcapng", &lossy());
+    let table = read(&mut lab, "lossy.pcapng", &lossy().unwrap());
     assert_eq!((&table["name"], &table["rows"].as_array().unwrap().len()), (&"lossy.pcapng".into(), &1));
     let head: Vec<&str> = table["head"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let column = |name: &str| head.iter().position(|head| *head == name).unwrap();
@@ -62,6 +35,8 @@ fn a_lossy_capture_is_explained_drawn_and_assessed() {
     assert_eq!(cell("KB sent"), "200.0");
     assert!(cell("KB again").parse::<f64>().unwrap() > 0.5 && cell("timeouts") != "0", "{table}");
 
+    let example = ask(&mut lab, r#"{"ask": "capture-example"}"#);
+    assert_eq!((&example["rows"], &example["segments"]), (&table["rows"], &table["segments"]));
     let shown = ask(&mut lab, r#"{"ask": "capture-connection", "index": 0}"#);
     let said = shown["sentences"].to_string();
     assert!(said.contains("was captured for") && said.contains("taken for"), "{said}");
@@ -93,7 +68,7 @@ fn a_lossy_capture_is_explained_drawn_and_assessed() {
 #[test]
 fn broken_and_wrong_files_are_answered_by_place_and_reason() {
     let mut lab = Lab::new();
-    let whole = lossy();
+    let whole = lossy().unwrap();
     let cut = read(&mut lab, "cut.pcapng", &whole[..whole.len() / 2]);
     let remarks = cut["remarks"].to_string();
     assert!(remarks.contains("ends within a block that begins at byte"), "{remarks}");
