@@ -136,7 +136,8 @@ class CapturePart {
     const byte = Math.round(y * 1000) + 1;
     try {
       const { sentences } = await engine.ask({ ask: "capture-byte", index: this.index, byte });
-      say([note, ...sentences].join(" "));
+      // What was sent once and acknowledged is said already.
+      if (sentences.length > 2) say([note, ...sentences].join("\n"));
     } catch {
       // The note says enough.
     }

@@ -22,7 +22,7 @@ pub(crate) struct Captures {
     last: Option<Explained>,
 }
 
-/// A file of which some bytes are there.
+/// A file that is coming.
 #[derive(Debug)]
 struct Coming {
     name: String,

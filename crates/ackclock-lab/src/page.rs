@@ -76,10 +76,10 @@ fn base64(bytes: &[u8]) -> String {
 /// Nothing may be loaded, and nothing sent.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; \
                       script-src 'unsafe-inline'";
-const IN_PAGE: &str = "Nothing leaves this page: the file is read here, and the page's own policy forbids it every \
-                       connection.";
-const ON_SERVER: &str = "Nothing leaves this machine: the file goes to `tcplab serve`, which runs here and answers \
-                         no other machine.";
+const IN_PAGE: &str = "Nothing leaves this page: the file is read here, and the page's own policy forbids it \
+                       every connection.";
+const ON_SERVER: &str = "Nothing leaves this machine: the file goes to <code>tcplab serve</code>, which runs here \
+                         and answers no other machine.";
 
 #[cfg(test)]
 mod tests {

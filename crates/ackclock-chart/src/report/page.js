@@ -86,7 +86,7 @@ class Graph {
 
   size() {
     const panels = this.data.panels.reduce((sum, panel) => sum + 34 + panel.pixels + STRIP * (panel.above + panel.below), -14);
-    this.below = this.data.x.label ? 32 : 12;
+    this.below = this.data.x.label ? 36 : 12;
     this.height = panels + this.below + (this.overview ? OVERVIEW + 10 : 0);
     this.stage.style.height = `${this.height}px`;
   }
@@ -390,7 +390,9 @@ class Graph {
     const { series, panel, index } = this.chosen ?? {};
     const all = this.stepped();
     if (!all.length) return;
-    if (!series || series.hidden) return this.pickNear(all.find(one => one.series.note) ?? all[0]);
+    // The series with the most events tells most.
+    const most = all.reduce((best, one) => (one.series.note && one.series.x.length > (best?.series.x.length ?? 0) ? one : best), null);
+    if (!series || series.hidden) return this.pickNear(most ?? all[0]);
     const last = series.x.length - 1;
     const direction = by > 0 ? 1 : -1;
     let next = Number.isFinite(by) ? index + by : by > 0 ? last : 0;

@@ -1,6 +1,7 @@
 //! Goal: reports work in a real browser: nothing is loaded and no error occurs, pointing at a point shows its
 //! values, clicking it or stepping there by keys shows its event, dragging, the wheel, keys and the overview
-//! zoom, graphs of one axis zoom together, resetting restores, the legend switches series, 200,000 points work.
+//! zoom, graphs of one axis zoom together, resetting restores, the legend switches series, 200,000 points
+//! work.
 
 #![forbid(unsafe_code)]
 
@@ -451,8 +452,8 @@ fn graphs_and_tables_are_made_and_changed_by_a_program() {
          showFigures(document.querySelector('#here'), [other], 'time')",
     );
     assert_eq!(browser.ends("x"), [10.0, 20.0]);
-    let state = "return [document.querySelector('h3').textContent, document.querySelectorAll('.graph').length, \
-        document.querySelector('.legend button').ariaPressed]";
+    let state = "return [document.querySelector('h3').textContent, \
+        document.querySelectorAll('.graph').length, document.querySelector('.legend button').ariaPressed]";
     assert_eq!(browser.run(state), serde_json::json!(["Other", 1, "false"]));
     browser.run(
         "showTable(document.querySelector('#table'), { head: ['name', 'ms'], rows: [['a', '2'], ['b', ''], ['c', '10']] },

@@ -1,7 +1,7 @@
 //! Recorded packets: which capture files are read, and what is read of broken ones.
 //!
-//! [`read`] yields the frames of a file one by one, a [`Reader`] those of a file in pieces, [`ip_packet`] the IP packet in a frame. [`Recording`]
-//! keeps all IP packets of a file.
+//! [`read`] yields the frames of a file one by one, a [`Reader`] those of a file in pieces, [`ip_packet`] the
+//! IP packet in a frame. [`Recording`] keeps all IP packets of a file.
 
 mod file;
 mod link;

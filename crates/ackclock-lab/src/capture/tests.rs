@@ -1,5 +1,5 @@
 //! Goal: a file that comes in pieces becomes a table, sentences, graphs and Allman and Paxson's assessments;
-//! what is no capture, or is broken, is answered by the place and the reason.
+//! other and broken files are answered by the place and the reason.
 
 use serde_json::Value;
 

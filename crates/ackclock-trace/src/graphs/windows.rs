@@ -42,7 +42,7 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
         caption: format!(
             "Congestion window, threshold, the peer's window and bytes in transit against time, and below \
              the rate at which data left; after figures 1 to 3 of Brakmo and Peterson 1995. {} segments \
-             left, {} of them carried bytes again, {} retransmission timers ran out (circles; a diamond is \
+             left, {} of them carried bytes again; timeouts (circles): {} (a diamond is \
              any timer that guards data).{}",
             line.sent.len(),
             line.sent.iter().filter(|sent| sent.again).count(),
