@@ -11,7 +11,11 @@ class CapturePart {
       if (target.files.length) this.file(target.files[0]);
       target.value = "";
     });
-    byId("example").addEventListener("click", () => this.read("the example", () => engine.ask({ ask: "capture-example" })));
+    byId("example").addEventListener("click", () => this.example());
+    // A link may lead to the example.
+    const linked = () => location.hash === "#capture/example" && this.example();
+    addEventListener("hashchange", linked);
+    linked();
     // A file may be dropped anywhere on the page: a browser would open it otherwise.
     const carries = event => event.dataTransfer?.types.includes("Files");
     addEventListener("dragover", event => {
@@ -29,6 +33,10 @@ class CapturePart {
     });
     this.shown.addEventListener("pick", event => this.picked(event.detail));
     if (engine.files) this.listFiles(byId("chosen-files"));
+  }
+
+  example() {
+    return this.read("the example", () => engine.ask({ ask: "capture-example" }));
   }
 
   // The files that the server was started with.
