@@ -278,7 +278,7 @@ fn is_number(cell: &str) -> bool {
         .starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Whether a cell says that there is no number.
+/// Whether a cell stands for a missing number.
 fn is_missing(cell: &str) -> bool {
     matches!(cell, "" | "-" | "–" | "n/a" | "none" | "?")
 }
