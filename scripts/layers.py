@@ -38,7 +38,7 @@ FLOORS = {
     "ackclock-chart": {"uses": set(), "tests": {"test-browser"}},
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
-    "ackclock-cli": {"uses": set()},
+    "ackclock-cli": {"uses": {"chart"}},
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}},

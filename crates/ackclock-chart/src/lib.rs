@@ -37,6 +37,7 @@ mod palette;
 mod path;
 mod report;
 mod svg;
+pub mod table;
 mod text;
 mod thin;
 

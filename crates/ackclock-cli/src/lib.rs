@@ -29,7 +29,8 @@ mod exit;
 mod failure;
 mod new_file;
 pub mod output;
-pub mod table;
+
+pub use ackclock_chart::table;
 
 pub use self::exit::{Exit, Program};
 pub use self::failure::Failure;

@@ -12,7 +12,7 @@
 //!
 //! # Features
 //!
-//! None.
+//! - `bundle` (off): tests of the page that `scripts/lab.sh` has built.
 //!
 //! # Limits
 //!
@@ -22,8 +22,19 @@
 #![warn(missing_docs)]
 
 mod capture;
+mod dials;
+mod kit;
 mod lab;
 mod page;
+pub mod pictures;
+mod run;
+mod scenes;
+mod script;
+mod setting;
+pub mod tables;
+#[cfg(target_arch = "wasm32")]
+mod wasm;
 
 pub use self::lab::Lab;
 pub use self::page::{Engine, page};
+pub use self::script::{Script, ScriptEvent, ScriptState, Windows};

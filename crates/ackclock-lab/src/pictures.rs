@@ -5,7 +5,8 @@ use ackclock_sim::Scenario;
 use ackclock_sim::observe::{FlowPoint, LinkPoint, Series as Samples};
 
 /// The flows, and the queues in which a packet ever waited.
-pub(super) fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {
+#[must_use]
+pub fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {
     let seconds: Vec<f64> = samples.at_ns.iter().map(|&at| at as f64 / 1e9).collect();
     let flows = |of: &dyn Fn(usize, usize) -> f64| -> Vec<Series> {
         let named = scenario.traffic.iter().enumerate();
