@@ -19,6 +19,7 @@ FOR_TESTS = "ackclock-test-support"
 # crates than those, and those of `asked for` only behind a feature that is off by default.
 FLOORS = {
     FOR_TESTS: {"uses": {"wire"}},
+    "ackclock-test-browser": {"uses": set()},
     "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},
     "ackclock-core": {
@@ -34,7 +35,7 @@ FLOORS = {
         "others": {"serde", "thiserror", "toml"},
         "asked for": {"ackclock", "hickory-proto", "tokio"},
     },
-    "ackclock-chart": {"uses": set()},
+    "ackclock-chart": {"uses": set(), "tests": {"test-browser"}},
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": {"chart"}},
@@ -44,7 +45,7 @@ FLOORS = {
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
     "tcplab": {
         "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "lab", "papers", "sim", "trace", "wire"},
-        "tests": {"tests"},
+        "tests": {"test-browser", "tests"},
     },
 }
 # Packages above the floors: they may use everything.

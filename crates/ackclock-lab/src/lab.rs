@@ -50,8 +50,12 @@ enum Request {
     CaptureBegin { name: String, length: u64 },
     /// It is complete.
     CaptureEnd,
+    /// A capture that is made here, for a reader without one.
+    CaptureExample,
     /// A connection of the capture.
     CaptureConnection { index: usize },
+    /// What happened to the data with this byte of that connection; the first is 1.
+    CaptureByte { index: usize, byte: u64 },
 }
 
 impl Default for Lab {
@@ -137,7 +141,9 @@ impl Lab {
             }
             Request::CaptureBegin { name, length } => self.captures.begin(name, length)?,
             Request::CaptureEnd => self.captures.end()?,
+            Request::CaptureExample => self.captures.example()?,
             Request::CaptureConnection { index } => self.captures.connection(index)?,
+            Request::CaptureByte { index, byte } => self.captures.byte(index, byte)?,
         };
         Ok(answer.to_string())
     }

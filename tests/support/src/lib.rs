@@ -3,6 +3,5 @@
 
 #![forbid(unsafe_code)]
 
-pub mod browser;
 pub mod rng;
 pub mod snapshot;

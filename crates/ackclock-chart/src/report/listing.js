@@ -83,10 +83,13 @@ function showTable(container, { head, rows }, choose) {
     });
   });
   container.replaceChildren(listing);
-  return new Listing(listing);
+  const made = new Listing(listing);
+  // A few rows need no search.
+  listing.querySelector("p").hidden = rows.length < 8;
+  return made;
 }
 
 const MISSING = ["", "-", "–", "n/a", "none", "?"];
-const NUMBER = /^[<>≤≥ ]*[-−+]?\d/;
+const NUMBER = /^[<>≤≥ ]*[-−+]?[\d.,]+(?:e[-+]?\d+)?(?: ?[a-zµ%/]+)?\*?$/i;
 
 document.querySelectorAll(".listing").forEach(element => new Listing(element));

@@ -121,8 +121,8 @@ impl Html {
     }
 
     /// Adds a graph with all its points. Dragging and the wheel zoom, pointing at a point shows its values
-    /// and note, clicking it or stepping there by keys shows them beside the graph, the legend switches series
-    /// on and off.
+    /// and note, clicking it or stepping there by keys shows them beside the graph, the legend switches
+    /// series on and off.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
         self.linked(figure, "")
     }
@@ -252,9 +252,9 @@ pub fn viewer_style() -> String {
 /// The script of graphs and tables, for pages that are made otherwise. It makes graphs of all elements
 /// `figure.graph` in front of it, and has these functions:
 ///
-/// - `showFigures(container, figures, link)` shows figures, as [`data`] makes them, in an element. Graphs that
-///   are there already take the new points and keep the reader's zoom. Those with the same `link` share their
-///   horizontal axis and a cursor, which `moveCursor(link, x)` moves.
+/// - `showFigures(container, figures, link)` shows figures, as [`data`] makes them, in an element. Graphs
+///   that are there already take the new points and keep the reader's zoom. Those with the same `link` share
+///   their horizontal axis and a cursor, which `moveCursor(link, x)` moves.
 /// - An event `pick` rises from a figure when the reader chooses a point. Its `detail` has `figure`, `panel`,
 ///   `series`, `index`, `x`, `y` and `note`, and `say(text)` shows another text in place of the note.
 /// - `showTable(container, {head, rows}, choose)` shows a table that can be sorted and searched; `choose`
@@ -276,6 +276,8 @@ pub fn viewer_script() -> &'static str {
 fn is_number(cell: &str) -> bool {
     cell.trim_start_matches(['-', '−', '+', '<', '>', '≤', '≥', ' '])
         .starts_with(|first: char| first.is_ascii_digit())
+        // An address and a port.
+        && !cell.contains(':')
 }
 
 /// Whether a cell stands for a missing number.

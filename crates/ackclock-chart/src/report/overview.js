@@ -18,7 +18,7 @@ class Overview {
 
   // Draws the first panel that has lines, or the first.
   draw(style, left, length, top) {
-    Object.assign(this.strip.style, { left: `${left}px`, top: `${top}px`, width: `${length}px` });
+    put(this.strip, left, top, { width: `${length}px` });
     const { data } = this.graph;
     this.x = new Mapping(data.x, data.x.ends, length);
     const joined = panel => panel.series.some(series => series.y.length && ["line", "steps"].includes(series.style));
@@ -37,7 +37,7 @@ class Overview {
     const [low, high] = this.graph.x.map(end => this.x.position(end));
     const from = Math.min(this.x.length - 4, Math.max(0, low));
     const to = Math.max(from + 4, Math.min(this.x.length, high));
-    Object.assign(this.brush.style, { left: `${from}px`, width: `${to - from}px` });
+    put(this.brush, from, 0, { width: `${to - from}px` });
     this.strip.classList.toggle("whole", low <= 0.5 && high >= this.x.length - 0.5);
   }
 

@@ -6,11 +6,12 @@ const HINT = "Click a point to see its event; ← → step to the next, ↑ ↓ 
 const NOTHING_PICKED = "Click a point, and what happened there stands here.";
 
 class Graph {
-  constructor(element) {
+  // Without data, the element contains it.
+  constructor(element, data) {
     this.element = element;
     element.graph = this;
     this.link = Link.of(element.dataset.link);
-    this.take(JSON.parse(element.querySelector("script").textContent));
+    this.take(data ?? JSON.parse(element.querySelector("script").textContent));
     this.y = this.data.panels.map(panel => panel.y.ends);
     this.build();
   }
@@ -20,14 +21,16 @@ class Graph {
     const element = container.appendChild(document.createElement("figure"));
     element.className = "graph";
     if (link) element.dataset.link = link;
-    element.innerHTML = '<h3></h3><figcaption></figcaption><script type="application/json"></script>';
-    element.querySelector("script").textContent = JSON.stringify(data);
-    const graph = new Graph(element);
+    element.append(document.createElement("h3"), document.createElement("figcaption"));
+    const graph = new Graph(element, data);
     graph.start();
     return graph;
   }
 
-  take(data) {
+  take(given) {
+    // What is noted of a series here is not the caller's.
+    const panels = given.panels.map(panel => ({ ...panel, series: panel.series.map(series => ({ ...series })) }));
+    const data = { ...given, x: { ...given.x }, panels };
     this.data = data;
     this.noted = data.panels.some(panel => panel.series.some(series => series.note));
     const [x, ...ys] = [data.x, ...data.panels.map(panel => panel.y)].map(axis => axis.label || "value");
@@ -83,7 +86,7 @@ class Graph {
 
   size() {
     const panels = this.data.panels.reduce((sum, panel) => sum + 34 + panel.pixels + STRIP * (panel.above + panel.below), -14);
-    this.below = this.data.x.label ? 32 : 12;
+    this.below = this.data.x.label ? 36 : 12;
     this.height = panels + this.below + (this.overview ? OVERVIEW + 10 : 0);
     this.stage.style.height = `${this.height}px`;
   }
@@ -128,13 +131,14 @@ class Graph {
     const zoomed = this.y.map((ends, index) => (ends === this.data.panels[index]?.y.ends ? null : ends));
     const off = new Set(this.named().filter(([series]) => series.hidden).map(([series]) => key(series)));
     this.take(data);
+    const { panels } = this.data;
     this.element.querySelector("h3").textContent = data.title;
     this.element.querySelector("figcaption").textContent = data.caption;
-    for (const panel of data.panels) {
+    for (const panel of panels) {
       panel.series.forEach(prepare);
       panel.series.forEach(series => (series.hidden = off.has(key(series))));
     }
-    this.y = data.panels.map((panel, index) => zoomed[index] ?? panel.y.ends);
+    this.y = panels.map((panel, index) => zoomed[index] ?? panel.y.ends);
     this.body.classList.toggle("noted", this.noted);
     this.label();
     this.size();
@@ -267,7 +271,7 @@ class Graph {
     const seen = place >= -0.5 && place <= x.length + 0.5;
     this.line.hidden = !seen;
     const bottom = this.views.at(-1).top + this.views.at(-1).whole;
-    if (seen) Object.assign(this.line.style, { left: `${left + place}px`, top: `${top}px`, height: `${bottom - top}px` });
+    if (seen) put(this.line, left + place, top, { height: `${bottom - top}px` });
     const { chosen } = this;
     const [right, down] = chosen ? this.views[chosen.panel].place(chosen.series, chosen.index) : [NaN];
     this.chosenMark.hidden = !(right >= -1 && right <= x.length + 1);
@@ -275,7 +279,7 @@ class Graph {
     const view = this.views[chosen.panel];
     const height = chosen.series.style === "verticals" ? view.whole / 2 : down;
     this.chosenMark.hidden = !(height >= -1 && height <= view.whole + 1);
-    Object.assign(this.chosenMark.style, { left: `${left + right}px`, top: `${view.top + height}px` });
+    put(this.chosenMark, left + right, view.top + height);
   }
 
   swatches(style) {
@@ -386,7 +390,9 @@ class Graph {
     const { series, panel, index } = this.chosen ?? {};
     const all = this.stepped();
     if (!all.length) return;
-    if (!series || series.hidden) return this.pickNear(all.find(one => one.series.note) ?? all[0]);
+    // The series with the most events tells most.
+    const most = all.reduce((best, one) => (one.series.note && one.series.x.length > (best?.series.x.length ?? 0) ? one : best), null);
+    if (!series || series.hidden) return this.pickNear(most ?? all[0]);
     const last = series.x.length - 1;
     const direction = by > 0 ? 1 : -1;
     let next = Number.isFinite(by) ? index + by : by > 0 ? last : 0;
@@ -497,7 +503,7 @@ class Graph {
     this.band.hidden = !any;
     const top = view.top + view.frame;
     const [left, width, height] = [view.left + xs[0], xs[1] - xs[0], ys[1] - ys[0]];
-    Object.assign(this.band.style, { left: `${left}px`, width: `${width}px`, top: `${top + ys[0]}px`, height: `${height}px` });
+    put(this.band, left, top + ys[0], { width: `${width}px`, height: `${height}px` });
   }
 
   zoomTo(start, now) {
@@ -517,12 +523,12 @@ class Graph {
     this.target.hidden = this.readout.hidden = !found;
     if (!found) return;
     const [x, y] = [view.left + found.x, view.top + found.y];
-    Object.assign(this.target.style, { left: `${x}px`, top: `${y}px` });
+    put(this.target, x, y);
     this.readout.textContent = this.words(view.panel, found, true).join("\n");
     const { offsetWidth: width, offsetHeight: height } = this.readout;
     const room = this.stage.clientWidth - width;
     const side = x + 14 > room ? x - width - 14 : x + 14;
-    Object.assign(this.readout.style, { left: `${Math.max(0, Math.min(room, side))}px`, top: `${Math.max(0, y - height - 10)}px` });
+    put(this.readout, Math.max(0, Math.min(room, side)), Math.max(0, y - height - 10));
   }
 
   // Lines that say which point it is: its series, its values with their units, and its note if that is wanted.
@@ -608,6 +614,11 @@ class View {
 
 function prepare(series) {
   series.sorted = series.x.every((x, index) => x !== null && (index === 0 || x >= series.x[index - 1]));
+}
+
+// Moves an element within the stage. Nothing else is laid out for it.
+function put(element, x, y, style = {}) {
+  Object.assign(element.style, { transform: `translate(${x}px, ${y}px)`, ...style });
 }
 
 // A canvas of this size on the page, with the pixels of the screen.

@@ -118,6 +118,20 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Runs the scenario in this file. Returns the trace of its connections and queues as a file.
+pub(crate) fn trace_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut scenario = read(path)?;
+    scenario.tcp = scenario.tcp.traced();
+    let mut simulation = Simulation::new(&scenario)?;
+    let traces = Rc::new(RefCell::new(Traces::new((0..).take(2 * scenario.links.len()))));
+    simulation.observe(Rc::clone(&traces));
+    simulation.run();
+    let mut bytes = Vec::new();
+    let origin = Origin { program: PROGRAM.to_owned(), ..Origin::default() };
+    write_traces(&mut bytes, &origin, &simulation, &traces.borrow())?;
+    Ok(bytes)
+}
+
 /// Reads a scenario from a file, or from stdin, and the traces of its links from beside it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Scenario> {
     let standard = output::is_standard(path);

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use ackclock_test_support::browser::Browser;
+use ackclock_test_browser::Browser;
 use serde_json::{Value, json};
 
 use super::through::{Between, PATIENCE, bytes, echo_at_end, exchange, two};

@@ -1,5 +1,7 @@
 //! A headless browser driven over WebDriver (W3C, 2018): JSON over HTTP on loopback.
 
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -192,8 +194,7 @@ impl Browser {
     /// Presses a key while another one is down.
     pub fn press_with(&self, held: &str, key: &str) {
         let part = |kind: &str, value: &str| json!({"type": kind, "value": value});
-        let keys =
-            [part("keyDown", held), part("keyDown", key), part("keyUp", key), part("keyUp", held)];
+        let keys = [part("keyDown", held), part("keyDown", key), part("keyUp", key), part("keyUp", held)];
         self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
     }
 
