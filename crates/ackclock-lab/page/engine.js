@@ -27,15 +27,15 @@ function serverEngine() {
   };
 }
 
-// The module within the page, in a worker, so that the page stays free to draw.
-function wasmEngine() {
+// The module within the page, in a worker, so that the page stays free to draw. `script` is the reader's own, in front of it.
+function wasmEngine(script = "") {
   const text = id => document.getElementById(id).textContent;
   const module = Uint8Array.from(atob(text("module")), character => character.charCodeAt(0));
   let worker = null;
   let waiting = new Map();
   let next = 0;
   const start = () => {
-    const source = new Blob([text("glue"), text("worker")], { type: "text/javascript" });
+    const source = new Blob([script, text("glue"), text("worker")], { type: "text/javascript" });
     worker = new Worker(URL.createObjectURL(source));
     worker.onmessage = ({ data: { number, answer, failed } }) => {
       const { resolve, reject } = waiting.get(number);
@@ -43,7 +43,7 @@ function wasmEngine() {
       if (failed) reject(new Error(failed));
       else resolve(answer);
     };
-    worker.onerror = event => stop(`The page's program stopped: ${event.message}`);
+    worker.onerror = event => stop(script ? `Line ${event.lineno}: ${event.message}` : `The page's program stopped: ${event.message}`);
     worker.postMessage({ module });
   };
   // Ends what runs. The next request begins with an empty laboratory.

@@ -8,8 +8,8 @@ use crate::{Lab, Script, ScriptEvent, ScriptState, Windows};
 
 #[wasm_bindgen]
 extern "C" {
-    /// The worker's: calls the reader's `onAck`, and returns cwnd, ssthresh and pacing rate; NaN leaves one
-    /// as it is.
+    /// The worker's: calls the reader's `onAck`. Returns 1 and cwnd, or two zeros to leave it as it is; likewise
+    /// ssthresh and the pacing rate.
     #[wasm_bindgen(js_name = labOnEvent, catch)]
     fn lab_on_event(connection: u32, event: u8, state: &[f64]) -> Result<Box<[f64]>, wasm_bindgen::JsValue>;
 }
@@ -17,10 +17,10 @@ extern "C" {
 /// A laboratory in a page.
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct WasmLab(Lab);
+pub struct Page(Lab);
 
 #[wasm_bindgen]
-impl WasmLab {
+impl Page {
     /// A laboratory; `scripted` if the worker has a controller of the reader's.
     #[wasm_bindgen(constructor)]
     #[must_use]
@@ -54,7 +54,10 @@ impl Script for OfWorker {
     fn answer(&self, connection: u32, event: ScriptEvent, state: &ScriptState) -> Result<Windows, String> {
         let answer = lab_on_event(connection, event as u8, &state.values());
         let answer = answer.map_err(|error| error.as_string().unwrap_or_else(|| format!("{error:?}")))?;
-        let value = |at: usize| answer.get(at).copied().filter(|value| !value.is_nan());
+        let value = |at: usize| match answer.get(2 * at..2 * at + 2) {
+            Some([given, value]) if *given > 0.0 => Some(*value),
+            _ => None,
+        };
         Ok(Windows { cwnd: value(0), ssthresh: value(1), pacing_rate: value(2) })
     }
 }

@@ -12,5 +12,5 @@ globalThis.labOnEvent = () => {
 const glue = fs.readFileSync(path.join(folder, "lab.js"), "utf8");
 vm.runInThisContext(`${glue};globalThis.wasm_bindgen = wasm_bindgen;`);
 wasm_bindgen.initSync({ module: fs.readFileSync(path.join(folder, "lab_bg.wasm")) });
-const lab = new wasm_bindgen.WasmLab(false);
+const lab = new wasm_bindgen.Page(false);
 process.stdout.write(JSON.stringify(JSON.parse(requests).map(request => lab.answer(JSON.stringify(request)))));
