@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_lab::{Engine, Lab, page};
+use ackclock_sim::Scenario;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
@@ -38,6 +39,8 @@ pub(crate) struct ServeArgs {
 #[derive(Debug)]
 struct Shop {
     files: Vec<PathBuf>,
+    /// The scenarios among them, which are scenes.
+    scenarios: Vec<(String, Scenario)>,
     /// The laboratories of the pages that asked last, the latest at the end.
     pages: Mutex<VecDeque<(String, Arc<Mutex<Lab>>)>>,
 }
@@ -61,7 +64,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let listener = listener(args.listen)?;
     listener.set_nonblocking(true)?;
     output::say(format_args!("tcplab: http://{}/ (Ctrl-C ends it)", listener.local_addr()?));
-    let shop = Arc::new(Shop { files: args.files.clone(), pages: Mutex::default() });
+    let scenarios = args.files.iter().filter(|path| is_scenario(path));
+    let scenarios =
+        scenarios.map(|path| Ok((name(path), run::read(path)?))).collect::<anyhow::Result<_>>()?;
+    let shop = Arc::new(Shop { files: args.files.clone(), scenarios, pages: Mutex::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -114,7 +120,13 @@ impl Shop {
     fn lab(&self, name: &str) -> Arc<Mutex<Lab>> {
         let mut pages = lock(&self.pages);
         let known = pages.iter().position(|(other, _)| other == name).and_then(|at| pages.remove(at));
-        let (name, lab) = known.unwrap_or_else(|| (name.to_owned(), Arc::default()));
+        let (name, lab) = known.unwrap_or_else(|| {
+            let mut lab = Lab::new();
+            for (scene, scenario) in &self.scenarios {
+                lab.add_scenario(scene.as_str(), scenario.clone());
+            }
+            (name.to_owned(), Arc::new(Mutex::new(lab)))
+        });
         pages.push_back((name, Arc::clone(&lab)));
         if pages.len() > PAGES_MAX {
             pages.pop_front();
