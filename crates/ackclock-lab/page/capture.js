@@ -41,7 +41,7 @@ class CapturePart {
 
   // The files that the server was started with.
   async listFiles(list) {
-    const { files } = await engine.files();
+    const { files } = await engine.files().catch(error => this.say(error.message, true)) ?? { files: [] };
     if (!files.length) return;
     list.hidden = false;
     list.innerHTML = "<h3>Files given to tcplab serve</h3><ul></ul>";

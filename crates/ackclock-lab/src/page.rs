@@ -53,6 +53,7 @@ fn scripts() -> String {
         include_str!("../page/engine.js"),
         include_str!("../page/capture.js"),
         include_str!("../page/lab.js"),
+        include_str!("../page/editor.js"),
         include_str!("../page/shell.js"),
     ]
     .concat()

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ackclock_assess::simulated::write_traces;
-use ackclock_chart::{Figure, data};
+use ackclock_chart::{Axis, Figure, data};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
 use ackclock_sim::observe::{LogHash, Series, Traces};
@@ -104,7 +104,7 @@ impl Run {
             stopped: self.stopped.clone(),
             flows: tables::flows(&self.report),
             links: tables::links(&self.report),
-            together: together.iter().filter_map(raw).collect(),
+            together: together.into_iter().filter_map(|figure| raw(self.wide(figure))).collect(),
             connections: self.senders().map(|(flow, source)| self.connection(flow, source)).collect(),
         }
     }
@@ -121,12 +121,16 @@ impl Run {
         Ok(said)
     }
 
+    /// With the time axis of the whole run, so that graphs can share it.
+    fn wide(&self, figure: Figure) -> Figure {
+        let room = self.report.time * 0.01;
+        let x = Axis { range: Some((-room, self.report.time + room)), ..figure.x };
+        Figure { x, ..figure }
+    }
+
     fn connection(&self, flow: &str, source: &TracedSource) -> Connection {
-        let shown = [source.number].into();
-        let mine = |stem: &str| !stem.starts_with("queue");
-        let figures = graphs::all(&self.trace, &shown).into_iter().filter(|(stem, _)| mine(stem));
         let (over_time, others): (Vec<_>, Vec<_>) =
-            figures.map(|(_, figure)| figure).partition(|figure| figure.x.label == TIME);
+            graphs::of_source(&self.trace, source).into_iter().partition(|(over_time, _)| *over_time);
         let title = match &source.source {
             Source::Connection { congestion, .. } => format!("{flow}: {congestion}"),
             Source::Queue { .. } => flow.to_owned(),
@@ -135,8 +139,8 @@ impl Run {
             number: source.number,
             title,
             sentences: sentences(source),
-            over_time: over_time.iter().filter_map(raw).collect(),
-            others: others.iter().filter_map(raw).collect(),
+            over_time: over_time.into_iter().filter_map(|(_, figure)| raw(self.wide(figure))).collect(),
+            others: others.into_iter().filter_map(|(_, figure)| raw(figure)).collect(),
         }
     }
 
@@ -181,12 +185,10 @@ fn link(scenario: &Scenario) -> Option<u32> {
 }
 
 /// A figure in the form that the page's scripts take.
-fn raw(figure: &Figure) -> Option<Box<RawValue>> {
-    RawValue::from_string(data(figure)).ok()
+fn raw(figure: Figure) -> Option<Box<RawValue>> {
+    RawValue::from_string(data(&figure)).ok()
 }
 
-/// The label of the axis that graphs share.
-const TIME: &str = "time (s)";
 /// Samples of a run, at most, and the least time between two.
 const SAMPLES: u64 = 2000;
 const SAMPLE_MIN: Span = Span::millis(10);

@@ -231,6 +231,9 @@ fn the_start_leads_to_figure_7_and_to_a_loss_with_its_reason() {
         browser.click_element("#way-vegas");
         let drawn = "return document.querySelector('#laboratory .graph')?.dataset.x !== undefined";
         browser.wait_until(drawn);
+        // For the report; a busy machine takes longer.
+        let first = browser.run("return performance.getEntriesByName('graph')[0].startTime");
+        eprintln!("the first graph after {first} ms at {width} pixels");
         let shown = browser.run("return document.querySelector('#laboratory').textContent");
         let shown = shown.as_str().unwrap();
         assert!(shown.contains("figure 7") && shown.contains("cwnd"), "at {width}: {shown}");
