@@ -20,9 +20,9 @@ PATIENCE = 8000
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
-    parser.add_argument("part", nargs="?", default="laboratory/vegas-figure-7")
+    parser.add_argument("part", nargs="?", default="laboratory?scene=vegas-7")
     parser.add_argument("--dark", action="store_true")
-    parser.add_argument("--size", default="1600x1000")
+    parser.add_argument("--size", default="1400x900")
     parser.add_argument("--tcplab", type=Path, default=ROOT / "target/release/tcplab")
     args = parser.parse_args()
     if not args.tcplab.exists():

@@ -23,7 +23,7 @@ class Graph {
     if (link) element.dataset.link = link;
     element.append(document.createElement("h3"), document.createElement("figcaption"));
     const graph = new Graph(element, data);
-    graph.start();
+    near.observe(element);
     return graph;
   }
 
@@ -144,7 +144,7 @@ class Graph {
     this.label();
     this.size();
     this.pick(null);
-    this.draw();
+    if (this.started) this.drawSoon();
   }
 
   // Gives x these ends, and each series of each panel its points: [[[x, y], ..], ..]. A panel's axis begins at
@@ -165,6 +165,7 @@ class Graph {
   }
 
   remove() {
+    near.unobserve(this.element);
     this.link.graphs.delete(this);
     this.element.remove();
   }
@@ -685,6 +686,8 @@ const near = new IntersectionObserver(entries => {
     if (target.graph.stale) target.graph.draw();
   }
 }, { rootMargin: "600px" });
-const waiting = [...document.querySelectorAll(".graph")].map(element => new Graph(element));
-waiting.forEach(graph => near.observe(graph.element));
-addEventListener("beforeprint", () => waiting.forEach(graph => graph.start()));
+document.querySelectorAll(".graph").forEach(element => {
+  new Graph(element);
+  near.observe(element);
+});
+addEventListener("beforeprint", () => document.querySelectorAll(".graph").forEach(element => element.graph.start()));

@@ -3,6 +3,7 @@
 use ackclock_core::Instant;
 use ackclock_core::trace::Timer;
 
+use super::lives::lives;
 use super::timeline::{Timeline, Transmission};
 use super::{axis, noted, panel, point, series};
 use crate::file::TracedSource;
@@ -137,10 +138,8 @@ pub(super) fn corners(points: Vec<Point>) -> Vec<Point> {
 
 fn marks(line: &Timeline) -> Vec<Series> {
     let (above, below) = (f64::INFINITY, f64::NEG_INFINITY);
-    let sent = line.sent.iter().map(|sent| {
-        let (from, to) = (sent.start, sent.end());
-        noted(sent.at, above, format!("{}: bytes {from} to {to}", sent.reason))
-    });
+    let lives = lives(line);
+    let sent = line.sent.iter().zip(&lives).map(|(sent, life)| noted(sent.at, above, life.sentence(sent)));
     let acked = line.acked.iter().map(|acked| {
         let kind = if acked.duplicate { "duplicate, " } else { "" };
         noted(acked.at, below, format!("{kind}{} bytes acknowledged", acked.bytes))
