@@ -11,7 +11,11 @@ class CapturePart {
       if (target.files.length) this.file(target.files[0]);
       target.value = "";
     });
-    byId("example").addEventListener("click", () => this.read("the example", () => engine.ask({ ask: "capture-example" })));
+    byId("example").addEventListener("click", () => this.example());
+    // A link may lead to the example.
+    const linked = () => location.hash === "#capture/example" && this.example();
+    addEventListener("hashchange", linked);
+    linked();
     // A file may be dropped anywhere on the page: a browser would open it otherwise.
     const carries = event => event.dataTransfer?.types.includes("Files");
     addEventListener("dragover", event => {
@@ -31,9 +35,13 @@ class CapturePart {
     if (engine.files) this.listFiles(byId("chosen-files"));
   }
 
+  example() {
+    return this.read("the example", () => engine.ask({ ask: "capture-example" }));
+  }
+
   // The files that the server was started with.
   async listFiles(list) {
-    const { files } = await engine.files();
+    const { files } = await engine.files().catch(error => this.say(error.message, true)) ?? { files: [] };
     if (!files.length) return;
     list.hidden = false;
     list.innerHTML = "<h3>Files given to tcplab serve</h3><ul></ul>";

@@ -9,10 +9,12 @@ use ackclock_assess::capture::{Reading, Vantage};
 use ackclock_assess::{
     EstimateRow, Estimator, Side, StartUp, TimeoutRow, Transfer, timeouts, traced, transfers,
 };
-use ackclock_chart::data;
+use ackclock_chart::{Figure, data};
 use ackclock_control::rtt::presets;
 use ackclock_trace::file::{MAGIC, Source, Trace, TracedSource};
 use ackclock_trace::{explain, graphs};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// The file that comes, and the one that came last.
@@ -41,6 +43,32 @@ struct Explained {
     order: Vec<usize>,
     /// Of a capture, what can be assessed.
     transfers: Vec<Transfer>,
+}
+
+/// What a page shows of a connection.
+#[derive(Debug, Serialize)]
+struct Shown {
+    index: usize,
+    title: String,
+    captured: bool,
+    lost_seconds: f64,
+    sentences: Vec<String>,
+    figures: Vec<Drawn>,
+    assessed: Value,
+}
+
+/// A figure, which may be some megabytes: it is not read again.
+#[derive(Debug, Serialize)]
+struct Drawn {
+    over_time: bool,
+    data: Box<RawValue>,
+}
+
+impl Drawn {
+    fn new((over_time, figure): (bool, Figure)) -> Option<Self> {
+        // This cannot fail: it was made as JSON.
+        Some(Self { over_time, data: RawValue::from_string(data(&figure)).ok()? })
+    }
 }
 
 impl Captures {
@@ -92,27 +120,20 @@ impl Captures {
         self.end()
     }
 
-    /// The connection in this row of the table.
-    pub(crate) fn connection(&self, index: usize) -> Result<Value, String> {
+    /// The connection in this row of the table, as JSON.
+    pub(crate) fn connection(&self, index: usize) -> Result<String, String> {
         let (explained, source) = self.row(index)?;
-        let figures: Vec<Value> = graphs::of_source(&explained.trace, source)
-            .iter()
-            .map(|(over_time, figure)| {
-                // This cannot fail: it was made as JSON.
-                let data: Value = serde_json::from_str(&data(figure)).unwrap_or_default();
-                json!({ "over_time": over_time, "data": data })
-            })
-            .collect();
         let account = explain::account(source);
-        Ok(json!({
-            "index": index,
-            "title": source.source.to_string(),
-            "captured": source.source.is_captured(),
-            "lost_seconds": graphs::lost_time(&account).as_secs_f64(),
-            "sentences": explain::sentences(source),
-            "figures": figures,
-            "assessed": explained.assessed(source),
-        }))
+        let shown = Shown {
+            index,
+            title: source.source.to_string(),
+            captured: source.source.is_captured(),
+            lost_seconds: graphs::lost_time(&account).as_secs_f64(),
+            sentences: explain::sentences(source),
+            figures: graphs::of_source(&explained.trace, source).into_iter().filter_map(Drawn::new).collect(),
+            assessed: explained.assessed(source),
+        };
+        serde_json::to_string(&shown).map_err(|error| error.to_string())
     }
 
     /// What happened to the data with this byte, the first being 1.

@@ -117,6 +117,7 @@ impl Lab {
         let answer = match request {
             Request::Run { setting } => return self.run(setting).map(|(_, shown)| shown),
             Request::Compare { settings } => return self.compare(settings),
+            Request::CaptureConnection { index } => return self.captures.connection(index),
             Request::Catalogue => self.catalogue(),
             Request::Link { link } => {
                 let mut setting = Setting::from_link(&link)?;
@@ -142,7 +143,6 @@ impl Lab {
             Request::CaptureBegin { name, length } => self.captures.begin(name, length)?,
             Request::CaptureEnd => self.captures.end()?,
             Request::CaptureExample => self.captures.example()?,
-            Request::CaptureConnection { index } => self.captures.connection(index)?,
             Request::CaptureByte { index, byte } => self.captures.byte(index, byte)?,
         };
         Ok(answer.to_string())

@@ -79,8 +79,8 @@ const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; s
                       script-src 'unsafe-inline'";
 const IN_PAGE: &str = "Nothing leaves this page: the file is read here, and the page's own policy forbids it \
                        every connection.";
-const ON_SERVER: &str = "Nothing leaves this machine: the file goes to <code>tcplab serve</code>, which runs here \
-                         and answers no other machine.";
+const ON_SERVER: &str = "Nothing leaves this machine: the file goes to <code>tcplab serve</code>, which runs \
+                         here and answers no other machine.";
 
 #[cfg(test)]
 mod tests {

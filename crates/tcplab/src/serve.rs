@@ -39,7 +39,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug)]
 struct Shop {
     files: Vec<PathBuf>,
-    /// The scenarios among them, which are scenes.
+    /// The scenarios among the files, by their names.
     scenarios: Vec<(String, Scenario)>,
     /// The laboratories of the pages that asked last, the latest at the end.
     pages: Mutex<VecDeque<(String, Arc<Mutex<Lab>>)>>,
@@ -61,12 +61,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for path in &args.files {
         File::open(path).map_err(|error| Failure::file("open", path, &error))?;
     }
-    let listener = listener(args.listen)?;
-    listener.set_nonblocking(true)?;
-    output::say(format_args!("tcplab: http://{}/ (Ctrl-C ends it)", listener.local_addr()?));
     let scenarios = args.files.iter().filter(|path| is_scenario(path));
     let scenarios =
         scenarios.map(|path| Ok((name(path), run::read(path)?))).collect::<anyhow::Result<_>>()?;
+    let listener = listener(args.listen)?;
+    listener.set_nonblocking(true)?;
+    output::say(format_args!("tcplab: http://{}/ (Ctrl-C ends it)", listener.local_addr()?));
     let shop = Arc::new(Shop { files: args.files.clone(), scenarios, pages: Mutex::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -120,16 +120,19 @@ impl Shop {
     fn lab(&self, name: &str) -> Arc<Mutex<Lab>> {
         let mut pages = lock(&self.pages);
         let known = pages.iter().position(|(other, _)| other == name).and_then(|at| pages.remove(at));
-        let (name, lab) = known.unwrap_or_else(|| {
-            let mut lab = Lab::new();
-            for (scene, scenario) in &self.scenarios {
-                lab.add_scenario(scene.as_str(), scenario.clone());
-            }
-            (name.to_owned(), Arc::new(Mutex::new(lab)))
-        });
+        let (name, lab) = known.unwrap_or_else(|| (name.to_owned(), Arc::new(Mutex::new(self.new_lab()))));
         pages.push_back((name, Arc::clone(&lab)));
         if pages.len() > PAGES_MAX {
             pages.pop_front();
+        }
+        lab
+    }
+
+    /// A laboratory with the user's scenarios among its scenes.
+    fn new_lab(&self) -> Lab {
+        let mut lab = Lab::new();
+        for (name, scenario) in &self.scenarios {
+            lab.add_scenario(name.clone(), scenario.clone());
         }
         lab
     }

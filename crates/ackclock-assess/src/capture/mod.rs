@@ -218,8 +218,8 @@ fn in_words(outcome: &ReadExtent, frames: u64) -> Option<String> {
              is assessed"
         )),
         ReadExtent::Broken { at } => Some(format!(
-            "holds no block at byte {at}, where frame {next} is expected; what is before it is assessed, what \
-             follows is not"
+            "holds no block at byte {at}, where frame {next} is expected; what is before it is \
+             assessed, what follows is not"
         )),
         ReadExtent::Unreadable { at } => Some(format!(
             "cannot be read beyond byte {at}, after frame {frames}; what is before it is assessed"

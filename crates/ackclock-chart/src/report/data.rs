@@ -53,8 +53,7 @@ struct SeriesData<'a> {
     note: Option<Vec<&'a str>>,
 }
 
-/// A figure as JSON, for the viewer's `Graph.create` and `showFigures` ([`viewer_script`](crate::viewer_script)).
-/// It is safe within a `<script>`.
+/// A figure as JSON, for `showFigures` of the [viewer](crate::viewer_script). It is safe within a `<script>`.
 #[must_use]
 pub fn data(figure: &Figure) -> String {
     let layout = Layout::new(figure);

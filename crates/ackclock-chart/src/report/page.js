@@ -100,6 +100,7 @@ class Graph {
     this.draw();
     new ResizeObserver(() => this.draw()).observe(this.stage);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    performance.mark("graph");
     this.element.dispatchEvent(new Event("made"));
   }
 

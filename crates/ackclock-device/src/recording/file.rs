@@ -1,7 +1,8 @@
 //! Capture files: pcap with micro- and nanoseconds, pcapng with several interfaces, in either byte order.
 //!
-//! A file, or the pieces in which it comes, is read block by block through a buffer that grows to the largest
-//! block, at most [`BLOCK_BYTES_MAX`]. Nothing after a broken block is read, because the start of the next one is unknown.
+//! A file, or the pieces in which it comes, is read block by block through a buffer that grows to the
+//! largest block, at most [`BLOCK_BYTES_MAX`]. Nothing after a broken block is read, because the start of the
+//! next one is unknown.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -55,8 +55,8 @@ pub fn all(trace: &Trace, shown: &BTreeSet<usize>) -> Vec<(String, Figure)> {
     graphs.collect()
 }
 
-/// The graphs of a connection or a queue for a page. Those over time come first, marked by `true`, and have the
-/// same ends, so that they can share an axis. None for a connection that sent no data.
+/// The graphs of a connection or a queue for a page. Those over time come first, marked by `true`, and have
+/// the same ends, so that they can share an axis. None for a connection that sent no data.
 #[must_use]
 pub fn of_source(trace: &Trace, source: &TracedSource) -> Vec<(bool, Figure)> {
     let zero = beginning(trace);

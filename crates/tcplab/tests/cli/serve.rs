@@ -219,3 +219,44 @@ fn the_users_captures_and_scenarios_are_on_the_page() {
     );
     browser.assert_no_errors();
 }
+
+/// The page's own words lead from its start to Vegas' figure 7, and to a loss of Reno's with its reason.
+#[test]
+fn the_start_leads_to_figure_7_and_to_a_loss_with_its_reason() {
+    let Some(browser) = Browser::start(false) else { return };
+    let serving = Serving::start(&[]);
+    for width in [400, 2000] {
+        browser.resize(width, 1000);
+        browser.open_url(&format!("http://{}/#start", serving.addr));
+        browser.click_element("#way-vegas");
+        let drawn = "return document.querySelector('#laboratory .graph')?.dataset.x !== undefined";
+        browser.wait_until(drawn);
+        // For the report; a busy machine takes longer.
+        let first = browser.run("return performance.getEntriesByName('graph')[0].startTime");
+        eprintln!("the first graph after {first} ms at {width} pixels");
+        let shown = browser.run("return document.querySelector('#laboratory').textContent");
+        let shown = shown.as_str().unwrap();
+        assert!(shown.contains("figure 7") && shown.contains("cwnd"), "at {width}: {shown}");
+        let sideways = browser.run("return document.documentElement.scrollWidth");
+        assert!(sideways.as_u64() <= Some(u64::from(width)), "{sideways} at {width}");
+
+        browser.run("location.hash = '#start'");
+        browser.wait_until("return !document.querySelector('#start').hidden");
+        browser.click_element("#way-loss");
+        let found = "const graphs = [...document.querySelectorAll('#laboratory .graph')];
+             const has = element => [...element.querySelectorAll('.legend button')].some(one => one.textContent.startsWith('again'));
+             const sequence = graphs.find(has);";
+        browser.wait_until(&format!("{found} return sequence !== undefined"));
+        browser.run(&format!(
+            "{found} sequence.id = 'lossy';
+             sequence.scrollIntoView();
+             sequence.graph.start();
+             for (const button of sequence.querySelectorAll('.legend button'))
+                 if (!button.textContent.startsWith('again') && button.ariaPressed === 'true') button.click();
+             sequence.querySelector('.stage').focus();"
+        ));
+        browser.press("\u{e014}");
+        browser.wait_until("return document.querySelector('#lossy .picked').textContent.includes('declared lost')");
+    }
+    browser.assert_no_errors();
+}
