@@ -256,7 +256,9 @@ fn the_start_leads_to_figure_7_and_to_a_loss_with_its_reason() {
              sequence.querySelector('.stage').focus();"
         ));
         browser.press("\u{e014}");
-        browser.wait_until("return document.querySelector('#lossy .picked').textContent.includes('declared lost')");
+        browser.wait_until(
+            "return document.querySelector('#lossy .picked').textContent.includes('declared lost')",
+        );
     }
     browser.assert_no_errors();
 }
