@@ -41,7 +41,7 @@ FLOORS = {
     "ackclock-cli": {"uses": {"chart"}},
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
-    "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}},
+    "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}, "tests": {"test-browser"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
     "tcplab": {
         "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "lab", "papers", "sim", "trace", "wire"},

@@ -4,15 +4,28 @@
 const SAMPLE = `// Called for each event of a connection. Return the new window in bytes,
 // or { cwnd, ssthresh, pacingRate }; what you leave out stays as it is.
 function onAck(state) {
-  const { event, cwnd, smss, acked, inFlight } = state;
-  if (event === "loss") {
-    const half = Math.max(inFlight / 2, 2 * smss);
-    return { cwnd: half, ssthresh: half };
+  const { event, cwnd, ssthresh, smss, acked, inFlight, memory } = state;
+  const half = Math.max(Math.min(cwnd, inFlight) / 2, 2 * smss);
+  switch (event) {
+    case "start":
+      memory.initial = cwnd;
+      return;
+    case "loss":
+      memory.before = { cwnd, ssthresh };
+      return { cwnd: half, ssthresh: half };
+    case "timeout":
+      if (state.expiries > 1) return smss;
+      memory.before = { cwnd, ssthresh };
+      return { cwnd: smss, ssthresh: half };
+    case "undo":
+      return memory.before;
+    case "idle":
+      return Math.min(cwnd, memory.initial);
+    case "ack":
+      if (state.inRecovery || !state.limited) return;
+      if (cwnd < ssthresh) return cwnd + acked;   // slow start
+      return cwnd + (smss * acked) / cwnd;        // a segment in each round trip
   }
-  if (event === "timeout") return { cwnd: smss, ssthresh: Math.max(inFlight / 2, 2 * smss) };
-  if (event !== "ack" || state.inRecovery || !state.limited) return;
-  if (cwnd < state.ssthresh) return cwnd + acked;   // slow start
-  return cwnd + (smss * acked) / cwnd;              // a segment in each round trip
 }
 `;
 const FIELDS = [
@@ -25,6 +38,7 @@ const FIELDS = [
   ["inFlight, delivered", "bytes in flight, and bytes delivered since the connection began"],
   ["marked", "bytes newly reported as marked with Congestion Experienced"],
   ["inRecovery, limited", "whether a loss episode is under way; whether the window limited sending (an unused window should not grow)"],
+  ["expiries", "with a timeout, how many times in a row the timer has expired"],
   ["memory", "an object of your own, one for each connection"],
 ];
 // A situation takes a second or two; what takes longer than this does not end.
@@ -75,7 +89,7 @@ class Editor {
   // A laboratory with the code as it is now, in a worker of its own. The first line of the script is the first of the code.
   start() {
     this.engine?.stop("it was started again");
-    this.engine = wasmEngine(`const onAck = (() => { "use strict"; ${this.code.value}\nreturn onAck; })();\n`);
+    this.engine = wasmEngine(`const ownController = (() => { "use strict"; ${this.code.value}\nreturn onAck; })();\n`);
   }
 
   // An answer, or an end after the limit.

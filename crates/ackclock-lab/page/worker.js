@@ -3,9 +3,10 @@
 
 let lab = null;
 
-// What the module calls for a controller of the reader's, `onAck` in front of this script: numbers in, numbers out.
+// What the module calls for a controller of the reader's, `ownController` in front of this script: numbers in, numbers out.
 const EVENTS = ["start", "ack", "loss", "timeout", "idle", "undo"];
-const NAMES = ["now", "cwnd", "ssthresh", "smss", "acked", "rtt", "rttMin", "inFlight", "delivered", "marked", "inRecovery", "limited"];
+const NAMES = ["now", "cwnd", "ssthresh", "smss", "acked", "rtt", "rttMin", "inFlight", "delivered", "marked", "inRecovery", "limited",
+  "expiries"];
 const memories = new Map();
 
 function labOnEvent(connection, event, values) {
@@ -17,7 +18,7 @@ function labOnEvent(connection, event, values) {
   state.memory = memories.get(connection);
   let answer;
   try {
-    answer = onAck(state);
+    answer = ownController(state);
   } catch (error) {
     throw String(error);
   }
@@ -30,7 +31,7 @@ function labOnEvent(connection, event, values) {
 onmessage = ({ data }) => {
   if (data.module) {
     wasm_bindgen.initSync({ module: data.module });
-    lab = new wasm_bindgen.Page(typeof onAck === "function");
+    lab = new wasm_bindgen.Page(typeof ownController === "function");
     return;
   }
   try {

@@ -191,7 +191,7 @@ fn raw(figure: Figure) -> Option<Box<RawValue>> {
 
 /// Samples of a run, at most, and the least time between two.
 const SAMPLES: u64 = 2000;
-const SAMPLE_MIN: Span = Span::millis(10);
+const SAMPLE_MIN: Span = Span::millis(50);
 /// How often a run is asked whether it is over.
 const STEPS: u64 = 200;
 /// A packet makes about ten.

@@ -62,6 +62,8 @@ pub struct ScriptState {
     pub in_recovery: f64,
     /// Whether the window limited sending, as 1 or 0. An unused window should not grow.
     pub limited: f64,
+    /// With a timeout, how many times in a row the timer has expired.
+    pub expiries: f64,
 }
 
 /// What the script answers, in bytes and bytes a second. `None` leaves a value as it is.
@@ -77,7 +79,7 @@ pub struct Windows {
 
 impl ScriptState {
     /// The names of its values, in their order.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 13] = [
         "now",
         "cwnd",
         "ssthresh",
@@ -90,14 +92,29 @@ impl ScriptState {
         "marked",
         "inRecovery",
         "limited",
+        "expiries",
     ];
 
     /// Its values, in the order of [`NAMES`](Self::NAMES).
     #[must_use]
-    pub fn values(&self) -> [f64; 12] {
+    pub fn values(&self) -> [f64; 13] {
         let Self { now, cwnd, ssthresh, smss, acked, rtt, rtt_min, .. } = *self;
-        let Self { in_flight, delivered, marked, in_recovery, limited, .. } = *self;
-        [now, cwnd, ssthresh, smss, acked, rtt, rtt_min, in_flight, delivered, marked, in_recovery, limited]
+        let Self { in_flight, delivered, marked, in_recovery, limited, expiries, .. } = *self;
+        [
+            now,
+            cwnd,
+            ssthresh,
+            smss,
+            acked,
+            rtt,
+            rtt_min,
+            in_flight,
+            delivered,
+            marked,
+            in_recovery,
+            limited,
+            expiries,
+        ]
     }
 }
 
@@ -190,7 +207,11 @@ impl ScriptedController {
         let ssthresh = windows.ssthresh.map(|value| checked("ssthresh", value)).transpose()?;
         let pacing_rate = windows.pacing_rate.map(|value| checked("pacingRate", value)).transpose()?;
         self.cwnd = cwnd.unwrap_or(self.cwnd);
-        self.ssthresh = ssthresh.unwrap_or(self.ssthresh);
+        self.ssthresh = match windows.ssthresh {
+            // As it is before the first loss.
+            Some(f64::INFINITY) => u64::MAX,
+            _ => ssthresh.unwrap_or(self.ssthresh),
+        };
         self.pacing_rate = pacing_rate.or(self.pacing_rate);
         Ok(())
     }
@@ -229,7 +250,9 @@ impl Controller for ScriptedController {
     fn on_timeout(&mut self, timeout: &Timeout) {
         let (in_flight, delivered) = (timeout.flight_size as f64, timeout.delivered as f64);
         let now = seconds(timeout.now.as_nanos());
-        self.ask(ScriptEvent::Timeout, ScriptState { now, in_flight, delivered, ..ScriptState::default() });
+        let expiries = f64::from(timeout.expiries);
+        let state = ScriptState { now, in_flight, delivered, expiries, ..ScriptState::default() };
+        self.ask(ScriptEvent::Timeout, state);
     }
 
     fn on_idle_restart(&mut self, idle: &IdleRestart) {
