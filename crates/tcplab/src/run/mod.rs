@@ -101,7 +101,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         output::write_file(path, series::csv(&scenario, &series.borrow()).as_bytes())?;
     }
     if let Some(path) = &args.html {
-        let mut page = tables::page(&report, &args.scenario.display().to_string());
+        let name = args.scenario.file_stem().unwrap_or(args.scenario.as_os_str());
+        let mut page = tables::page(&report, &name.to_string_lossy());
         for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow()) {
             page.picture("", figure);
         }
