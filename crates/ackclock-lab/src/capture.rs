@@ -225,7 +225,7 @@ impl Explained {
         let start = match StartUp::new(transfer) {
             Ok(start_up) => {
                 let row = |estimator: Estimator| {
-                    EstimateRow::new(estimator, &estimator.regions(&[start_up.clone()]))
+                    EstimateRow::new(estimator, &estimator.regions(std::slice::from_ref(&start_up)))
                 };
                 let rows: Vec<EstimateRow> = Estimator::of_the_paper().into_iter().map(row).collect();
                 let loss = start_up.loss_point.is_some();

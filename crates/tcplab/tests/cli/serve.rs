@@ -57,7 +57,7 @@ impl Drop for Serving {
     }
 }
 
-/// Two senders share a short queue.
+/// An upload over a short queue.
 const SCENARIO: &str = r#"
 duration = "10s"
 routers = ["r"]
@@ -118,6 +118,11 @@ fn explained(browser: &Browser) {
 #[test]
 fn a_dropped_capture_is_explained_at_every_width() {
     let Some(browser) = Browser::start(false) else { return };
+    let folder = Scratch::new();
+    let (scenario, capture) = (folder.text("short-queue.toml"), folder.text("upload.pcapng"));
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    run(&["run", &scenario, "--pcap", &capture]).done();
+    let whole = std::fs::read(&capture).unwrap();
     let serving = Serving::start(&[]);
     for (width, beside) in [(400, false), (2000, true)] {
         browser.resize(width, 1000);
@@ -126,28 +131,24 @@ fn a_dropped_capture_is_explained_at_every_width() {
         browser.wait_until("return !document.querySelector('#capture').hidden");
         let promise = browser.run("return document.querySelector('.promise').textContent");
         assert!(promise.as_str().unwrap().contains("Nothing leaves this machine"), "{promise}");
-        // A file is dropped: the bytes of the example, with a name of its own.
+        // Files are dropped: one without data first.
         browser.run(
-            "window.moved = 0;
-             new PerformanceObserver(list => list.getEntries().forEach(entry => (moved += entry.hadRecentInput ? 0 : entry.value)))
-                 .observe({ type: 'layout-shift' });
-             const header = new Uint32Array([0xa1b2c3d4, 2 | 4 << 16, 0, 0, 65535, 101]);
-             const drop = file => {
+            "window.dropped = (bytes, name) => {
                  const dataTransfer = new DataTransfer();
-                 dataTransfer.items.add(file);
+                 dataTransfer.items.add(new File([bytes], name));
                  dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
              };
-             drop(new File([header], 'quiet.pcap'));",
+             dropped(new Uint32Array([0xa1b2c3d4, 2 | 4 << 16, 0, 0, 65535, 101]), 'quiet.pcap');",
         );
         let state = "return document.querySelector('#state').textContent";
         browser.wait_until("return document.querySelector('#state').classList.contains('error')");
         let said = browser.run(state).to_string();
         assert!(said.contains("quiet.pcap shows no TCP connection that carried data"), "{said}");
 
-        browser.click_element("#example");
+        browser.run(&format!("dropped(new Uint8Array({whole:?}), 'upload.pcapng')"));
         explained(&browser);
         let said = browser.run(state).to_string();
-        assert!(said.contains("example.pcapng") && said.contains("segments"), "{said}");
+        assert!(said.contains("upload.pcapng") && said.contains("segments"), "{said}");
         // Pages scroll sideways nowhere, and the graph is within the first screen where that is wide.
         let place = browser.run(
             "return [document.documentElement.scrollWidth,
