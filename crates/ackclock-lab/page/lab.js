@@ -107,8 +107,8 @@ class DialView {
   }
 
   said() {
-    const number = this.shown ?? this.number;
     if (!this.form) return;
+    const number = this.shown ?? this.number;
     const [value, unit] = this.form.unit === "kbit/s" && number >= 1000 ? [number / 1000, "Mbit/s"] : [number, this.form.unit];
     this.output.textContent = `${Number(value.toPrecision(4))} ${unit}`;
     this.input.setAttribute("aria-valuetext", this.output.textContent);
