@@ -113,7 +113,7 @@ fn a_written_controller_is_examined_and_one_without_end_is_ended() {
     said("your controller: ReferenceError: undefinedName is not defined");
     examine("function onAck(state) {\n  return 1 +;\n}");
     said("Line 2: Uncaught SyntaxError");
-    examine("function onAck(state) { return 1e9; }");
+    examine("function onAck(state) { return 4 * state.smss; }");
     said("failed; they are listed first.");
     let failures = browser.run("return document.querySelector('.failures').textContent");
     assert!(failures.as_str().unwrap().contains("reduces on loss"), "{failures}");
