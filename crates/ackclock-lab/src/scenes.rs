@@ -290,7 +290,7 @@ fn late() -> Scenario {
     bottleneck.jitter = Some(Jitter { by: held, may_reorder: false });
     let tcp = TcpSettings::profile("newreno-1999").choose("rto", "rfc6298,min=200ms").fixed_window(8000);
     let traffic = TrafficConfig::bulk("transfer", "a1", "b1", Some(Bytes(1_000_000))).tcp(tcp.clone());
-    shared(bottleneck, 1, Span::seconds(60)).seed(4).traffic(TrafficConfig { peer_tcp: tcp, ..traffic })
+    shared(bottleneck, 1, Span::seconds(60)).seed(9).traffic(TrafficConfig { peer_tcp: tcp, ..traffic })
 }
 
 /// The scenes, and scenarios of the reader's.
