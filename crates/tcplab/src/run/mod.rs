@@ -102,7 +102,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     }
     if let Some(path) = &args.html {
         let mut page = tables::page(&report, &args.scenario.display().to_string());
-        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow()) {
+        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow(), 1) {
             page.picture("", figure);
         }
         output::write_file(path, page.html().as_bytes())?;
