@@ -14,7 +14,8 @@ class RunView {
     container.addEventListener("pick", event => this.picked(event));
   }
 
-  show(answer, title) {
+  // Beside another run the table of flows is above both.
+  show(answer, title, beside = false) {
     this.run = answer.run;
     if (!this.parts) {
       const graphs = element("div", { className: "together" });
@@ -27,6 +28,7 @@ class RunView {
     head.hidden = !title;
     stopped.textContent = answer.stopped ?? "";
     stopped.hidden = !answer.stopped;
+    flows.hidden = beside;
     showTable(flows, answer.flows);
     showFigures(graphs, answer.together, this.link);
     const key = JSON.stringify(answer.connections.map(({ title: name }) => name));
@@ -107,8 +109,8 @@ class DialView {
   }
 
   said() {
-    const number = this.shown ?? this.number;
     if (!this.form) return;
+    const number = this.shown ?? this.number;
     const [value, unit] = this.form.unit === "kbit/s" && number >= 1000 ? [number / 1000, "Mbit/s"] : [number, this.form.unit];
     this.output.textContent = `${Number(value.toPrecision(4))} ${unit}`;
     this.input.setAttribute("aria-valuetext", this.output.textContent);
@@ -284,7 +286,7 @@ class Laboratory {
     this.sides[0].parentElement.classList.toggle("two", two);
     this.table.replaceChildren();
     if (table) showTable(this.table, table);
-    runs.forEach((run, index) => this.views[index].show(run, two ? `${"AB"[index]}: ${run.dials.first}` : ""));
+    runs.forEach((run, index) => this.views[index].show(run, two ? `${"AB"[index]}: ${run.dials.first}` : "", two));
     this.link = first.link + (this.compared ? `&compare=${encodeURIComponent(this.compared)}` : "");
     if (location.hash.startsWith("#laboratory")) history.replaceState(null, "", `#laboratory?${this.link}`);
     this.section.dataset.hash = first.hash;

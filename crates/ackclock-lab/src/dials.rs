@@ -264,9 +264,8 @@ fn controller(scenario: &Scenario, flow: usize) -> Option<String> {
     let traffic = scenario.traffic.get(flow)?;
     let host = scenario.hosts.iter().find(|host| host.name == traffic.from)?;
     let tcp = traffic.tcp.over(&host.tcp.over(&scenario.tcp));
-    let config = tcp.config(&Registry::with_experiments()).ok();
-    // The reader's own is in no other registry than the laboratory's.
-    config.map(|config| config.congestion.words()).or(tcp.congestion)
+    let made = || tcp.config(&Registry::with_experiments()).ok().map(|config| config.congestion.words());
+    tcp.congestion.clone().or_else(made)
 }
 
 /// Gives the second flow this controller, takes the flow away, or adds one: a copy of the first, between

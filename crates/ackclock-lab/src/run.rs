@@ -92,7 +92,8 @@ impl Run {
     /// What a page shows.
     pub fn shown(&self) -> Shown {
         let zero = graphs::beginning(&self.trace);
-        let mut together: Vec<Figure> = pictures::figures(&self.scenario, &self.series).into();
+        let mut together: Vec<Figure> =
+            pictures::figures(&self.scenario, &self.series, self.series.at_ns.len() / 100).into();
         // The bottleneck's queue with every packet, in place of samples.
         let queues = self.trace.sources.iter().filter(|source| !source.source.is_connection());
         together.truncate(1);

@@ -4,8 +4,8 @@
 use ackclock_control::names::nearest;
 use ackclock_sim::dumbbell::shared;
 use ackclock_sim::papers::{bfa, jacobson, vegas};
-use ackclock_sim::scenario::{Jitter, Scripted, TimeOf, Variation};
-use ackclock_sim::units::{Bytes, Limit, Rate, Span};
+use ackclock_sim::scenario::{Jitter, Loss, Scripted, TimeOf, Variation};
+use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Scenario, TcpSettings, TrafficConfig};
 
 /// A set-up with its words.
@@ -36,7 +36,7 @@ pub(crate) const SCENES: &[Scene] = &[
             "The paper measured 169 KB/s; this run comes within two per cent.",
         ],
         look: "The congestion window grows every other round trip in slow start, stops at once when the \
-               queue shows, and then hardly moves. Set the controller to reno to see the paper's figure 5.",
+               queue shows, and then hardly moves. Set the controller to reno to see what it does with this path; the next scene is the paper's figure 5.",
         make: || vegas::alone(&vegas::fig6(200, 10), vegas::VEGAS, Span(0)),
     },
     Scene {
@@ -46,9 +46,9 @@ pub(crate) const SCENES: &[Scene] = &[
         text: [
             "The same megabyte crosses the same link as in figure 7, sent by Reno as BSD had it in 1990.",
             "Reno knows no other sign of a full queue than a loss, so it fills the queue until packets drop.",
-            "Slow start doubles the window until it overflows the ten buffers and loses a dozen segments.",
+            "Slow start doubles the window until it overflows the ten buffers and loses more than a dozen segments.",
             "Reno repairs one loss per round trip, and often has to wait for its timer, whose tick is 500 ms.",
-            "The paper measured 123 KB/s, a third less than Vegas.",
+            "The paper measured 123 KB/s, where Vegas had 169.",
         ],
         look: "Crosses in the queue's graph are drops. Click a cross in the sequence graph to read why that \
                segment was sent again, and look for silence that only a timer ends.",
@@ -66,7 +66,7 @@ pub(crate) const SCENES: &[Scene] = &[
             "The link has 300 KB/s here, and the router sixteen buffers.",
         ],
         look: "The queue never holds more than a handful of packets. Choose vegas-usc as the controller and \
-               lower the buffer to eight: now the first doubling too many is lost.",
+               lower the buffer to seven: now its slow start loses a packet.",
         make: || vegas::slow_start(vegas::VEGAS_STAR, 16),
     },
     Scene {
@@ -105,7 +105,7 @@ pub(crate) const SCENES: &[Scene] = &[
         text: [
             "Four 4.3BSD hosts send a megabyte each over one link, begun three seconds apart.",
             "None of them slows down when the link is overloaded.",
-            "Together they offer more than the link carries, and a third of that is sent again.",
+            "Together they offer more than the link carries, and more than a third of that is sent again.",
             "Who gets how much is luck, and some conversations nearly stand still.",
             "The collapse of October 1986 looked like this on the whole Internet.",
         ],
@@ -145,7 +145,7 @@ pub(crate) const SCENES: &[Scene] = &[
             "Power, which is throughput over delay, falls with each buffer.",
         ],
         look: "The queue climbs to its limit again and again, and the round trips climb with it. Set the \
-               controller to bfa: the queue stops growing, and the throughput is the same.",
+               controller to bfa: the queue stops growing, and the throughput is no less.",
         make: || Scenario { duration: HALF, ..bfa::alone(&bfa::ns(bfa::RENO), 60, bfa::DELAY_MS, Span(0)) },
     },
     Scene {
@@ -174,8 +174,9 @@ pub(crate) const SCENES: &[Scene] = &[
             "On this path the delay jumps now and then, and a packet in a hundred is lost.",
             "The timeout is at least 200 ms here, as most systems have it, where RFC 6298 asks for a second.",
         ],
-        look: "In the graph of round trips the timeout follows the samples. A sample above it is a timer \
-               that ran out in vain; click the cross that followed to read whether the sender noticed.",
+        look: "The last graphs show each round trip and the timeout after it. In the sequence graph, a cross \
+               named for the timeout was sent again because the timer ran out; click one, and one whose \
+               first copy had not been lost was sent in vain.",
         make: late,
     },
     Scene {
@@ -190,7 +191,7 @@ pub(crate) const SCENES: &[Scene] = &[
             "Then the window grows by a segment in each round trip until the transfer ends.",
         ],
         look: "Choose the circle in the sequence graph: the text says which rule declared the segment lost. \
-               The cross above it is the retransmission, one round trip after the first copy.",
+               The cross at its height is the retransmission, about a round trip after the first copy.",
         make: one_loss,
     },
     Scene {
@@ -200,7 +201,7 @@ pub(crate) const SCENES: &[Scene] = &[
         text: [
             "CUBIC sends over 10 Mbit/s and a round trip of 40 ms, into a queue of 400 packets.",
             "That is twelve times what the path holds, as in many home routers.",
-            "CUBIC fills it, and every other packet then waits almost half a second.",
+            "CUBIC fills it, and packets then wait for up to half a second.",
             "The throughput is no better than with a short queue.",
             "A queue discipline such as CoDel drops early and keeps the wait at 5 ms.",
         ],
@@ -223,22 +224,22 @@ pub(crate) const SCENES: &[Scene] = &[
         make: || modern(&["bbr", "cubic"], Direction::new(Rate::mbit(10), Span::millis(20)).buffers(34)),
     },
     Scene {
-        name: "l4s",
+        name: "ecn",
         title: "Marks instead of losses",
-        source: "RFC 9332; RFC 8257",
+        source: "RFC 3168; RFC 8289",
         text: [
-            "DualPI2 is a queue that marks packets instead of dropping them.",
-            "A sender that answers each mark a little keeps the queue almost empty.",
-            "DCTCP does so: it cuts its window by the share of packets that were marked.",
-            "Accurate ECN tells the sender how many marks arrived, and not only that there was one.",
-            "Beside it, CUBIC has a queue of its own in the same discipline.",
+            "CUBIC sends over 10 Mbit/s into a queue of 267 packets, far more than the path holds.",
+            "CoDel sees how long packets wait, and acts when that stays above 5 ms.",
+            "Where both ends speak ECN it marks a packet instead of dropping it.",
+            "The receiver echoes the mark, and the sender halves its rate as it would after a loss.",
+            "Nothing is lost, nothing is sent again, and the queue stays short.",
         ],
-        look: "The queue stays below a few packets without a single loss. Set the queue to drop-tail: the \
-               marks are gone, and losses are back.",
+        look: "The windows fall without a single cross in the sequence graph. Set the queue to drop-tail: \
+               now the buffer fills, and the round trips with it.",
         make: || {
-            let queue = QueueConfig::dual_pi2(Limit::Packets(200));
-            let bottleneck = Direction::new(Rate::mbit(10), Span::millis(10)).queue(queue);
-            let mut scenario = modern(&["dctcp", "cubic"], bottleneck);
+            let queue = QueueConfig::codel(Limit::Packets(267), true);
+            let mut scenario =
+                modern(&["cubic"], Direction::new(Rate::mbit(10), Span::millis(20)).queue(queue));
             for traffic in &mut scenario.traffic {
                 traffic.tcp = traffic.tcp.clone().choose("ecn", "accurate");
                 traffic.peer_tcp = traffic.peer_tcp.clone().choose("ecn", "accurate");
@@ -278,17 +279,18 @@ fn one_loss() -> Scenario {
     shared(bottleneck, 1, MODERN).traffic(TrafficConfig { peer_tcp: reno, ..traffic })
 }
 
+/// A path whose delay jumps, to a receiver of the time, whose window leaves the queue empty.
 fn late() -> Scenario {
     let mut bottleneck = Direction::new(Rate::bits_per_second(512_000), Span::millis(40)).buffers(20);
-    bottleneck.loss = Some(ackclock_sim::scenario::Loss::Independent(ackclock_sim::units::Share::percent(1)));
+    bottleneck.loss = Some(Loss::Independent(Share::percent(1)));
     let held = Variation::Held {
-        wait: TimeOf::Pareto { least: Span::millis(5), shape_thousandths: 1100 },
-        lasting: TimeOf::Exponential(Span::millis(400)),
+        wait: TimeOf::Pareto { least: Span::millis(15), shape_thousandths: 1000 },
+        lasting: TimeOf::Exponential(Span::seconds(1)),
     };
     bottleneck.jitter = Some(Jitter { by: held, may_reorder: false });
-    let tcp = TcpSettings::profile("modern").choose("rto", "rfc6298,min=200ms");
-    let traffic = TrafficConfig::bulk("transfer", "a1", "b1", Some(Bytes(1_000_000))).tcp(tcp);
-    shared(bottleneck, 1, Span::seconds(60)).seed(4).traffic(traffic)
+    let tcp = TcpSettings::profile("newreno-1999").choose("rto", "rfc6298,min=200ms").fixed_window(8000);
+    let traffic = TrafficConfig::bulk("transfer", "a1", "b1", Some(Bytes(1_000_000))).tcp(tcp.clone());
+    shared(bottleneck, 1, Span::seconds(60)).seed(9).traffic(TrafficConfig { peer_tcp: tcp, ..traffic })
 }
 
 /// The scenes, and scenarios of the reader's.

@@ -111,9 +111,9 @@ fn a_written_controller_is_examined_and_one_without_end_is_ended() {
     assert_eq!(rows, 12);
     examine("function onAck(state) { return state.cwnd + undefinedName; }");
     said("your controller: ReferenceError: undefinedName is not defined");
-    examine("function onAck(state) {\n  return ;;\n}}");
-    said("Line 3: Uncaught SyntaxError");
-    examine("function onAck(state) { return 1e9; }");
+    examine("function onAck(state) {\n  return 1 +;\n}");
+    said("Line 2: Uncaught SyntaxError");
+    examine("function onAck(state) { return 4 * state.smss; }");
     said("failed; they are listed first.");
     let failures = browser.run("return document.querySelector('.failures').textContent");
     assert!(failures.as_str().unwrap().contains("reduces on loss"), "{failures}");

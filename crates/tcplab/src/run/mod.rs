@@ -103,7 +103,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.html {
         let name = args.scenario.file_stem().unwrap_or(args.scenario.as_os_str());
         let mut page = tables::page(&report, &name.to_string_lossy());
-        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow()) {
+        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow(), 1) {
             page.picture("", figure);
         }
         output::write_file(path, page.html().as_bytes())?;
