@@ -7,8 +7,8 @@ export CI=true CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-always}" RUST_BACKTRACE=1 C
 # A machine that builds everything once does without line numbers in backtraces, which lengthen each build.
 [[ $install_asked != true ]] || export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-0}"
 
-packages=(build-essential ca-certificates chromium chromium-driver curl iperf3 iproute2 netcat-openbsd procps python3 tcpdump tmux util-linux valgrind)
-commands=(cc chromedriver chromium curl ip iperf3 kill lsns nc python3 setpriv tcpdump tmux unshare valgrind)
+packages=(build-essential ca-certificates chromium chromium-driver curl iperf3 iproute2 netcat-openbsd nodejs procps python3 tcpdump tmux util-linux valgrind)
+commands=(cc chromedriver chromium curl ip iperf3 kill lsns nc node python3 setpriv tcpdump tmux unshare valgrind)
 
 main() {
     local mode=run wanted=() word

@@ -38,12 +38,13 @@ FLOORS = {
     "ackclock-chart": {"uses": set(), "tests": {"test-browser"}},
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
-    "ackclock-cli": {"uses": set()},
+    "ackclock-cli": {"uses": {"chart"}},
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
+    "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}, "tests": {"test-browser"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
     "tcplab": {
-        "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "papers", "sim", "trace", "wire"},
+        "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "lab", "papers", "sim", "trace", "wire"},
         "tests": {"test-browser", "tests"},
     },
 }

@@ -23,7 +23,7 @@ use crate::capture::Delivery;
 use crate::transfer::Transfer;
 use crate::view::{Entry, View};
 
-/// What estimators are compared with, and their input.
+/// The yardstick for estimators, and their input.
 #[derive(Clone, Debug)]
 pub struct StartUp {
     /// The path, as the beginning shows it.
@@ -38,7 +38,7 @@ pub struct StartUp {
     acks: Vec<(Instant, u64)>,
     /// At the receiver, up to the first loss.
     pbm_prime: Option<u64>,
-    /// What the receiver saw and sent, if it was captured.
+    /// The receiver's view, if it was captured.
     received: Option<Vec<Entry>>,
 }
 

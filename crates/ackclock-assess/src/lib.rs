@@ -27,6 +27,7 @@
 //! | Why was data retransmitted, and was that necessary? | `retransmissions.rs` |
 //! | What would the sender's own trace contain? | `traced.rs` |
 //! | What did the path look like when the connection began, and what would estimators have made of it? | `beginning.rs` |
+//! | What are the rows of the paper's tables? | `rows.rs` |
 //! | Which packets are one connection, and which packets of two captures are the same? | `capture` |
 //!
 //! # Features
@@ -44,6 +45,7 @@
 mod beginning;
 pub mod capture;
 mod retransmissions;
+mod rows;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
@@ -53,5 +55,6 @@ mod view;
 
 pub use self::beginning::{Combined, Estimator, Regions, StartUp, Unfit};
 pub use self::retransmissions::{Replay, TimedClass, TimedRetransmission};
+pub use self::rows::{EstimateRow, LossCounts, LosslessCounts, TimeoutRow, timeouts};
 pub use self::traced::traced;
 pub use self::transfer::{Doubt, LeftOut, Side, Transfer, transfers};

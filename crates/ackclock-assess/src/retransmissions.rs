@@ -33,7 +33,7 @@ use crate::view::{Entry, View};
 /// A transfer in the form that the assessment of timeouts takes.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    /// What `ackclock_control::assess::timeouts::assess` takes.
+    /// The input of `ackclock_control::assess::timeouts::assess`.
     pub events: Vec<Event>,
     /// Retransmitted segments, except those below the cumulative acknowledgement.
     pub retransmissions: u32,
@@ -112,7 +112,7 @@ impl Replay {
     }
 }
 
-/// What is known about the sender so far.
+/// The sender's state, as far as it shows.
 struct Sender<'a> {
     view: &'a View,
     delivery: Option<&'a Delivery>,
@@ -159,7 +159,7 @@ struct Outstanding {
     sacked: bool,
 }
 
-/// What made a sender retransmit its oldest segment.
+/// The cause of a retransmission of the oldest segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Acknowledgements,

@@ -1,4 +1,4 @@
-//! What a simulation shows: its packets as a capture at both ends, its records as a trace.
+//! A simulation as recordings: its packets as a capture at both ends, its records as a trace.
 
 use std::io::{self, Write};
 use std::mem;

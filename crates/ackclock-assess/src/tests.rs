@@ -34,7 +34,7 @@ fn one(rest: &[Tcp]) -> Transfer {
     at_sender(&opened(rest))
 }
 
-/// The same where both ends permit SACK.
+/// A transfer in which both ends permit SACK.
 fn selective(rest: &[Tcp]) -> Transfer {
     let permitted = opened(rest).into_iter().map(|segment| Tcp { sack_permitted: segment.syn, ..segment });
     at_sender(&permitted.collect::<Vec<_>>())

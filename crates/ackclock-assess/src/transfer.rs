@@ -65,15 +65,15 @@ pub struct Transfer {
     pub to: SocketAddr,
     /// The time of the first packet at the sender, in nanoseconds.
     pub began: u64,
-    /// What was seen at the sender.
+    /// The packets seen at the sender.
     pub(crate) sent: View,
-    /// What was seen at the receiver, and what became of each packet between the two.
+    /// The packets seen at the receiver, and the fate of each packet between the two.
     pub(crate) received: Option<(View, Delivery)>,
     /// The round trip of the handshake, seen at the sender.
     pub(crate) handshake: Option<Duration>,
-    /// What was sent, why, and what was acknowledged.
+    /// The segments with their causes, and the acknowledgements.
     pub replay: Replay,
-    /// What is doubtful, and assessed all the same.
+    /// Doubts about a transfer that is assessed all the same.
     pub doubts: Vec<Doubt>,
 }
 
@@ -117,7 +117,7 @@ pub enum LeftOut {
     SeenTooOften,
 }
 
-/// What is doubtful about a connection that is assessed.
+/// A doubt about a connection that is assessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doubt {
@@ -370,7 +370,7 @@ impl Doubt {
     }
 }
 
-/// What a sender's computer may take to answer an acknowledgement.
+/// The time that a sender's computer may take to answer an acknowledgement.
 const RESPONSE: Duration = Duration::from_millis(10);
 /// Captures of several queues of a device may be slightly out of order.
 const CLOCK_BACK_NS_MAX: u64 = 10_000_000;

@@ -35,7 +35,7 @@ pub(crate) enum Entry {
     /// An acknowledgement.
     Ack {
         at: u64,
-        /// What it acknowledges.
+        /// Its acknowledgement.
         to: u64,
         /// Its TSecr.
         echo: Option<u32>,
@@ -53,7 +53,7 @@ pub(crate) enum Entry {
 }
 
 impl View {
-    /// What was seen of the data that the client sends, or the server.
+    /// The data that the client sends, or the server, as far as it was seen.
     pub fn new(vantage: &Vantage, from_client: bool) -> Self {
         let (isn, peer_mss) = if from_client {
             (vantage.client_isn, vantage.server_mss)
@@ -252,7 +252,7 @@ fn low_half(position: u64) -> u32 {
     (position & u64::from(u32::MAX)) as u32
 }
 
-/// What a device of Ethernet's usual MTU sends.
+/// The most that a device of Ethernet's usual MTU sends.
 const USUAL_MSS: u32 = 1460;
 /// RFC 7323 appendix A: the option and its padding.
 const TIMESTAMPS_BYTES: u32 = 12;

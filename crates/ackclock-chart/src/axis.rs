@@ -28,7 +28,7 @@ pub(crate) enum Room {
     Marks,
     /// From zero, if it is not far off; some room on the other side.
     Quantity,
-    /// The same, always from zero: bars stand on it.
+    /// An axis that begins at zero: bars stand on it.
     FromZero,
 }
 

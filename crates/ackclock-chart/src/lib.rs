@@ -37,12 +37,13 @@ mod palette;
 mod path;
 mod report;
 mod svg;
+pub mod table;
 mod text;
 mod thin;
 
 use serde::Serialize;
 
-pub use self::report::Html;
+pub use self::report::{Html, data, viewer_script, viewer_style};
 pub use self::svg::svg;
 
 /// A picture.
@@ -50,7 +51,7 @@ pub use self::svg::svg;
 pub struct Figure {
     /// The title above it.
     pub title: String,
-    /// What it shows and how it was made, in a sentence or two, also for readers who cannot see it.
+    /// Its content and origin, in a sentence or two, also for readers who cannot see it.
     pub caption: String,
     /// The horizontal axis of all panels.
     pub x: Axis,
@@ -126,7 +127,7 @@ pub struct Point {
 pub enum Style {
     /// Joined by straight lines.
     Line,
-    /// The same, dashed.
+    /// Joined by dashed lines.
     Dashed,
     /// Each value holds until the next.
     Steps,

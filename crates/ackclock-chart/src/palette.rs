@@ -7,7 +7,7 @@
 const ON_LIGHT: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f6368", "#8c7a00"];
 
-/// The same hues, light enough for a dark background.
+/// These hues, light enough for a dark background.
 const ON_DARK: [&str; 8] =
     ["#4fa8e0", "#ff8a3d", "#2fc79a", "#e5a0c6", "#f2b633", "#8ed0f7", "#a8adb3", "#e8dc5a"];
 

@@ -31,7 +31,8 @@ mod failure;
 pub mod manual;
 mod new_file;
 pub mod output;
-pub mod table;
+
+pub use ackclock_chart::table;
 
 pub use self::exit::{Exit, Program};
 pub use self::failure::Failure;

@@ -329,7 +329,8 @@ fn endpoint(
 }
 
 /// The memory budget of a host: large enough that a simulated host never runs short.
-pub(crate) const MEMORY_BUDGET: usize = 8 << 30;
+/// Where addresses have 32 bits, all that they reach.
+pub(crate) const MEMORY_BUDGET: usize = if usize::BITS > 32 { 8 << 30 } else { usize::MAX };
 /// The size of the fields in front of the endpoint.
 const IN_FRONT: usize = 320;
 

@@ -53,6 +53,7 @@
 //! |---|---|
 //! | What can be described? | `scenario/` |
 //! | Which network do many experiments share? | `dumbbell.rs` |
+//! | How do papers set up theirs, and what must every controller handle? | `papers/`; `situations.rs`, `measures.rs` |
 //! | What happens next? | `simulation.rs` and, between the hosts, `world.rs` |
 //! | What happens to whole hosts? | `faults.rs` |
 //! | What does a link do? | `link.rs`, `transmitter.rs`, `wire.rs`, `queue/`; `acks.rs`; `service/` |
@@ -82,10 +83,12 @@ mod hosted;
 mod icmp;
 mod link;
 pub mod link_trace;
+pub mod measures;
 pub mod meter;
 mod near;
 pub mod observe;
 mod packet;
+pub mod papers;
 pub mod queue;
 pub mod report;
 pub mod rng;
@@ -93,6 +96,7 @@ mod route;
 pub mod scenario;
 mod service;
 mod simulation;
+pub mod situations;
 mod traffic;
 mod transmitter;
 pub mod units;

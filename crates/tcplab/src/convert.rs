@@ -31,7 +31,7 @@ pub(crate) struct ConvertArgs {
 /// The number of connections whose graphs are made by default.
 const UNASKED: usize = 10;
 
-/// What a trace can become.
+/// The forms that a trace can take.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Form {
     /// One row an entry

@@ -18,7 +18,7 @@ pub(crate) struct ExplainArgs {
     /// Only the connection with this number in the list [default: all]
     #[arg(long, value_name = "N")]
     connection: Option<usize>,
-    /// What happened to this byte of the data sent (the first is 1): when it left, which rule declared it
+    /// Explain this byte of the data sent (the first is 1): when it left, which rule declared it
     /// lost, and why
     #[arg(long, value_name = "SEQ")]
     byte: Option<u32>,

@@ -9,8 +9,9 @@ use ackclock_control::quantity::exact;
 use ackclock_sim::dumbbell::shared;
 use ackclock_sim::rng::Rng;
 use ackclock_sim::scenario::Loss;
+pub use ackclock_sim::scenario::QueueKind;
 use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span, UnitError};
-use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
+use ackclock_sim::{Direction, Problem, Scenario, Simulation, TcpSettings, TrafficConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measures;
@@ -81,27 +82,6 @@ pub enum Buffer {
     Bdp(u64),
     /// This many packets.
     Packets(u64),
-}
-
-/// A queue discipline with its usual parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueueKind {
-    /// Packets that arrive at a full queue are dropped; marking starts at a sixth of the limit.
-    DropTail,
-    /// Random early detection between a sixth and a half of its limit, gentle.
-    Red,
-    /// RFC 8289.
-    Codel,
-    /// RFC 8290.
-    FqCodel,
-    /// RFC 8033.
-    Pie,
-    /// RFC 9332.
-    #[serde(rename = "dualpi2")]
-    DualPi2,
-    /// Equal shares for hosts over FQ-CoDel, as in CAKE.
-    Cake,
 }
 
 impl Default for Grid {
@@ -224,60 +204,6 @@ impl Buffer {
     }
 }
 
-impl QueueKind {
-    /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("drop-tail", Self::DropTail),
-        ("red", Self::Red),
-        ("codel", Self::Codel),
-        ("fq-codel", Self::FqCodel),
-        ("pie", Self::Pie),
-        ("dualpi2", Self::DualPi2),
-        ("cake", Self::Cake),
-    ];
-
-    /// The discipline with this limit. With `mark`, ECN-capable packets are marked instead of dropped early.
-    fn config(self, limit: Limit, mark: bool) -> QueueConfig {
-        let packets = match limit {
-            Limit::Packets(packets) => packets,
-            Limit::Bytes(bytes) => bytes / PACKET_BYTES,
-        };
-        let (sixth, half) = ((packets / 6).max(1), packets / 2);
-        let narrow = |packets: u64| u32::try_from(packets).unwrap_or(u32::MAX);
-        match self {
-            Self::DropTail => {
-                QueueConfig::DropTail { limit, mark_above: mark.then_some(Limit::Packets(sixth)) }
-            }
-            Self::Red => QueueConfig::Red {
-                limit: Limit::Packets(packets.max(sixth + 1)),
-                min: narrow(sixth),
-                max: narrow(half.max(sixth + 1)),
-                max_p: Share::percent(10),
-                weight_shift: 9,
-                gentle: true,
-                mark,
-            },
-            Self::Codel => QueueConfig::codel(limit, mark),
-            Self::FqCodel => QueueConfig::fq_codel(limit, mark),
-            Self::Pie => QueueConfig::pie(limit, mark),
-            Self::DualPi2 => QueueConfig::dual_pi2(limit),
-            Self::Cake => QueueConfig::cake(limit, mark),
-        }
-    }
-}
-
-impl FromStr for QueueKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names = || Self::ALL.map(|(name, _)| name).join(", ");
-        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, kind)| kind)
-            .ok_or_else(|| format!("no queue is called `{text}`; choose one of: {}", names()))
-    }
-}
-
 impl FromStr for Buffer {
     type Err = UnitError;
 
@@ -308,12 +234,6 @@ impl fmt::Display for Buffer {
     }
 }
 
-impl fmt::Display for QueueKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::ALL.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name))
-    }
-}
-
 impl From<Buffer> for String {
     fn from(buffer: Buffer) -> Self {
         buffer.to_string()
@@ -334,10 +254,10 @@ fn bdp_bytes(rate: Rate, delay: Span) -> u64 {
     u64::try_from(bits / 8).unwrap_or(u64::MAX)
 }
 
-/// The largest queue in packets.
-const PACKETS_MAX: u64 = 10_000_000;
 /// A full packet.
 const PACKET_BYTES: u64 = 1500;
+/// The largest queue in packets.
+const PACKETS_MAX: u64 = 10_000_000;
 /// The smallest buffer of sender and receiver.
 const ROOM_MIN: u64 = 256 << 10;
 /// The largest; a host's budget has room for two of these.

@@ -33,5 +33,6 @@
 
 pub mod grid;
 pub mod kit;
-pub mod measure;
 pub mod page;
+
+pub use ackclock_sim::measures as measure;

@@ -18,6 +18,7 @@ mod refusal;
 mod replay;
 mod rto;
 mod run;
+mod serve;
 #[cfg(target_os = "linux")]
 mod shell;
 mod ssthresh;
@@ -84,6 +85,12 @@ enum Command {
     /// packets, results and traces. What differs is reported with the time, the connection and both packets.
     /// With another profile, what arrives after the first difference is still what was recorded.
     Replay(replay::ReplayArgs),
+    /// Open the laboratory in a browser of this machine, with these captures, traces and scenarios
+    ///
+    /// The page is the same as the one that works from a file: simulated networks with sliders, captures
+    /// explained, controllers written and examined. Its requests are answered by this program, at a loopback
+    /// address only. It runs until it is interrupted.
+    Serve(serve::ServeArgs),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::RtoArgs),
     /// Assess what bandwidth estimates would have done to the start of captured connections
@@ -121,6 +128,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Rto(args) => rto::run(&args),
         Command::Ssthresh(args) => ssthresh::run(&args),
     };

@@ -1,13 +1,13 @@
 //! `tcplab rto`: how the estimators of the retransmission timeout would have done on captured connections.
 
 use ackclock_cli::{Exit, Failure, table};
-use ackclock_control::assess::timeouts::{Summary, Timeouts, assess};
+use ackclock_control::assess::timeouts::Timeouts;
 use ackclock_control::rtt::presets::{self, Preset};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
 
 use crate::recorded::{self, Inputs, Remarks};
-use ackclock_assess::{TimedClass, TimedRetransmission, Transfer, transfers};
+use ackclock_assess::{TimedClass, TimedRetransmission, TimeoutRow as Row, Transfer, timeouts, transfers};
 
 /// Options of `tcplab rto`.
 #[derive(Debug, clap::Args)]
@@ -21,23 +21,6 @@ pub(crate) struct RtoArgs {
     /// round trip (Allman and Paxson, section 2.8: 2 or 3)
     #[arg(long, value_name = "QUARTERS", value_parser = clap::value_parser!(u8).range(1..=4))]
     undo: Option<u8>,
-}
-
-/// An estimator's results: a row of tables 1 to 4.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    preset: &'static str,
-    source: &'static str,
-    /// Timeouts: all, good first ones, bad ones, repeated ones.
-    timeouts: u32,
-    good: u32,
-    bad: u32,
-    repeated: u32,
-    /// Bad ones that were undone; the others do not include them.
-    undone: u32,
-    w_seconds: f64,
-    w_tilde: f64,
-    b: f64,
 }
 
 /// A connection, and each estimator's results on it.
@@ -109,14 +92,6 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<Preset>> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What an estimator does on each transfer.
-pub(crate) fn timeouts(transfers: &[Transfer], preset: &Preset, undo_quarters: Option<u8>) -> Vec<Timeouts> {
-    let each = transfers
-        .iter()
-        .map(|transfer| assess(transfer.replay.events.iter().copied(), &preset.config, undo_quarters));
-    each.collect()
-}
-
 impl Timed {
     fn new(transfer: &Transfer, one: &TimedRetransmission) -> Self {
         let seconds = one.at.saturating_sub(transfer.began) as f64 / 1e9;
@@ -128,43 +103,8 @@ impl Timed {
     }
 }
 
-impl Row {
-    pub(crate) fn new(preset: &Preset, each: &[Timeouts]) -> Self {
-        let summary = Summary::of(each.iter().copied());
-        let sum = |count: fn(&Timeouts) -> u32| each.iter().map(count).sum::<u32>();
-        let (good, bad, repeated) =
-            (sum(|timeouts| timeouts.good), sum(|timeouts| timeouts.bad), sum(|timeouts| timeouts.repeated));
-        Self {
-            preset: preset.name,
-            source: preset.source,
-            timeouts: good + bad + repeated,
-            good,
-            bad,
-            repeated,
-            undone: sum(|timeouts| timeouts.undone),
-            w_seconds: summary.w.as_secs_f64(),
-            w_tilde: summary.w_tilde,
-            b: summary.b,
-        }
-    }
-
-    fn cells(&self, undo: bool) -> Vec<String> {
-        let counts = [self.timeouts, self.good, self.bad, self.repeated].map(|count| count.to_string());
-        let undone = undo.then(|| self.undone.to_string());
-        let measures = [
-            format!("{:.3}", self.w_seconds),
-            format!("{:.2}", self.w_tilde),
-            format!("{:.2}", self.b * 100.0),
-        ];
-        [self.preset.to_owned()].into_iter().chain(counts).chain(undone).chain(measures).collect()
-    }
-}
-
 fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
-    let undone = undo.then_some("undone");
-    let head = if csv { ["w_s", "w_tilde_rtt", "b_percent"] } else { ["W (s)", "W~ (RTT)", "B (%)"] };
-    let counts = ["preset", "timeouts", "good", "bad", "repeated"];
-    let head: Vec<&str> = counts.into_iter().chain(undone).chain(head).collect();
+    let head = Row::head(csv, undo);
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.cells(undo)).collect();
     recorded::table_of(&head, &rows, csv)
 }
@@ -182,8 +122,7 @@ impl RtoReport {
             let any = connection.presets.iter().filter(|row| row.timeouts + row.undone > 0);
             let rows: Vec<Vec<String>> = any.map(|row| row.cells(false)).collect();
             if !rows.is_empty() {
-                let head = ["preset", "timeouts", "good", "bad", "repeated", "W (s)", "W~ (RTT)", "B (%)"];
-                text += &table::columns(&head, &rows);
+                text += &table::columns(&Row::head(false, false), &rows);
             }
             text.push('\n');
         }

@@ -6,7 +6,7 @@ use ackclock_control::bandwidth::SenderEstimatorKind;
 use serde::Serialize;
 
 use crate::recorded::{self, Inputs, Remarks};
-use ackclock_assess::{Estimator, Regions, StartUp, Unfit, transfers};
+use ackclock_assess::{EstimateRow as Row, Estimator, StartUp, Unfit, transfers};
 
 /// Options of `tcplab ssthresh`.
 #[derive(Debug, clap::Args)]
@@ -20,34 +20,6 @@ pub(crate) struct SsthreshArgs {
     /// Number of samples that the receiver takes (K)
     #[arg(long, value_name = "K", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=256))]
     samples: u16,
-}
-
-/// An estimator's results: its rows of tables 5 and 6, in counts of connections.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    estimator: String,
-    loss: LossRow,
-    lossless: LosslessRow,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct LossRow {
-    no_estimate: u32,
-    no_impact: u32,
-    loss_prevented: u32,
-    steady_state: u32,
-    optimal: u32,
-    reduced_performance: u32,
-    especially_bad: bool,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct LosslessRow {
-    no_estimate: u32,
-    unknown_impact: u32,
-    optimal: u32,
-    reduced_performance: u32,
-    especially_bad: bool,
 }
 
 /// A connection, and each estimator's result on it. Rates are in bytes a second.
@@ -106,8 +78,14 @@ pub(crate) fn run(args: &SsthreshArgs) -> anyhow::Result<Exit> {
     if args.inputs.verbose {
         args.inputs.print(&report.detail())?;
     }
-    let tables =
-        [Row::lossy(&report.estimators, args.inputs.csv), Row::lossless(&report.estimators, args.inputs.csv)];
+    let csv = args.inputs.csv;
+    let cells = |of: fn(&Row, bool) -> Vec<String>| -> Vec<Vec<String>> {
+        report.estimators.iter().map(|row| of(row, csv)).collect()
+    };
+    let tables = [
+        recorded::table_of(&Row::LOSS_HEAD, &cells(Row::loss_cells), csv),
+        recorded::table_of(&Row::LOSSLESS_HEAD, &cells(Row::lossless_cells), csv),
+    ];
     args.inputs.print(&tables.join("\n"))?;
     args.inputs.write_json(&report)?;
     report.remarks.exit()
@@ -127,75 +105,6 @@ fn chosen(args: &SsthreshArgs) -> anyhow::Result<Vec<Estimator>> {
         }
     }
     Ok(estimators)
-}
-
-impl Row {
-    fn new(estimator: Estimator, regions: &Regions) -> Self {
-        let [no_estimate, no_impact, loss_prevented, steady_state, optimal, reduced_performance] =
-            regions.loss.connections;
-        let loss = LossRow {
-            no_estimate,
-            no_impact,
-            loss_prevented,
-            steady_state,
-            optimal,
-            reduced_performance,
-            especially_bad: regions.loss.is_especially_bad(),
-        };
-        let [no_estimate, unknown_impact, optimal, reduced_performance] = regions.lossless.connections;
-        let especially_bad = regions.lossless.is_especially_bad();
-        let lossless =
-            LosslessRow { no_estimate, unknown_impact, optimal, reduced_performance, especially_bad };
-        Self { estimator: estimator.to_string(), loss, lossless }
-    }
-
-    /// Table 5.
-    fn lossy(rows: &[Self], csv: bool) -> String {
-        let head =
-            ["with loss", "no est.", "no imp.", "prv. loss", "stdy. state", "opt.", "tot.", "red. perf."];
-        let cells = rows.iter().map(|row| {
-            let LossRow {
-                no_estimate,
-                no_impact,
-                loss_prevented,
-                steady_state,
-                optimal,
-                reduced_performance,
-                ..
-            } = row.loss;
-            let helped = loss_prevented + steady_state + optimal;
-            let counts =
-                [no_estimate, no_impact, loss_prevented, steady_state, optimal, helped, reduced_performance];
-            let all = no_estimate + no_impact + helped + reduced_performance;
-            row.cells(&counts, all, row.loss.especially_bad, csv)
-        });
-        recorded::table_of(&head, &cells.collect::<Vec<_>>(), csv)
-    }
-
-    /// Table 6.
-    fn lossless(rows: &[Self], csv: bool) -> String {
-        let head = ["without loss", "no est.", "unk. imp.", "opt.", "red. perf."];
-        let cells = rows.iter().map(|row| {
-            let LosslessRow { no_estimate, unknown_impact, optimal, reduced_performance, especially_bad } =
-                row.lossless;
-            let counts = [no_estimate, unknown_impact, optimal, reduced_performance];
-            row.cells(&counts, counts.iter().sum(), especially_bad, csv)
-        });
-        recorded::table_of(&head, &cells.collect::<Vec<_>>(), csv)
-    }
-
-    /// Counts for programs, percentages for people.
-    fn cells(&self, counts: &[u32], all: u32, especially_bad: bool, csv: bool) -> Vec<String> {
-        let shown = counts.iter().enumerate().map(|(column, count)| {
-            let star = if especially_bad && column + 1 == counts.len() { "*" } else { "" };
-            match all {
-                _ if csv => count.to_string(),
-                0 => "-".to_owned(),
-                all => format!("{:.0}%{star}", f64::from(*count) * 100.0 / f64::from(all)),
-            }
-        });
-        [self.estimator.clone()].into_iter().chain(shown).collect()
-    }
 }
 
 impl Connection {

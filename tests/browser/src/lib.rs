@@ -191,6 +191,20 @@ impl Browser {
         self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
     }
 
+    /// Presses a key while another one is down.
+    pub fn press_with(&self, held: &str, key: &str) {
+        let part = |kind: &str, value: &str| json!({"type": kind, "value": value});
+        let keys = [part("keyDown", held), part("keyDown", key), part("keyUp", key), part("keyUp", held)];
+        self.post("/actions", json!({"actions": [{"type": "key", "id": "keys", "actions": keys}]}));
+    }
+
+    /// Writes a picture of the window as PNG.
+    pub fn picture(&self, file: &Path) {
+        let path = format!("/session/{}/screenshot", self.session);
+        let picture = self.call("GET", &path, &json!({})).unwrap_or_else(|error| panic!("{path}: {error}"));
+        std::fs::write(file, decoded(picture.as_str().unwrap_or_default())).expect("a file for the picture");
+    }
+
     fn pointer(&self, actions: Vec<Value>) {
         self.post("/actions", json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
     }
@@ -242,6 +256,25 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// Base64 (RFC 4648, section 4) without line breaks.
+fn decoded(text: &str) -> Vec<u8> {
+    let six = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let digits: Vec<u32> = text.bytes().filter_map(six).map(u32::from).collect();
+    let bytes = digits.chunks(4).flat_map(|four| {
+        let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+        let [_, bytes @ ..] = bits.to_be_bytes();
+        bytes.into_iter().take(four.len() * 3 / 4)
+    });
+    bytes.collect()
 }
 
 fn moved(x: f64, y: f64) -> Value {

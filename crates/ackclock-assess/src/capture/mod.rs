@@ -18,7 +18,7 @@ mod tests;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ackclock_device::recording::{self, NoIp, NotCapture, ReadExtent};
+use ackclock_device::recording::{self, Frame, NoIp, NotCapture, ReadExtent, Reader};
 use serde::Serialize;
 
 pub use self::connections::Vantage;
@@ -26,7 +26,7 @@ pub(crate) use self::connections::{CapturePoint, Connections};
 pub(crate) use self::pair::{Delivery, NotPaired, pair};
 pub(crate) use self::segment::{NoSegment, Segment, parse};
 
-/// What a file contains, and what of it is not assessed.
+/// The contents of a file, and the parts that are not assessed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FileReport {
     /// Its name.
@@ -65,30 +65,102 @@ pub struct FileReport {
 pub fn read_one(
     number: usize,
     path: &Path,
-    input: impl Read + Send,
+    input: impl Read,
 ) -> Result<(FileReport, Vec<Vantage>), NotCapture> {
-    let mut report = FileReport { path: path.to_owned(), ..FileReport::default() };
-    let mut connections = Connections::default();
-    let (outcome, undescribed) = recording::read(input, |frame| {
-        report.frames += 1;
+    let mut tally = Tally::new(number, path);
+    let extent = recording::read(input, |frame| tally.frame(frame))?;
+    Ok(tally.finish(&extent))
+}
+
+/// Reads one file that comes in pieces.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use ackclock_assess::capture::Reading;
+///
+/// let mut reading = Reading::new(0, Path::new("notes.txt"));
+/// reading.push(b"Dear diary")?;
+/// let error = reading.finish().unwrap_err();
+/// assert!(error.to_string().starts_with("is neither pcap nor pcapng"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Reading {
+    reader: Reader,
+    tally: Tally,
+}
+
+impl Reading {
+    /// A file of this name, which has the index `number`.
+    #[must_use]
+    pub fn new(number: usize, path: &Path) -> Self {
+        Self { reader: Reader::new(), tally: Tally::new(number, path) }
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// It is not a capture.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), NotCapture> {
+        self.reader.push(bytes, |frame| self.tally.frame(frame))
+    }
+
+    /// The number of frames so far, and of TCP segments among them.
+    #[must_use]
+    pub fn counted(&self) -> (u64, u64) {
+        (self.tally.report.frames, self.tally.report.segments)
+    }
+
+    /// The contents of the file and its connections, once for each interface that saw them.
+    ///
+    /// # Errors
+    /// It is not a capture. Later damage is in the report.
+    pub fn finish(self) -> Result<(FileReport, Vec<Vantage>), NotCapture> {
+        let Self { reader, mut tally } = self;
+        let extent = reader.finish(|frame| tally.frame(frame))?;
+        Ok(tally.finish(&extent))
+    }
+}
+
+/// The frames of a file, counted and sorted into connections.
+#[derive(Debug)]
+struct Tally {
+    number: usize,
+    report: FileReport,
+    connections: Connections,
+}
+
+impl Tally {
+    fn new(number: usize, path: &Path) -> Self {
+        let report = FileReport { path: path.to_owned(), ..FileReport::default() };
+        Self { number, report, connections: Connections::default() }
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.report.frames += 1;
         let packet = match recording::ip_packet(frame.link_type, frame.bytes) {
             Ok(packet) => packet,
-            Err(why) => return report.count_no_ip(why),
+            Err(why) => return self.report.count_no_ip(why),
         };
         let in_front = frame.bytes.len() - packet.len();
         let len = (frame.len as usize).max(frame.bytes.len()) - in_front;
         match parse(packet, len, frame.time_ns) {
             Ok(parsed) => {
-                report.segments += 1;
-                connections.push(CapturePoint { file: number, interface: frame.interface }, &parsed);
+                self.report.segments += 1;
+                let point = CapturePoint { file: self.number, interface: frame.interface };
+                self.connections.push(point, &parsed);
             }
-            Err(why) => report.count_no_segment(why),
+            Err(why) => self.report.count_no_segment(why),
         }
-    })?;
-    report.undescribed = undescribed;
-    report.clock_steps_back = connections.clock_steps_back;
-    report.broken = in_words(&outcome);
-    Ok((report, connections.finish()))
+    }
+
+    fn finish(mut self, (extent, undescribed): &(ReadExtent, u64)) -> (FileReport, Vec<Vantage>) {
+        self.report.undescribed = *undescribed;
+        self.report.clock_steps_back = self.connections.clock_steps_back;
+        self.report.broken = in_words(extent, self.report.frames);
+        (self.report, self.connections.finish())
+    }
 }
 
 impl FileReport {
@@ -112,7 +184,7 @@ impl FileReport {
         } += 1;
     }
 
-    /// What is not assessed of the file, one line each.
+    /// The parts of the file that are not assessed, one line each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let link = self.unknown_link_type.map_or_else(String::new, |number| format!(" ({number})"));
@@ -136,18 +208,21 @@ impl FileReport {
     }
 }
 
-/// Why a file was not read to its end.
-fn in_words(outcome: &ReadExtent) -> Option<String> {
+/// Why a file was not read to its end, of which `frames` were read.
+fn in_words(outcome: &ReadExtent, frames: u64) -> Option<String> {
+    let next = frames + 1;
     match outcome {
         ReadExtent::Whole => None,
-        ReadExtent::CutOff { at } => {
-            Some(format!("ends within a block that begins at byte {at}; what is before it is assessed"))
-        }
-        ReadExtent::Broken { at } => {
-            Some(format!("holds no block at byte {at}; what is before it is assessed, what follows is not"))
-        }
-        ReadExtent::Unreadable { at } => {
-            Some(format!("cannot be read beyond byte {at}; what is before it is assessed"))
-        }
+        ReadExtent::CutOff { at } => Some(format!(
+            "ends within a block that begins at byte {at}, where frame {next} is expected; what is before it \
+             is assessed"
+        )),
+        ReadExtent::Broken { at } => Some(format!(
+            "holds no block at byte {at}, where frame {next} is expected; what is before it is \
+             assessed, what follows is not"
+        )),
+        ReadExtent::Unreadable { at } => Some(format!(
+            "cannot be read beyond byte {at}, after frame {frames}; what is before it is assessed"
+        )),
     }
 }

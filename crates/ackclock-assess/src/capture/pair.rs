@@ -15,7 +15,7 @@ use ackclock_wire::Flags;
 use super::connections::Vantage;
 use super::segment::Segment;
 
-/// What happened to a connection's packets on their way, for data in one direction.
+/// The fate of a connection's packets on their way, for data in one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     /// For each segment at the sender, by its index: the index of its arrival at the receiver. `None` if it
@@ -108,7 +108,7 @@ impl Key {
     }
 }
 
-/// What happened to the pieces of one direction.
+/// The fate of the pieces of one direction.
 struct Way {
     /// For each piece sent: its segment, and the segment that delivered it.
     arrivals: Vec<(usize, Option<usize>)>,

@@ -62,7 +62,7 @@ impl Tcp {
         Self { at_ms, from_server: true, seq: SERVER_ISN + 1, ack: Some(ack), ..Self::default() }
     }
 
-    /// The same with a SACK block of these segments.
+    /// Adds a SACK block of these segments.
     pub fn sack(self, from: u32, to: u32) -> Self {
         let edge = |segments: u32| CLIENT_ISN.wrapping_add(1 + segments * MSS as u32);
         Self { sack: Some((edge(from), edge(to))), ..self }
@@ -72,7 +72,7 @@ impl Tcp {
         Self { timestamps: Some((value, echo)), ..self }
     }
 
-    /// The same, seen this much later.
+    /// This segment, seen this much later.
     pub fn later(self, ms: f64) -> Self {
         Self { at_ms: self.at_ms + ms, ..self }
     }

@@ -4,7 +4,7 @@ use ackclock_device::recording::NotCapture;
 use ackclock_sim::rng::Rng;
 
 use super::testing::{Form, Kind, Seen, Tcp};
-use super::{FileReport, Vantage, read_one};
+use super::{FileReport, Reading, Vantage, read_one};
 
 fn read(bytes: &[u8]) -> (FileReport, Vec<Vantage>) {
     read_one(0, Path::new("made-by-hand"), bytes).unwrap()
@@ -81,6 +81,47 @@ fn a_file_cut_anywhere_gives_what_is_before_the_cut() {
         let (report, _) = read(&whole[..whole.len() - 1]);
         assert!(report.broken.is_some_and(|why| why.contains("ends within a block")), "{form:?}");
     }
+}
+
+/// A file of more than the reader's buffer, so that it begins to parse before the end.
+#[test]
+fn pieces_of_any_size_hold_what_the_whole_holds() {
+    let many: Vec<Seen> = (0..40).flat_map(|_| packets()).collect();
+    for form in FORMS {
+        let whole = form.file(&many);
+        let (report, expected) = read(&whole);
+        for size in [1, 7, 4096, whole.len()] {
+            let mut reading = Reading::new(0, Path::new("made-by-hand"));
+            for piece in whole.chunks(size) {
+                reading.push(piece).unwrap();
+            }
+            let (pieces, found) = reading.finish().unwrap();
+            assert_eq!((pieces.frames, pieces.broken), (report.frames, None), "{form:?} by {size}");
+            let segments =
+                |all: &[Vantage]| all.iter().flat_map(|one| one.segments.clone()).collect::<Vec<_>>();
+            assert_eq!(segments(&found), segments(&expected), "{form:?} by {size}");
+        }
+    }
+}
+
+/// The reader parses while pieces come, and names the frame and the byte where a file breaks.
+#[test]
+fn a_long_file_is_counted_as_it_comes_and_its_damage_has_a_place() {
+    let form = FORMS[0];
+    let long: Vec<Seen> = (0..2000).flat_map(|_| packets()).collect();
+    let mut whole = form.file(&long);
+    let mut reading = Reading::new(0, Path::new("made-by-hand"));
+    reading.push(&whole[..600 << 10]).unwrap();
+    let (frames, segments) = reading.counted();
+    assert!((1000..16_000).contains(&frames) && frames == segments, "{frames} frames");
+    // The captured length of frame 9 in a file of records without padding.
+    let record = |seen: &Seen| 16 + seen.packet.len();
+    let ninth = 24 + long[..8].iter().map(record).sum::<usize>();
+    whole[ninth + 8..ninth + 12].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (report, _) = read(&whole);
+    assert_eq!(report.frames, 8);
+    let why = report.broken.unwrap();
+    assert!(why.contains(&format!("at byte {ninth}, where frame 9 is expected")), "{why}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::{Axis, Figure, Panel, Point, Scale, Series, Style};
 
 #[derive(Serialize)]
 struct GraphData<'a> {
+    title: &'a str,
+    caption: &'a str,
     x: AxisData<'a>,
     /// Pixels for the labels of the vertical axes.
     left: f64,
@@ -51,10 +53,13 @@ struct SeriesData<'a> {
     note: Option<Vec<&'a str>>,
 }
 
-/// The figure as JSON that is safe within a `<script>`.
-pub(super) fn json(figure: &Figure) -> String {
+/// A figure as JSON, for `showFigures` of the [viewer](crate::viewer_script). It is safe within a `<script>`.
+#[must_use]
+pub fn data(figure: &Figure) -> String {
     let layout = Layout::new(figure);
     let data = GraphData {
+        title: &figure.title,
+        caption: &figure.caption,
         x: axis(&figure.x, layout.x.ends()),
         left: layout.left,
         panels: layout.panels.iter().map(panel).collect(),

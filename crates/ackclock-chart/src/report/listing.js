@@ -14,6 +14,7 @@ class Listing {
   }
 
   head(head, column) {
+    head.scope = "col";
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
@@ -21,11 +22,15 @@ class Listing {
     button.addEventListener("click", () => this.sort(column));
   }
 
-  // Numbers begin with the largest, words with the first; the second click turns the order round.
+  // Numbers begin with the largest, words with the first; the second click turns the order round. A cell
+  // without a value comes last.
   sort(column) {
     const cell = row => row.cells[column].textContent;
-    const numbers = this.rows.every(row => cell(row) === "" || Number.isFinite(Number(cell(row))));
-    const order = numbers ? (one, other) => Number(cell(other)) - Number(cell(one)) : (one, other) => cell(one).localeCompare(cell(other));
+    const value = row => (MISSING.includes(cell(row)) ? -Infinity : Number(cell(row)));
+    const numbers = this.rows.every(row => !Number.isNaN(value(row)));
+    const order = numbers
+      ? (one, other) => value(other) - value(one) || 0
+      : (one, other) => cell(one).localeCompare(cell(other), undefined, { numeric: true });
     const head = this.heads[column];
     const first = numbers ? "descending" : "ascending";
     const turned = head.getAttribute("aria-sort") === first;
@@ -46,5 +51,45 @@ class Listing {
     this.found.textContent = left === this.rows.length ? "" : `${left} of ${this.rows.length}`;
   }
 }
+
+// Makes a table that can be sorted and searched. `choose`, if given, is called with the index of a row that the
+// reader chooses; its first cell is a button then.
+function showTable(container, { head, rows }, choose) {
+  const listing = document.createElement("div");
+  listing.className = "listing";
+  listing.innerHTML = '<p hidden><label>Search <input type="search"></label> <span role="status"></span></p>' +
+    '<div class="wide" tabindex="0"><table><thead><tr></tr></thead><tbody></tbody></table></div>';
+  const numbers = head.map((_, column) =>
+    rows.some(row => NUMBER.test(row[column])) && rows.every(row => NUMBER.test(row[column]) || MISSING.includes(row[column])));
+  const cell = (row, kind, text, column) => {
+    const made = row.appendChild(document.createElement(kind));
+    if (numbers[column]) made.className = "n";
+    made.textContent = text;
+    return made;
+  };
+  head.forEach((text, column) => cell(listing.querySelector("tr"), "th", text, column));
+  const body = listing.querySelector("tbody");
+  rows.forEach((texts, index) => {
+    const row = body.appendChild(document.createElement("tr"));
+    texts.forEach((text, column) => cell(row, "td", text, column));
+    if (!choose) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...row.cells[0].childNodes);
+    row.cells[0].append(button);
+    row.addEventListener("click", () => {
+      [...body.rows].forEach(other => other.toggleAttribute("aria-current", other === row));
+      choose(index);
+    });
+  });
+  container.replaceChildren(listing);
+  const made = new Listing(listing);
+  // A few rows need no search.
+  listing.querySelector("p").hidden = rows.length < 8;
+  return made;
+}
+
+const MISSING = ["", "-", "–", "n/a", "none", "?"];
+const NUMBER = /^[<>≤≥ ]*[-−+]?[\d.,]+(?:e[-+]?\d+)?(?: ?[a-zµ%/]+)?\*?$/i;
 
 document.querySelectorAll(".listing").forEach(element => new Listing(element));

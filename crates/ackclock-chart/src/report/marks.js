@@ -20,8 +20,8 @@ function inSight(series, low, high) {
   return [Math.max(0, firstFrom(series.x, low) - 1), Math.min(series.x.length, firstFrom(series.x, high) + 1)];
 }
 
-function drawSeries(context, series, view, colour) {
-  Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineWidth: 1.6, lineJoin: "round", globalAlpha: 1 });
+function drawSeries(context, series, view, colour, width = 1.6) {
+  Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineWidth: width, lineJoin: "round", globalAlpha: 1 });
   context.setLineDash(series.style === "dashed" ? [6, 4] : []);
   const [from, to] = inSight(series, view.x.low, view.x.high);
   context.beginPath();
@@ -39,8 +39,11 @@ function drawSeries(context, series, view, colour) {
       break;
     case "verticals":
       Object.assign(context, { lineWidth: 1, globalAlpha: 0.75 });
-      for (let index = from; index < to; index++) {
+      for (let index = from, last = -Infinity; index < to; index++) {
         const x = view.x.position(series.x[index]);
+        // Lines that touch each other would be a wall: of those within three pixels the first one is drawn.
+        if (x - last >= 0 && x - last < 3 && !series.low) continue;
+        last = x;
         const [top, bottom] = view.span(series, index) ?? [0, view.whole];
         context.moveTo(x, top);
         context.lineTo(x, bottom);

@@ -10,6 +10,8 @@ use crate::Figure;
 use crate::palette::properties;
 use crate::text::escape;
 
+pub use self::data::data;
+
 /// A report under construction.
 ///
 /// ```
@@ -41,8 +43,8 @@ impl Html {
         self.section(&format!("s{}", self.sections.len()), text)
     }
 
-    /// The same, with a name of letters, digits and hyphens that rows of a [`listing`](Self::listing) can
-    /// link to.
+    /// Begins a section with a name of letters, digits and hyphens. Rows of a [`listing`](Self::listing) can
+    /// link to it.
     pub fn section(&mut self, name: &str, text: &str) -> &mut Self {
         // Writing to a String does not fail, here and below.
         let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(name), escape(text));
@@ -75,7 +77,7 @@ impl Html {
     ) -> &mut Self {
         self.body.push_str(
             "<div class=\"listing\"><p hidden><label>Search <input type=\"search\"></label> <span \
-             role=\"status\"></span></p><div class=\"wide\"><table>",
+             role=\"status\"></span></p><div class=\"wide\" tabindex=\"0\"><table>",
         );
         self.rows(head, rows.iter().map(|(section, row)| (section.as_deref(), row.as_slice())));
         self.body.push_str("</table></div></div>\n");
@@ -87,11 +89,17 @@ impl Html {
         head: &[S],
         rows: impl Iterator<Item = (Option<&'a str>, &'a [String])> + Clone,
     ) {
+        let numbers: Vec<bool> = (0..head.len())
+            .map(|column| {
+                let mut cells = rows.clone().filter_map(|(_, row)| row.get(column));
+                cells.clone().any(|cell| is_number(cell))
+                    && cells.all(|cell| is_number(cell) || is_missing(cell))
+            })
+            .collect();
+        let right = |column: usize, cell: &str| numbers.get(column) == Some(&true) || is_number(cell);
         self.body.push_str("<thead><tr>");
         for (column, text) in head.iter().enumerate() {
-            let numbers =
-                rows.clone().next().and_then(|(_, row)| row.get(column)).is_some_and(|cell| is_number(cell));
-            self.cell("th", numbers, text.as_ref());
+            self.cell("th", right(column, ""), text.as_ref());
         }
         self.body.push_str("</tr></thead>\n<tbody>");
         for (section, row) in rows {
@@ -99,7 +107,7 @@ impl Html {
             for (column, cell) in row.iter().enumerate() {
                 match section.filter(|_| column == 0) {
                     Some(section) => self.link(section, cell),
-                    None => self.cell("td", is_number(cell), cell),
+                    None => self.cell("td", right(column, cell), cell),
                 }
             }
             self.body.push_str("</tr>\n");
@@ -113,20 +121,44 @@ impl Html {
     }
 
     /// Adds a graph with all its points. Dragging and the wheel zoom, pointing at a point shows its values
-    /// and note, the legend switches series on and off.
+    /// and note, clicking it or stepping there by keys shows them beside the graph, the legend switches
+    /// series on and off.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
-        let _ = write!(
+        self.linked(figure, "")
+    }
+
+    /// Adds a linked graph. Graphs of one `axis`, a name of your choice, share it: zooming one zooms
+    /// all, and a cursor moves through all of them.
+    pub fn linked(&mut self, figure: &Figure, axis: &str) -> &mut Self {
+        let link = if axis.is_empty() { String::new() } else { format!(" data-link=\"{}\"", escape(axis)) };
+        let _ = writeln!(
             self.body,
-            r#"<figure class="graph"><h3>{title}</h3><div class="legend"></div>
-<div class="stage" tabindex="0" role="img" aria-label="{title}"></div>
-<div class="tools"><button type="button" class="reset">Reset</button><span class="hint"></span></div>
-<figcaption>{caption}</figcaption>
-<script type="application/json">{data}</script></figure>
-"#,
+            "<figure class=\"graph\"{link}><h3>{title}</h3><figcaption>{caption}</figcaption>\n<script \
+             type=\"application/json\">{data}</script></figure>",
             title = escape(&figure.title),
             caption = escape(&figure.caption),
-            data = data::json(figure),
+            data = data(figure),
         );
+        self
+    }
+
+    /// Adds a few figures, each with its name, in one row.
+    pub fn facts(&mut self, facts: &[(&str, String)]) -> &mut Self {
+        self.body.push_str("<dl class=\"facts\">");
+        for (name, value) in facts {
+            let _ = write!(self.body, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
+        }
+        self.body.push_str("</dl>\n");
+        self
+    }
+
+    /// Adds paragraphs, in columns where the window is wide.
+    pub fn words<S: AsRef<str>>(&mut self, paragraphs: &[S]) -> &mut Self {
+        self.body.push_str("<div class=\"words\">");
+        for text in paragraphs {
+            self.element("p", text.as_ref());
+        }
+        self.body.push_str("</div>\n");
         self
     }
 
@@ -144,7 +176,7 @@ impl Html {
     }
 
     /// Adds a style sheet and a script of the caller's behind the report's own. The script finds
-    /// a graph as `element.graph` once it is drawn, which the element's event `made` says, and gives it other
+    /// a graph as `element.graph`, hears of its drawing by the element's event `made`, and gives it other
     /// points by `graph.update(ends, panels)`. It may read from the server that the page came from, and from
     /// nowhere else.
     pub fn program(&mut self, style: &str, script: &str) -> &mut Self {
@@ -155,7 +187,6 @@ impl Html {
     /// The whole file.
     pub fn finish(&self) -> String {
         let title = escape(&self.title);
-        let (light, dark) = (properties(false), properties(true));
         let [style, script] =
             self.program.as_ref().map_or(["", ""], |program| program.each_ref().map(|text| &**text));
         let reads = if self.program.is_some() { "; connect-src 'self'" } else { "" };
@@ -168,9 +199,7 @@ impl Html {
 <meta http-equiv="Content-Security-Policy" content="{POLICY}{reads}">
 <title>{title}</title>
 <style>
-:root {{ {light} }}
-@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
-{STYLE}{style}</style>
+{viewer}{style}</style>
 </head>
 <body>
 <h1>{title}</h1>
@@ -181,8 +210,9 @@ impl Html {
 </html>
 "#,
             contents = self.contents(),
+            viewer = viewer_style(),
             body = self.body,
-            scripts = SCRIPTS.concat(),
+            scripts = viewer_script(),
         )
     }
 
@@ -208,20 +238,57 @@ impl Html {
     }
 }
 
+/// The style sheet of graphs and tables, with the palette for light and dark, for pages that are made
+/// otherwise.
+#[must_use]
+pub fn viewer_style() -> String {
+    let (light, dark) = (properties(false), properties(true));
+    format!(
+        ":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{}",
+        include_str!("page.css")
+    )
+}
+
+/// The script of graphs and tables, for pages that are made otherwise. It makes graphs of all elements
+/// `figure.graph` in front of it, and has these functions:
+///
+/// - `showFigures(container, figures, link)` shows figures, as [`data`] makes them, in an element. Graphs
+///   that are there already take the new points and keep the reader's zoom. Those with the same `link` share
+///   their horizontal axis and a cursor, which `moveCursor(link, x)` moves.
+/// - An event `pick` rises from a figure when the reader chooses a point. Its `detail` has `figure`, `panel`,
+///   `series`, `index`, `x`, `y` and `note`, and `say(text)` shows another text in place of the note.
+/// - `showTable(container, {head, rows}, choose)` shows a table that can be sorted and searched; `choose`
+///   takes the index of the row that the reader chose.
+#[must_use]
+pub fn viewer_script() -> &'static str {
+    concat!(
+        include_str!("scale.js"),
+        include_str!("marks.js"),
+        include_str!("link.js"),
+        include_str!("overview.js"),
+        include_str!("page.js"),
+        include_str!("listing.js"),
+    )
+}
+
 /// Whether a cell is a number, possibly with a unit, a sign, a per cent sign or an interval: it begins with a
 /// digit, or a sign and a digit.
 fn is_number(cell: &str) -> bool {
     cell.trim_start_matches(['-', '−', '+', '<', '>', '≤', '≥', ' '])
         .starts_with(|first: char| first.is_ascii_digit())
+        // An address and a port.
+        && !cell.contains(':')
+}
+
+/// Whether a cell stands for a missing number.
+fn is_missing(cell: &str) -> bool {
+    matches!(cell, "" | "-" | "–" | "n/a" | "none" | "?")
 }
 
 /// From this many sections on there is a table of contents.
 const SECTIONS_LISTED: usize = 3;
 /// Nothing may be loaded.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
-const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [&str; 4] =
-    [include_str!("scale.js"), include_str!("marks.js"), include_str!("page.js"), include_str!("listing.js")];
 
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,107 @@
 // Graphs of a report: axes as SVG, marks on a canvas, zoom, a readout, a legend that switches series.
 "use strict";
 
-const HINT = "Drag to zoom, double-click to reset; after a click the wheel zooms (with Shift: vertically) and + − ← → 0 work.";
+const HINT = "Click a point to see its event; ← → step to the next, ↑ ↓ change the series. Drag to zoom, double-click to reset; " +
+  "after a click the wheel zooms (with Shift: vertically), and + − 0 and Shift with ← → work.";
+const NOTHING_PICKED = "Click a point, and what happened there stands here.";
 
 class Graph {
-  constructor(element) {
+  // Without data, the element contains it.
+  constructor(element, data) {
     this.element = element;
     element.graph = this;
-    this.data = JSON.parse(element.querySelector("script").textContent);
-    for (const panel of this.data.panels) panel.series.forEach(prepare);
-    this.stage = element.querySelector(".stage");
-    this.axes = this.stage.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+    this.link = Link.of(element.dataset.link);
+    this.take(data ?? JSON.parse(element.querySelector("script").textContent));
+    this.y = this.data.panels.map(panel => panel.y.ends);
+    this.build();
+  }
+
+  // Adds a graph with this data to the page. Graphs whose `link` is the same share their horizontal axis.
+  static create(container, data, link) {
+    const element = container.appendChild(document.createElement("figure"));
+    element.className = "graph";
+    if (link) element.dataset.link = link;
+    element.append(document.createElement("h3"), document.createElement("figcaption"));
+    const graph = new Graph(element, data);
+    near.observe(element);
+    return graph;
+  }
+
+  take(given) {
+    // What is noted of a series here is not the caller's.
+    const panels = given.panels.map(panel => ({ ...panel, series: panel.series.map(series => ({ ...series })) }));
+    const data = { ...given, x: { ...given.x }, panels };
+    this.data = data;
+    this.noted = data.panels.some(panel => panel.series.some(series => series.note));
+    const [x, ...ys] = [data.x, ...data.panels.map(panel => panel.y)].map(axis => axis.label || "value");
+    this.description = `${data.title}. ${ys.join(" and ")} against ${x}. ${this.named().map(([series]) => series.name).join(", ")}.`;
+  }
+
+  // What surrounds the graph, at its final size. The graph itself is drawn when it is seen.
+  build() {
+    const { element, data } = this;
+    element.querySelector("h3").textContent = data.title;
+    const caption = element.querySelector("figcaption");
+    caption.textContent = data.caption;
+    const made = (name, kind, to) => {
+      const child = document.createElement(name);
+      child.className = kind;
+      return to ? to.appendChild(child) : caption.insertAdjacentElement("beforebegin", child);
+    };
+    this.buttons = made("div", "legend");
+    this.body = made("div", "body");
+    this.body.classList.toggle("noted", this.noted);
+    this.stage = made("div", "stage", this.body);
+    this.picked = made("output", "picked", this.body);
+    this.picked.setAttribute("aria-live", "polite");
+    const tools = made("div", "tools");
+    const reset = made("button", "reset", tools);
+    Object.assign(reset, { type: "button", textContent: "Show all" });
+    reset.addEventListener("click", () => this.reset());
+    const hint = made("span", "hint", tools);
+    hint.textContent = HINT;
+    hint.id = `hint-${Graph.count++}`;
+    const { stage } = this;
+    stage.tabIndex = 0;
+    stage.setAttribute("role", "application");
+    stage.setAttribute("aria-roledescription", "graph");
+    stage.setAttribute("aria-describedby", hint.id);
+    this.axes = stage.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+    this.axes.setAttribute("aria-hidden", "true");
     this.canvas = this.add("canvas");
-    this.band = this.add("div", "band");
-    this.target = this.add("div", "target");
-    this.readout = this.add("div", "readout");
-    this.readout.setAttribute("role", "status");
-    element.querySelector(".hint").textContent = HINT;
-    element.querySelector(".reset").addEventListener("click", () => this.reset());
-    this.legend(element.querySelector(".legend"));
+    this.overview = data.x.categories.length ? null : new Overview(this, stage);
+    [this.line, this.band, this.target, this.chosenMark, this.readout] =
+      ["cursor", "band", "target", "target chosen", "readout"].map(kind => this.add("div", kind));
+    this.label();
+    this.size();
+    this.pick(null);
+  }
+
+  // What has to be made again for other data.
+  label() {
+    this.stage.setAttribute("aria-label", this.description);
+    this.buttons.replaceChildren();
+    this.legend(this.buttons);
+  }
+
+  size() {
+    const panels = this.data.panels.reduce((sum, panel) => sum + 34 + panel.pixels + STRIP * (panel.above + panel.below), -14);
+    this.below = this.data.x.label ? 36 : 12;
+    this.height = panels + this.below + (this.overview ? OVERVIEW + 10 : 0);
+    this.stage.style.height = `${this.height}px`;
+  }
+
+  start() {
+    if (this.started) return;
+    this.started = true;
+    for (const panel of this.data.panels) panel.series.forEach(prepare);
+    this.link.graphs.add(this);
     this.listen();
-    this.reset();
+    this.draw();
     new ResizeObserver(() => this.draw()).observe(this.stage);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
-    element.dispatchEvent(new Event("made"));
+    performance.mark("graph");
+    this.element.dispatchEvent(new Event("made"));
   }
 
   add(name, kind) {
@@ -35,16 +113,44 @@ class Graph {
     return child;
   }
 
+  get x() {
+    return this.link.x ?? this.data.x.ends;
+  }
+
+  // Shows these values of the horizontal axis, in all graphs that share it.
+  showX(ends) {
+    this.link.show(sane(ends, this.views[0].x), this);
+  }
+
   reset() {
-    this.x = this.data.x.ends;
     this.y = this.data.panels.map(panel => panel.y.ends);
-    this.draw();
+    this.link.show(null, this);
+  }
+
+  // Takes other data of the same form. Where the reader has zoomed, that stays, and so do series that are off.
+  show(data) {
+    const zoomed = this.y.map((ends, index) => (ends === this.data.panels[index]?.y.ends ? null : ends));
+    const off = new Set(this.named().filter(([series]) => series.hidden).map(([series]) => key(series)));
+    this.take(data);
+    const { panels } = this.data;
+    this.element.querySelector("h3").textContent = data.title;
+    this.element.querySelector("figcaption").textContent = data.caption;
+    for (const panel of panels) {
+      panel.series.forEach(prepare);
+      panel.series.forEach(series => (series.hidden = off.has(key(series))));
+    }
+    this.y = panels.map((panel, index) => zoomed[index] ?? panel.y.ends);
+    this.body.classList.toggle("noted", this.noted);
+    this.label();
+    this.size();
+    this.pick(null);
+    if (this.started) this.drawSoon();
   }
 
   // Gives x these ends, and each series of each panel its points: [[[x, y], ..], ..]. A panel's axis begins at
   // zero and ends above all points. Where the reader has zoomed, that stays.
   update(ends, panels) {
-    const whole = this.x === this.data.x.ends && this.data.panels.every((panel, index) => this.y[index] === panel.y.ends);
+    const whole = this.data.panels.map((panel, index) => this.y[index] === panel.y.ends);
     this.data.x.ends = ends;
     this.data.panels.forEach((panel, at) => {
       panel.series.forEach((series, index) => {
@@ -53,31 +159,48 @@ class Graph {
       });
       const highest = panels[at].reduce((most, [, values]) => values.reduce((most, value) => Math.max(most, value), most), 0);
       panel.y.ends = [0, highest > 0 ? highest * 1.05 : 1];
+      if (whole[at]) this.y[at] = panel.y.ends;
     });
-    if (whole) this.reset();
-    else this.draw();
+    if (this.started) this.draw();
   }
 
-  legend(list) {
+  remove() {
+    near.unobserve(this.element);
+    this.link.graphs.delete(this);
+    this.element.remove();
+  }
+
+  replaceBy(other) {
+    this.element.replaceWith(other.element);
+    this.remove();
+  }
+
+  // The series of the legend, with those that look the same in other panels.
+  named() {
     const known = new Map();
     for (const series of this.data.panels.flatMap(panel => panel.series)) {
       if (!series.name) continue;
-      const key = `${series.name} ${series.style} ${series.colour}`;
-      if (!known.has(key)) known.set(key, []);
-      known.get(key).push(series);
+      if (!known.has(key(series))) known.set(key(series), []);
+      known.get(key(series)).push(series);
     }
-    for (const same of known.values()) {
+    return [...known.values()];
+  }
+
+  legend(list) {
+    for (const same of this.named()) {
       const button = list.appendChild(document.createElement("button"));
       button.type = "button";
-      button.setAttribute("aria-pressed", "true");
-      button.appendChild(document.createElement("canvas"));
+      button.setAttribute("aria-pressed", String(!same[0].hidden));
+      button.title = "Switch this series on or off";
+      const sample = button.appendChild(document.createElement("canvas"));
+      Object.assign(sample.style, { width: "22px", height: "14px" });
       button.append(same[0].name);
       same[0].button = button;
       button.addEventListener("click", () => {
         const hidden = !same[0].hidden;
         same.forEach(series => (series.hidden = hidden));
         button.setAttribute("aria-pressed", String(!hidden));
-        this.draw();
+        if (this.started) this.draw();
       });
     }
   }
@@ -93,12 +216,31 @@ class Graph {
       top += 20 + view.whole + 14;
       return view;
     });
-    return { width, left, x, bottom: top - 14, height: top + (this.data.x.label ? 32 : 12) };
+    return { width, left, x, bottom: top - 14, height: top - 14 + this.below };
+  }
+
+  // Draws when the page is drawn next, if the graph is in the window then.
+  drawSoon() {
+    this.tell();
+    if (this.waits) return;
+    this.waits = true;
+    requestAnimationFrame(() => {
+      this.waits = false;
+      const box = this.stage.getBoundingClientRect();
+      if (box.bottom > -200 && box.top < innerHeight + 200) this.draw();
+      else this.stale = true;
+    });
+  }
+
+  tell() {
+    this.element.dataset.x = this.x.join(" ");
+    this.element.dataset.y = this.y.map(ends => ends.join(" ")).join(" ");
   }
 
   draw() {
     const place = this.place();
     if (place.width === 0) return;
+    this.stale = false;
     const style = getComputedStyle(this.element);
     const context = fitted(this.canvas, place.width, place.height);
     for (const view of this.views) {
@@ -116,9 +258,30 @@ class Graph {
     }
     this.swatches(style);
     this.drawAxes(place);
-    this.element.dataset.x = this.x.join(" ");
-    this.element.dataset.y = this.y.map(ends => ends.join(" ")).join(" ");
+    this.overview?.draw(style, place.left, place.x.length, place.height + 6);
+    this.tell();
     this.point(null);
+    this.drawCursor();
+  }
+
+  // A line at one time across all panels, and a ring around the event that was picked.
+  drawCursor() {
+    if (!this.views) return;
+    const at = this.link.hover ?? this.link.cursor;
+    const { x, left, top } = this.views[0];
+    const place = at === null ? NaN : x.position(at);
+    const seen = place >= -0.5 && place <= x.length + 0.5;
+    this.line.hidden = !seen;
+    const bottom = this.views.at(-1).top + this.views.at(-1).whole;
+    if (seen) put(this.line, left + place, top, { height: `${bottom - top}px` });
+    const { chosen } = this;
+    const [right, down] = chosen ? this.views[chosen.panel].place(chosen.series, chosen.index) : [NaN];
+    this.chosenMark.hidden = !(right >= -1 && right <= x.length + 1);
+    if (this.chosenMark.hidden) return;
+    const view = this.views[chosen.panel];
+    const height = chosen.series.style === "verticals" ? view.whole / 2 : down;
+    this.chosenMark.hidden = !(height >= -1 && height <= view.whole + 1);
+    put(this.chosenMark, left + right, view.top + height);
   }
 
   swatches(style) {
@@ -168,16 +331,18 @@ class Graph {
       if (event.button !== 0) return;
       start = at(event);
       start.pans = event.shiftKey && this.x;
+      stage.focus({ preventScroll: true });
       stage.setPointerCapture(event.pointerId);
     });
     stage.addEventListener("pointermove", event => {
       const now = at(event);
-      if (!start) this.point(now);
+      if (!start) this.look(now);
       else if (start.pans) this.pan(start, now);
       else this.select(start, now);
     });
     stage.addEventListener("pointerup", event => {
       if (start && !start.pans) this.zoomTo(start, at(event));
+      if (start && Math.hypot(...start.map((from, index) => from - at(event)[index])) < 4) this.click(at(event));
       start = null;
       this.band.hidden = true;
     });
@@ -185,7 +350,10 @@ class Graph {
       start = null;
       this.band.hidden = true;
     });
-    stage.addEventListener("pointerleave", () => this.point(null));
+    stage.addEventListener("pointerleave", () => {
+      this.point(null);
+      this.link.point(null);
+    });
     stage.addEventListener("dblclick", () => this.reset());
     stage.addEventListener("wheel", event => {
       if (document.activeElement !== stage && !event.ctrlKey) return;
@@ -198,15 +366,106 @@ class Graph {
 
   key(event) {
     const middle = [this.views[0].left + this.views[0].x.length / 2, 0];
-    const step = this.views[0].x.length / 5;
+    const part = this.views[0].x.length / 5;
     const actions = {
       "+": () => this.zoom(0.7, middle), "=": () => this.zoom(0.7, middle), "-": () => this.zoom(1 / 0.7, middle),
-      ArrowLeft: () => this.move(this.views[0].x, -step), ArrowRight: () => this.move(this.views[0].x, step),
-      0: () => this.reset(), Escape: () => this.reset(),
+      "−": () => this.zoom(1 / 0.7, middle),
+      ArrowLeft: () => (event.shiftKey ? this.move(this.views[0].x, -part) : this.step(-1)),
+      ArrowRight: () => (event.shiftKey ? this.move(this.views[0].x, part) : this.step(1)),
+      ArrowUp: () => this.stepSeries(-1), ArrowDown: () => this.stepSeries(1),
+      Home: () => this.step(-Infinity), End: () => this.step(Infinity),
+      0: () => this.reset(), Escape: () => this.pick(null),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     actions[event.key]();
+  }
+
+  // The series that keys step through, with their panels.
+  stepped() {
+    const all = this.data.panels.flatMap((panel, index) => panel.series.map(series => ({ panel: index, series })));
+    return all.filter(({ series }) => !series.hidden && series.style !== "labels" && series.x.some(x => x !== null));
+  }
+
+  // Picks the next event of the series, or the nearest to the cursor if there is none yet.
+  step(by) {
+    const { series, panel, index } = this.chosen ?? {};
+    const all = this.stepped();
+    if (!all.length) return;
+    // The series with the most events tells most.
+    const most = all.reduce((best, one) => (one.series.note && one.series.x.length > (best?.series.x.length ?? 0) ? one : best), null);
+    if (!series || series.hidden) return this.pickNear(most ?? all[0]);
+    const last = series.x.length - 1;
+    const direction = by > 0 ? 1 : -1;
+    let next = Number.isFinite(by) ? index + by : by > 0 ? last : 0;
+    // A step passes over what is the same event: the end of a span, a gap.
+    const same = at => series.x[at] === null || (Number.isFinite(by) && series.x[at] === series.x[index] && series.y[at] === series.y[index]);
+    while (next > 0 && next < last && same(next)) next += direction;
+    if (series.x[next] !== undefined && series.x[next] !== null) this.pick({ panel, series, index: next });
+  }
+
+  stepSeries(by) {
+    const all = this.stepped();
+    if (!all.length) return;
+    const at = all.findIndex(one => one.series === this.chosen?.series);
+    this.pickNear(all[(Math.max(at, by > 0 ? -1 : 0) + by + all.length) % all.length]);
+  }
+
+  pickNear({ panel, series }) {
+    const aim = this.link.cursor ?? this.x[0];
+    let best = null;
+    series.x.forEach((x, index) => {
+      if (x !== null && (best === null || Math.abs(x - aim) < Math.abs(series.x[best] - aim))) best = index;
+    });
+    if (best !== null) this.pick({ panel, series, index: best });
+  }
+
+  // Shows an event beside the graph, moves the cursor there, and tells the page (the event `pick`).
+  pick(chosen) {
+    this.chosen = chosen;
+    const { picked } = this;
+    picked.replaceChildren();
+    if (!chosen) {
+      if (this.noted) picked.textContent = NOTHING_PICKED;
+      picked.classList.add("nothing");
+      if (this.started) this.link.move(null);
+      return;
+    }
+    picked.classList.remove("nothing");
+    const { series, panel, index } = chosen;
+    const [head, ...values] = this.words(this.data.panels[panel], chosen, false);
+    const part = (name, text) => {
+      const made = picked.appendChild(document.createElement(name));
+      made.textContent = text;
+      return made;
+    };
+    part("b", series.name || head);
+    part("span", values.join(" · "));
+    const note = part("p", series.note?.[index] ?? "");
+    const x = series.x[index];
+    if (x < this.x[0] || x > this.x[1]) {
+      const half = (this.x[1] - this.x[0]) / 2;
+      this.showX([x - half, x + half]);
+    }
+    this.link.move(x);
+    const say = text => {
+      if (this.chosen === chosen) note.textContent = text;
+    };
+    const detail = { figure: this.data.title, panel, series: series.name, index, x, y: series.y[index], note: note.textContent, say };
+    this.element.dispatchEvent(new CustomEvent("pick", { bubbles: true, detail }));
+  }
+
+  click(at) {
+    const view = this.under(at);
+    const found = view.nearest(at[0] - view.left, at[1] - view.top);
+    if (found) this.pick({ panel: this.views.indexOf(view), series: found.series, index: found.index });
+    else this.link.move(view.x.at(Math.min(view.x.length, Math.max(0, at[0] - view.left))));
+  }
+
+  look(at) {
+    this.point(at);
+    const { x, left } = this.views[0];
+    this.link.point(at[0] >= left && at[0] <= left + x.length ? x.at(at[0] - left) : null);
   }
 
   // The panel at a height of the stage, or the nearest.
@@ -217,13 +476,12 @@ class Graph {
   zoom(factor, at, vertical) {
     const view = this.under(at);
     if (vertical) this.y[this.views.indexOf(view)] = sane(view.y.zoomed(factor, view.bottom - at[1]), view.y);
-    else this.x = sane(view.x.zoomed(factor, at[0] - view.left), view.x);
+    else return this.showX(view.x.zoomed(factor, at[0] - view.left));
     this.draw();
   }
 
   move(mapping, pixels) {
-    this.x = sane(mapping.moved(pixels), mapping);
-    this.draw();
+    this.showX(mapping.moved(pixels));
   }
 
   pan(start, now) {
@@ -231,7 +489,7 @@ class Graph {
   }
 
   // What a drag from one place to another chooses: pixels from the left and the top of the panel where it began.
-  chosen(start, now) {
+  boxed(start, now) {
     const view = this.under(start);
     const within = (value, low, high) => Math.min(high, Math.max(low, value));
     const xs = [start[0], now[0]].map(x => within(x - view.left, 0, view.x.length)).sort((a, b) => a - b);
@@ -242,21 +500,22 @@ class Graph {
   }
 
   select(start, now) {
-    const { view, xs, ys, any } = this.chosen(start, now);
+    const { view, xs, ys, any } = this.boxed(start, now);
     this.point(null);
     this.band.hidden = !any;
     const top = view.top + view.frame;
-    Object.assign(this.band.style, { left: `${view.left + xs[0]}px`, width: `${xs[1] - xs[0]}px`, top: `${top + ys[0]}px`, height: `${ys[1] - ys[0]}px` });
+    const [left, width, height] = [view.left + xs[0], xs[1] - xs[0], ys[1] - ys[0]];
+    put(this.band, left, top + ys[0], { width: `${width}px`, height: `${height}px` });
   }
 
   zoomTo(start, now) {
-    const { view, xs, ys, any } = this.chosen(start, now);
+    const { view, xs, ys, any } = this.boxed(start, now);
     if (!any) return;
-    this.x = sane(xs.map(x => view.x.at(x)), view.x);
     if (ys[1] - ys[0] < view.y.length) {
       this.y[this.views.indexOf(view)] = sane([view.y.at(view.y.length - ys[1]), view.y.at(view.y.length - ys[0])], view.y);
     }
-    this.draw();
+    if (xs[1] - xs[0] < view.x.length) this.showX(xs.map(x => view.x.at(x)));
+    else this.draw();
   }
 
   // Shows the point nearest to a place of the stage.
@@ -266,23 +525,26 @@ class Graph {
     this.target.hidden = this.readout.hidden = !found;
     if (!found) return;
     const [x, y] = [view.left + found.x, view.top + found.y];
-    Object.assign(this.target.style, { left: `${x}px`, top: `${y}px` });
-    this.readout.textContent = this.words(view.panel, found);
+    put(this.target, x, y);
+    this.readout.textContent = this.words(view.panel, found, true).join("\n");
     const { offsetWidth: width, offsetHeight: height } = this.readout;
     const room = this.stage.clientWidth - width;
     const side = x + 14 > room ? x - width - 14 : x + 14;
-    Object.assign(this.readout.style, { left: `${Math.max(0, Math.min(room, side))}px`, top: `${Math.max(0, y - height - 10)}px` });
+    put(this.readout, Math.max(0, Math.min(room, side)), Math.max(0, y - height - 10));
   }
 
-  words(panel, { series, index }) {
-    const lines = [series.name, `${this.data.x.label || "x"}: ${said(series.x[index], this.data.x)}`];
-    if (series.y[index] !== null) lines.push(`${panel.y.label || "y"}: ${said(series.y[index], panel.y)}`);
+  // Lines that say which point it is: its series, its values with their units, and its note if that is wanted.
+  words(panel, { series, index }, noted) {
+    const lines = [series.name, measured(series.x[index], this.data.x, "x")];
+    if (series.y[index] !== null) lines.push(measured(series.y[index], panel.y, "y"));
     if (series.low && series.low[index] !== null) {
-      lines.push(`from ${said(series.low[index], panel.y)} to ${said(series.high[index], panel.y)}`);
+      lines.push(`from ${said(series.low[index], panel.y)} to ${said(series.high[index], panel.y)}${unit(panel.y)}`);
     }
-    return lines.concat(series.note?.[index] ?? "").filter(line => line).join("\n");
+    return lines.concat((noted && series.note?.[index]) || "").filter(line => line);
   }
 }
+
+Graph.count = 0;
 
 // A panel at its place.
 class View {
@@ -356,6 +618,11 @@ function prepare(series) {
   series.sorted = series.x.every((x, index) => x !== null && (index === 0 || x >= series.x[index - 1]));
 }
 
+// Moves an element within the stage. Nothing else is laid out for it.
+function put(element, x, y, style = {}) {
+  Object.assign(element.style, { transform: `translate(${x}px, ${y}px)`, ...style });
+}
+
 // A canvas of this size on the page, with the pixels of the screen.
 function fitted(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
@@ -373,8 +640,24 @@ function sane([low, high], { low: oldLow, high: oldHigh }) {
   return fine ? [low, high] : [oldLow, oldHigh];
 }
 
+// What makes two series one entry of the legend.
+function key(series) {
+  return `${series.name} ${series.style} ${series.colour}`;
+}
+
 function said(value, axis) {
   return axis.categories[value] ?? String(Number(value.toPrecision(7)));
+}
+
+// `time 4.2 s` of an axis whose label is `time (s)`.
+function measured(value, axis, otherwise) {
+  const name = axis.label.replace(/ *\([^()]*\)$/, "") || otherwise;
+  return `${name} ${said(value, axis)}${axis.categories.length ? "" : unit(axis)}`;
+}
+
+function unit(axis) {
+  const found = axis.label.match(/\(([^()]*)\)$/);
+  return found ? ` ${found[1]}` : "";
 }
 
 function escaped(text) {
@@ -382,18 +665,29 @@ function escaped(text) {
   return text.replace(/[&<>"]/g, character => names[character]);
 }
 
-// Graphs are made when they come near the window: a report may have many.
+// Shows figures in a container, in this order. Graphs that are there already take the new data, so that the
+// reader's zoom and switched-off series stay.
+function showFigures(container, figures, link) {
+  const graphs = [...container.querySelectorAll(":scope > .graph")].map(element => element.graph);
+  const form = data => JSON.stringify([data.x.label, data.panels.map(panel => panel.y.label)]);
+  figures.forEach((data, index) => {
+    const graph = graphs[index];
+    if (graph && form(graph.data) === form(data)) return graph.show(data);
+    const made = Graph.create(container, data, link);
+    if (graph) graph.replaceBy(made);
+  });
+  graphs.slice(figures.length).forEach(graph => graph.remove());
+}
+
+// Graphs are drawn when they come near the window: a report may have many.
 const near = new IntersectionObserver(entries => {
   for (const { target } of entries.filter(entry => entry.isIntersecting)) {
-    near.unobserve(target);
-    new Graph(target);
+    target.graph.start();
+    if (target.graph.stale) target.graph.draw();
   }
 }, { rootMargin: "600px" });
-const waiting = [...document.querySelectorAll(".graph")];
-waiting.forEach(element => near.observe(element));
-addEventListener("beforeprint", () => {
-  for (const element of waiting.filter(element => !element.dataset.x)) {
-    near.unobserve(element);
-    new Graph(element);
-  }
+document.querySelectorAll(".graph").forEach(element => {
+  new Graph(element);
+  near.observe(element);
 });
+addEventListener("beforeprint", () => document.querySelectorAll(".graph").forEach(element => element.graph.start()));

@@ -68,7 +68,8 @@ fn numbers_of_tables_stand_at_the_right() {
     let page = Html::new("t").table("of <what>", &["name", "change"], &rows).finish();
     assert!(page.contains("<caption>of &lt;what&gt;</caption>"));
     assert!(page.contains("<th>name</th><th class=\"n\">change</th>"));
-    assert!(page.contains("<td>Reno</td><td class=\"n\">−1.5 %</td>") && page.contains("<td>n/a</td>"));
+    assert!(page.contains("<td>Reno</td><td class=\"n\">−1.5 %</td>"));
+    assert!(page.contains("<td class=\"n\">n/a</td>"), "a missing one stands where numbers do");
 }
 
 #[test]

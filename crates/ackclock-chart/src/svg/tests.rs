@@ -1,4 +1,4 @@
-//! What stands in the pictures, read back as XML.
+//! The pictures, read back as XML.
 
 use roxmltree::{Document, Node};
 

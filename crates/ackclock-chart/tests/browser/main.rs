@@ -1,12 +1,13 @@
 //! Goal: reports work in a real browser: nothing is loaded and no error occurs, pointing at a point shows its
-//! values, dragging, the wheel and keys zoom, resetting restores, the legend switches series, 200,000 points
+//! values, clicking it or stepping there by keys shows its event, dragging, the wheel, keys and the overview
+//! zoom, graphs of one axis zoom together, resetting restores, the legend switches series, 200,000 points
 //! work.
 
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 
-use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style};
+use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style, data};
 use ackclock_test_browser::Browser;
 
 /// A report as a file, removed when the value is dropped.
@@ -67,7 +68,7 @@ fn figure() -> Figure {
     }
 }
 
-/// What is asked of the graphs in a page.
+/// The questions about the graphs in a page.
 trait Graphs {
     fn tick(&self, axis: &str, label: &str) -> f64;
     fn readout(&self) -> Option<String>;
@@ -130,6 +131,12 @@ impl Graphs for Browser {
 }
 
 const BLUE: [u8; 3] = [0x00, 0x72, 0xb2];
+/// Keys by their code points in WebDriver.
+const SHIFT: &str = "\u{e008}";
+const LEFT: &str = "\u{e012}";
+const RIGHT: &str = "\u{e014}";
+const DOWN: &str = "\u{e015}";
+const END: &str = "\u{e010}";
 
 fn assert_near(ends: &[f64], expected: [f64; 2], tolerance: f64) {
     let near = |(one, other): (&f64, f64)| (one - other).abs() <= tolerance;
@@ -145,10 +152,10 @@ fn pointing_tells_values_and_dragging_zooms_all_panels() {
     let whole = browser.ends("x");
 
     browser.point_at((browser.tick("x", "40"), browser.tick("y", "2000")));
-    assert_eq!(browser.readout().as_deref(), Some("cwnd\ntime (s): 40\nwindow (KB): 2000\nsegment 40"));
+    assert_eq!(browser.readout().as_deref(), Some("cwnd\ntime 40 s\nwindow 2000 KB\nsegment 40"));
     let above = browser.run("return document.querySelector('.stage').getBoundingClientRect().top + 20 + 6");
     browser.point_at((browser.tick("x", "60"), above.as_f64().expect("a place")));
-    assert_eq!(browser.readout().as_deref(), Some("timer\ntime (s): 60\nsegment 60"));
+    assert_eq!(browser.readout().as_deref(), Some("timer\ntime 60 s\nsegment 60"));
 
     // A drag along the axis zooms time in both panels and leaves the heights.
     let (heights, middle) = (browser.ends("y"), browser.tick("y", "2000"));
@@ -156,9 +163,9 @@ fn pointing_tells_values_and_dragging_zooms_all_panels() {
     assert_near(&browser.ends("x"), [20.0, 60.0], 0.2);
     assert_eq!(browser.ends("y"), heights);
     browser.point_at((browser.tick("x", "40"), browser.tick("y", "2000")));
-    assert!(browser.readout().expect("a point").contains("time (s): 40\nwindow (KB): 2000"));
+    assert!(browser.readout().expect("a point").contains("time 40 s\nwindow 2000 KB"));
     browser.point_at((browser.tick("x", "50"), browser.tick("y", "8.0")));
-    assert_eq!(browser.readout().as_deref(), Some("rate\ntime (s): 50\nrate (KB/s): 8\nsegment 50"));
+    assert_eq!(browser.readout().as_deref(), Some("rate\ntime 50 s\nrate 8 KB/s\nsegment 50"));
 
     // Dragging a box zooms both ways, in the panel where it began.
     browser.drag(
@@ -193,8 +200,8 @@ fn the_wheel_and_keys_zoom_where_the_reader_is() {
     browser.press("+");
     let closer = browser.ends("x");
     assert!((closer[1] - closer[0]) < 0.8 * (whole[1] - whole[0]), "{closer:?}");
-    browser.press("\u{e014}");
-    assert!(browser.ends("x")[0] > closer[0], "the right arrow moves on");
+    browser.press_with(SHIFT, RIGHT);
+    assert!(browser.ends("x")[0] > closer[0], "Shift and the right arrow move on");
     browser.assert_quiet();
 }
 
@@ -251,7 +258,7 @@ fn two_hundred_thousand_points_and_odd_ones_are_drawn_and_found() {
     let page = Page::new("large", &[large, odd]);
     browser.load(&page.0);
     browser.point_at((browser.tick("x", "40"), browser.tick("y", "4000")));
-    assert_eq!(browser.readout().as_deref(), Some("s\ntime (s): 40\nwindow (KB): 4000\nsegment 40"));
+    assert_eq!(browser.readout().as_deref(), Some("s\ntime 40 s\nwindow 4000 KB\nsegment 40"));
     browser.run("document.querySelectorAll('.graph')[1].scrollIntoView()");
     let drawn = "return document.querySelectorAll('.graph')[1].dataset.x !== undefined";
     assert!((0..100).any(|_| browser.run(drawn) == true), "the second graph is drawn when it is seen");
@@ -294,6 +301,169 @@ fn a_listing_is_sorted_and_searched() {
     assert_eq!(order(), "alpha");
     assert_eq!(browser.run("return document.querySelector('.listing [role=status]').textContent"), "1 of 3");
     assert_eq!(browser.run("return document.querySelector('.listing a').hash"), "#b-1");
+    browser.assert_quiet();
+}
+
+/// The text beside the first graph.
+fn picked(browser: &Browser) -> String {
+    let text = browser.run("return document.querySelector('.picked').innerText.replaceAll('\\n', '|')");
+    text.as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn an_event_is_picked_by_a_click_or_by_keys_and_stays_beside_the_graph() {
+    let Some(browser) = Browser::start(false) else { return };
+    let page = Page::new("pick", &[figure()]);
+    browser.load(&page.0);
+    browser.run("window.picks = []; addEventListener('pick', event => picks.push(event.detail.x))");
+    assert!(picked(&browser).starts_with("Click a point"), "{}", picked(&browser));
+    browser.click((browser.tick("x", "40"), browser.tick("y", "2000")));
+    let said = picked(&browser);
+    for part in ["cwnd", "time 40 s", "window 2000 KB", "segment 40"] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    let cursor = "const line = document.querySelector('.cursor'); \
+        return line.hidden ? -1 : line.getBoundingClientRect().x";
+    let at = |script: &str| browser.run(script).as_f64().expect("a place");
+    assert!((at(cursor) - browser.tick("x", "40")).abs() <= 1.5, "the cursor is at the event");
+
+    browser.press(RIGHT);
+    assert!(picked(&browser).contains("time 41 s"), "{}", picked(&browser));
+    browser.press(LEFT);
+    browser.press(LEFT);
+    assert!(picked(&browser).contains("time 39 s"), "{}", picked(&browser));
+    browser.press(DOWN);
+    let said = picked(&browser);
+    assert!(said.contains("timer") && said.contains("time 40 s"), "the nearest of the next series: {said}");
+    browser.press(RIGHT);
+    assert!(picked(&browser).contains("time 50 s"), "{}", picked(&browser));
+    assert_eq!(browser.run("return picks"), serde_json::json!([40, 41, 40, 39, 40, 50]));
+
+    // An event out of sight comes into sight.
+    for _ in 0..4 {
+        browser.press("+");
+    }
+    browser.press(END);
+    let ends = browser.ends("x");
+    assert!(ends[0] < 100.0 && ends[1] > 100.0 && ends[1] - ends[0] < 40.0, "{ends:?}");
+    browser.run("addEventListener('pick', event => event.detail.say('because of a gap'), { once: true })");
+    browser.press(LEFT);
+    assert!(picked(&browser).ends_with("because of a gap"), "the page's own words: {}", picked(&browser));
+    browser.press("\u{e00c}");
+    assert!(picked(&browser).starts_with("Click a point"), "Escape takes it back");
+    browser.assert_quiet();
+}
+
+#[test]
+fn graphs_of_one_axis_zoom_together_and_the_overview_moves_them() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut report = Html::new("Linked");
+    report.linked(&figure(), "time").linked(&figure(), "time").figure(&figure());
+    let page = Page::of("linked", &report);
+    browser.load(&page.0);
+    browser.run("document.querySelectorAll('.graph').forEach(element => element.graph.start())");
+    let ends = |graph: u32| -> Vec<f64> {
+        let script = format!("return document.querySelectorAll('.graph')[{graph}].graph.x");
+        let ends = browser.run(&script);
+        ends.as_array().expect("ends").iter().map(|end| end.as_f64().expect("a number")).collect()
+    };
+    let whole = ends(0);
+    let middle = browser.tick("y", "2000");
+    browser.drag((browser.tick("x", "20"), middle), (browser.tick("x", "60"), middle + 3.0));
+    assert_near(&ends(0), [20.0, 60.0], 0.3);
+    assert_eq!(ends(1), ends(0), "the second has the same axis");
+    assert_eq!(ends(2), whole, "the third has its own");
+
+    // The brush lies over the part in sight. Dragging it by half of its width moves both.
+    let brush = browser.run(
+        "const box = document.querySelector('.brush').getBoundingClientRect();
+         return [box.left, box.right, box.top + box.height / 2];",
+    );
+    let part = |index: usize| brush[index].as_f64().expect("a place");
+    let from = (part(0) + part(1)) / 2.0;
+    browser.drag((from, part(2)), (from + (part(1) - part(0)) / 2.0, part(2)));
+    assert_near(&ends(1), [40.0, 80.0], 0.8);
+    assert_near(&ends(0), [40.0, 80.0], 0.8);
+    // Its edge changes one end.
+    let (edge, end) = (from + (part(1) - part(0)), ends(0)[1]);
+    browser.drag((edge, part(2)), (edge + 90.0, part(2)));
+    assert!(ends(0)[1] > end + 5.0 && (ends(0)[0] - 40.0).abs() < 0.8, "{:?}", ends(0));
+
+    // The pointer over one graph shows its time in both.
+    browser.run("document.querySelector('.graph').graph.link.point(60)");
+    let lines = "return [...document.querySelectorAll('.cursor')].map(line => !line.hidden)";
+    assert_eq!(browser.run(lines), serde_json::json!([true, true, false]));
+    browser.click_element(".reset");
+    assert_eq!((ends(0), ends(1)), (whole.clone(), whole));
+    browser.assert_quiet();
+}
+
+/// Nothing moves while the page is made or while a reader points, at the widths of a telephone and of two
+/// screens. The page never scrolls sideways.
+#[test]
+fn nothing_moves_and_nothing_overflows_at_any_width() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut report = listed();
+    report.words(&["A sentence."; 12]).linked(&figure(), "time").linked(&figure(), "time");
+    let page = Page::of("widths", &report);
+    for (width, beside) in [(400, false), (1600, true), (2000, true)] {
+        browser.resize(width, 900);
+        browser.load(&page.0);
+        browser.run(
+            "window.moved = 0;
+             new PerformanceObserver(list => list.getEntries().forEach(entry => (moved += entry.value)))
+                 .observe({ type: 'layout-shift', buffered: true });",
+        );
+        browser.run("scrollTo(0, document.querySelector('.graph').offsetTop)");
+        browser.click((
+            browser.tick("x", "50"),
+            browser.tick("y", "2000") - 0.25 * (browser.tick("y", "2000") - browser.tick("y", "4000")),
+        ));
+        assert!(picked(&browser).contains("window 2500 KB"), "at {width}: {}", picked(&browser));
+        let found = browser.run(
+            "const [stage, picked] = ['.stage', '.picked'].map(one => document.querySelector(one).getBoundingClientRect());
+             return [moved, document.documentElement.scrollWidth, picked.left >= stage.right, stage.width];",
+        );
+        assert_eq!(found[0], 0, "at {width} something moved");
+        assert!(found[1].as_u64() <= Some(u64::from(width)), "at {width}: {found}");
+        assert_eq!(found[2], beside, "at {width}: {found}");
+        assert!(found[3].as_f64() > Some(f64::from(width) * 0.6), "at {width}: {found}");
+    }
+    browser.assert_quiet();
+}
+
+#[test]
+fn graphs_and_tables_are_made_and_changed_by_a_program() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut report = Html::new("Program");
+    report.markup("<div id=\"here\"></div><div id=\"table\"></div>");
+    report.markup(&format!("<script type=\"application/json\" id=\"figure\">{}</script>", data(&figure())));
+    report.program("", "const figure = JSON.parse(document.querySelector('#figure').textContent);");
+    let page = Page::of("program", &report);
+    browser.load(&page.0);
+    browser.run("showFigures(document.querySelector('#here'), [figure, figure], 'time')");
+    browser.wait_until("return document.querySelector('#here .graph').dataset.x !== undefined");
+    browser.click_element(".legend button");
+    browser.run("document.querySelector('.graph').graph.showX([10, 20])");
+    // Other points: the zoom and the series that is off stay; the second graph goes.
+    browser.run(
+        "const other = structuredClone(figure); other.title = 'Other';
+         other.panels[0].series[0].y = other.panels[0].series[0].y.map(y => y / 2);
+         showFigures(document.querySelector('#here'), [other], 'time')",
+    );
+    assert_eq!(browser.ends("x"), [10.0, 20.0]);
+    let state = "return [document.querySelector('h3').textContent, \
+        document.querySelectorAll('.graph').length, document.querySelector('.legend button').ariaPressed]";
+    assert_eq!(browser.run(state), serde_json::json!(["Other", 1, "false"]));
+    browser.run(
+        "showTable(document.querySelector('#table'), { head: ['name', 'ms'], rows: [['a', '2'], ['b', ''], ['c', '10']] },
+                   index => (window.chosen = index))",
+    );
+    browser.click_element("#table th:nth-child(2) button");
+    let order = "return [...document.querySelectorAll('#table tbody tr')].map(row => row.cells[0].textContent).join('')";
+    assert_eq!(browser.run(order), "cab", "the missing number is last");
+    browser.click_element("#table tbody tr:nth-child(2) button");
+    assert_eq!(browser.run("return chosen"), 0, "the first row as it was given");
     browser.assert_quiet();
 }
 

@@ -1,11 +1,13 @@
 //! Capture files: pcap with micro- and nanoseconds, pcapng with several interfaces, in either byte order.
 //!
-//! A file is read block by block through a buffer that grows to the largest block, at most
-//! [`BLOCK_BYTES_MAX`]. Nothing after a broken block is read, because the start of the next one is unknown.
+//! A file, or the pieces in which it comes, is read block by block through a buffer that grows to the
+//! largest block, at most [`BLOCK_BYTES_MAX`]. Nothing after a broken block is read, because the start of the
+//! next one is unknown.
 
-use std::io::{Cursor, Read};
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, InterfaceDescriptionBlock, PcapBlockOwned, PcapError, PcapHeader, create_reader};
 
 /// A captured frame.
@@ -71,73 +73,213 @@ pub enum NotCapture {
 ///
 /// # Errors
 /// The input is not a capture. One that breaks off later is read as far as it goes: see [`ReadExtent`].
-pub fn read(
-    input: impl Read + Send,
-    mut each: impl FnMut(&Frame<'_>),
-) -> Result<(ReadExtent, u64), NotCapture> {
-    let mut input = Full(input);
-    let mut magic = [0; 2];
-    let known = input.read(&mut magic).map_err(|_| NotCapture::Unreadable)?;
-    if magic == GZIP_MAGIC {
-        return Err(NotCapture::Gzip);
-    }
-    let whole = Full(Cursor::new(magic).take(known as u64).chain(input));
-    let mut reader = match create_reader(BUFFER_BYTES, whole) {
-        Ok(reader) => reader,
-        Err(PcapError::Eof) => return Err(NotCapture::Empty),
-        Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => return Err(NotCapture::Header),
-        Err(PcapError::ReadError) => return Err(NotCapture::Unreadable),
-        Err(_) => return Err(NotCapture::Unknown),
-    };
-    let mut state = State::default();
-    let mut buffer_bytes = BUFFER_BYTES;
+pub fn read(mut input: impl Read, mut each: impl FnMut(&Frame<'_>)) -> Result<(ReadExtent, u64), NotCapture> {
+    let mut reader = Reader::new();
+    let mut piece = vec![0; BUFFER_BYTES];
     loop {
-        let at = reader.consumed() as u64;
-        let offset = match reader.next() {
-            Ok((offset, block)) => {
-                state.block(&block, &mut each);
-                offset
-            }
-            Err(PcapError::Eof) => return Ok((ReadExtent::Whole, state.undescribed)),
-            Err(PcapError::Incomplete(_)) => {
-                if reader.refill().is_err() {
-                    return Ok((ReadExtent::Unreadable { at }, state.undescribed));
-                }
-                continue;
-            }
-            Err(PcapError::BufferTooSmall) => {
-                buffer_bytes *= 2;
-                if buffer_bytes > BLOCK_BYTES_MAX || !reader.grow(buffer_bytes) {
-                    return Ok((ReadExtent::Broken { at }, state.undescribed));
-                }
-                if reader.refill().is_err() {
-                    return Ok((ReadExtent::Unreadable { at }, state.undescribed));
-                }
-                continue;
-            }
-            Err(PcapError::UnexpectedEof) => return Ok((ReadExtent::CutOff { at }, state.undescribed)),
-            Err(_) => return Ok((ReadExtent::Broken { at }, state.undescribed)),
-        };
-        reader.consume(offset);
+        match input.read(&mut piece) {
+            Ok(0) => return reader.finish(each),
+            Ok(bytes) => reader.push(piece.get(..bytes).unwrap_or_default(), &mut each)?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return reader.broken_off(each),
+        }
+        if reader.extent.is_some() {
+            return reader.finish(each);
+        }
     }
 }
 
-/// A reader that fills its buffer unless the input ends: a pipe may deliver the first header in pieces.
-struct Full<R>(R);
+/// Reads a capture that comes in pieces.
+///
+/// ```
+/// use ackclock_device::recording::{ReadExtent, Reader};
+///
+/// // A pcap file of raw IP packets, without any.
+/// let header: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 101];
+/// let file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+/// let mut reader = Reader::new();
+/// for piece in file.chunks(5) {
+///     reader.push(piece, |frame| println!("{} bytes", frame.len))?;
+/// }
+/// assert_eq!(reader.finish(|_| {})?, (ReadExtent::Whole, 0));
+/// # Ok::<(), ackclock_device::recording::NotCapture>(())
+/// ```
+#[derive(Default)]
+pub struct Reader {
+    feed: Feed,
+    /// Once there is enough to know the format.
+    parser: Option<Box<dyn PcapReaderIterator + Send>>,
+    buffer_bytes: usize,
+    state: State,
+    /// Where reading ended, if it did.
+    extent: Option<ReadExtent>,
+}
 
-impl<R: Read> Read for Full<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.0.read(rest) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // What was read counts. The error recurs.
-                Err(error) => return if filled > 0 { Ok(filled) } else { Err(error) },
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("read", &self.consumed()).field("extent", &self.extent).finish()
+    }
+}
+
+impl Reader {
+    /// A reader that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes of the file and passes each whole frame to `each`.
+    ///
+    /// # Errors
+    /// The file is not a capture.
+    pub fn push(&mut self, bytes: &[u8], each: impl FnMut(&Frame<'_>)) -> Result<(), NotCapture> {
+        if self.extent.is_some() {
+            return Ok(());
+        }
+        if self.feed.push(bytes) < BUFFER_BYTES && self.parser.is_none() {
+            return Ok(());
+        }
+        self.open()?;
+        self.advance(each);
+        Ok(())
+    }
+
+    /// Takes the end of the file. Returns how far it could be read, and how many frames were on interfaces
+    /// that it does not describe.
+    ///
+    /// # Errors
+    /// The file is not a capture.
+    pub fn finish(mut self, each: impl FnMut(&Frame<'_>)) -> Result<(ReadExtent, u64), NotCapture> {
+        self.feed.lock().whole = true;
+        self.open()?;
+        self.advance(each);
+        Ok((self.extent.unwrap_or(ReadExtent::Whole), self.state.undescribed))
+    }
+
+    /// The same where the system could not read on.
+    fn broken_off(mut self, each: impl FnMut(&Frame<'_>)) -> Result<(ReadExtent, u64), NotCapture> {
+        if self.parser.is_none() && self.feed.lock().bytes.is_empty() {
+            return Err(NotCapture::Unreadable);
+        }
+        self.open()?;
+        self.advance(each);
+        let at = self.consumed();
+        Ok((self.extent.unwrap_or(ReadExtent::Unreadable { at }), self.state.undescribed))
+    }
+
+    /// Bytes of whole blocks so far.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.parser.as_ref().map_or(0, |parser| parser.consumed() as u64)
+    }
+
+    /// Makes the parser of the file's format.
+    fn open(&mut self) -> Result<(), NotCapture> {
+        if self.parser.is_some() {
+            return Ok(());
+        }
+        if self.feed.lock().bytes.starts_with(&GZIP_MAGIC) {
+            return Err(NotCapture::Gzip);
+        }
+        self.buffer_bytes = BUFFER_BYTES;
+        self.parser = Some(match create_reader(BUFFER_BYTES, self.feed.clone()) {
+            Ok(parser) => parser,
+            Err(PcapError::Eof) => return Err(NotCapture::Empty),
+            Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => return Err(NotCapture::Header),
+            Err(PcapError::ReadError) => return Err(NotCapture::Unreadable),
+            Err(_) => return Err(NotCapture::Unknown),
+        });
+        Ok(())
+    }
+
+    /// Parses what there is.
+    fn advance(&mut self, mut each: impl FnMut(&Frame<'_>)) {
+        let Some(parser) = &mut self.parser else { return };
+        while self.extent.is_none() {
+            let at = parser.consumed() as u64;
+            let refill = match parser.next() {
+                Ok((offset, block)) => {
+                    self.state.block(&block, &mut each);
+                    parser.consume(offset);
+                    continue;
+                }
+                Err(PcapError::Incomplete(_)) => true,
+                Err(PcapError::BufferTooSmall) => {
+                    self.buffer_bytes *= 2;
+                    if self.buffer_bytes > BLOCK_BYTES_MAX || !parser.grow(self.buffer_bytes) {
+                        self.extent = Some(ReadExtent::Broken { at });
+                    }
+                    true
+                }
+                Err(PcapError::Eof) => {
+                    self.extent = Some(ReadExtent::Whole);
+                    false
+                }
+                Err(PcapError::UnexpectedEof) => {
+                    self.extent = Some(ReadExtent::CutOff { at });
+                    false
+                }
+                Err(_) => {
+                    self.extent = Some(ReadExtent::Broken { at });
+                    false
+                }
+            };
+            if refill && self.extent.is_none() {
+                // An empty read would mean the end.
+                if !self.feed.lock().has_more() {
+                    return;
+                }
+                if parser.refill().is_err() {
+                    self.extent = Some(ReadExtent::Unreadable { at });
+                }
             }
         }
-        Ok(filled)
+    }
+}
+
+/// Bytes between the caller and the parser, which both hold it.
+#[derive(Clone, Default)]
+struct Feed(Arc<Mutex<Fed>>);
+
+#[derive(Default)]
+struct Fed {
+    bytes: Vec<u8>,
+    /// How many of them the parser has.
+    taken: usize,
+    /// Whether these are the last.
+    whole: bool,
+}
+
+impl Feed {
+    /// Returns how many bytes wait.
+    fn push(&self, bytes: &[u8]) -> usize {
+        let mut fed = self.lock();
+        let taken = std::mem::take(&mut fed.taken);
+        fed.bytes.drain(..taken);
+        fed.bytes.extend_from_slice(bytes);
+        fed.bytes.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Fed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fed {
+    fn has_more(&self) -> bool {
+        self.whole || self.taken < self.bytes.len()
+    }
+}
+
+impl Read for Feed {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut fed = self.lock();
+        let rest = fed.bytes.get(fed.taken..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) else { return Ok(0) };
+        to.copy_from_slice(from);
+        fed.taken += count;
+        Ok(count)
     }
 }
 

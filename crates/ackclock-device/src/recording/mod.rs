@@ -1,7 +1,7 @@
 //! Recorded packets: which capture files are read, and what is read of broken ones.
 //!
-//! [`read`] yields the frames of a file one by one, [`ip_packet`] the IP packet in a frame. [`Recording`]
-//! keeps all IP packets of a file.
+//! [`read`] yields the frames of a file one by one, a [`Reader`] those of a file in pieces, [`ip_packet`] the
+//! IP packet in a frame. [`Recording`] keeps all IP packets of a file.
 
 mod file;
 mod link;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use file::{Frame, NotCapture, ReadExtent, read};
+pub use file::{Frame, NotCapture, ReadExtent, Reader, read};
 pub use link::{NoIp, ip_packet};
 
 /// The IP packets of a capture file, in its order.

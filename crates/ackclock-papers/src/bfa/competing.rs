@@ -2,10 +2,11 @@
 
 use ackclock_chart::{Figure, Panel, Style};
 use ackclock_sim::observe::{FlowPoint, LinkPoint};
+use ackclock_sim::papers::bfa;
 use ackclock_sim::units::Span;
-use ackclock_sim::{Report, Scenario, TrafficConfig};
+use ackclock_sim::{Report, Scenario};
 
-use super::{BFA, BUFFERS, DELAY_MS, MODEL, MODELLED, RENO, figure_3, ns, power, throughput};
+use super::{BFA, BUFFERS, MODEL, MODELLED, RENO, power, throughput};
 use crate::many::{Summary, each, run as simulate};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
@@ -128,15 +129,7 @@ fn point(profiles: [&str; 2], buffers: u64) -> anyhow::Result<Point> {
 }
 
 fn scenario(profiles: [&str; 2], buffers: u64, run: u64, seconds: u64) -> Scenario {
-    let start = Span::millis(run * TICK_MS / RUNS);
-    let scenario =
-        figure_3(2, buffers, DELAY_MS).scenario(Span(start.0 + Span::seconds(seconds).0)).seed(run);
-    (1..).zip(profiles).fold(scenario, |scenario, (number, profile)| {
-        let (from, to) = (format!("a{number}"), format!("b{number}"));
-        let mut source = TrafficConfig::bulk(&from, &from, &to, None).start(start).tcp(ns(profile));
-        source.peer_tcp = ns(profile);
-        scenario.traffic(source)
-    })
+    bfa::competing(profiles, buffers, Span::millis(run * TICK_MS / RUNS), seconds).seed(run)
 }
 
 fn table(curves: &[Vec<Point>]) -> Table {

@@ -2,11 +2,12 @@
 
 use ackclock_chart::{Figure, Style};
 use ackclock_sim::observe::LinkPoint;
+use ackclock_sim::papers::bfa::{self, ALONE_SECONDS as SECONDS};
 use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
-use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
+use ackclock_sim::{Report, Scenario, TcpSettings};
 
-use super::{BFA, BUFFERS, DELAY_MS, MODEL, MODELLED, RENO, figure_3, ns, power, throughput};
+use super::{BFA, BUFFERS, DELAY_MS, MODEL, MODELLED, RENO, ns, power, throughput};
 use crate::many::{Summary, each};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
@@ -149,12 +150,7 @@ fn noisy(mut scenario: Scenario, jitter: Span) -> Scenario {
 }
 
 fn scenario(settings: &TcpSettings, buffers: u64, delay_ms: u64, run: u64) -> Scenario {
-    let start = Span::millis(run * TICK_MS / RUNS);
-    figure_3(1, buffers, delay_ms)
-        .scenario(Span(start.0 + Span::seconds(SECONDS).0))
-        .seed(run)
-        .tcp(settings.clone())
-        .traffic(TrafficConfig::bulk("source", "a1", "b1", None).start(start))
+    bfa::alone(settings, buffers, delay_ms, Span::millis(run * TICK_MS / RUNS)).seed(run)
 }
 
 fn curves(reno: &[Point], bfa: &[Point]) -> Table {
@@ -307,7 +303,6 @@ const NOTES: [&str; 2] = [
 ];
 /// A level line in a printed graph can be read to about a fiftieth.
 const CONSTANT: Band = Band::AtLeast(0.98);
-const SECONDS: u64 = 400;
 const RUNS: u64 = 10;
 const TICK_MS: u64 = 500;
 

@@ -5,10 +5,11 @@ use std::ops::Range;
 use ackclock_chart::{Figure, Style};
 use ackclock_cli::table::number;
 use ackclock_control::Instant;
-use ackclock_sim::units::{Bytes, Span};
-use ackclock_sim::{Report, Scenario, TcpSettings, TrafficConfig};
+use ackclock_sim::papers::jacobson::{self, DELAY_MS, END, LAZY, TRANSFER};
+use ackclock_sim::units::Span;
+use ackclock_sim::{Report, TcpSettings};
 
-use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
+use super::{A_PLUS_2V, LINK_DATA, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
 use crate::witness::Witness;
@@ -248,24 +249,12 @@ fn lazy_to_prompt(runs: &[Run]) -> f64 {
 
 fn runs(kind: &Kind, delay_ms: u64, seeds: Range<u64>) -> anyhow::Result<Vec<Run>> {
     each(seeds, |seed| {
-        let scenario = scenario(kind, delay_ms, seed).seed(seed);
+        let &(_, settings, all_lazy) = kind;
+        let later = Span::millis(seed * TICK_MS / RUNS);
+        let scenario = jacobson::conversations(&settings(), all_lazy, delay_ms, later).seed(seed);
         let seen = segments::observe(&scenario, &["a1", "a2", "a3", "a4"])?;
         Ok(Run { report: seen.report, conversations: seen.conversations })
     })
-}
-
-fn scenario(&(_, settings, all_lazy): &Kind, delay_ms: u64, seed: u64) -> Scenario {
-    let mut scenario = figure_7(4, delay_ms, 50).scenario(END).tcp(settings());
-    for number in 0..4 {
-        let start = Span::millis(number * 3000 + seed * TICK_MS / RUNS);
-        let lazy = all_lazy || LAZY.contains(&(number as usize));
-        let acks = if lazy { "window-share:35,200ms" } else { "every-second:200ms" };
-        let (from, to) = (format!("a{}", number + 1), format!("b{}", number + 1));
-        let mut traffic = TrafficConfig::bulk(&from, &from, &to, Some(TRANSFER)).start(start);
-        traffic.peer_tcp = settings().choose("acks", acks);
-        scenario = scenario.traffic(traffic);
-    }
-    scenario
 }
 
 impl Run {
@@ -464,15 +453,10 @@ const NOTES: [&str; 2] = [
 /// KB/s of the four (fig. 9).
 const RATES: [&str; 4] = ["8", "4.5", "8", "4.5"];
 const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/conversations.csv"));
-const TRANSFER: Bytes = Bytes(2048 * SEGMENT_BYTES);
-const END: Span = Span::seconds(200);
 /// "The first 5 second interval is low, then there is about 20 seconds of damped oscillation" (fig. 10).
 const START_UP: Span = Span::seconds(25);
-const DELAY_MS: u64 = 50;
 const RUNS: u64 = 20;
 const TICK_MS: u64 = 500;
-/// The indices of conversations with 4.3BSD receivers, and of the others.
-const LAZY: [usize; 2] = [1, 3];
 const PROMPT: [usize; 2] = [0, 2];
 /// Graphs of thousands of segments show one in this many.
 const DOT_EVERY: usize = 2;

@@ -2,11 +2,11 @@
 
 use ackclock_chart::{Figure, Style};
 use ackclock_control::Instant;
-use ackclock_sim::scenario::{Arrivals, SizeOf, TimeOf};
-use ackclock_sim::units::{Bytes, Span};
-use ackclock_sim::{Scenario, TcpSettings, TrafficConfig, TrafficKind};
+use ackclock_sim::TcpSettings;
+use ackclock_sim::papers::jacobson::{PATH, PathOf, slow_start as scenario};
+use ackclock_sim::units::Span;
 
-use super::{A_PLUS_2V, LINK, LINK_DATA, PACKET_BYTES, SEGMENT_BYTES, bsd, bsd_plus, figure_7, old};
+use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
 use crate::segments::{self, Conversation, share};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
@@ -25,14 +25,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              starts fall differently on the 500 ms tick of the timers.",
     run,
 };
-
-/// Properties of the path that the paper does not give.
-#[derive(Clone, Copy)]
-struct PathOf {
-    delay_ms: u64,
-    /// The share of the link taken by other traffic, in hundredths.
-    others_percent: u64,
-}
 
 /// One run, first without and then with slow start.
 struct Run {
@@ -120,21 +112,6 @@ fn runs(settings: &TcpSettings, path: PathOf, runs: std::ops::Range<u64>) -> any
         let conversation = seen.conversations.into_iter().next().unwrap_or_default();
         Ok(measure(conversation, start))
     })
-}
-
-fn scenario(settings: &TcpSettings, path: PathOf, start: Span) -> Scenario {
-    let scenario = figure_7(2, path.delay_ms, 30)
-        .scenario(Span(start.0 + Span::seconds(60).0))
-        .tcp(settings.clone())
-        .traffic(TrafficConfig::bulk("conversation", "a1", "b1", None).start(start));
-    if path.others_percent == 0 {
-        return scenario;
-    }
-    let size = Bytes(4 * SEGMENT_BYTES);
-    let bits = 8 * (4 * PACKET_BYTES + 80);
-    let every = TimeOf::Exponential(Span(bits * 100 * 1_000_000_000 / (LINK.bits() * path.others_percent)));
-    let others = TrafficKind::Arrivals(Arrivals { every, size: SizeOf::Exponential(size) });
-    scenario.traffic(TrafficConfig::new("others", "a2", "b2", others).tcp(bsd_plus()))
 }
 
 fn measure(conversation: Conversation, start: Span) -> Run {
@@ -226,7 +203,6 @@ fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
     draw::figure(&title, caption, "time (s)", vec![panel])
 }
 
-const PATH: PathOf = PathOf { delay_ms: 110, others_percent: 20 };
 const NOTE: &str = "The old sender keeps failing only while others' packets are in the queue: its \
     32 packets then do not fit, the timer sends one segment and, after the next acknowledgement, the \
     rest of the window again, into the same queue. Without others' traffic it loses a few packets of \

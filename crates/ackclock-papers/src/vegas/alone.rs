@@ -2,14 +2,14 @@
 
 use ackclock_chart::Figure;
 use ackclock_core::Instant;
-use ackclock_sim::Scenario;
+use ackclock_sim::papers::vegas::alone as scenario;
 use ackclock_sim::units::Span;
 use ackclock_trace::graphs;
 use anyhow::Context;
 
 use super::network::{
     MEGABYTE, NEWRENO, OTHER_RENOS, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_LINUX_LIKE, fig6, head,
-    ratio, transfer,
+    ratio,
 };
 use super::watch::{watch, windows};
 use crate::draw::axis;
@@ -124,11 +124,6 @@ fn alone(network: Dumbbell, sender: Sender, runs: u64, acks: Option<&str>) -> an
         transfers: Transfers::of(&transfers),
         late_drops: reports.into_iter().map(|(_, late): (_, f64)| late).collect(),
     })
-}
-
-fn scenario(network: &Dumbbell, sender: Sender, start: Span) -> Scenario {
-    let transfer = transfer("transfer", 2, MEGABYTE, sender).start(start);
-    network.scenario(Span::seconds(60)).tcp(sender.tcp()).traffic(transfer)
 }
 
 /// The results with the paper's open points chosen otherwise.

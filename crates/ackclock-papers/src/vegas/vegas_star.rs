@@ -1,7 +1,7 @@
 //! Fig. 11: slow start of Vegas and of Vegas*.
 
 use ackclock_chart::{Axis, Figure, Style};
-use ackclock_sim::Scenario;
+use ackclock_sim::papers::vegas::slow_start as scenario;
 use ackclock_sim::units::{Rate, Span};
 
 use super::network::{
@@ -55,11 +55,6 @@ fn run() -> anyhow::Result<Findings> {
         figures: vec![picture("fig11-vegas", VEGAS)?, picture("fig11-vegas-star", VEGAS_STAR)?, lost],
         notes: Vec::new(),
     })
-}
-
-fn scenario(sender: Sender, buffers: u64) -> Scenario {
-    let transfer = transfer("transfer", 2, MEGABYTE, sender);
-    fig6(300, buffers).scenario(Span::seconds(60)).tcp(sender.tcp()).traffic(transfer)
 }
 
 /// Packets dropped at the bottleneck, and the longest queue.

@@ -8,6 +8,7 @@ mod check;
 mod follow;
 mod link;
 mod locate;
+mod queue_kind;
 mod tcp;
 mod traffic;
 mod written;
@@ -24,6 +25,7 @@ pub use link::{
     QueueConfig, Reordering, Scripted, ThinAcks, Variation,
 };
 pub use locate::ScenarioError;
+pub use queue_kind::QueueKind;
 pub use tcp::{MtuProbingSetting, TcpSettings, TraceSetting, WrongSetting};
 pub use traffic::{Arrivals, SizeOf, TcplibMix, TimeOf, TrafficConfig, TrafficKind};
 pub use written::ScenarioWriteError;

@@ -49,7 +49,8 @@ fn sent_words(reason: SendReason) -> &'static str {
     }
 }
 
-fn rule_words(rule: LossRule) -> &'static str {
+/// A rule of loss in words, with its source.
+pub(crate) fn rule_words(rule: LossRule) -> &'static str {
     match rule {
         LossRule::DuplicateAcks => "three duplicate acknowledgements (RFC 5681 §3.2)",
         LossRule::SackEvidence => "the peer holds enough that was sent after it (RFC 6675 §4)",

@@ -42,7 +42,7 @@ pub(super) fn clock(at: Instant) -> String {
 }
 
 /// A time in a suitable unit.
-pub(super) fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
         _ if seconds >= 1.0 => format!("{seconds:.2} s"),

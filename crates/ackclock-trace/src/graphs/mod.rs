@@ -5,8 +5,10 @@
 //! together. A KB is 1000 bytes.
 
 mod cam;
+mod lives;
 mod page;
 mod paths;
+mod progress;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -23,11 +25,12 @@ use crate::file::{Source, Trace, TracedSource};
 use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 
 pub use cam::congestion_avoidance;
-pub use page::report;
+pub use page::{HEAD, report, row};
 pub use paths::{round_trips, round_trips_by_window, sequence};
+pub use progress::progress;
 pub use queue::queue;
 pub use windows::windows;
-pub use worst::worst;
+pub use worst::{lost_time, worst};
 
 /// The time of the first entry of all sources: time zero of the graphs.
 #[must_use]
@@ -50,6 +53,29 @@ pub fn all(trace: &Trace, shown: &BTreeSet<usize>) -> Vec<(String, Figure)> {
         of(trace, source, zero).into_iter().map(move |(name, graph)| (stem(name), graph))
     });
     graphs.collect()
+}
+
+/// The graphs of a connection or a queue for a page. Those over time come first, marked by `true`, and have
+/// the same ends, so that they can share an axis. None for a connection that sent no data.
+#[must_use]
+pub fn of_source(trace: &Trace, source: &TracedSource) -> Vec<(bool, Figure)> {
+    let zero = beginning(trace);
+    let mut graphs: Vec<Figure> = of(trace, source, zero).into_iter().map(|(_, graph)| graph).collect();
+    if let (false, Some(progress)) = (graphs.is_empty(), progress(source, zero)) {
+        graphs.insert(1, progress);
+    }
+    let seconds = |entry: Option<&(Instant, _)>| entry.map(|(at, _)| timeline::seconds(zero, *at));
+    let ends = seconds(source.entries.first()).zip(seconds(source.entries.last()));
+    let mut all: Vec<(bool, Figure)> =
+        graphs.into_iter().map(|graph| (graph.x.label == "time (s)", graph)).collect();
+    for (_, graph) in all.iter_mut().filter(|(over_time, _)| *over_time) {
+        graph.x.range = ends.map(|(from, to)| {
+            let room = ((to - from) * 0.01).max(1e-6);
+            (from - room, to + room)
+        });
+    }
+    all.sort_by_key(|(over_time, _)| !over_time);
+    all
 }
 
 /// All queues, and the connections in `shown`.

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::explain::{self, Account};
 use crate::file::{Trace, TracedSource};
-use ackclock_chart::Html;
+use ackclock_chart::{Figure, Html};
 
 /// A page that says in sentences where the time of each connection in `shown` went, with its graphs and those
 /// of the queues. For several connections it begins with a table of all of them.
@@ -20,29 +20,51 @@ pub fn report(trace: &Trace, title: &str, shown: &BTreeSet<usize>) -> String {
             UNIX_EPOCH + Duration::from_nanos(epoch.saturating_add(super::beginning(trace).as_nanos()));
         page.paragraph(&format!("Time 0 of the graphs is {}.", httpdate::fmt_http_date(zero)));
     }
+    let mut order = super::worst(trace);
+    let silent = trace.connections().filter(|source| !super::timeline::has_data(source));
+    order.extend(silent.map(|source| source.number));
     if shown.len() > 1 {
-        overview(trace, shown, &mut page);
+        overview(trace, &order, shown, &mut page);
     }
-    let zero = super::beginning(trace);
-    for source in super::chosen(trace, shown) {
-        let graphs = super::of(trace, source, zero);
-        if graphs.is_empty() {
-            continue;
-        }
+    let connections = order.iter().filter(|number| shown.contains(number));
+    let connections = connections.filter_map(|number| trace.sources.iter().find(|one| one.number == *number));
+    for source in connections.chain(trace.queues()) {
+        let mut graphs = super::of_source(trace, source).into_iter();
+        let Some(first) = graphs.next() else { continue };
         page.section(&section(source), &heading(source));
         if source.missed > 0 {
             page.paragraph(&format!("{} entries are missing.", source.missed));
         }
         if source.source.is_connection() {
-            explain::sentences(source).iter().for_each(|sentence| {
-                page.paragraph(sentence);
-            });
+            page.facts(&facts(&explain::account(source)));
         }
-        graphs.iter().for_each(|(_, graph)| {
-            page.figure(graph);
-        });
+        draw(&mut page, &first);
+        if source.source.is_connection() {
+            page.words(&explain::sentences(source));
+        }
+        graphs.for_each(|graph| draw(&mut page, &graph));
     }
     page.finish()
+}
+
+/// Graphs over time share their axis.
+fn draw(page: &mut Html, (over_time, graph): &(bool, Figure)) {
+    page.linked(graph, if *over_time { "time" } else { "" });
+}
+
+/// A connection in a few figures.
+fn facts(account: &Account) -> [(&'static str, String); 6] {
+    let (most, share) = longest_wait(account);
+    let [_, _, seconds, lost, sent, again, timeouts, round_trip] = figures(account);
+    let known = |text: String, unit: &str| if text.is_empty() { "–".to_owned() } else { text + unit };
+    [
+        ("time", seconds + " s"),
+        ("lost to timeouts and recovery", lost + " s"),
+        ("sent, and again", format!("{sent} KB, {again} KB")),
+        ("timeouts", timeouts),
+        ("mean round trip", known(round_trip, " ms")),
+        ("waited most for", known(most, &format!(" ({share} %)"))),
+    ]
 }
 
 /// The name of a source's section.
@@ -59,25 +81,16 @@ fn heading(source: &TracedSource) -> String {
     }
 }
 
-fn overview(trace: &Trace, shown: &BTreeSet<usize>, page: &mut Html) {
-    let rows: Vec<_> = trace
-        .connections()
+/// The table of all connections, in this order.
+fn overview(trace: &Trace, order: &[usize], shown: &BTreeSet<usize>, page: &mut Html) {
+    let sources =
+        order.iter().filter_map(|number| trace.sources.iter().find(|source| source.number == *number));
+    let rows: Vec<_> = sources
         .map(|source| {
             let has_graphs = shown.contains(&source.number) && super::timeline::has_data(source);
             (has_graphs.then(|| section(source)), row(source))
         })
         .collect();
-    let head = [
-        "connection",
-        "",
-        "seconds",
-        "KB sent",
-        "KB again",
-        "timeouts",
-        "mean RTT (ms)",
-        "waited most for",
-        "%",
-    ];
     page.heading("Connections");
     let without = rows.iter().filter(|(section, _)| section.is_none()).count();
     if without > 0 {
@@ -88,28 +101,48 @@ fn overview(trace: &Trace, shown: &BTreeSet<usize>, page: &mut Html) {
             rows.len() - without
         ));
     }
-    page.listing(&head, &rows);
+    page.listing(&HEAD, &rows);
 }
 
-/// A connection's row. What it waited for is named as in [`explain::Waiting`].
-fn row(source: &TracedSource) -> Vec<String> {
+/// The heads of a table of connections: what [`row`] fills.
+pub const HEAD: [&str; 10] = [
+    "connection",
+    "between",
+    "seconds",
+    "seconds lost",
+    "KB sent",
+    "KB again",
+    "timeouts",
+    "mean RTT (ms)",
+    "waited most for",
+    "%",
+];
+
+/// A connection's row in a table of connections. What it waited for is named as in [`explain::Waiting`].
+#[must_use]
+pub fn row(source: &TracedSource) -> Vec<String> {
     let account = explain::account(source);
-    let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
-    let round_trip = account
-        .round_trips
-        .range
-        .map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3));
     let (most, share) = longest_wait(&account);
-    vec![
-        source.number.to_string(),
-        source.source.to_string(),
-        format!("{:.3}", account.duration.as_secs_f64()),
+    let mut row = figures(&account).to_vec();
+    (row[0], row[1]) = (source.number.to_string(), source.source.to_string());
+    row.extend([most, share]);
+    row
+}
+
+/// The figures of a row behind the connection's number and name.
+fn figures(account: &Account) -> [String; 8] {
+    let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
+    let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
+    let round_trip = account.round_trips.range;
+    [
+        String::new(),
+        String::new(),
+        seconds(account.duration),
+        seconds(super::lost_time(account)),
         kilobytes(account.bytes_sent),
         kilobytes(account.again.bytes),
         account.waits.timeouts.len().to_string(),
-        round_trip,
-        most,
-        share,
+        round_trip.map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3)),
     ]
 }
 

@@ -1,48 +1,54 @@
 //! Sequence numbers against time, and round trips: against the packet's number, with the timer (Jacobson and
 //! Karels 1988, figs. 3 to 6), and against the window (Awadallah and Rai 1998, figs. 14 to 26).
 
-use ackclock_core::Instant;
+use std::collections::BTreeMap;
 
+use ackclock_core::Instant;
+use ackclock_core::trace::LossRule;
+
+use super::lives::lives;
 use super::timeline::{Sample, Timeline, Transmission};
 use super::windows::{KB, changes};
 use super::{axis, noted, panel, point, series};
 use crate::file::TracedSource;
-use ackclock_chart::{Figure, Style};
+use ackclock_chart::{Figure, Point, Style};
 
-/// Data sent, retransmitted, declared lost and acknowledged, by its position in the stream.
+/// Data sent, retransmitted by cause, declared lost and acknowledged, by its position in the stream. The note
+/// of each transmission says why it left and what became of it.
 #[must_use]
 pub fn sequence(source: &TracedSource, zero: Instant) -> Figure {
     let line = Timeline::new(source, zero);
     let place = |bytes: u64| bytes as f64 / KB;
-    let sent = |again: bool| {
-        let chosen = line.sent.iter().filter(move |sent| sent.again == again);
-        chosen
-            .map(|sent| noted(sent.at, place(sent.start), format!("{}, {} bytes", sent.reason, sent.len)))
-            .collect()
-    };
+    let lives = lives(&line);
+    let mut first = Vec::new();
+    let mut again: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for (sent, life) in line.sent.iter().zip(&lives) {
+        let shown = noted(sent.at, place(sent.start), life.sentence(sent));
+        if sent.again { again.entry(life.cause(sent)).or_default().push(shown) } else { first.push(shown) }
+    }
     let acked = changes(line.acked.iter().map(|acked| point(acked.at, place(acked.bytes))));
     let lost = line
         .lost
         .iter()
         .map(|&(at, rule, start, end)| noted(at, place(start), format!("{rule}, to byte {end}")));
+    let mut all = vec![series("acknowledged", Style::Steps, 2, acked), series("sent", Style::Dots, 0, first)];
+    all.extend(again.into_iter().zip(AGAIN.into_iter().cycle()).map(|((cause, points), colour)| {
+        let colour = if cause == LossRule::Timeout.name() { 1 } else { colour };
+        series(&format!("again: {cause}"), Style::Crosses, colour, points)
+    }));
+    all.push(series("declared lost", Style::Circles, 4, lost.collect()));
     Figure {
         title: format!("Sequence: {}", source.source),
-        caption: "Where in the stream data lay that was sent, sent again or declared lost, and what was \
-                  acknowledged, against time. After figures 3 and 4 of Jacobson and Karels 1988."
+        caption: "Where in the stream data lay that was sent, sent again (by its cause) or declared lost, \
+                  and what was acknowledged, against time. After figures 3 and 4 of Jacobson and Karels 1988."
             .to_owned(),
         x: axis("time (s)"),
-        panels: vec![panel(
-            1.2,
-            axis("place in the stream (KB)"),
-            vec![
-                series("acknowledged", Style::Steps, 2, acked),
-                series("sent", Style::Dots, 0, sent(false)),
-                series("sent again", Style::Crosses, 1, sent(true)),
-                series("declared lost", Style::Circles, 4, lost.collect()),
-            ],
-        )],
+        panels: vec![panel(1.2, axis("place in the stream (KB)"), all)],
     }
 }
+
+/// The colours of causes for which data was sent again; timeouts have their own.
+const AGAIN: [u8; 4] = [3, 7, 5, 6];
 
 /// Each timed round trip, and the retransmission timeout after it, by the number of the timed packet.
 #[must_use]

@@ -92,7 +92,13 @@ fn the_windows_graph_shows_the_script() {
 #[test]
 fn sequence_and_round_trips_show_the_script() {
     let figure = sequence(&scripted(), at(0));
-    assert_eq!(points(&figure, "sent again"), [(0.3, 2.0, "retransmission, 1000 bytes")]);
+    let why = "declared lost: the retransmission timer ran out (RFC 6298 §5)";
+    let again = format!("Bytes 2001 to 3000, sent again because it was {why}; acknowledged 50.0 ms later.");
+    assert_eq!(points(&figure, "again: timeout"), [(0.3, 2.0, again.as_str())]);
+    let sent = points(&figure, "sent");
+    assert_eq!(sent[0].2, "Bytes 1 to 1000, new data; acknowledged 50.0 ms later.");
+    let lost = why.replace(':', " 198.0 ms later:");
+    assert_eq!(sent[2].2, format!("Bytes 2001 to 3000, new data; {lost}."));
     assert_eq!(points(&figure, "declared lost"), [(0.3, 2.0, "timeout, to byte 3000")]);
     assert_eq!(places(&figure, "acknowledged"), [(0.15, 2.0), (0.35, 16.0)]);
     assert_eq!(places(&figure, "sent").len(), 16);
@@ -101,6 +107,23 @@ fn sequence_and_round_trips_show_the_script() {
     assert_eq!(places(&figure, "round trip"), [(2.0, 50.0)]);
     assert_eq!(places(&figure, "timeout (RTO)"), [(2.0, 200.0)]);
     assert_eq!(places(&round_trips_by_window(&scripted()), ""), [(16.0, 50.0)]);
+}
+
+/// 2000 bytes are acknowledged at 150 ms, the rest at 350 ms: nothing in the intervals between.
+#[test]
+fn progress_shows_round_trips_and_throughput_over_time() {
+    let figure = progress(&scripted(), at(50)).expect("acknowledged data");
+    assert_eq!(places(&figure, "round trip"), [(0.1, 50.0)]);
+    let rate = places(&figure, "acknowledged");
+    assert_eq!((rate.len(), rate[0].0), (101, 0.1));
+    // 14,000 bytes in the last of 100 intervals of 2 ms.
+    assert!(
+        (rate[99].1 - 7000.0).abs() < 1e-6 && rate[1..99].iter().all(|&(_, rate)| rate == 0.0),
+        "{rate:?}"
+    );
+    assert_eq!(figure.panels[1].y.range, Some((0.0, rate[99].1 * 1.05)));
+    let silent = TracedSource { entries: scripted().entries[..17].to_vec(), ..scripted() };
+    assert!(progress(&silent, at(50)).is_none());
 }
 
 #[test]
@@ -165,6 +188,10 @@ fn graphs_of_a_transfer_agree_with_the_simulators_report() {
     let of_sender = ["windows", "sequence", "rtt", "rtt-by-window"].map(|graph| format!("{number}-{graph}"));
     assert_eq!(stems[..4], of_sender);
     assert_eq!(stems[4..], ["queue-0"]);
+    let graphs = of_source(&trace, sender(&trace));
+    let over_time: Vec<_> = graphs.iter().take_while(|(over_time, _)| *over_time).collect();
+    assert!(over_time.len() == 3 && graphs.len() == 5, "{}", graphs.len());
+    assert!(over_time.iter().all(|(_, graph)| graph.x.range == over_time[0].1.x.range));
     let page = report_page(&trace);
     assert!(page.contains(&format!("<h2 id=\"connection-{number}\">Connection {number}: a: ")), "{page}");
     assert!(page.contains("Queue before the link bottleneck"));

@@ -3,6 +3,7 @@
 use ackclock_core::Instant;
 use ackclock_core::trace::Timer;
 
+use super::lives::lives;
 use super::timeline::{Timeline, Transmission};
 use super::{axis, noted, panel, point, series};
 use crate::file::TracedSource;
@@ -34,7 +35,7 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     let rate = rate(&line.sent);
     let mut panels = vec![panel(1.5, y, all)];
     if !rate.is_empty() {
-        let y = Axis { range: usual(&rate), ..axis("sending rate (KB/s)") };
+        let y = Axis { range: Some(usual(&rate)), ..axis("sending rate (KB/s)") };
         panels.push(panel(0.8, y, vec![series("over the last 12 segments", Style::Line, 0, rate)]));
     }
     Figure {
@@ -42,7 +43,8 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
         caption: format!(
             "Congestion window, threshold, the peer's window and bytes in transit against time, and below \
              the rate at which data left; after figures 1 to 3 of Brakmo and Peterson 1995. {} segments \
-             left, {} of them carried bytes again, {} retransmission timers ran out.{}",
+             left, {} of them carried bytes again; timeouts (circles): {} (a diamond is \
+             any timer that guards data).{}",
             line.sent.len(),
             line.sent.iter().filter(|sent| sent.again).count(),
             timeouts(&line).count(),
@@ -68,14 +70,14 @@ fn highest(line: &Timeline) -> f64 {
     near * 1.05 / KB
 }
 
-/// An axis up to the 99th percentile of the rate, if single trains of segments are several times as fast:
-/// they would flatten everything else. `None` otherwise.
-fn usual(rate: &[Point]) -> Option<(f64, f64)> {
+/// An axis from zero, up to the 99th percentile of the rate if single trains of segments are several times as
+/// fast: they would flatten everything else.
+fn usual(rate: &[Point]) -> (f64, f64) {
     let mut heights: Vec<f64> = rate.iter().map(|point| point.y).collect();
     heights.sort_by(f64::total_cmp);
     let (high, top) =
         (heights[(heights.len() * 99 / 100).min(heights.len() - 1)], heights[heights.len() - 1]);
-    (top > 3.0 * high).then_some((0.0, high * 1.05))
+    (0.0, 1.05 * if top > 3.0 * high { high } else { top })
 }
 
 /// A note on a quantity that lies above the axis all the time.
@@ -136,10 +138,8 @@ pub(super) fn corners(points: Vec<Point>) -> Vec<Point> {
 
 fn marks(line: &Timeline) -> Vec<Series> {
     let (above, below) = (f64::INFINITY, f64::NEG_INFINITY);
-    let sent = line.sent.iter().map(|sent| {
-        let (from, to) = (sent.start, sent.end());
-        noted(sent.at, above, format!("{}: bytes {from} to {to}", sent.reason))
-    });
+    let lives = lives(line);
+    let sent = line.sent.iter().zip(&lives).map(|(sent, life)| noted(sent.at, above, life.sentence(sent)));
     let acked = line.acked.iter().map(|acked| {
         let kind = if acked.duplicate { "duplicate, " } else { "" };
         noted(acked.at, below, format!("{kind}{} bytes acknowledged", acked.bytes))

@@ -1,4 +1,4 @@
-//! What differs between two grids, in the words of the command line.
+//! The differences between two grids, in the words of the command line.
 
 use serde_json::Value;
 use tcplab::grid::Grid;

@@ -64,7 +64,7 @@ impl<'a> Comparison<'a> {
         output::write_file(&folder.join("report.html"), page.html().as_bytes())
     }
 
-    /// What is the same in all rows.
+    /// The values that all rows share.
     fn same(&self) -> String {
         let Grid { profile, queue, flows, duration, seeds, .. } = self.grid;
         let ecn = self.grid.ecn.name();

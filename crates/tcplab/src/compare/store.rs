@@ -84,7 +84,7 @@ impl Store {
         &self.path
     }
 
-    /// What was in the file when it was opened.
+    /// The contents of the file when it was opened.
     pub fn known(&self) -> &Known {
         &self.known
     }

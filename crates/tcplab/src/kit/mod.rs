@@ -11,15 +11,14 @@
 //! # Ok::<(), ackclock_sim::Problem>(())
 //! ```
 
-mod situations;
-
 use ackclock_control::congestion::{About, Registry};
 use ackclock_control::kit::{KitReport, Outcome};
 use ackclock_sim::Problem;
 use ackclock_sim::scenario::PathStep;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-pub use self::situations::{SITUATIONS, Situation};
+pub use ackclock_sim::situations::{SITUATIONS, Situation};
+
 use crate::measure::Measures;
 use crate::page::Page;
 use ackclock_cli::table::{bit_rate, millis, percent};

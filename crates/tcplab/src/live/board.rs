@@ -1,4 +1,4 @@
-//! What the page shows now, and who looks at it.
+//! The state of the page, and its readers.
 
 use std::convert::Infallible;
 use std::pin::Pin;

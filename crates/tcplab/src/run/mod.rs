@@ -1,6 +1,5 @@
 //! `tcplab run`: one scenario.
 
-mod pictures;
 mod play;
 mod series;
 pub(crate) mod tables;
@@ -102,8 +101,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         output::write_file(path, series::csv(&scenario, &series.borrow()).as_bytes())?;
     }
     if let Some(path) = &args.html {
-        let mut page = tables::page(&report, &args.scenario.display().to_string());
-        for figure in pictures::figures(&scenario, &series.borrow()) {
+        let name = args.scenario.file_stem().unwrap_or(args.scenario.as_os_str());
+        let mut page = tables::page(&report, &name.to_string_lossy());
+        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow(), 1) {
             page.picture("", figure);
         }
         output::write_file(path, page.html().as_bytes())?;
@@ -117,6 +117,20 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         output::write_json(path, &report)?;
     }
     Ok(Exit::Done)
+}
+
+/// Runs the scenario in this file. Returns the trace of its connections and queues as a file.
+pub(crate) fn trace_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut scenario = read(path)?;
+    scenario.tcp = scenario.tcp.traced();
+    let mut simulation = Simulation::new(&scenario)?;
+    let traces = Rc::new(RefCell::new(Traces::new((0..).take(2 * scenario.links.len()))));
+    simulation.observe(Rc::clone(&traces));
+    simulation.run();
+    let mut bytes = Vec::new();
+    let origin = Origin { program: PROGRAM.to_owned(), ..Origin::default() };
+    write_traces(&mut bytes, &origin, &simulation, &traces.borrow())?;
+    Ok(bytes)
 }
 
 /// Reads a scenario from a file, or from stdin, and the traces of its links from beside it.

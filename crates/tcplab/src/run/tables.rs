@@ -1,102 +1,34 @@
 //! The results of a run, in tables.
 
-use ackclock_assess::simulated::rule_name;
-use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
-use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
+use ackclock_cli::table::columns;
+use ackclock_lab::tables::{self, Rows, fairness, summary};
+use ackclock_sim::Report;
 use tcplab::page::Page;
 
 /// The text for a terminal: a table of the flows and one of the links.
 pub(super) fn text(report: &Report) -> String {
-    format!(
-        "{}\n\n{}\n{}\n{}\n",
-        summary(report),
-        columns(&FLOWS, &report.flows.iter().map(flow_row).collect::<Vec<_>>()),
-        links(report),
-        fairness(report)
-    )
+    let flows = aligned(&tables::flows(report));
+    format!("{}\n\n{flows}\n{}\n{}\n", summary(report), links(report), fairness(report))
 }
 
 /// The table of the links.
 pub(crate) fn links(report: &Report) -> String {
-    columns(&LINKS, &report.links.iter().map(link_row).collect::<Vec<_>>())
+    aligned(&tables::links(report))
 }
 
 /// The same as a page about the scenario called `name`.
 pub(super) fn page(report: &Report, name: &str) -> Page {
     let mut page = Page::new(name);
+    let table = |page: &mut Page, Rows { head, rows }: Rows| {
+        page.table(&head.iter().map(String::as_str).collect::<Vec<_>>(), rows);
+    };
     page.text(format!("{}.", summary(report)));
-    page.table(&FLOWS, report.flows.iter().map(flow_row).collect());
+    table(&mut page, tables::flows(report));
     page.text(format!("{}.", fairness(report)));
-    page.table(&LINKS, report.links.iter().map(link_row).collect());
+    table(&mut page, tables::links(report));
     page
 }
 
-fn summary(report: &Report) -> String {
-    let (from, until) = (number(report.ran_from), number(report.ran_until));
-    format!("{} s with seed {}; flows ran from {from} s to {until} s", number(report.time), report.seed)
+fn aligned(Rows { head, rows }: &Rows) -> String {
+    columns(head, rows)
 }
-
-fn fairness(report: &Report) -> String {
-    format!("Jain's index of the flows: {}", number(report.jain_index))
-}
-
-fn flow_row(flow: &FlowReport) -> Vec<String> {
-    let both = |of: fn(&WayReport) -> u64| of(&flow.there) + of(&flow.back);
-    let (sent, again) = (both(|way| way.bytes_sent), both(|way| way.bytes_retransmitted));
-    let time = |count: u64, seconds: f64| if count == 0 { "-".to_owned() } else { millis(seconds) };
-    let (rtt, latency) = (flow.there.rtt, flow.latency);
-    vec![
-        flow.name.clone(),
-        flow.connections.to_string(),
-        flow.failed.to_string(),
-        format!("{} B", both(|way| way.bytes)),
-        bit_rate(flow.goodput_bytes_per_second),
-        percent(again as f64 / sent.max(1) as f64),
-        both(|way| way.timeouts).to_string(),
-        time(rtt.count, rtt.mean),
-        time(rtt.count, rtt.p99),
-        time(latency.count, latency.p99),
-        flow.completed.map_or("-".to_owned(), |at| format!("{} s", number(at))),
-    ]
-}
-
-fn link_row(link: &LinkReport) -> Vec<String> {
-    let drops: Vec<String> =
-        link.drops.iter().map(|(rule, count)| format!("{count} {}", rule_name(rule))).collect();
-    vec![
-        link.name.clone(),
-        link.sent.to_string(),
-        percent(link.utilisation),
-        if drops.is_empty() { "0".to_owned() } else { drops.join(", ") },
-        link.marked.to_string(),
-        number(link.queue_mean),
-        link.queue_peak.to_string(),
-        millis(link.queue_delay.mean),
-        millis(link.queue_delay.p99),
-    ]
-}
-
-const FLOWS: [&str; 11] = [
-    "flow",
-    "connections",
-    "failed",
-    "delivered",
-    "goodput",
-    "sent again",
-    "timeouts",
-    "RTT mean",
-    "RTT p99",
-    "answers p99",
-    "done at",
-];
-const LINKS: [&str; 9] = [
-    "link",
-    "packets",
-    "used",
-    "dropped",
-    "marked",
-    "queue mean",
-    "queue most",
-    "queueing delay mean",
-    "p99",
-];

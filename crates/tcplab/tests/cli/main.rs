@@ -13,6 +13,7 @@ mod recorded;
 mod refusals;
 mod replays;
 mod scenarios;
+mod serve;
 #[cfg(target_os = "linux")]
 mod shell;
 mod through;

@@ -1,12 +1,13 @@
-//! The fixed list of situations.
+//! A fixed list of situations that every congestion controller has to handle; `tcplab kit` and the page show
+//! what one does in them.
 
 use ackclock_control::congestion::Registry;
-use ackclock_sim::dumbbell::shared;
-use ackclock_sim::scenario::{Loss, PolicerConfig, Reordering};
-use ackclock_sim::units::{Bytes, Limit, Rate, Share, Span};
-use ackclock_sim::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
-use crate::measure::Measures;
+use crate::dumbbell::shared;
+use crate::measures::Measures;
+use crate::scenario::{Loss, PolicerConfig, Reordering};
+use crate::units::{Bytes, Limit, Rate, Share, Span};
+use crate::{Direction, Problem, QueueConfig, Scenario, Simulation, TcpSettings, TrafficConfig};
 
 /// A situation that a controller has to handle.
 #[derive(Clone, Copy, Debug)]

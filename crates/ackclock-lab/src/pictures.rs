@@ -4,8 +4,10 @@ use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 use ackclock_sim::Scenario;
 use ackclock_sim::observe::{FlowPoint, LinkPoint, Series as Samples};
 
-/// The flows, and the queues in which a packet ever waited.
-pub(super) fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {
+/// The flows, and the queues in which a packet ever waited. Rates are over this many intervals between
+/// samples; one at least.
+#[must_use]
+pub fn figures(scenario: &Scenario, samples: &Samples, over: usize) -> [Figure; 2] {
     let seconds: Vec<f64> = samples.at_ns.iter().map(|&at| at as f64 / 1e9).collect();
     let flows = |of: &dyn Fn(usize, usize) -> f64| -> Vec<Series> {
         let named = scenario.traffic.iter().enumerate();
@@ -13,7 +15,7 @@ pub(super) fn figures(scenario: &Scenario, samples: &Samples) -> [Figure; 2] {
     };
     let flow = |at: usize, flow: usize| samples.flows[at].get(flow).copied().unwrap_or_default();
     let rate = |at: usize, index: usize| {
-        let (before, moved) = match at.checked_sub(1) {
+        let (before, moved) = match at.checked_sub(over.max(1)) {
             Some(last) => (seconds[last], total(flow(at, index)) - total(flow(last, index))),
             None => (0.0, total(flow(at, index))),
         };

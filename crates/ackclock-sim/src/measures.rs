@@ -1,12 +1,13 @@
 //! Measurements of flows through one bottleneck.
 
-use ackclock_sim::Report;
-use ackclock_sim::dumbbell::BOTTLENECK;
-use ackclock_sim::report::{jain_index, power};
-use ackclock_sim::units::Span;
 use serde::{Deserialize, Serialize};
 
-/// The results of the flows through a [`shared`](ackclock_sim::dumbbell::shared) bottleneck, over the whole
+use crate::Report;
+use crate::dumbbell::BOTTLENECK;
+use crate::report::{jain_index, power};
+use crate::units::Span;
+
+/// The results of the flows through a [`shared`](crate::dumbbell::shared) bottleneck, over the whole
 /// run from its first packet on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
