@@ -2,7 +2,7 @@
 
 use ackclock_assess::simulated::rule_name;
 use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
-use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
+use ackclock_sim::report::{FlowReport, LaneReport, LinkReport, Report, WayReport};
 use tcplab::page::Page;
 
 /// The text for a terminal: a table of the flows and one of the links.
@@ -18,7 +18,7 @@ pub(super) fn text(report: &Report) -> String {
 
 /// The table of the links.
 pub(crate) fn links(report: &Report) -> String {
-    columns(&LINKS, &report.links.iter().map(link_row).collect::<Vec<_>>())
+    columns(&LINKS, &link_rows(report))
 }
 
 /// The same as a page about the scenario called `name`.
@@ -27,7 +27,7 @@ pub(super) fn page(report: &Report, name: &str) -> Page {
     page.text(format!("{}.", summary(report)));
     page.table(&FLOWS, report.flows.iter().map(flow_row).collect());
     page.text(format!("{}.", fairness(report)));
-    page.table(&LINKS, report.links.iter().map(link_row).collect());
+    page.table(&LINKS, link_rows(report));
     page
 }
 
@@ -57,6 +57,30 @@ fn flow_row(flow: &FlowReport) -> Vec<String> {
         time(rtt.count, rtt.p99),
         time(latency.count, latency.p99),
         flow.completed.map_or("-".to_owned(), |at| format!("{} s", number(at))),
+    ]
+}
+
+/// A row for each direction, and one for each queue within its queue.
+fn link_rows(report: &Report) -> Vec<Vec<String>> {
+    let rows = |link: &LinkReport| {
+        let lanes = link.lanes.iter().map(|lane| lane_row(&link.name, lane));
+        std::iter::once(link_row(link)).chain(lanes).collect::<Vec<_>>()
+    };
+    report.links.iter().flat_map(rows).collect()
+}
+
+fn lane_row(link: &str, lane: &LaneReport) -> Vec<String> {
+    let unknown = || "-".to_owned();
+    vec![
+        format!("{link}, {} queue", lane.name),
+        lane.sent.to_string(),
+        unknown(),
+        lane.dropped.to_string(),
+        lane.marked.to_string(),
+        unknown(),
+        unknown(),
+        millis(lane.queue_delay.mean),
+        millis(lane.queue_delay.p99),
     ]
 }
 
