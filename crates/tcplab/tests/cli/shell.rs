@@ -1,7 +1,7 @@
 //! `tcplab shell`: a program whose packets pass a network in real time. How fast the machine is decides only
 //! whether a run is valid; what takes a valid run asks for it.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -442,7 +442,7 @@ impl Terminal {
             .spawn()
             .unwrap();
         let (sender, shown) = channel();
-        let out = child.stdout.take().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || out.bytes().map_while(Result::ok).all(|byte| sender.send(byte).is_ok()));
         Self { child, shown, unseen: String::new() }
     }
