@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_page_that_takes_nothing_misses_moments_and_hears_of_the_next_again() {
-        let link = "[[link]]\nbetween = [\"a\", \"b\"]\nthere = { rate = \"1Mbit/s\" }\n";
+        let link = "[[link]]\nbetween = [\"a\", \"b\"]\nthere = { rate = \"1Mbit/s\", delay = \"1ms\" }\n";
         let text = format!("duration = \"1s\"\nhost = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n{link}");
         let scenario = Scenario::from_toml("two", &text).unwrap();
         let simulation = Simulation::new(&scenario).unwrap();
