@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,15 +58,21 @@ fn toxiproxy_578_losses_come_in_bursts() {
     let program = datagrams();
     let network = two(&format!(r#"rate = "unlimited", delay = "1ms", {loss}"#));
     let between = Between::start(&network, program.local_addr().unwrap(), &["--udp"]);
+    let all_sent = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&all_sent);
     let arrived = thread::spawn(move || {
-        program.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        program.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let (mut arrived, mut buf) = (BTreeSet::new(), [0; 100]);
-        while program.recv(&mut buf).is_ok() {
-            arrived.insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]]));
+        loop {
+            match program.recv(&mut buf) {
+                Ok(_) => _ = arrived.insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]])),
+                Err(_) if is_over.load(Relaxed) => return arrived,
+                Err(_) => {}
+            }
         }
-        arrived
     });
     send_many(&between, 6000);
+    all_sent.store(true, Relaxed);
     let arrived = arrived.join().unwrap();
     let (report, _) = between.stop();
     let link = &report["network"]["links"][0];
@@ -74,6 +83,7 @@ fn toxiproxy_578_losses_come_in_bursts() {
     assert!((0.3 / 26.0..1.7 / 26.0).contains(&share), "{lost} of {packets}");
     let gone: Vec<u32> = (0..6000).filter(|number| !arrived.contains(number)).collect();
     let runs = gone.iter().filter(|number| **number == 0 || arrived.contains(&(**number - 1))).count();
+    assert_eq!(gone.len() as u64, lost, "some were lost beside the network");
     let mean = gone.len() as f64 / runs as f64;
     assert!((1.9..6.1).contains(&mean), "{} in {runs} runs", gone.len());
 }
