@@ -124,7 +124,7 @@ fn lacks_directory(path: &Path) -> bool {
 
 /// Whether the process, or the system, may open no more files.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    cfg!(unix) && matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// The remedy for a lack of descriptors.

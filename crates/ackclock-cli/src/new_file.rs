@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+#[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -135,6 +136,7 @@ impl NewFile {
 
 /// Gives a new file the owner and the permissions of the one that it replaces. Where the group cannot be
 /// kept, another group gets no more than everybody.
+#[cfg(unix)]
 fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     let kept = chown(beside, Some(existing.uid()), Some(existing.gid()))
         .or_else(|_| chown(beside, None, Some(existing.gid())))
@@ -143,6 +145,13 @@ fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     let mode = existing.mode() & 0o777;
     let mode = if kept { mode } else { mode & !0o070 | mode & (mode & 0o007) << 3 };
     fs::set_permissions(beside, fs::Permissions::from_mode(mode))
+}
+
+/// Elsewhere a file has the owner and the rights that its folder gives it; only whether it may be written is
+/// its own.
+#[cfg(not(unix))]
+fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
+    fs::set_permissions(beside, existing.permissions())
 }
 
 /// The file that a name leads to, even if it is a link to a file that does not exist yet.
@@ -171,7 +180,7 @@ impl Drop for NewFile {
 /// Creates `.NAME.PID.part`, or `.NAME.PID-2.part` and so on if an earlier process of this number left one.
 /// A new file may replace a private one, so only its owner can read it until the end.
 fn create_beside(target: &Path, name: &str, replaces: bool) -> io::Result<PathBuf> {
-    let mode = if replaces { 0o600 } else { 0o666 };
+    let options = for_new_part(replaces);
     // Leaves room for the rest of the name within the 255 bytes that file systems allow.
     let short: String = name.chars().take(50).collect();
     let pid = std::process::id();
@@ -179,11 +188,22 @@ fn create_beside(target: &Path, name: &str, replaces: bool) -> io::Result<PathBu
     loop {
         let number = if tried == 1 { String::new() } else { format!("-{tried}") };
         let beside = target.with_file_name(format!(".{short}.{pid}{number}.part"));
-        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside) {
+        match options.open(&beside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < PARTS_MAX => tried += 1,
             created => return created.map(|_| beside),
         }
     }
+}
+
+#[cfg(unix)]
+fn for_new_part(replaces: bool) -> OpenOptions {
+    let mode = if replaces { 0o600 } else { 0o666 };
+    OpenOptions::new().write(true).create_new(true).mode(mode).clone()
+}
+
+#[cfg(not(unix))]
+fn for_new_part(_: bool) -> OpenOptions {
+    OpenOptions::new().write(true).create_new(true).clone()
 }
 
 fn is_full(error: &io::Error) -> bool {

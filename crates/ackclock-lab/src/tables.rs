@@ -2,7 +2,7 @@
 
 use ackclock_assess::simulated::rule_name;
 use ackclock_chart::table::{bit_rate, millis, number, percent};
-use ackclock_sim::report::{FlowReport, LinkReport, Report, WayReport};
+use ackclock_sim::report::{FlowReport, LaneReport, LinkReport, Report, WayReport};
 use serde::Serialize;
 
 /// Rows of texts under a head.
@@ -20,10 +20,15 @@ pub fn flows(report: &Report) -> Rows {
     Rows { head: FLOWS.map(str::to_owned).to_vec(), rows: report.flows.iter().map(flow_row).collect() }
 }
 
-/// A row for each direction of each link: how busy it was, what waited and what was dropped.
+/// A row for each direction of each link: how busy it was, what waited and what was dropped. A row for each
+/// queue within its queue follows.
 #[must_use]
 pub fn links(report: &Report) -> Rows {
-    Rows { head: LINKS.map(str::to_owned).to_vec(), rows: report.links.iter().map(link_row).collect() }
+    let rows = |link: &LinkReport| {
+        let lanes = link.lanes.iter().map(|lane| lane_row(&link.name, lane));
+        std::iter::once(link_row(link)).chain(lanes).collect::<Vec<_>>()
+    };
+    Rows { head: LINKS.map(str::to_owned).to_vec(), rows: report.links.iter().flat_map(rows).collect() }
 }
 
 /// The time, the seed, and when flows ran.
@@ -72,6 +77,21 @@ fn link_row(link: &LinkReport) -> Vec<String> {
         link.queue_peak.to_string(),
         millis(link.queue_delay.mean),
         millis(link.queue_delay.p99),
+    ]
+}
+
+fn lane_row(link: &str, lane: &LaneReport) -> Vec<String> {
+    let unknown = || "-".to_owned();
+    vec![
+        format!("{link}, {} queue", lane.name),
+        lane.sent.to_string(),
+        unknown(),
+        lane.dropped.to_string(),
+        lane.marked.to_string(),
+        unknown(),
+        unknown(),
+        millis(lane.queue_delay.mean),
+        millis(lane.queue_delay.p99),
     ]
 }
 

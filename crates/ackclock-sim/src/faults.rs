@@ -282,6 +282,15 @@ impl Faults {
         self.cuts.covers(from, to)
     }
 
+    /// The pairs of nodes below `until` between which packets are lost, the lower number first.
+    pub fn cuts(&self, until: u32) -> Vec<[u32; 2]> {
+        if self.cuts.0.is_empty() {
+            return Vec::new();
+        }
+        let pairs = (0..until).flat_map(|a| (a + 1..until).map(move |b| [a, b]));
+        pairs.filter(|[a, b]| self.is_cut(*a, *b)).collect()
+    }
+
     /// What becomes of a packet that arrives at its destination.
     pub fn verdict(&self, from: u32, to: u32) -> Verdict {
         if self.is_cut(from, to) {
@@ -380,6 +389,8 @@ mod tests {
         let cut: Vec<_> =
             (0..4).flat_map(|a| (0..4).map(move |b| (a, b))).filter(|&(a, b)| faults.is_cut(a, b)).collect();
         assert_eq!(cut, [(0, 2), (1, 2), (1, 3), (2, 0), (2, 1), (3, 1)]);
+        assert_eq!(faults.cuts(4), [[0, 2], [1, 2], [1, 3]]);
+        assert_eq!(faults.cuts(3), [[0, 2], [1, 2]]);
         faults.cut(&pair(&[2, 3], &[0, 1]), false);
         assert!(faults.is_empty(), "rules that decide nothing are forgotten");
     }

@@ -7,7 +7,7 @@ use crate::flow::{Flow, SentTotals, Side};
 use crate::guest::Seat;
 use crate::link::Link;
 use crate::meter::Histogram;
-use crate::queue::DropRule;
+use crate::queue::{DropRule, LaneStats};
 use crate::scenario::Loss;
 use crate::simulation::Simulation;
 use crate::units::{Rate, Span};
@@ -157,6 +157,25 @@ pub struct LinkReport {
     pub queue_peak_bytes: u64,
     /// How long packets waited in the queue.
     pub queue_delay: TimeReport,
+    /// The same for each of the queues that the discipline has for different traffic: DualPI2's L queue and
+    /// its C queue. Empty for other disciplines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneReport>,
+}
+
+/// The results of one of the queues of a link's discipline.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneReport {
+    /// Its name in its RFC: `L` and `C` (RFC 9332).
+    pub name: String,
+    /// Packets that left it for the link.
+    pub sent: u64,
+    /// Packets dropped, by the discipline or because it was full.
+    pub dropped: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// How long those that left had waited.
+    pub queue_delay: TimeReport,
 }
 
 /// The state of one direction of a link at one moment.
@@ -274,6 +293,7 @@ impl LinkReport {
             queue_peak: stats.length.peak_packets,
             queue_peak_bytes: stats.length.peak_bytes,
             queue_delay: (&stats.delays()).into(),
+            lanes: link.queue.lanes().into_iter().map(LaneReport::new).collect(),
         }
     }
 
@@ -287,6 +307,18 @@ impl LinkReport {
     #[must_use]
     pub fn dropped_by(&self, rule: DropRule) -> u64 {
         self.drops.iter().filter(|(by, _)| *by == rule).map(|(_, count)| count).sum()
+    }
+}
+
+impl LaneReport {
+    fn new((name, stats): (&str, &LaneStats)) -> Self {
+        Self {
+            name: name.to_owned(),
+            sent: stats.sent,
+            dropped: stats.dropped,
+            marked: stats.marked,
+            queue_delay: (&stats.waits).into(),
+        }
     }
 }
 

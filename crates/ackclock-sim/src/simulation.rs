@@ -138,8 +138,7 @@ impl Simulation {
     }
 
     /// The hosts and routers by name, and their addresses.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&str, IpAddr)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (&str, IpAddr)> {
         let nodes = self.names.nodes().into_iter().zip(0..);
         nodes.map(|(name, number)| (name, addr_of(number, self.ipv6)))
     }
@@ -289,6 +288,13 @@ impl Simulation {
     #[must_use]
     pub fn hosts_down(&self) -> &[u32] {
         self.world.net.faults.down()
+    }
+
+    /// The pairs of hosts with numbers below `until` between which a partition lies, the lower number first.
+    /// This looks at each pair, so keep `until` small.
+    #[must_use]
+    pub fn partitions(&self, until: u32) -> Vec<[u32; 2]> {
+        self.world.net.faults.cuts(until)
     }
 
     /// The propagation delay from one node to another, in nanoseconds, by today's routes; `None` if there is

@@ -386,6 +386,33 @@ impl VirtualNetwork {
     /// Open a device of the system within [`enter`](Self::enter), so that it belongs to this network's
     /// runtime. While the host is down, what the device receives is lost.
     ///
+    /// ```
+    /// use ackclock::device::memory;
+    /// use ackclock::{Cidr, Stack};
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let path = Direction::new(Rate::mbit(10), Span::millis(5));
+    /// let scenario = Scenario::new(Span::seconds(60)).host("phone").host("server").link("phone", "server", path);
+    /// let mut net = VirtualNetwork::in_real_time(&scenario)?;
+    /// let (addr, server) = (net.lookup("phone")?, net.stack("server")?);
+    /// // A stack outside of the network, at the other end of a cable; for the kernel's, it is a TUN device.
+    /// let (near, far) = memory::pair(memory::Config::default());
+    /// net.attach("phone", far)?;
+    /// let phone = {
+    ///     let _within = net.enter();
+    ///     Stack::builder().device(near).address(Cidr::new(addr, 24)?).spawn()?
+    /// };
+    /// let to = (net.lookup("server")?, 7).into();
+    /// let (local, peer) = net.run(async move {
+    ///     let listener = server.listen(to)?;
+    ///     let stream = phone.connect(to).await?;
+    ///     std::io::Result::Ok((stream.local_addr()?, listener.accept().await?.1))
+    /// })??;
+    /// assert_eq!((local.ip(), local), (addr, peer));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Self::stack`].
     ///
@@ -404,6 +431,27 @@ impl VirtualNetwork {
     /// Makes a host the gateway: packets to addresses that no host or router has go there. Its stack takes
     /// them with a listener on any address ([`Stack::listen_any`]) and answers from there.
     ///
+    /// ```
+    /// use std::net::SocketAddr;
+    ///
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let path = Direction::new(Rate::mbit(10), Span::millis(5));
+    /// let scenario = Scenario::new(Span::seconds(60)).host("phone").host("proxy").link("phone", "proxy", path);
+    /// let mut net = VirtualNetwork::new(&scenario)?;
+    /// net.set_gateway("proxy")?;
+    /// let (phone, proxy) = (net.stack("phone")?, net.stack("proxy")?);
+    /// let outside: SocketAddr = "198.51.100.7:443".parse()?;
+    /// let dialled = net.run(async move {
+    ///     let listener = proxy.listen_any()?;
+    ///     let _stream = phone.connect(outside).await?;
+    ///     listener.accept().await?.0.local_addr()
+    /// })??;
+    /// assert_eq!(dialled, outside);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The name is unknown.
     pub fn set_gateway(&mut self, host: &str) -> Result<(), Problem> {
@@ -415,6 +463,18 @@ impl VirtualNetwork {
     }
 
     /// The largest IP packet in bytes that a host may send; `None` if it is unknown, or a router.
+    ///
+    /// ```
+    /// use ackclock_sim::units::{Rate, Span};
+    /// use ackclock_sim::{Direction, Scenario, VirtualNetwork};
+    ///
+    /// let link = Direction::new(Rate::mbit(10), Span::millis(5));
+    /// let scenario = Scenario::new(Span::seconds(60)).host("a").host("b").link("a", "b", link);
+    /// let net = VirtualNetwork::new(&scenario)?;
+    /// // The default of links.
+    /// assert_eq!((net.mtu("a"), net.mtu("c")), (Some(1500), None));
+    /// # Ok::<(), ackclock_sim::HostedError>(())
+    /// ```
     #[must_use]
     pub fn mtu(&self, host: &str) -> Option<usize> {
         let node = self.simulation.node(host)?.number;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use ackclock_core::Instant;
 use ackclock_wire::SeqNum;
 
-use super::{Context, DropRule, Queue, Queued};
+use super::{Context, DropRule, LaneStats, Queue, Queued};
 use crate::acks::{Ack, FlowKey, covers};
 use crate::packet::{PacketId, Packets};
 use crate::scenario::ThinAcks;
@@ -125,6 +125,10 @@ impl Queue for AckThinning {
 
     fn needs_flows(&self) -> bool {
         self.behind.needs_flows()
+    }
+
+    fn lanes(&self) -> Vec<(&'static str, &LaneStats)> {
+        self.behind.lanes()
     }
 }
 

@@ -17,7 +17,7 @@
 
 use ackclock_core::Instant;
 
-use super::{Context, DropRule, Fifo, ONE, Queue, Queued, fits};
+use super::{Context, DropRule, Fifo, LaneStats, ONE, Queue, Queued, fits};
 use crate::units::{Limit, Span};
 
 /// The parameters, in the RFC's words.
@@ -62,6 +62,7 @@ struct Lane {
     fifo: Fifo,
     /// q.count of figure 4.
     count: i64,
+    stats: LaneStats,
 }
 
 impl DualPi2 {
@@ -174,16 +175,16 @@ impl DualPi2 {
             let short = self.l4s.fifo.len() <= TH_LEN;
             let native = if short { 0 } else { self.native_probability(waited) };
             if self.l4s.recur(native.max(coupled)) {
-                cx.marked.push(packet.packet);
+                self.l4s.mark(packet, cx);
             }
             return true;
         }
         if self.l4s.recur(self.classic_probability()) {
-            cx.dropped.push((packet.packet, DropRule::DualPi2));
+            self.l4s.drop(packet, DropRule::DualPi2, cx);
             return false;
         }
         if self.l4s.recur(coupled.min(ONE)) {
-            cx.marked.push(packet.packet);
+            self.l4s.mark(packet, cx);
         }
         true
     }
@@ -196,9 +197,9 @@ impl DualPi2 {
         }
         let sends = packet.ecn_capable && probability < self.classic_max();
         if sends {
-            cx.marked.push(packet.packet);
+            self.classic.mark(packet, cx);
         } else {
-            cx.dropped.push((packet.packet, DropRule::DualPi2));
+            self.classic.drop(packet, DropRule::DualPi2, cx);
         }
         sends
     }
@@ -220,16 +221,32 @@ impl Lane {
         }
         is_due
     }
+
+    fn mark(&mut self, packet: &Queued, cx: &mut Context<'_>) {
+        self.stats.marked += 1;
+        cx.marked.push(packet.packet);
+    }
+
+    fn drop(&mut self, packet: &Queued, rule: DropRule, cx: &mut Context<'_>) {
+        self.stats.dropped += 1;
+        cx.dropped.push((packet.packet, rule));
+    }
+
+    fn send(&mut self, packet: &Queued, now: Instant) {
+        self.stats.sent += 1;
+        self.stats.waits.record(packet.waited_ns(now));
+    }
 }
 
 impl Queue for DualPi2 {
     fn enqueue(&mut self, packet: Queued, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
         // Figure 3, line 2: the room for an MTU spares large packets a bias.
-        if !fits(self.parameters.limit, self.len(), self.bytes(), self.parameters.mtu) {
-            return cx.dropped.push((packet.packet, DropRule::QueueFull));
-        }
+        let fits = fits(self.parameters.limit, self.len(), self.bytes(), self.parameters.mtu);
         let lane = if packet.l4s { &mut self.l4s } else { &mut self.classic };
+        if !fits {
+            return lane.drop(&packet, DropRule::QueueFull, cx);
+        }
         lane.fifo.push(packet);
     }
 
@@ -248,6 +265,8 @@ impl Queue for DualPi2 {
                 if contended {
                     self.charge(l4s, packet.bytes);
                 }
+                let lane = if l4s { &mut self.l4s } else { &mut self.classic };
+                lane.send(&packet, cx.now);
                 return Some(packet);
             }
         }
@@ -259,6 +278,10 @@ impl Queue for DualPi2 {
 
     fn bytes(&self) -> u64 {
         self.l4s.fifo.bytes + self.classic.fifo.bytes
+    }
+
+    fn lanes(&self) -> Vec<(&'static str, &LaneStats)> {
+        vec![("L", &self.l4s.stats), ("C", &self.classic.stats)]
     }
 }
 
@@ -338,6 +361,25 @@ mod tests {
             assert!((marked - 20_000.0 * p).abs() <= 2.0, "{marked} of {p}");
             assert!((dropped - 10_000.0 * p * p).abs() <= 2.0, "{dropped} of {p}");
         }
+    }
+
+    /// Ten packets of the L queue wait for 1.2 ms, so that all but the last two count for a mark, and the
+    /// first mark is due after two. Ten of the classic queue wait for 2 ms. One of each finds no room.
+    #[test]
+    fn what_passes_each_queue_is_counted_apart() {
+        let mut bench = Bench::new(DualPi2::new(Parameters { limit: Limit::Packets(20), ..BASE }));
+        for n in 0..22 {
+            put(&mut bench, 0, n % 2 == 0);
+        }
+        while bench.queue.l4s.fifo.len() > 0 {
+            bench.take(1_200_000).unwrap();
+        }
+        while bench.take(2 * MS).is_some() {}
+        let lanes = bench.queue.lanes();
+        let counts = lanes.iter().map(|(name, lane)| (*name, lane.sent, lane.dropped, lane.marked));
+        assert_eq!(counts.collect::<Vec<_>>(), [("L", 10, 1, 7), ("C", 10, 1, 0)]);
+        let waits = lanes.iter().map(|(_, lane)| (lane.waits.mean(), lane.waits.max()));
+        assert_eq!(waits.collect::<Vec<_>>(), [(1_200_000, 1_200_000), (2_000_000, 2_000_000)]);
     }
 
     /// Traffic that answers nothing: ECN does not spare it.

@@ -29,6 +29,7 @@ pub use pie::{Parameters as PieParameters, Pie};
 pub use policer::Policer;
 pub use red::{Parameters as RedParameters, Red};
 
+use crate::meter::Histogram;
 use crate::packet::{PacketId, Packets};
 use crate::rng::Rng;
 
@@ -66,6 +67,24 @@ pub trait Queue: fmt::Debug {
     fn needs_flows(&self) -> bool {
         false
     }
+
+    /// The discipline's own queues by name, if it has several and they are for different traffic.
+    fn lanes(&self) -> Vec<(&'static str, &LaneStats)> {
+        Vec::new()
+    }
+}
+
+/// What has passed one of the queues of a discipline.
+#[derive(Clone, Debug, Default)]
+pub struct LaneStats {
+    /// Packets that left it for the link.
+    pub sent: u64,
+    /// Packets that arrived for it or waited in it, and were dropped.
+    pub dropped: u64,
+    /// Packets of it that were marked.
+    pub marked: u64,
+    /// How long those that left had waited.
+    pub waits: Histogram,
 }
 
 /// A packet in a queue.

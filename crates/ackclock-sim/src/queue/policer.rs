@@ -6,7 +6,7 @@
 
 use ackclock_core::Instant;
 
-use super::{Context, DropRule, Queue, Queued};
+use super::{Context, DropRule, LaneStats, Queue, Queued};
 use crate::units::{Bytes, Rate};
 
 /// A policer in front of a queue.
@@ -66,6 +66,10 @@ impl Queue for Policer {
 
     fn needs_flows(&self) -> bool {
         self.behind.needs_flows()
+    }
+
+    fn lanes(&self) -> Vec<(&'static str, &LaneStats)> {
+        self.behind.lanes()
     }
 }
 

@@ -100,6 +100,17 @@ fn dualpi2_gives_prague_and_cubic_about_the_same_rate_and_prague_no_delay() {
         // The target is 15 ms; sawteeth of one flow reach below it.
         assert!((8.0..20.0).contains(&classic), "{case}");
         assert!((0.95..=1.0).contains(&used), "{case}");
+        // The report has the two apart, and all of both.
+        let link = report.link(BOTTLENECK).unwrap();
+        let [l, c] = &link.lanes[..] else { panic!("{:?}", link.lanes) };
+        assert_eq!((&*l.name, &*c.name), ("L", "C"));
+        assert_eq!([l.sent + c.sent, l.marked + c.marked], [link.sent, link.marked], "{case}");
+        assert_eq!(l.dropped + c.dropped, link.dropped(), "{case}");
+        assert_eq!([l.queue_delay.count, c.queue_delay.count], [l.sent, c.sent], "{case}");
+        assert!(l.marked > 0 && l.dropped == 0 && (c.marked > 0) == (ecn == "classic"), "{link:?}");
+        let [l4s, classic] = [l, c].map(|lane| lane.queue_delay.mean * 1e3);
+        // The whole run, slow starts and all.
+        assert!(l4s < f64::max(1.5, 20.0 / mbit as f64) && (8.0..25.0).contains(&classic), "{link:?}");
     }
 }
 

@@ -15,8 +15,6 @@ use std::sync::Mutex;
 
 use ackclock_cli::{Failure, output};
 use ackclock_wire::hash::Fnv1a;
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tcplab::grid::Cell;
 use tcplab::measure::Measures;
@@ -34,7 +32,7 @@ pub(super) struct Store {
     known: Known,
     file: Mutex<File>,
     /// A lock on the folder, held until this is dropped or the process ends in any way.
-    _held: File,
+    _held: Lock,
 }
 
 /// The results in a file.
@@ -141,8 +139,17 @@ impl Known {
     }
 }
 
+/// A lock on a folder.
+#[cfg(unix)]
+type Lock = File;
+#[cfg(not(unix))]
+type Lock = ();
+
 /// Locks `folder`, if its file system supports locks.
-fn hold(folder: &Path) -> anyhow::Result<File> {
+#[cfg(unix)]
+fn hold(folder: &Path) -> anyhow::Result<Lock> {
+    use rustix::fs::FlockOperation;
+    use rustix::io::Errno;
     let held = File::open(folder).map_err(|error| Failure::file("open the folder", folder, &error))?;
     match rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
@@ -153,6 +160,12 @@ fn hold(folder: &Path) -> anyhow::Result<File> {
         }
         _ => Ok(held),
     }
+}
+
+/// Only systems of Unix lock folders.
+#[cfg(not(unix))]
+fn hold(_: &Path) -> anyhow::Result<Lock> {
+    Ok(())
 }
 
 enum Read {

@@ -207,3 +207,31 @@ const VIEWERS_MAX: usize = 8;
 const NEWS_WAITING: usize = 8;
 /// The most changes on a page.
 const EVENTS_MAX: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use ackclock_sim::Scenario;
+
+    use super::*;
+
+    #[test]
+    fn a_page_that_takes_nothing_misses_moments_and_hears_of_the_next_again() {
+        let link = "[[link]]\nbetween = [\"a\", \"b\"]\nthere = { rate = \"1Mbit/s\", delay = \"1ms\" }\n";
+        let text = format!("duration = \"1s\"\nhost = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n{link}");
+        let scenario = Scenario::from_toml("two", &text).unwrap();
+        let simulation = Simulation::new(&scenario).unwrap();
+        let board = Board::new(Scene::new("two".to_owned(), &scenario, true, &[]));
+        let show = || board.show(&simulation, (Vec::new(), 0), None);
+        let mut news = board.follow().unwrap();
+        (0..1000).for_each(|_| show());
+        assert!(matches!(news.try_recv(), Ok(News::State(_))));
+        let waiting = std::iter::from_fn(|| news.try_recv().ok()).count();
+        assert_eq!(waiting, NEWS_WAITING - 1);
+        show();
+        assert!(matches!(news.try_recv(), Ok(News::Next(_))));
+        // Once it has gone, nothing is left of it.
+        drop(news);
+        show();
+        assert!(board.lock().viewers.is_empty());
+    }
+}

@@ -20,6 +20,9 @@ pub(super) struct Frame {
     /// The numbers of the hosts that are down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub down: Vec<u32>,
+    /// The pairs of hosts between which a partition lies, by number; those that a drawing has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cuts: Vec<[u32; 2]>,
     /// Why a run in real time is not valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
@@ -93,13 +96,14 @@ impl Frame {
             connections,
             connections_left_out,
             down: simulation.hosts_down().to_vec(),
+            cuts: simulation.partitions(scene.hosts_drawn()),
             late,
         }
     }
 
     /// How many values it holds.
     pub fn size(&self) -> usize {
-        self.links.len() + self.flows.len() + self.connections.len() + 1
+        self.links.len() + self.flows.len() + self.connections.len() + self.cuts.len() + 1
     }
 }
 

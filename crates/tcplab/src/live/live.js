@@ -19,6 +19,8 @@ class Page {
     this.strip = new Strip(byId("strip"));
     this.links = new Rows("link-rows", 7, this.scene.links.map(link => link.name));
     this.flows = new Rows("flow-rows", 6, this.scene.flows);
+    // Connections come and go; the table scrolls within its place, and what is below stays.
+    byId("flow-rows").parentElement.classList.toggle("changing", this.scene.ends.length > 0);
     this.know(state);
     this.listen();
     this.graphs.forEach(graph => graph.addEventListener("made", () => this.soon()));
@@ -248,6 +250,12 @@ class NetworkMap {
     this.number = new Map(scene.nodes.map((node, index) => [node.name, index]));
     this.ways = scene.links.map(way => [this.number.get(way.from), this.number.get(way.to)]);
     this.layers = this.inLayers();
+    this.keepRoom();
+  }
+
+  // So that nothing below moves when the first moment comes.
+  keepRoom() {
+    if (this.layers.length) this.element.style.minHeight = `${this.place(this.element.clientWidth).height}px`;
   }
 
   distances(from) {
@@ -317,6 +325,7 @@ class NetworkMap {
       this.element.textContent = `${this.scene.nodes.length} hosts and routers are too many for a drawing; the table has their links.`;
       return;
     }
+    this.keepRoom();
     const { spots, height, half } = this.place(width);
     const parts = [];
     this.ways.forEach(([from, to], index) => {
@@ -333,6 +342,8 @@ class NetworkMap {
       parts.push(`<g transform="translate(${point(left, top)}) rotate(${turn.toFixed(1)})"><rect class="room" y="-3" width="26" height="6"/>`
         + `<rect class="waits" y="-3" width="${full.toFixed(1)}" height="6"/></g>`);
     });
+    const cuts = frame.cuts ?? [];
+    cuts.slice(0, 40).forEach(([one, other]) => parts.push(cut(spots[one], spots[other])));
     const down = new Set(frame.down ?? []);
     this.scene.nodes.forEach(({ name, router }, node) => {
       const [x, y] = spots[node];
@@ -346,9 +357,25 @@ class NetworkMap {
     const lost = this.scene.nodes.filter((_, node) => down.has(node)).map(node => node.name);
     const words = [`${this.scene.nodes.length} hosts and routers, ${this.ways.length / 2} links`,
       busy.length ? `packets wait at ${busy.slice(0, 5).join(", ")}${busy.length > 5 ? " and others" : ""}` : "no packet waits",
-      ...(lost.length ? [`down: ${lost.join(", ")}`] : [])];
+      ...(lost.length ? [`down: ${lost.join(", ")}`] : []),
+      ...(cuts.length ? [`partitions: ${this.between(cuts)}`] : [])];
     this.element.setAttribute("aria-label", words.join("; "));
   }
+
+  between(pairs) {
+    const names = pairs.slice(0, 5).map(pair => pair.map(node => this.scene.nodes[node].name).join(" and "));
+    return names.join(", ") + (pairs.length > 5 ? `, and ${pairs.length - 5} other pairs` : "");
+  }
+}
+
+// A partition lies between two hosts, not on a link: a bow beside their way, with a cross on it.
+function cut([x, y], [right, down]) {
+  const [dx, dy] = [right - x, down - y];
+  const bend = Math.min(0.25, 44 / (Math.hypot(dx, dy) || 1));
+  const [midX, midY] = [(x + right) / 2 + dy * bend, (y + down) / 2 - dx * bend];
+  const [crossX, crossY] = [(x + right) / 2 + dy * bend / 2, (y + down) / 2 - dx * bend / 2];
+  return `<path class="cut" d="M${point(x, y)}Q${point(midX, midY)} ${point(right, down)}"/>`
+    + `<path class="cross" transform="translate(${point(crossX, crossY)})" d="M-6-6L6 6M6-6L-6 6"/>`;
 }
 
 // The changes along time: made ones filled, those to come hollow.

@@ -56,6 +56,7 @@ mod tests {
             connections: Vec::new(),
             connections_left_out: 0,
             down: Vec::new(),
+            cuts: Vec::new(),
             late: None,
         })
     }

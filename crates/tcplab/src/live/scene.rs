@@ -75,10 +75,20 @@ impl Scene {
             ends: ends.to_vec(),
         }
     }
+
+    /// How many hosts a drawing has, the first of all nodes.
+    pub fn hosts_drawn(&self) -> u32 {
+        if self.nodes.len() > NODES_DRAWN {
+            return 0;
+        }
+        self.nodes.iter().filter(|node| !node.router).count() as u32
+    }
 }
 
 /// The most directions of links on a page, both of each link.
 const LINKS_SHOWN: usize = 200;
+/// The most hosts and routers of a drawing, as in `live.js`.
+const NODES_DRAWN: usize = 60;
 /// The most traffics.
 const FLOWS_SHOWN: usize = 100;
 /// The most lines in a graph, beside those of the ends.

@@ -48,7 +48,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A tally whose bytes are counted where connections leave the network.
+    /// A tally whose bytes are counted where connections leave the network, as `shell` does.
+    #[cfg(target_os = "linux")]
     pub fn at_far_end() -> Self {
         Self { counted_at_far_end: true, ..Self::default() }
     }

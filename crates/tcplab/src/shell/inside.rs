@@ -30,6 +30,9 @@ pub(crate) struct InsideArgs {
     /// Where it asks for names
     #[arg(long)]
     name_server: IpAddr,
+    /// Names that it knows without asking, each as a line of hosts(5)
+    #[arg(long = "host")]
+    hosts: Vec<String>,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -40,7 +43,7 @@ pub(crate) fn enter(args: &InsideArgs) -> anyhow::Result<ExitCode> {
     let stdin = channel::receive(&channel)?.context("this command is started by `tcplab shell`")?;
     netns::enter_private_as(Identity::Same).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let tun = network(args)?;
-    names(args.name_server);
+    names(args);
     channel::send(&channel, &tun)?;
     drop(tun);
     // After the namespace, whose rights would clear it: without the network there is nothing to run in.
@@ -69,19 +72,26 @@ fn network(args: &InsideArgs) -> anyhow::Result<PassedFd> {
     Ok(tun)
 }
 
-/// Has programs ask for names through the network. Where that cannot be, they ask whom they are used to.
-fn names(server: IpAddr) {
-    if let Err(error) = replace_servers(server) {
+/// Has programs know the scenario's hosts by name, and ask for other names through the network. Where that
+/// cannot be, they ask whom they are used to.
+fn names(args: &InsideArgs) {
+    let servers = |text: &str| {
+        let others = text.lines().filter(|line| !line.trim_start().starts_with("nameserver"));
+        let others: String = others.flat_map(|line| [line, "\n"]).collect();
+        format!("{others}nameserver {}\n", args.name_server)
+    };
+    // The first line that has a name decides.
+    let hosts = |text: &str| format!("{}\n{text}", args.hosts.join("\n"));
+    if let Err(error) = rewrite(RESOLV_CONF, servers).and_then(|()| rewrite(HOSTS, hosts)) {
         output::say(format_args!("tcplab: names are not looked up through the network: {error:#}"));
     }
 }
 
-fn replace_servers(server: IpAddr) -> anyhow::Result<()> {
-    let Ok(text) = fs::read_to_string(RESOLV_CONF) else { return Ok(()) };
-    let others = text.lines().filter(|line| !line.trim_start().starts_with("nameserver"));
-    let text: String = others.flat_map(|line| [line, "\n"]).collect();
-    let new = Temporary::new(&format!("{text}nameserver {server}\n"))?;
-    Ok(replace_file(&new.0, Path::new(RESOLV_CONF))?)
+/// Shows a system's file changed, here and in the command; a system without the file does without.
+fn rewrite(path: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
+    let Ok(text) = fs::read_to_string(path) else { return Ok(()) };
+    let new = Temporary::new(&change(&text))?;
+    Ok(replace_file(&new.0, Path::new(path))?)
 }
 
 /// A file that is gone in the end. What was bound of it stays.
@@ -89,7 +99,7 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     fn new(text: &str) -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("tcplab-resolv-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("tcplab-names-{}", std::process::id()));
         let mut file = File::create_new(&path)?;
         let temporary = Self(path);
         file.write_all(text.as_bytes())?;
@@ -105,3 +115,4 @@ impl Drop for Temporary {
 
 const TUN: &str = "tun0";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+const HOSTS: &str = "/etc/hosts";

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_device::PassedFd;
-use ackclock_sim::RunError;
+use ackclock_sim::{RunError, VirtualNetwork};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -85,7 +85,8 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         return Err(Failure::usage(what).remedy("choose other ends with --inside and --outside").into());
     };
 
-    let mut namespace = Namespace::start(&args.command, inner, gateway, mtu)?;
+    let hosts = hosts(&net);
+    let mut namespace = Namespace::start(&args.command, inner, gateway, mtu, &hosts)?;
     let Some(tun) = namespace.tun()? else {
         // It has said why.
         return Ok(code(namespace.child.wait()?));
@@ -118,6 +119,17 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     Ok(if outcome.valid || failed { code(status) } else { Exit::Failed.into() })
 }
 
+/// The network's hosts and routers as lines of hosts(5). A name that such a line cannot hold, or that
+/// programs take for their own machine, is left out.
+fn hosts(net: &VirtualNetwork) -> Vec<String> {
+    let is_host_name = |name: &str| {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        name.chars().all(fits) && name != "localhost"
+    };
+    let named = net.simulation().addresses().filter(|(name, _)| is_host_name(name));
+    named.take(HOSTS_MAX).map(|(name, addr)| format!("{addr} {name}")).collect()
+}
+
 fn cannot_be_end(error: ackclock_sim::HostedError) -> Failure {
     real_time::cannot_be_end(error, "--inside and --outside")
 }
@@ -136,14 +148,22 @@ struct Namespace {
 
 impl Namespace {
     /// Starts this program again, because only a process with one thread can enter a user namespace.
-    fn start(command: &[OsString], inner: IpAddr, gateway: IpAddr, mtu: usize) -> anyhow::Result<Self> {
+    fn start(
+        command: &[OsString],
+        inner: IpAddr,
+        gateway: IpAddr,
+        mtu: usize,
+        hosts: &[String],
+    ) -> anyhow::Result<Self> {
         let (channel, other) = UnixStream::pair()?;
         let shell = || std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
         let command = if command.is_empty() { vec![shell()] } else { command.to_vec() };
         let child = Command::new("/proc/self/exe")
             .arg("shell-inside")
             .args(["--address", &inner.to_string(), "--name-server", &gateway.to_string()])
-            .args(["--mtu", &mtu.to_string(), "--"])
+            .args(["--mtu", &mtu.to_string()])
+            .args(hosts.iter().flat_map(|line| ["--host", line]))
+            .arg("--")
             .args(command)
             .stdin(Stdio::from(OwnedFd::from(other)))
             .spawn()?;
@@ -188,3 +208,6 @@ impl Drop for Namespace {
         self.child.wait().ok();
     }
 }
+
+/// How many of the network's hosts the command knows by name: what a command line holds.
+const HOSTS_MAX: usize = 10_000;

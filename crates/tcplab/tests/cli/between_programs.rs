@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ackclock_tests::kernel::program::have;
 use serde_json::Value;
 
-use super::through::{Between, bytes, datagrams, echo_at_end, exchange, server, two};
+use super::through::{Between, PATIENCE, bytes, datagrams, echo_at_end, exchange, server, two};
 
 /// "Is there a feature which can config the percentage of the package losses?" (100), and "a toxic that
 /// simulates package loss" (87): packets are lost, and the stream arrives whole and later.
@@ -55,15 +58,21 @@ fn toxiproxy_578_losses_come_in_bursts() {
     let program = datagrams();
     let network = two(&format!(r#"rate = "unlimited", delay = "1ms", {loss}"#));
     let between = Between::start(&network, program.local_addr().unwrap(), &["--udp"]);
+    let all_sent = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&all_sent);
     let arrived = thread::spawn(move || {
-        program.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        program.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let (mut arrived, mut buf) = (BTreeSet::new(), [0; 100]);
-        while program.recv(&mut buf).is_ok() {
-            arrived.insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]]));
+        loop {
+            match program.recv(&mut buf) {
+                Ok(_) => _ = arrived.insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]])),
+                Err(_) if is_over.load(Relaxed) => return arrived,
+                Err(_) => {}
+            }
         }
-        arrived
     });
     send_many(&between, 6000);
+    all_sent.store(true, Relaxed);
     let arrived = arrived.join().unwrap();
     let (report, _) = between.stop();
     let link = &report["network"]["links"][0];
@@ -74,6 +83,7 @@ fn toxiproxy_578_losses_come_in_bursts() {
     assert!((0.3 / 26.0..1.7 / 26.0).contains(&share), "{lost} of {packets}");
     let gone: Vec<u32> = (0..6000).filter(|number| !arrived.contains(number)).collect();
     let runs = gone.iter().filter(|number| **number == 0 || arrived.contains(&(**number - 1))).count();
+    assert_eq!(gone.len() as u64, lost, "some were lost beside the network");
     let mean = gone.len() as f64 / runs as f64;
     assert!((1.9..6.1).contains(&mean), "{} in {runs} runs", gone.len());
 }
@@ -127,7 +137,7 @@ fn iperf3_measures_no_more_than_the_link_has() {
     }
     // A free port, most likely still free in a moment.
     let port = datagrams().local_addr().unwrap();
-    let words = ["--pdeathsig", "KILL", "--", "iperf3", "-s", "-1", "-B", "127.0.0.1", "-p"];
+    let words = ["--pdeathsig", "KILL", "--", "iperf3", "-s", "-B", "127.0.0.1", "-p"];
     let mut iperf = Command::new("setpriv").args(words).arg(port.port().to_string()).spawn().unwrap();
     let between = Between::start(&two(r#"rate = "10Mbit/s", delay = "5ms""#), port, &[]);
     let client = between.listen.port().to_string();
@@ -135,11 +145,12 @@ fn iperf3_measures_no_more_than_the_link_has() {
     for _ in 0..50 {
         let words = ["-c", "127.0.0.1", "-p", &client, "-n", "2M", "-J", "--reverse"];
         let output = Command::new("iperf3").args(words).output().unwrap();
-        if output.status.success() {
-            measured = Some(serde_json::from_slice::<Value>(&output.stdout).unwrap());
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if output.status.success() && found["end"]["sum_received"]["bytes"].is_u64() {
+            measured = Some(found);
             break;
         }
-        // The server may not listen yet.
+        // The server may not listen yet, or still be at the end of a run that failed.
         thread::sleep(Duration::from_millis(200));
     }
     iperf.kill().ok();
@@ -151,7 +162,7 @@ fn iperf3_measures_no_more_than_the_link_has() {
     between.stop();
 }
 
-/// Sends numbered datagrams, slowly enough for the sockets.
+/// Sends numbered datagrams, a few at a time: a socket that nothing has read loses what is too much for it.
 fn send_many(between: &Between, count: u32) {
     let sender = datagrams();
     sender.connect(between.listen).unwrap();
@@ -159,11 +170,21 @@ fn send_many(between: &Between, count: u32) {
         let mut datagram = [0; 100];
         datagram[..4].copy_from_slice(&number.to_le_bytes());
         sender.send(&datagram).unwrap();
-        if number % 20 == 19 {
-            thread::sleep(Duration::from_millis(4));
+        let (sent, until) = (u64::from(number) + 1, Instant::now() + PATIENCE);
+        while sent % 50 == 0 && entered(between) < sent {
+            assert!(Instant::now() < until, "a datagram was lost beside the network");
+            thread::sleep(Duration::from_millis(1));
         }
     }
     thread::sleep(Duration::from_millis(300));
+}
+
+/// How many datagrams have entered the network.
+fn entered(between: &Between) -> u64 {
+    let (status, report) = between.ask("GET", "/report", "");
+    assert_eq!(status, 200, "{report}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    report["datagrams"]["sent"].as_u64().unwrap()
 }
 
 fn dropped(link: &Value, rule: &str) -> u64 {

@@ -346,10 +346,17 @@ fn a_page_follows_a_network_in_real_time() {
     let addr = between.live();
     browser.resize(400, 900);
     browser.open_url(&format!("http://{addr}/"));
+    browser.run(COUNT_SHIFTS);
     browser.wait_until("return Number(document.body.dataset.at) > 0.5");
     exchange(between.connect(), &bytes(300_000)).unwrap();
     between.change("/changes", r#"{ "partition": ["a", "b"] }"#);
     browser.wait_until("return document.getElementById('said').textContent.endsWith(', partition a | b')");
+    // It is drawn, and there are words for it.
+    browser.wait_until("return document.querySelectorAll('#map .cut').length === 1");
+    let map = browser.run("return document.getElementById('map').getAttribute('aria-label')");
+    assert!(map.as_str().unwrap().ends_with("; partitions: a and b"), "{map}");
+    between.change("/changes", r#"{ "heal": ["*", "*"] }"#);
+    browser.wait_until("return document.querySelectorAll('#map .cut').length === 0");
     let fits = browser.run("return document.documentElement.scrollWidth <= window.innerWidth");
     assert_eq!(fits, true);
     // Space stops the page, not the network.
@@ -362,5 +369,50 @@ fn a_page_follows_a_network_in_real_time() {
     browser.wait_until(&format!("return Number(document.body.dataset.at) > {} + 1", held.as_str().unwrap()));
     between.stop();
     browser.wait_until("return document.getElementById('status').textContent === 'the run is over'");
+    assert_still(&browser);
     browser.assert_no_errors();
+}
+
+/// Counts how far what can be seen moves without a reader's doing (Layout Instability API, W3C).
+const COUNT_SHIFTS: &str = "window.shifts = []; new PerformanceObserver(list => list.getEntries().filter(one => !one.hadRecentInput)
+    .forEach(one => shifts.push([one.value, ...one.sources.map(({ node }) => node?.id || node?.className || node?.nodeName)])))
+    .observe({ type: 'layout-shift', buffered: true })";
+
+/// Web Vitals call a page good whose shifts sum up to 0.1 at most.
+fn assert_still(browser: &Browser) {
+    let found =
+        browser.run("return [shifts.reduce((all, [value]) => all + value, 0), JSON.stringify(shifts)]");
+    assert!(found[0].as_f64().unwrap() <= 0.1, "{found}");
+}
+
+/// Eight readers that take nothing: the network goes on, other requests are answered, and no memory goes to
+/// them. What is kept for such a reader is counted in `src/live/board.rs`; that none makes a network late is
+/// measured in `tests/real_time`.
+#[test]
+fn readers_that_do_not_read_cost_nothing() {
+    let mut between = Between::start(
+        &two(r#"rate = "50Mbit/s", delay = "5ms""#),
+        echo_at_end(),
+        &["--live", "127.0.0.1:0"],
+    );
+    let addr = between.live();
+    let _readers: Vec<_> =
+        (0..8).map(|_| request(addr, "GET", "/events", "Host: localhost\r\n").into_inner()).collect();
+    let frames = |least: usize| {
+        let found = (0..600).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let frames = state(addr)["frames"].as_array().unwrap().len();
+            (frames >= least).then_some(frames)
+        });
+        found.expect("the page goes on")
+    };
+    frames(20);
+    let before = between.memory();
+    frames(60);
+    exchange(between.connect(), &bytes(300_000)).unwrap();
+    let grown = between.memory().saturating_sub(before);
+    // The moments that the page itself keeps are some kilobytes, the exchange's buffers less than a megabyte.
+    assert!(grown < 4 << 20, "{grown}");
+    let (report, _) = between.stop();
+    assert_eq!(report["connections"]["finished"], 1, "{report}");
 }

@@ -141,6 +141,34 @@ fn vegas_starves_beside_cubic_at_a_long_queue() {
     assert!(vegas < 1.0 && (17.5..20.0).contains(&(vegas + neighbour)), "{vegas} {neighbour}");
 }
 
+/// RFC 9332 §2.1: about the same rate, and less than a millisecond in the L queue. The classic queue's target
+/// is 15 ms, below which the sawteeth of one flow reach.
+#[test]
+fn l4s_traffic_waits_in_a_queue_of_its_own() {
+    let report = example("l4s");
+    let rate = |name| number(&named(&report, "flows", name)["goodput_bytes_per_second"]) * 8e-6;
+    let (prague, cubic) = (rate("prague"), rate("cubic"));
+    assert!((0.5..2.0).contains(&(prague / cubic)), "{prague} {cubic}");
+    assert!((35.0..40.0).contains(&(prague + cubic)), "{prague} {cubic}");
+    let link = named(&report, "links", "bottleneck:there");
+    let lanes = link["lanes"].as_array().unwrap();
+    assert_eq!((&lanes[0]["name"], &lanes[1]["name"], lanes.len()), (&"L".into(), &"C".into(), 2));
+    for key in ["sent", "marked"] {
+        assert_eq!(number(&lanes[0][key]) + number(&lanes[1][key]), number(&link[key]), "{link}");
+    }
+    let delay = |lane: usize, what: &str| number(&lanes[lane]["queue_delay"][what]) * 1e3;
+    assert!(delay(0, "mean") < 1.0 && delay(0, "p99") < 3.0, "{link}");
+    assert!((8.0..20.0).contains(&delay(1, "mean")) && delay(1, "p99") > 15.0, "{link}");
+    // Other queues have no parts.
+    assert!(named(&report, "links", "bottleneck:back")["lanes"].is_null());
+    let scenario = repository("examples/scenarios/l4s.toml");
+    let table = run(&["run", scenario.to_str().unwrap()]).done();
+    let row = |name: &str| table.lines().find(|line| line.starts_with(name)).expect(name).to_owned();
+    let sent = |lane: usize| format!(" {} ", lanes[lane]["sent"]);
+    assert!(row("bottleneck:there, L queue").contains(&sent(0)), "{table}");
+    assert!(row("bottleneck:there, C queue").contains(&sent(1)), "{table}");
+}
+
 #[test]
 fn every_example_is_run_by_a_test() {
     let mut names: Vec<String> = fs::read_dir(repository("examples/scenarios"))
@@ -153,7 +181,7 @@ fn every_example_is_run_by_a_test() {
         let stem = name.strip_suffix(".toml").unwrap();
         assert!(here.contains(&format!("example(\"{stem}\")")), "{name} has no test");
     }
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 11);
 }
 
 #[test]

@@ -1,19 +1,21 @@
 //! `tcplab shell`: a program whose packets pass a network in real time. How fast the machine is decides only
 //! whether a run is valid; what takes a valid run asks for it.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use ackclock_tests::kernel::program::have;
 use ackclock_tests::netns::{Namespace, in_namespaces, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::through::{PATIENCE, bytes, datagrams, echo_at_end, exchange, server, two};
+use super::through::{Between, PATIENCE, bytes, datagrams, echo_at_end, exchange, server, two};
 
 /// A folder with a scenario, in which any user may write.
 struct Place(TempDir);
@@ -117,6 +119,14 @@ fn inside() {
             assert!(all == bytes(DOWNLOAD), "{} other bytes", all.len());
             begun.elapsed().as_secs_f64().to_string()
         }
+        "upload" => {
+            let mut stream = connect().unwrap();
+            stream.write_all(&bytes(UPLOAD)).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            // The server has all of it.
+            stream.read_exact(&mut [0]).unwrap();
+            begun.elapsed().as_secs_f64().to_string()
+        }
         "exchange" => {
             let sent = bytes(300_000);
             assert!(exchange(connect().unwrap(), &sent).unwrap() == sent);
@@ -156,6 +166,17 @@ fn download() -> SocketAddr {
     }))
 }
 
+/// A server that answers an upload once it has all of it, and it is right.
+fn upload() -> SocketAddr {
+    server(|mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).ok();
+        if all == bytes(UPLOAD) {
+            stream.write_all(&[1]).ok();
+        }
+    })
+}
+
 /// An address on this system's loopback as the shell knows it: the second host's.
 fn at_gateway(addr: SocketAddr) -> SocketAddr {
     (Ipv4Addr::new(10, 0, 0, 2), addr.port()).into()
@@ -184,6 +205,35 @@ fn a_download_takes_as_long_as_the_network_makes_it() {
     assert_eq!((&connections["accepted"], &connections["refused"]), (&1.into(), &0.into()), "{connections}");
     assert_eq!(connections["bytes_back"], DOWNLOAD, "{connections}");
     assert_eq!(ran.lost_back(), 0, "{}", ran.report);
+}
+
+/// The kernel's TCP sends, and as much as the network lets through; `between` sends with the stack's.
+#[test]
+fn an_upload_takes_as_long_as_it_does_through_between() {
+    if !possible() {
+        return;
+    }
+    let direction = r#"rate = "10Mbit/s", delay = "10ms""#;
+    let to = upload();
+    let ran = Place::new(direction).visit("upload", at_gateway(to));
+    let took: f64 = ran.found().parse().unwrap();
+    assert_eq!(ran.report["connections"]["bytes_there"], UPLOAD, "{}", ran.report);
+
+    let between = Between::start(&two(direction), to, &[]);
+    let begun = Instant::now();
+    let mut stream = between.connect();
+    stream.write_all(&bytes(UPLOAD)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+    let between_took = begun.elapsed().as_secs_f64();
+    let (report, _) = between.stop();
+
+    // The bytes with their headers, 1448 of each 1500, and two round trips: the handshake, and the first byte
+    // with its answer. Slow start takes some round trips more.
+    let least = UPLOAD as f64 * 8.0 / 10e6 * 1500.0 / 1448.0 + 0.04;
+    for (took, valid) in [(took, ran.is_valid()), (between_took, report["valid"] == true)] {
+        assert!(took > least && (took < least + 0.4 || !valid), "{took} {}", ran.report);
+    }
 }
 
 #[test]
@@ -237,6 +287,228 @@ fn a_destination_answers_as_it_does_without_the_network() {
         });
     });
 }
+
+/// curl asks for the name, by datagrams through the network to this system's name server, and loads from a
+/// server beyond this system's loopback.
+#[test]
+fn curl_finds_a_server_outside_by_its_name_and_loads_from_it() {
+    if !have("curl") {
+        return;
+    }
+    in_namespaces(|[home]: [Namespace; 1]| {
+        home.ip("address add 198.51.100.7/32 dev lo");
+        home.run(async {
+            name_server();
+            let listener = TcpListener::bind("198.51.100.7:0").unwrap();
+            let url = format!("http://files.example:{}/", listener.local_addr().unwrap().port());
+            thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 4096];
+                let len = stream.read(&mut request).unwrap();
+                assert!(request[..len].starts_with(b"GET / HTTP/1.1\r\nHost: files.example"));
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {DOWNLOAD}\r\nConnection: close\r\n\r\n");
+                stream.write_all(&[head.as_bytes(), &bytes(DOWNLOAD)].concat()).unwrap();
+            });
+            let place = Place::new(r#"rate = "10Mbit/s", delay = "20ms""#);
+            let servers = place.path("resolv.conf");
+            fs::write(&servers, "nameserver 127.0.0.1\n").unwrap();
+            let file = place.path("loaded");
+            let times = "found: %{time_namelookup} %{time_connect} %{time_total} %{remote_ip}\n";
+            let curl = ["curl", "--silent", "--show-error", "--write-out", times, "--output"];
+            let curl = [&curl[..], &[file.to_str().unwrap(), &url]].concat();
+            let script =
+                "mount --bind \"$1\" /etc/resolv.conf; shift; exec setpriv --pdeathsig KILL -- \"$@\"";
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", script, "sh"]).arg(&servers);
+            let ran = place.ran(command.args(place.shell(Path::new(TCPLAB), &curl)).output().unwrap());
+            let words: Vec<&str> = ran.found().split(' ').collect();
+            let [looked_up, connected, took] = [0, 1, 2].map(|at| words[at].parse::<f64>().unwrap());
+            // A round trip each for the name and the connection, and one until the first byte comes.
+            assert!(looked_up > 0.04 && connected > looked_up + 0.04, "{words:?}");
+            let least = connected + 0.04 + DOWNLOAD as f64 * 8.0 / 10e6 * 1500.0 / 1448.0;
+            assert!(took > least && (took < least + 0.4 || !ran.is_valid()), "{words:?} {}", ran.report);
+            assert_eq!(words[3], "198.51.100.7");
+            assert!(fs::read(&file).unwrap() == bytes(DOWNLOAD));
+            // Queries for both kinds of addresses.
+            assert_eq!(ran.report["datagrams"]["arrived"], 2, "{}", ran.report);
+        });
+    });
+}
+
+/// A name server on the loopback of the present namespace, which knows one name.
+fn name_server() {
+    let socket = UdpSocket::bind("127.0.0.1:53").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut query) {
+            // RFC 1035 §4.1: 12 bytes of header, and a question, which ends with type and class.
+            let end = 12 + query[12..len].iter().position(|byte| *byte == 0).unwrap() + 5;
+            assert_eq!(&query[12..end - 4], b"\x05files\x07example\0");
+            let is_a = query[end - 3] == 1;
+            let mut answer = query[..2].to_vec();
+            answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
+            answer.extend(&query[12..end]);
+            if is_a {
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 198, 51, 100, 7]);
+            }
+            socket.send_to(&answer, from).unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_hosts_of_the_scenario_have_their_names() {
+    if !possible() {
+        return;
+    }
+    let ran = Place::new(r#"rate = "10Mbit/s", delay = "5ms""#).run(&["getent", "hosts", "b", "a"]);
+    let found: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(found, [["10.0.0.2", "b"], ["10.0.0.1", "a"]], "{}", ran.err);
+}
+
+/// The scenario decides; of the other family, no address can be reached, and programs know at once.
+#[test]
+fn a_network_of_ipv6_carries_ipv6() {
+    if !possible() {
+        return;
+    }
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        return skip("this system has no IPv6");
+    };
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            stream.write_all(&bytes(DOWNLOAD)).ok();
+        }
+    });
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "10ms""#);
+    let network = fs::read_to_string(place.path("network.toml")).unwrap();
+    fs::write(place.path("network.toml"), format!("ipv6 = true\n{network}")).unwrap();
+    let ran = place.visit("download", format!("[fd00::2]:{port}").parse().unwrap());
+    let took: f64 = ran.found().parse().unwrap();
+    // 1428 bytes of a packet's 1500 are the stream's.
+    let least = DOWNLOAD as f64 * 8.0 / 10e6 * 1500.0 / 1428.0 + 0.04;
+    assert!(took > least && (took < least + 0.4 || !ran.is_valid()), "{took} {}", ran.report);
+    let unreachable = format!("{:?}", ErrorKind::NetworkUnreachable);
+    assert_eq!(place.visit("connect", "10.0.0.2:9".parse().unwrap()).found(), unreachable);
+}
+
+/// At a terminal: a shell behind the network stops its jobs and goes on with them, and the shell outside does
+/// so with `tcplab shell` and its command.
+#[test]
+fn jobs_are_controlled_at_a_terminal() {
+    if !possible() || !have("bash") || !have("script") {
+        return;
+    }
+    let place = Place::new(r#"rate = "10Mbit/s", delay = "5ms""#);
+    let mut terminal = Terminal::start();
+    let within = |program: &[&str]| place.shell(Path::new(TCPLAB), program).join(" ");
+    terminal.enter(&within(&["bash", "--norc", "-i"]));
+    terminal.enter("echo in; grep -c tun0 /proc/net/dev");
+    terminal.wait_for("in\r\n1\r\n");
+    terminal.enter("sh -c 'echo beg\"un\"; exec sleep 1000'");
+    terminal.wait_for("begun\r\n");
+    terminal.stop_and_go_on();
+    terminal.interrupt();
+    terminal.enter("exit 5");
+    terminal.enter(CODE_AND_JOBS);
+    terminal.wait_for("code 5 0\r\n");
+
+    terminal.enter(&within(&["sh", "-c", "'echo beg\"un\"; exec sleep 1000'"]));
+    terminal.wait_for("begun\r\n");
+    terminal.stop_and_go_on();
+    terminal.interrupt();
+    terminal.enter("exit 7");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(7));
+}
+
+/// bash at a terminal, which ends with the test.
+struct Terminal {
+    child: Child,
+    shown: Receiver<u8>,
+    /// What was shown since the last wait was over.
+    unseen: String,
+}
+
+impl Terminal {
+    fn start() -> Self {
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "script", "--quiet", "--return", "--command"])
+            .args(["bash --norc -i", "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, shown) = channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || out.bytes().map_while(Result::ok).all(|byte| sender.send(byte).is_ok()));
+        Self { child, shown, unseen: String::new() }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn enter(&mut self, line: &str) {
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Whether this is shown in time.
+    fn shows(&mut self, text: &str, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            if let Some(at) = self.unseen.find(text) {
+                self.unseen.drain(..at + text.len());
+                return true;
+            }
+            match self.shown.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(byte) => self.unseen.push(char::from(byte)),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn wait_for(&mut self, text: &str) {
+        assert!(self.shows(text, PATIENCE), "{text:?} does not follow: {:?}", self.unseen);
+    }
+
+    /// Presses this again as long as what it is meant for has not begun.
+    fn press_until(&mut self, keys: &str, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.press(keys);
+            if self.shows(text, Duration::from_millis(500)) {
+                return;
+            }
+            assert!(Instant::now() < until, "{text:?} does not follow: {:?}", self.unseen);
+        }
+    }
+
+    /// Stops the command that sleeps, and goes on with it.
+    fn stop_and_go_on(&mut self) {
+        self.press_until("\x1a", "Stopped");
+        self.wait_for("exec sleep 1000'\r\n");
+        self.enter("fg");
+        self.wait_for("exec sleep 1000'\r\n");
+    }
+
+    /// Ends it.
+    fn interrupt(&mut self) {
+        self.press_until(&format!("\x03{CODE_AND_JOBS}\n"), "code 130 0\r\n");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Shows the code of the last command, and how many jobs there are.
+const CODE_AND_JOBS: &str = "echo co\"de\" $? $(jobs | wc -l)";
 
 #[test]
 fn datagrams_are_answered_by_whom_they_were_sent_to() {
@@ -409,6 +681,8 @@ fn the_network_can_be_changed_meanwhile() {
 
 /// Bytes of a download.
 const DOWNLOAD: usize = 1_000_000;
+/// Bytes of an upload.
+const UPLOAD: usize = 2_000_000;
 const TCPLAB: &str = env!("CARGO_BIN_EXE_tcplab");
 
 #[test]

@@ -1,6 +1,7 @@
-//! `tcplab between` held against virtual time, a token bucket's rates and a browser. `.ci/nightly real-time`
-//! runs this, since it takes a machine that does little else: a run that the machine did not keep up with
-//! says nothing, and is made again a few times.
+//! `tcplab between` and `tcplab shell` held against virtual time, also while their page is read, and
+//! `between` against a token bucket's rates and a browser. `.ci/nightly real-time` runs this, since it takes
+//! a machine that does little else: a run that the machine did not keep up with says nothing, and is made
+//! again a few times.
 
 #[path = "../cli/through.rs"]
 #[expect(dead_code, reason = "the tests of `tests/cli` use all of it")]
@@ -20,23 +21,110 @@ use through::{Between, bytes, server, two};
 
 #[test]
 fn the_same_scenario_gives_the_same_in_virtual_and_in_real_time() {
-    let network = two(r#"rate = "8Mbit/s", delay = "20ms", queue = { drop-tail = { limit = "60packets" } }"#);
-    let (virtual_time, virtual_delay) = in_virtual_time(&network);
-    let (real_time, report) = valid(|| {
+    let download = || {
         let to = server(|mut stream| stream.write_all(&bytes(SIZE)).unwrap());
-        let between = Between::start(&network, to, &["--poll", "20ms"]);
-        let begun = Instant::now();
-        let mut all = Vec::new();
-        between.connect().read_to_end(&mut all).unwrap();
-        let took = begun.elapsed();
-        assert_eq!(all.len(), SIZE);
-        (took, between.stop().0)
-    });
+        downloaded(Between::start(&network(), to, &["--poll", "20ms"]))
+    };
+    assert_as_in_virtual_time("between", &network(), valid(download));
+}
+
+/// A page that is read as it comes, and seven that nothing is read from.
+#[test]
+fn the_same_scenario_gives_the_same_while_its_page_is_read() {
+    let download = || {
+        let to = server(|mut stream| stream.write_all(&bytes(SIZE)).unwrap());
+        let mut between = Between::start(&network(), to, &["--poll", "20ms", "--live", "127.0.0.1:0"]);
+        let page = between.live();
+        let follow = || {
+            let mut stream = TcpStream::connect(page).unwrap();
+            stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+        };
+        let _silent: Vec<TcpStream> = (0..7).map(|_| follow()).collect();
+        let mut reader = follow();
+        let read = std::thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).ok();
+            text.matches("event: message").count()
+        });
+        let found = downloaded(between);
+        // Five a second, for four seconds.
+        let moments = read.join().unwrap();
+        assert!((15..=40).contains(&moments), "{moments}");
+        found
+    };
+    assert_as_in_virtual_time("between, with its page", &network(), valid(download));
+}
+
+/// The sender is the same stack; the receiver is the kernel's, whose window does not limit. So nothing does
+/// but the queue, in virtual time too, and the loss recovery of the one meets the acknowledgements of the
+/// other.
+#[test]
+fn a_command_in_a_shell_has_the_same_as_in_virtual_time() {
+    if !have("curl") {
+        return;
+    }
+    for live in [false, true] {
+        let download = || {
+            let to = server(|mut stream| {
+                stream.read(&mut [0; 4096]).unwrap();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\nConnection: close\r\n\r\n");
+                stream.write_all(&[head.as_bytes(), &bytes(SIZE)].concat()).unwrap();
+            });
+            let folder = tempfile::tempdir().unwrap();
+            let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+            std::fs::write(path("network.toml"), network()).unwrap();
+            let mut command = Command::new("setpriv");
+            command.args([
+                "--pdeathsig",
+                "KILL",
+                "--",
+                env!("CARGO_BIN_EXE_tcplab"),
+                "shell",
+                "--poll",
+                "20ms",
+            ]);
+            command.args(["--scenario", &path("network.toml"), "--report", &path("report.json")]);
+            if live {
+                command.args(["--live", "127.0.0.1:0"]);
+            }
+            let url = format!("http://10.0.0.2:{}/", to.port());
+            let curl =
+                ["--", "curl", "--silent", "--output", &path("file"), "--write-out", "%{time_total}", &url];
+            let output = command.args(curl).output().unwrap();
+            assert_eq!(std::fs::read(path("file")).unwrap().len(), SIZE);
+            let took: f64 = String::from_utf8(output.stdout).unwrap().parse().unwrap();
+            let report = std::fs::read(path("report.json")).unwrap();
+            (Duration::from_secs_f64(took), serde_json::from_slice(&report).unwrap())
+        };
+        let wide = format!("{WIDE_WINDOW}{}", network());
+        assert_as_in_virtual_time(&format!("shell, live {live}"), &wide, valid(download));
+    }
+}
+
+fn network() -> String {
+    two(r#"rate = "8Mbit/s", delay = "20ms", queue = { drop-tail = { limit = "60packets" } }"#)
+}
+
+/// How long a download takes, and the report of it.
+fn downloaded(between: Between) -> (Duration, Value) {
+    let begun = Instant::now();
+    let mut all = Vec::new();
+    between.connect().read_to_end(&mut all).unwrap();
+    let took = begun.elapsed();
+    assert_eq!(all.len(), SIZE);
+    (took, between.stop().0)
+}
+
+/// The goodput is within 3 %, and the queueing delay within 1 ms.
+fn assert_as_in_virtual_time(what: &str, network: &str, (real_time, report): (Duration, Value)) {
+    let (virtual_time, virtual_delay) = in_virtual_time(network);
     let real_delay = queue_delay(&report["network"]);
-    println!("virtual: {virtual_time:?}, {virtual_delay} s; real: {real_time:?}, {real_delay} s");
+    let late = &report["lateness"];
+    println!("{what}: {real_time:?}, {real_delay} s; virtual: {virtual_time:?}, {virtual_delay} s; {late}");
     let ratio = real_time.as_secs_f64() / virtual_time.as_secs_f64();
-    assert!((0.97..1.03).contains(&ratio), "{real_time:?} and {virtual_time:?}");
-    assert!((real_delay - virtual_delay).abs() < 0.001, "{real_delay} s and {virtual_delay} s");
+    assert!((0.97..1.03).contains(&ratio), "{what}: {real_time:?} and {virtual_time:?}");
+    assert!((real_delay - virtual_delay).abs() < 0.001, "{what}: {real_delay} s and {virtual_delay} s");
     assert!(virtual_delay > 0.01, "the queue must matter");
 }
 
@@ -154,5 +242,7 @@ fn valid<T>(run: impl Fn() -> (T, Value)) -> (T, Value) {
     panic!("the machine kept up with none of {TRIES} runs: {late}");
 }
 
+/// A receive window beyond what the queue holds.
+const WIDE_WINDOW: &str = "tcp = { receive-buffer = \"4MiB\", receive-buffer-initial = \"4MiB\" }\n";
 const SIZE: usize = 4_000_000;
 const TRIES: u32 = 5;
