@@ -564,3 +564,7 @@ impl Endpoint {
         }
     }
 }
+
+ackclock_form::form! {
+    struct BindOptions { addr, port, sharing }
+}

@@ -164,3 +164,7 @@ impl Rto {
         }
     }
 }
+
+ackclock_form::form! {
+    struct Rto { estimator, deadline, waiting_since, expiries, backoffs }
+}
