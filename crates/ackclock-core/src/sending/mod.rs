@@ -645,7 +645,8 @@ impl Flight {
     /// The same with a look at each record, for a flight that was read.
     fn is_sound(&self) -> bool {
         let board = &self.scoreboard;
-        self.violated().is_none() && board.violated().is_none() && board.lies_within(self.una, self.nxt)
+        let agrees = board.violated().is_none() && board.marks_agree();
+        agrees && board.lies_within(self.una, self.nxt) && self.violated().is_none()
     }
 
     /// Checks what must hold between any two calls.

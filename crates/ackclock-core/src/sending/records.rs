@@ -297,6 +297,10 @@ impl Form for Records {
         if batches.iter().any(|batch| batch.len() == 0) {
             return Err(FormError::Invariant("Records"));
         }
-        Ok(Self { batches, ..Self::default() })
+        Ok(Self {
+            batches,
+            #[cfg(test)]
+            visits: Visits::default(),
+        })
     }
 }

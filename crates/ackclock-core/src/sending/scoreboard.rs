@@ -544,6 +544,18 @@ impl Scoreboard {
         sums.into_iter().find(|(holds, _)| !holds).map(|(_, what)| what)
     }
 
+    /// Whether each marked record lies in the set of its mark. The sums then agree only with equal sets.
+    pub(super) fn marks_agree(&self) -> bool {
+        self.records.iter().all(|record| {
+            let marked = match record.condition {
+                Condition::Outstanding => return true,
+                Condition::Lost => &self.lost,
+                Condition::Sacked => &self.sacked,
+            };
+            marked.containing(record.start).is_some_and(|(_, end)| record.end <= end)
+        })
+    }
+
     /// Whether its records begin with the first of these positions and do not go beyond the last.
     pub(super) fn lies_within(&self, una: Position, nxt: Position) -> bool {
         let first = self.records.front().is_none_or(|first| first.start == una);
