@@ -86,7 +86,7 @@ pub const TARGETS: [Target; 15] = [
     target("short_way", world::short_way, "steps", 1200, true),
     target("recording", world::recording, "steps", 1200, true),
     target("thawed", world::thawed, "cuts", 1200, true),
-    target("form", world::form, "packets", 12_000, false),
+    target("form", world::form, "forms and packets", 12_000, false),
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),

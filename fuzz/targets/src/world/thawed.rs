@@ -5,7 +5,7 @@ use ackclock_core::{ConnectionId, Endpoint, Instant, Limits, RxPacket};
 use ackclock_wire::RxMeta;
 
 /// Thaws a form and runs the endpoint for a while, in which its own packets come back to it with the ends
-/// exchanged. Counts its packets.
+/// exchanged. Counts one for a form that is refused, and two and its packets for an endpoint.
 pub(crate) fn form(bytes: &[u8]) -> u64 {
     let Ok(thawed) = Endpoint::thaw(bytes, &Registry::with_experiments(), MEMORY_MAX) else { return 1 };
     let mut endpoint = thawed.endpoint;
@@ -33,7 +33,7 @@ pub(crate) fn form(bytes: &[u8]) -> u64 {
             endpoint.handle_packets(now, [RxPacket::new(&packet, RxMeta::default())]);
         }
     }
-    1 + packets
+    2 + packets
 }
 
 fn call(endpoint: &mut Endpoint, now: Instant, id: ConnectionId, turn: u64) {
