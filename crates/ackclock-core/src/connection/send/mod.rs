@@ -404,6 +404,13 @@ impl SendHalf {
         self.flight.check_invariants();
     }
 
+    /// Whether the buffer begins with the first byte that is not acknowledged: a SYN stands before it, and an
+    /// acknowledged FIN behind it.
+    fn begins_at_una(&self) -> bool {
+        let una = self.flight.una();
+        self.base <= una + 1 && una <= self.base + 1
+    }
+
     /// What does not hold between two calls, if anything, besides the flight's own.
     fn violated(&self) -> Option<&'static str> {
         let holds = self.base <= self.data_end() && self.wnd <= self.max_wnd;
@@ -1101,6 +1108,6 @@ ackclock_form::form! {
         iss, wnd, max_wnd, wl1, wl2, scale, headers, stamps, signature, up, closed, more_follows,
         probe_due, awaited, buffer_max, peer_mss, pmtu, buffer, base, flight, persist, cork, bytes_sent,
         rare
-    } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX;
+    } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX && half.begins_at_una();
     struct Rare { bytes_retransmitted, retransmits, memory_retry, feedback, search }
 }
