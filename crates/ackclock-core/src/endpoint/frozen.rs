@@ -28,7 +28,8 @@ impl Endpoint {
     /// use ackclock_core::{Endpoint, EndpointConfig, Instant};
     ///
     /// let now = Instant::from_millis(5);
-    /// let endpoint = Endpoint::new(EndpointConfig::default(), now);
+    /// let config = EndpointConfig::new(vec!["10.0.0.1".parse()?], [7; 32]);
+    /// let endpoint = Endpoint::new(config, now);
     /// let form = endpoint.freeze()?;
     /// let thawed = Endpoint::thaw(&form, &Registry::builtin(), 1 << 30)?;
     /// assert_eq!(thawed.endpoint.freeze()?, form);
