@@ -20,10 +20,11 @@ FOR_TESTS = "ackclock-test-support"
 FLOORS = {
     FOR_TESTS: {"uses": {"wire"}},
     "ackclock-test-browser": {"uses": set()},
-    "ackclock-wire": {"uses": set(), "others": {"etherparse", "thiserror"}},
-    "ackclock-control": {"uses": set(), "others": {"thiserror"}, "asked for": {"serde"}},
+    "ackclock-form": {"uses": set(), "others": {"thiserror"}},
+    "ackclock-wire": {"uses": {"form"}, "others": {"etherparse", "thiserror"}},
+    "ackclock-control": {"uses": {"form"}, "others": {"thiserror"}, "asked for": {"serde"}},
     "ackclock-core": {
-        "uses": {"control", "wire"},
+        "uses": {"control", "form", "wire"},
         "others": {"bytes", "siphasher", "slab", "thiserror"},
         "asked for": {"aes", "cmac", "hmac", "prefetch-index", "serde", "sha1"},
     },

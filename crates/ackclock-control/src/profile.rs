@@ -223,6 +223,18 @@ pub struct UnknownRecovery {
     pub name: String,
 }
 
+ackclock_form::form! {
+    enum Recovery {
+        0 GoBackN, 1 Tahoe, 2 Reno, 3 Net2Reno, 4 NewReno, 5 Sack, 6 RackTlp, 7 Vegas, 8 VegasUsc
+    }
+    struct UndoChoice { timestamps, dsack, frto, min_rtt_quarters }
+    enum AckPolicy {
+        0 EverySecondSegment { delay_max }, 1 EverySecondByTick { tick },
+        2 WindowShare { percent, delay_max }
+    }
+    enum Ecn { 0 Off, 1 Classic, 2 Accurate }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;

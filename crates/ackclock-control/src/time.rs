@@ -116,3 +116,13 @@ pub fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
     whole.saturating_add(u64::from(duration.subsec_nanos()))
 }
+
+impl ackclock_form::Form for Instant {
+    fn write(&self, out: &mut ackclock_form::Writer) {
+        self.as_nanos().write(out);
+    }
+
+    fn read(input: &mut ackclock_form::Reader<'_>) -> Result<Self, ackclock_form::FormError> {
+        u64::read(input).map(Self::from_nanos)
+    }
+}

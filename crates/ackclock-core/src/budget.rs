@@ -19,6 +19,7 @@
 //! The budget also keeps the list of free blocks. At most [`FREE_MAX`] of them (4 MiB) wait for reuse, the
 //! most recently freed first. They do not count in the budget; any more go back to the allocator.
 
+use ackclock_form::{Form, FormError, Reader, Writer, shared};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -217,6 +218,58 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+ackclock_form::form! {
+    struct Budget(inner as shared)
+}
+
+impl Form for Inner {
+    fn write(&self, out: &mut Writer) {
+        // What is in use follows from the leases; free blocks are only quick to get.
+        let Self { limit, used: _, sharers, refusals, keeps_bytes, free: _ } = self;
+        limit.write(out);
+        sharers.load(Ordering::Relaxed).write(out);
+        refusals.load(Ordering::Relaxed).write(out);
+        keeps_bytes.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let limit = usize::read(input)?;
+        if input.lent::<MemoryMax>().is_some_and(|max| limit > max.0) {
+            return Err(FormError::Unsupported("its memory budget is larger than the reader allows"));
+        }
+        Ok(Self {
+            limit,
+            used: AtomicUsize::new(0),
+            sharers: AtomicU32::new(Form::read(input)?),
+            refusals: AtomicU32::new(Form::read(input)?),
+            keeps_bytes: Form::read(input)?,
+            free: Mutex::default(),
+        })
+    }
+}
+
+/// The largest budget that a reader of forms accepts, lent to what is read.
+pub(crate) struct MemoryMax(pub usize);
+
+impl Form for Lease {
+    fn write(&self, out: &mut Writer) {
+        self.budget.write(out);
+        self.bytes.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let mut lease = Budget::read(input)?.lease();
+        let bytes = usize::read(input)?;
+        let used = &lease.budget.0.used;
+        // It was allowed when it was taken; together the leases never exceed the limit.
+        let sum = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= lease.budget.0.limit);
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum)
+            .map_err(|_| FormError::Invariant("Budget"))?;
+        lease.bytes = bytes;
+        Ok(lease)
     }
 }
 

@@ -11,6 +11,7 @@ use ackclock_wire::{Experiment, TcpOptions};
 
 use crate::trace::TraceConfig;
 use crate::{ListenAddr, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, Shard};
+use ackclock_control::congestion::form::factory;
 
 /// Settings of one endpoint.
 #[derive(Clone)]
@@ -374,5 +375,30 @@ impl ListenOptions {
             fast_open_max: 0,
             tcp: None,
         }
+    }
+}
+
+ackclock_form::form! {
+    struct TcpConfig {
+        profile as profile_name, congestion as factory, choices, pacing_rate_max, experiment, trace,
+        nodelay, keepalive, user_timeout, idle_timeout, mtu_probing, user_timeout_option, send_buffer_max,
+        receive_buffer_max, receive_buffer_initial, mss_max, ttl, dscp, time_wait, fin_wait_2_max
+    }
+    struct Keepalive { idle, interval, probes }
+    struct MtuProbing { least, raise_after }
+    struct UserTimeoutOption { least, most, changeable }
+}
+
+/// A profile's name. One that this version does not have is only a name: its choices are written besides.
+pub(crate) mod profile_name {
+    use ackclock_control::profile::Profile;
+    use ackclock_form::{FormError, Reader, Writer};
+
+    pub(crate) fn write(name: &str, out: &mut Writer) {
+        out.text(name);
+    }
+
+    pub(crate) fn read(input: &mut Reader<'_>) -> Result<&'static str, FormError> {
+        Ok(Profile::find(input.text()?).map_or("unknown", |profile| profile.name))
     }
 }

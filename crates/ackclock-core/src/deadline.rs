@@ -48,6 +48,10 @@ impl Deadline {
     }
 }
 
+ackclock_form::form! {
+    struct Deadline(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -183,6 +183,17 @@ pub enum OptionError {
     Choice(#[from] InvalidParameter),
 }
 
+ackclock_form::form! {
+    enum ConnectionError {
+        0 Refused, 1 Reset, 2 TimedOut, 3 KeepaliveTimedOut, 4 IdleTimedOut, 5 Unreachable(value),
+        6 Aborted, 7 OutOfMemory
+    }
+    enum IcmpError {
+        0 Network, 1 Host, 2 Protocol, 3 Port, 4 Prohibited, 5 TimeExceeded, 6 ParameterProblem,
+        7 SourceRoute
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

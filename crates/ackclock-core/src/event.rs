@@ -174,6 +174,11 @@ impl Readiness {
     }
 }
 
+ackclock_form::form! {
+    struct ConnectionId { index, generation }
+    struct ReadinessBits(bits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{BoundId, ConnectionId, Readiness, ReadinessBits};

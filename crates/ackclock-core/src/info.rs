@@ -269,3 +269,7 @@ pub(crate) struct FlightInfo {
     pub losses: LossCounts,
     pub undone: UndoCounts,
 }
+
+ackclock_form::form! {
+    struct UndoCounts { timestamps, dsack, frto, min_rtt }
+}

@@ -44,7 +44,8 @@
 //! Every table and buffer has a bound in [`EndpointConfig`], [`ListenOptions`] or [`TcpConfig`], and a stated
 //! behaviour when full. An endpoint has no lock: a program of several threads has one lock around it, or
 //! several endpoints that are one host ([`EndpointConfig::split`]).
-
+//!
+#![doc = include_str!("form.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -82,15 +83,17 @@ pub use ackclock_control::choice_doc;
 #[cfg(feature = "serde")]
 pub use ackclock_control::micros;
 pub use ackclock_control::{Instant, bandwidth, congestion, profile, rtt};
+pub use ackclock_form::FormError;
 pub use ackclock_wire::{Codepoint, Experiment};
 #[cfg(feature = "tcp-ao")]
 pub use authentication::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use config::{EndpointConfig, Keepalive, ListenOptions, MtuProbing, TcpConfig, UserTimeoutOption};
 pub use connection::{Connection, State};
 pub use endpoint::{
-    BindOptions, BoundId, Counters, Decision, Endpoint, Histogram, Histograms, Incoming, IncomingId,
-    KnownPath, Limits, ListenerId, LocalAddress, Measure, OtherError, OtherPacket, PathCacheConfig, Ping,
-    PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, Unreachable,
+    BindOptions, BoundId, Counters, Decision, Endpoint, FreezeError, Histogram, Histograms, Incoming,
+    IncomingId, KnownPath, Limits, ListenerId, LocalAddress, Measure, OtherError, OtherPacket,
+    PathCacheConfig, Ping, PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, Thawed,
+    Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

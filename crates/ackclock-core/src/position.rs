@@ -91,6 +91,10 @@ impl fmt::Debug for Position {
     }
 }
 
+ackclock_form::form! {
+    struct Position(at) => |position| position.0.get() < 1 << 62;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! A bounded table that forgets what was not used for the longest time.
 
+use ackclock_form::{Form, FormError, Reader, Writer};
 use std::collections::BTreeMap;
 
 /// Values by key, at most `max` of them. Every operation takes logarithmic time, also if an attacker chooses
@@ -64,6 +65,29 @@ impl<K: Ord + Copy, V> Remembered<K, V> {
     pub fn len(&self) -> usize {
         assert_eq!(self.known.len(), self.order.len());
         self.known.len()
+    }
+}
+
+/// The values in the order of their last use: its numbers count from one again.
+impl<K: Form + Ord + Copy, V: Form> Form for Remembered<K, V> {
+    fn write(&self, out: &mut Writer) {
+        let Self { known, order, uses: _, max } = self;
+        max.write(out);
+        order.len().write(out);
+        for key in order.values() {
+            key.write(out);
+            if let Some((_, value)) = known.get(key) {
+                value.write(out);
+            }
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let mut table = Self::new(usize::read(input)?);
+        for _ in 0..usize::read(input)? {
+            table.insert(K::read(input)?, V::read(input)?);
+        }
+        Ok(table)
     }
 }
 

@@ -57,3 +57,8 @@ pub struct ListenAddr {
     /// The local port, or any.
     pub port: Option<u16>,
 }
+
+ackclock_form::form! {
+    struct FourTuple { local_addr, local_port, remote_addr, remote_port }
+    struct ListenAddr { addr, port }
+}

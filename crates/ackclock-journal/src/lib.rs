@@ -36,7 +36,7 @@ use std::io;
 
 pub use self::connection::RecordedConnection;
 pub use self::recorded::RecordedEndpoint;
-pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen, Step};
+pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen, Step, ThawError};
 pub use self::sent::SentPacket;
 use self::value::{Input, Value};
 pub use self::writer::Journal;

@@ -13,7 +13,7 @@ use crate::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
 use ackclock_core::congestion::{Registry, UnknownController};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::TraceConfig;
-use ackclock_core::{ConnectionId, Endpoint, FourTuple, Instant, Limits, TcpConfig};
+use ackclock_core::{ConnectionId, Endpoint, FormError, FourTuple, FreezeError, Instant, Limits, TcpConfig};
 
 /// Changes that a replay makes to the recording.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,6 +132,18 @@ impl<R: Read> Replay<R> {
     /// The endpoint, for traces, counters and connections.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
+    }
+
+    /// Freezes the endpoint, and goes on with the one that is thawed from the bytes: what follows must be the
+    /// same. Returns the bytes.
+    ///
+    /// # Errors
+    /// The endpoint cannot be frozen, or the bytes cannot be read.
+    pub fn thaw_in_place(&mut self) -> Result<Vec<u8>, ThawError> {
+        let form = self.endpoint.freeze()?;
+        // The recording's own budget is allowed, whatever it is.
+        self.endpoint = Endpoint::thaw(&form, &self.registry, usize::MAX)?.endpoint;
+        Ok(form)
     }
 
     /// The driver's time of the last call.
@@ -363,6 +375,18 @@ pub enum ReplayError {
     /// The profile's controller is not available.
     #[error(transparent)]
     Controller(#[from] UnknownController),
+}
+
+/// Why an endpoint cannot go on from its frozen state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ThawError {
+    /// It cannot be frozen.
+    #[error(transparent)]
+    Freeze(#[from] FreezeError),
+    /// Its form cannot be read.
+    #[error("the frozen endpoint cannot be thawed: {0}")]
+    Form(#[from] FormError),
 }
 
 impl fmt::Display for Departure {

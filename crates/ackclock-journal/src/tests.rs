@@ -3,6 +3,7 @@
 mod changes;
 mod every_call;
 mod records;
+mod thawed;
 mod values;
 
 use std::io::{self, Write};

@@ -181,6 +181,10 @@ fn bits(addr: IpAddr) -> u8 {
     if addr.is_ipv4() { 32 } else { 128 }
 }
 
+ackclock_form::form! {
+    struct Cidr { addr, prefix } => |cidr| cidr.prefix <= bits(cidr.addr);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

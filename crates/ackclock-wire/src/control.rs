@@ -95,6 +95,10 @@ fn tcp_header(segment: &ControlSegment) -> TcpHeader {
     header
 }
 
+ackclock_form::form! {
+    struct ControlSegment { src, dst, ttl, traffic_class, flow_label, fields }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -183,6 +183,12 @@ const COUNTER_MASK: u32 = (1 << 24) - 1;
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
 
+ackclock_form::form! {
+    enum Codepoint { 0 NotEct, 1 Ect1, 2 Ect0, 3 Ce }
+    struct AccEcn { order, counters, len } => |option| option.len <= 3;
+    enum AccEcnOrder { 0 Ect0First, 1 Ect1First }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,3 +23,7 @@ impl FlowLabel {
         self.0
     }
 }
+
+ackclock_form::form! {
+    struct FlowLabel(bits) => |label| label.0 <= Self::MAX;
+}

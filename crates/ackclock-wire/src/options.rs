@@ -316,5 +316,13 @@ const EXPERIMENT: u8 = 254;
 /// An experiment with two NOPs in front.
 const EXPERIMENT_LEN: usize = 16;
 
+ackclock_form::form! {
+    struct TcpOptions {
+        mss, window_scale, sack_permitted, timestamps, sack, accecn, experiment, user_timeout, fast_open
+    }
+    struct Experiment { id, value }
+    struct SackBlocks { blocks, len } => |sack| usize::from(sack.len) <= Self::MAX;
+}
+
 #[cfg(test)]
 mod tests;

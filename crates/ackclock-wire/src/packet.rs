@@ -229,3 +229,9 @@ const fn transport_offset(bytes: &[u8]) -> u16 {
 
 const TCP_OFFSET: u16 = 16;
 const UDP_OFFSET: u16 = 6;
+
+ackclock_form::form! {
+    enum ChecksumState { 0 Complete, 1 Partial(value), 2 Verified }
+    struct ChecksumAt { start, offset }
+    struct RxMeta { checksum, segment_size }
+}

@@ -47,6 +47,11 @@ impl<T> Route<T> {
     }
 }
 
+ackclock_form::form! {
+    struct Route<T> { destination, to }
+    struct Egress { link, mtu }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -125,6 +125,10 @@ impl fmt::Display for SeqNum {
     }
 }
 
+ackclock_form::form! {
+    struct SeqNum(raw)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -253,5 +253,9 @@ impl std::fmt::Debug for Flags {
 /// The protocol number of TCP in IP headers and pseudo-headers.
 pub(crate) const PROTOCOL: u8 = 6;
 
+ackclock_form::form! {
+    struct Flags(bits)
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use ackclock_form::{Form, FormError, Reader, Writer};
+
 use crate::bytes::{put, read};
 use crate::checksum::{Sum, pseudo_header, sum};
 use crate::options::{NOP, OPTIONS_MAX, TIMESTAMPS, TcpOptions};
@@ -375,6 +377,29 @@ const TCP_LEN: usize = 20;
 
 // Every idle connection keeps one.
 const _: () = assert!(size_of::<HeaderTemplate>() <= 104);
+
+/// The sums follow from the rest, and lie in memory in the machine's byte order.
+impl Form for HeaderTemplate {
+    fn write(&self, out: &mut Writer) {
+        let Self { ip, ports, version, ip_sum: _, pseudo_sum: _ } = self;
+        ip.write(out);
+        ports.write(out);
+        version.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let (ip, ports, version) = (Form::read(input)?, Form::read(input)?, Form::read(input)?);
+        let mut template = Self { ip, ports, version, ip_sum: Sum::ZERO, pseudo_sum: Sum::ZERO };
+        template.pseudo_sum = pseudo_header(template.src().ip(), template.dst().ip(), PROTOCOL, 0);
+        template.sum_ip();
+        Ok(template)
+    }
+}
+
+ackclock_form::form! {
+    struct Fields { seq, ack, flags, window, urgent, ecn, options }
+    enum Version { 0 V4, 1 V6 }
+}
 
 #[cfg(test)]
 mod tests;

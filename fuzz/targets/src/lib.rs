@@ -13,13 +13,16 @@
 //! | `endpoint` | steps of two endpoints and what lies between them | invariants after each step; all of it drains |
 //! | `course` | the settings, the path and the steps of long transfers | the same |
 //! | `short_way` | the same | two pairs of endpoints, one of which predicts nothing, leave the same after each step |
+//! | `recording` | steps of two endpoints | what is recorded of each is replayed to the same packets and results |
+//! | `thawed` | the same | so it is by endpoints that are frozen and thawed before one call in eight |
+//! | `form` | a frozen endpoint | it is refused, or the thawed endpoint runs |
 //! | `scenario` | a TOML file | what is read is written and read back; what passes the check runs |
 //! | `trace` | a trace file | all explanations and conversions come to an end |
 //! | `transfer` | one side of tcpcat's protocol | what is read is what was framed; nothing is taken for whole that is cut short |
 //! | `capture` | a packet capture | what `tcplab` makes of captures comes to an end |
 //!
-//! The inputs of `connection`, `endpoint`, `course`, `short_way`, `print` and `link` are structure-aware: any
-//! bytes are a valid input. The others begin at a corpus and change it.
+//! The inputs of `connection`, `endpoint`, `course`, `short_way`, `recording`, `thawed`, `print` and `link`
+//! are structure-aware: any bytes are a valid input. The others begin at a corpus and change it.
 
 #![forbid(unsafe_code)]
 // The module taken in from tcpcat has tests that need the rest of it; they run there.
@@ -73,7 +76,7 @@ impl Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
@@ -82,6 +85,8 @@ pub const TARGETS: [Target; 13] = [
     target("course", world::course, "steps", 600, true),
     target("short_way", world::short_way, "steps", 1200, true),
     target("recording", world::recording, "steps", 1200, true),
+    target("thawed", world::thawed, "cuts", 1200, true),
+    target("form", world::form, "forms and packets", 12_000, false),
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),

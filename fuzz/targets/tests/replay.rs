@@ -69,6 +69,27 @@ fn lives_of_endpoints_have_many_steps() {
     assert!(steps > 5_000, "{steps} steps in 100 lives");
 }
 
+/// Each cut goes on from a frozen endpoint, and may not depart from the recording.
+#[test]
+fn recorded_lives_are_cut_a_thousand_times() {
+    let target = find("thawed").expect("a target");
+    let corpus = mutate::corpus(target).expect("it has a corpus");
+    let drawn = (0..60).map(|seed| mutate::draw(target, &corpus, seed));
+    let cuts: u64 = drawn.map(|input| (target.run)(&input)).sum();
+    assert!(cuts >= 1000, "{cuts} cuts in 60 lives");
+}
+
+/// A form that is read counts two and its packets.
+#[test]
+fn kept_forms_are_read_and_run() {
+    let target = find("form").expect("a target");
+    for (name, input) in mutate::corpus(target).expect("it has a corpus") {
+        if !name.starts_with("refused") {
+            assert!((target.run)(&input) > 1, "{name} is refused");
+        }
+    }
+}
+
 /// A seed's input, kept in the temporary directory if it is not survived.
 fn survive(target: &Target, seed: u64, input: &[u8]) {
     if catch_unwind(AssertUnwindSafe(|| bounded(target, input))).is_err() {

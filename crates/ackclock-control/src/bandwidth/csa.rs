@@ -56,6 +56,8 @@ impl Csa {
 }
 
 impl SenderEstimator for Csa {
+    ackclock_form::frozen!();
+
     fn on_ack(&mut self, at: Instant, bytes: u64) {
         // The first such group makes the estimate.
         if self.estimate.is_none() {
@@ -90,6 +92,8 @@ impl Tcsa {
 }
 
 impl SenderEstimator for Tcsa {
+    ackclock_form::frozen!();
+
     fn on_ack(&mut self, at: Instant, bytes: u64) {
         if self.converged {
             return;
@@ -125,6 +129,8 @@ impl TcsaPrime {
 }
 
 impl SenderEstimator for TcsaPrime {
+    ackclock_form::frozen!();
+
     fn on_ack(&mut self, at: Instant, bytes: u64) {
         if self.estimate.is_some() {
             return;
@@ -144,4 +150,10 @@ impl SenderEstimator for TcsaPrime {
     fn is_done(&self) -> bool {
         self.estimate.is_some()
     }
+}
+
+ackclock_form::form! {
+    struct Csa { n, gap_max, count, first, last, bytes, estimate }
+    struct Tcsa { csa, smallest, converged }
+    struct TcsaPrime { csa, previous, estimate }
 }

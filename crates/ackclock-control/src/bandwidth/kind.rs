@@ -203,3 +203,8 @@ pub enum InvalidEstimator {
 }
 
 const E4: u64 = 10_000;
+
+ackclock_form::form! {
+    enum SenderEstimatorKind { 0 Tssf { n }, 1 Csa(value), 2 Tcsa(value), 3 TcsaPrime(value), 4 PacketPair }
+    struct CsaConfig { n, nu_e4 }
+}

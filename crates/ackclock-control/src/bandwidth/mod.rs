@@ -28,6 +28,8 @@ pub use pbm::{Passage, pbm, pbm_between, pbm_prime};
 pub use receiver::{Combine, Receiver, ReceiverEstimates};
 pub use tssf::Tssf;
 
+use ackclock_form::{FormError, Reader, Writer};
+
 use crate::Instant;
 use crate::time::nanos;
 
@@ -41,6 +43,21 @@ pub trait SenderEstimator: std::fmt::Debug + Send {
 
     /// Whether the estimate is final, or none will be made.
     fn is_done(&self) -> bool;
+
+    /// Writes its state, as [`Controller::freeze`](crate::congestion::Controller::freeze) does.
+    fn freeze(&self, out: &mut Writer) -> bool {
+        let _ = out;
+        false
+    }
+
+    /// Takes the state that [`Self::freeze`] wrote.
+    ///
+    /// # Errors
+    /// The bytes are not such a state, or it has none.
+    fn thaw(&mut self, input: &mut Reader<'_>) -> Result<(), FormError> {
+        let _ = input;
+        Err(FormError::Unsupported("the estimator has no form"))
+    }
 }
 
 /// Runs an estimator over the acknowledgements of a trace up to the first loss: when each came, and how many

@@ -24,6 +24,8 @@ impl PacketPair {
 }
 
 impl SenderEstimator for PacketPair {
+    ackclock_form::frozen!();
+
     fn on_ack(&mut self, at: Instant, bytes: u64) {
         let Some(first) = self.first.take() else {
             self.first = Some(at);
@@ -49,4 +51,8 @@ impl SenderEstimator for PacketPair {
     fn is_done(&self) -> bool {
         false
     }
+}
+
+ackclock_form::form! {
+    struct PacketPair { first, time_per_byte }
 }

@@ -173,3 +173,7 @@ impl Receiver {
 const SAMPLES_MAX: usize = 256;
 /// The most bursts allowed but not yet arrived.
 const BURSTS_MAX: usize = 4096;
+
+ackclock_form::form! {
+    struct Receiver { samples_max, smss, received, acked, allowed, allowed_last, first, samples, ended }
+}

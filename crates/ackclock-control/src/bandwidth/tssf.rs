@@ -60,6 +60,8 @@ impl Tssf {
 }
 
 impl SenderEstimator for Tssf {
+    ackclock_form::frozen!();
+
     fn on_ack(&mut self, at: Instant, bytes: u64) {
         if self.is_done() {
             return;
@@ -101,4 +103,9 @@ impl SenderEstimator for Tssf {
     fn is_done(&self) -> bool {
         self.outcome != EstimateSearch::Looking
     }
+}
+
+ackclock_form::form! {
+    struct Tssf { n, smss, start, size, growth, acked, looked_at, first, bytes, outcome }
+    enum EstimateSearch { 0 Looking, 1 Found(value), 2 GivenUp }
 }

@@ -17,6 +17,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use super::registered_name;
 use super::round::RoundTimes;
 use super::snapshot::signed;
 use super::window::{Counting, Window, window_methods};
@@ -282,6 +283,8 @@ impl Bfa {
 }
 
 impl Controller for Bfa {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         self.config.name
     }
@@ -346,6 +349,15 @@ impl Controller for Bfa {
 const MS: i64 = 1_000_000;
 /// Longer round trips count as this value: 78 hours.
 const RTT_MAX: u64 = 1 << 48;
+
+ackclock_form::form! {
+    struct Bfa { window, config, rounds, srtt, srv, base_rtt, avoiding, prior_avoiding }
+    struct BfaConfig {
+        name as registered_name, memory_quarters, thresholds, tick, decreasing, sampling, counting
+    }
+    enum BfaSampling { 0 Acks, 1 Rounds, 2 Timed }
+    enum BfaThresholds { 0 Fixed { on_ms, off_ms }, 1 Path }
+}
 
 #[cfg(test)]
 mod tests {

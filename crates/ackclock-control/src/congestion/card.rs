@@ -57,6 +57,8 @@ impl Card {
 }
 
 impl Controller for Card {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -99,6 +101,10 @@ impl Controller for Card {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct Card { window, rounds, old, prior_old }
 }
 
 #[cfg(test)]

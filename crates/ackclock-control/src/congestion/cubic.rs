@@ -114,6 +114,8 @@ impl Cubic {
 }
 
 impl Controller for Cubic {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         if self.hystart.is_some() { Self::NAME } else { Self::NAME_PLAIN }
     }
@@ -308,6 +310,12 @@ const TIME_BITS: u32 = 20;
 const TIME_MAX: u64 = u32::MAX as u64;
 
 const _: () = assert!(size_of::<Cubic>() <= 120);
+
+ackclock_form::form! {
+    struct Cubic { window, curves, last_ack, hystart }
+    struct Curves { present, prior }
+    struct Curve { w_max, cwnd_prior, k, epoch_start, w_est, reno_growth, cubic_growth }
+}
 
 #[cfg(test)]
 mod tests;

@@ -142,6 +142,8 @@ impl Dctcp {
 }
 
 impl Controller for Dctcp {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         match self.kind {
             Kind::Dctcp => Self::NAME,
@@ -213,6 +215,11 @@ const ONE: u64 = 1 << 20;
 const GAIN_SHIFT: u32 = 4;
 /// Prague's virtual round trip, in nanoseconds.
 const VIRTUAL_RTT: u64 = 25_000_000;
+
+ackclock_form::form! {
+    struct Dctcp { window, kind, rounds, alpha, bytes_acked, bytes_marked, srtt, uncounted, answers_mark }
+    enum Kind { 0 Dctcp, 1 Prague }
+}
 
 #[cfg(test)]
 mod tests {

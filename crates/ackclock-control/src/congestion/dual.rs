@@ -69,6 +69,8 @@ impl Dual {
 }
 
 impl Controller for Dual {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -108,6 +110,10 @@ impl Controller for Dual {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct Dual { window, counting, rounds, rtt_min, rtt_max }
 }
 
 #[cfg(test)]

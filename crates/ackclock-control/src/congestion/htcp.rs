@@ -146,6 +146,8 @@ fn alpha_after(delta_ns: u64, beta: u64) -> u64 {
 }
 
 impl Controller for Htcp {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -215,6 +217,11 @@ const BETA_MIN: u64 = 500;
 const BETA_MAX: u64 = 800;
 /// Δ_L: for a second after congestion the window grows as Reno's.
 const DELTA_L_NS: u64 = 1_000_000_000;
+
+ackclock_form::form! {
+    struct Htcp { window, adaptive, rounds, growth, last_ack, rtt_min, epoch, prior }
+    struct Epoch { since, beta, rtt_max, throughput, throughput_before }
+}
 
 #[cfg(test)]
 mod tests {

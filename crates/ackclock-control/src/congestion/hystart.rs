@@ -143,6 +143,13 @@ const CSS_ROUNDS: u32 = 5;
 const N_RTT_SPIKE: u32 = 3;
 const INFINITE: u64 = u64::MAX;
 
+ackclock_form::form! {
+    struct HyStart {
+        rounds, last_round_min_rtt, current_round_min_rtt, rtt_sample_count, late_count, delayed,
+        css_rounds
+    }
+}
+
 #[cfg(test)]
 mod tests {
 

@@ -172,6 +172,11 @@ const IDLE_VALID: &str = "for idleness, choose validated, restart-window, one-se
 /// RFC 7661 §4.4: the non-validated period lasts five minutes.
 const NON_VALIDATED_MAX: Duration = Duration::from_secs(300);
 
+ackclock_form::form! {
+    enum IdlePolicy { 0 Keep, 1 OneSegment, 2 RestartWindow, 3 Validated }
+    struct Validation { initial_window, rounds, acked_in_round, pipe_ack, period_start, validated_at }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -166,6 +166,8 @@ impl Factors {
 }
 
 impl Controller for Illinois {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -235,6 +237,14 @@ const ALPHA_MAX: u64 = 10_000;
 /// Bounds of beta: an eighth and a half.
 const BETA_MIN: u64 = 125;
 const BETA_MAX: u64 = 500;
+
+ackclock_form::form! {
+    struct Illinois {
+        window, thresholds, rounds, growth, base_rtt, max_rtt, sum_rtt, samples, factors, prior
+    }
+    struct Factors { alpha, beta, was_above, rounds_below }
+    struct IllinoisThresholds { segments, rounds }
+}
 
 #[cfg(test)]
 mod tests {

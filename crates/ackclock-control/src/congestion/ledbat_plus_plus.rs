@@ -217,6 +217,8 @@ impl BaseDelay {
 }
 
 impl Controller for LedbatPlusPlus {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -278,6 +280,14 @@ const MINUTES: usize = 10;
 const MINUTE_NS: u64 = 60_000_000_000;
 /// GAIN is never below a sixteenth.
 const GAIN_DIVISOR_MAX: u64 = 16;
+
+ackclock_form::form! {
+    struct LedbatPlusPlus {
+        window, target, base, recent, next, rounds, floor, slow_growth, growth, slowdown, prior
+    } => |ledbat| ledbat.next < RECENT;
+    enum Slowdown { 0 Unscheduled, 1 At(value), 2 Frozen { since, until }, 3 Recovering { since } }
+    struct BaseDelay { minutes, minute }
+}
 
 #[cfg(test)]
 mod tests {

@@ -75,6 +75,7 @@ mod cubic;
 mod dctcp;
 mod dual;
 mod event;
+pub mod form;
 mod htcp;
 mod hystart;
 mod idle;
@@ -104,6 +105,9 @@ mod window;
 
 use std::fmt;
 
+use ackclock_form::{FormError, Reader, Writer};
+
+use self::form::registered_name;
 pub use about::{About, Exception, Signal};
 pub use bbr::{Bbr, BbrLoss, BbrV1, DraftRow, Standing};
 pub use bfa::{Bfa, BfaConfig, BfaSampling, BfaThresholds};
@@ -219,5 +223,24 @@ pub trait Controller: fmt::Debug + Send {
     /// The controller's own numbers for traces and `info()`: at most [`Snapshot::MAX`] named values.
     fn snapshot(&self) -> Snapshot {
         Snapshot::default()
+    }
+
+    /// Writes the controller's state, for a connection that is frozen. `false`, and nothing is written, if it
+    /// has none to write: the thawed connection gets a new controller with the same window and threshold.
+    ///
+    /// `ackclock_form::frozen!()` in the implementation supplies both methods for a controller that is a
+    /// [`Form`](ackclock_form::Form).
+    fn freeze(&self, out: &mut Writer) -> bool {
+        let _ = out;
+        false
+    }
+
+    /// Takes the state that [`Self::freeze`] wrote, into a controller that was just created.
+    ///
+    /// # Errors
+    /// The bytes are not such a state, or the controller has no form.
+    fn thaw(&mut self, input: &mut Reader<'_>) -> Result<(), FormError> {
+        let _ = input;
+        Err(FormError::Unsupported("the congestion controller has no form"))
     }
 }

@@ -86,6 +86,8 @@ impl Net2Reno {
 }
 
 impl Controller for Net2Reno {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -131,6 +133,10 @@ impl Controller for Net2Reno {
 
 /// TCP_MAXWIN, the largest window without scaling.
 const MAXWIN: u64 = 65_535;
+
+ackclock_form::form! {
+    struct Net2Reno { window, eighth }
+}
 
 #[cfg(test)]
 mod tests {

@@ -48,6 +48,8 @@ impl NewReno {
 }
 
 impl Controller for NewReno {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -80,6 +82,10 @@ impl Controller for NewReno {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct NewReno { window, counting }
 }
 
 #[cfg(test)]

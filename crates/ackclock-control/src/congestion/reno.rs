@@ -45,6 +45,8 @@ impl Reno {
 }
 
 impl Controller for Reno {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -72,6 +74,10 @@ impl Controller for Reno {
 }
 
 const _: () = assert!(size_of::<Reno>() <= 256);
+
+ackclock_form::form! {
+    struct Reno { window, counting }
+}
 
 #[cfg(test)]
 mod tests {

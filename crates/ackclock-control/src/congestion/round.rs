@@ -86,6 +86,11 @@ pub(super) fn per_second(bytes: u64, ns: u64) -> u64 {
     }
 }
 
+ackclock_form::form! {
+    struct Rounds { until, count }
+    struct RoundTimes { rounds, smallest }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Rounds;

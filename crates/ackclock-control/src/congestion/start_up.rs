@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{Ack, Controller, Start};
 use crate::bandwidth::{SenderEstimator, SenderEstimatorKind};
 use crate::divide::{SECOND, times};
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// Estimates the bandwidth of one connection: it sees the acknowledgements of the first slow start and limits
 /// the controller's.
@@ -96,6 +97,45 @@ impl StartUp {
         let bandwidth = bandwidth?;
         let window = times(bandwidth, ack.rtt_min_ns, SECOND).unwrap_or(u64::MAX);
         Some((bandwidth, window.max(self.smss.saturating_mul(2))))
+    }
+}
+
+ackclock_form::form! {
+    struct StartUpEstimate { bandwidth, window, set_ssthresh }
+}
+
+impl Form for StartUp {
+    fn write(&self, out: &mut Writer) {
+        let Self { kind, initial_window, smss, phase, estimate } = self;
+        kind.write(out);
+        initial_window.write(out);
+        smss.write(out);
+        estimate.write(out);
+        match phase {
+            Phase::BeforeRoundTrip => out.push(0),
+            Phase::Estimating(estimator) => {
+                out.push(1);
+                estimator.freeze(out);
+            }
+            Phase::Over => out.push(2),
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let kind = SenderEstimatorKind::read(input)?;
+        let (initial_window, smss) = (Form::read(input)?, Form::read(input)?);
+        let estimate = Form::read(input)?;
+        let phase = match input.byte()? {
+            0 => Phase::BeforeRoundTrip,
+            1 => {
+                let mut estimator = kind.create(Duration::ZERO, initial_window, smss);
+                estimator.thaw(input)?;
+                Phase::Estimating(estimator)
+            }
+            2 => Phase::Over,
+            code => return Err(FormError::Code(code)),
+        };
+        Ok(Self { kind, initial_window, smss, phase, estimate })
     }
 }
 

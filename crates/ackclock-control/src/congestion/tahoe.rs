@@ -47,6 +47,8 @@ impl Tahoe {
 }
 
 impl Controller for Tahoe {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -82,6 +84,10 @@ impl Controller for Tahoe {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct Tahoe { window }
 }
 
 #[cfg(test)]

@@ -74,6 +74,8 @@ impl TriS {
 }
 
 impl Controller for TriS {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -131,6 +133,10 @@ impl Controller for TriS {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct TriS { window, rounds, rtt_min, latest, old, prior_old }
 }
 
 #[cfg(test)]

@@ -80,6 +80,8 @@ impl Uncontrolled {
 }
 
 impl Controller for Uncontrolled {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -112,6 +114,11 @@ impl Controller for Uncontrolled {
 
 const fn excused(check: &'static str) -> Exception {
     Exception { check, why: "it controls nothing" }
+}
+
+ackclock_form::form! {
+    struct Uncontrolled { smss, after_timeout, waiting }
+    enum AfterTimeout { 0 All, 1 One }
 }
 
 #[cfg(test)]

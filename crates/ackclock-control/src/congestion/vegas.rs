@@ -31,6 +31,7 @@ mod usc;
 
 pub use usc::VegasUsc;
 
+use super::registered_name;
 use super::round::{RoundTimes, per_second};
 use super::snapshot::signed;
 use super::window::{SlowStart, Window, window_methods};
@@ -291,6 +292,8 @@ impl Vegas {
 }
 
 impl Controller for Vegas {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         self.name
     }
@@ -342,6 +345,16 @@ impl Controller for Vegas {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct Vegas {
+        name as registered_name, window, thresholds, rounds, base_rtt, sent_in_round, compared, doubling,
+        overshoot, prior
+    }
+    enum Overshoot { 0 Shed, 1 Judged, 2 Gone }
+    struct Comparison { expected, actual, extra, number }
+    struct Thresholds { alpha, beta, gamma, handshake }
 }
 
 #[cfg(test)]

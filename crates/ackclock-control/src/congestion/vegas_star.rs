@@ -107,6 +107,8 @@ impl VegasStar {
 }
 
 impl Controller for VegasStar {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -188,6 +190,11 @@ fn bytes_per_second(bytes: u64, time: Duration) -> Option<u64> {
 
 /// Acknowledgements that give an estimate: "four segments" (§III-C).
 const TRAIN: u32 = 4;
+
+ackclock_form::form! {
+    struct VegasStar { vegas, rounds, train, prior, bandwidth }
+    struct Train { start, bytes, acks }
+}
 
 #[cfg(test)]
 mod tests {

@@ -342,6 +342,16 @@ pub(super) use window_methods;
 /// offer, and small enough for products of windows and segments.
 pub(super) const CWND_MAX: u64 = 1 << 32;
 
+ackclock_form::form! {
+    struct Window {
+        smss, cwnd, ssthresh, bytes_acked, after_timeout, prior_cwnd, prior_ssthresh, prior_bytes_acked,
+        prior_after_timeout
+    } => |window| window.smss > 0;
+    enum SlowStart { 0 PerAck, 1 Counted, 2 Unlimited }
+    enum Counting { 0 Acks, 1 Bytes }
+    struct Remainder(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{CWND_MAX, Counting, SlowStart, Window};

@@ -386,3 +386,10 @@ fn set_switch(field: &mut bool, value: &str) -> Result<(), String> {
     };
     store(field, on)
 }
+
+ackclock_form::form! {
+    struct Choices {
+        recovery, rto, start_up, undo, idle, pacing, initial_window_segments, acks, ecn, sack, timestamps,
+        window_scaling, receiver_bandwidth
+    }
+}

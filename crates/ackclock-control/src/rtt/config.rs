@@ -195,3 +195,18 @@ pub enum Sampling {
     /// One segment at a time. The next one timed is sent after the last was acknowledged.
     OncePerFlight,
 }
+
+ackclock_form::form! {
+    struct RtoConfig {
+        srtt_gain, rttvar_gain, formula, arithmetic, initial, rto_min, rto_max, granularity,
+        deviation_floor, heartbeat, sampling, backoff
+    }
+    struct Gain(divisor)
+    enum Formula {
+        0 MeanDeviation { k, adapt }, 1 SignedDeviation { k, k_falling }, 2 Multiple { beta }, 3 Static
+    }
+    enum Arithmetic { 0 Fine, 1 Ticks, 2 BsdTicks, 3 Bsd43 }
+    enum Backoff { 0 None, 1 Doubling, 2 Bsd43 }
+    enum DeviationFloor { 0 Term, 1 Deviation }
+    enum Sampling { 0 EverySegment, 1 OncePerFlight }
+}

@@ -23,6 +23,15 @@
 mod choice;
 mod config;
 pub mod presets;
+ackclock_form::form! {
+    struct RttEstimator {
+        averages, srv_ns, latest_ns, rtt_min_ns, timed, initial_ns, rto_min_ns, rto_max_ns, granularity_ns,
+        srtt_gain, rttvar_gain, formula, backoff, deviation_floor, flags
+    } => |rtt| 0 < rtt.rto_min_ns && rtt.rto_min_ns <= rtt.rto_max_ns;
+    enum Averages { 0 None, 1 Fine { srtt, rttvar }, 2 Ticks(value) }
+    struct Flags(bits)
+}
+
 #[cfg(test)]
 mod tests;
 mod ticks;

@@ -69,6 +69,10 @@ impl TickEstimator {
     }
 }
 
+ackclock_form::form! {
+    struct TickEstimator { sa, sv }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -62,3 +62,7 @@ impl BlockOrder {
         blocks
     }
 }
+
+ackclock_form::form! {
+    struct BlockOrder { starts }
+}

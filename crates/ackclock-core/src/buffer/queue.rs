@@ -22,13 +22,15 @@
 //! If the budget keeps no bytes, the queue only counts: it has a capacity and no storage.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ackclock_control::tally::Tally;
 use bytes::Bytes;
 
 use super::block::{Block, Given, Lent, Storage};
-use super::store::{BLOCK_MIN, Store, ZEROS, block_size};
+use super::store::{BLOCK_MIN, Pinnable, Store, ZEROS, block_size};
 use crate::budget::{BLOCK, Budget, Lease};
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// Bytes in order. Offsets count from the first.
 ///
@@ -140,7 +142,7 @@ impl Queue {
             return false;
         }
         if let Some(store) = &mut self.store {
-            store.write(offset, data);
+            Store::write(store, offset, data);
         }
         true
     }
@@ -564,6 +566,70 @@ impl fmt::Debug for Queue {
 /// The capacity of a queue that only counts `total` bytes.
 fn counted_capacity(total: usize) -> usize {
     if total <= BLOCK { block_size(total) } else { total.next_multiple_of(BLOCK) }
+}
+
+/// The bytes that are queued, and the sizes of the blocks around them. Whatever else a block holds is never
+/// written: it may be another connection's.
+impl Form for Queue {
+    fn write(&self, out: &mut Writer) {
+        let Self { store, len, lease } = self;
+        lease.write(out);
+        len.write(out);
+        store.write(out);
+        self.write_bytes(0, *len, out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let (lease, len) = (Lease::read(input)?, usize::read(input)?);
+        input.lend(Arc::new(Pinnable(lease.bytes())));
+        let store = Option::<Box<Store>>::read(input)?;
+        let mut queue = Self { store, len, lease };
+        let keeps = queue.budget().keeps_bytes();
+        let fits = queue
+            .store
+            .as_ref()
+            .map_or(len == 0, |store| store.capacity <= queue.lease.bytes() && store.holds(len, keeps));
+        if !fits {
+            return Err(FormError::Invariant("Queue"));
+        }
+        queue.read_bytes(0, len, input)?;
+        Ok(queue)
+    }
+}
+
+impl Queue {
+    /// Writes `len` bytes from `offset` on, if bytes are kept.
+    pub(super) fn write_bytes(&self, mut offset: usize, mut len: usize, out: &mut Writer) {
+        while self.budget().keeps_bytes() && len > 0 {
+            let before = len;
+            for slice in self.slices(offset, len) {
+                out.extend_from_slice(slice);
+                offset = offset.saturating_add(slice.len());
+                len = len.saturating_sub(slice.len());
+            }
+            debug_assert!(len < before, "bytes of the queue that no block has");
+            if len == before {
+                break;
+            }
+        }
+    }
+
+    /// Reads them into blocks that are there.
+    pub(super) fn read_bytes(
+        &mut self,
+        offset: usize,
+        len: usize,
+        input: &mut Reader<'_>,
+    ) -> Result<(), FormError> {
+        let end = offset.checked_add(len).filter(|&end| end <= self.room());
+        if end.is_none() {
+            return Err(FormError::Invariant("Queue"));
+        }
+        match &mut self.store {
+            Some(store) if len > 0 && !store.blocks.is_empty() => store.fill(offset, input.bytes(len)?),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

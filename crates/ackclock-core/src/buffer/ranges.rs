@@ -19,6 +19,21 @@ struct Ranges {
     bytes: u64,
 }
 
+impl Ranges {
+    /// Whether the ranges are disjoint and counted.
+    fn is_sound(&self) -> bool {
+        let (mut covered, mut bytes) = (None, 0_u64);
+        for (&start, &end) in &self.ends {
+            if start >= end || covered.is_some_and(|covered| start <= covered) {
+                return false;
+            }
+            covered = Some(end);
+            bytes = bytes.saturating_add(end.since(start));
+        }
+        bytes == self.bytes
+    }
+}
+
 impl RangeSet {
     /// The most bytes that a range takes: nodes of the tree are at least half full.
     const RANGE_BYTES: usize = 40;
@@ -165,6 +180,11 @@ impl RangeSet {
     pub fn shrink(&mut self) {
         self.0.take_if(|ranges| ranges.ends.is_empty());
     }
+}
+
+ackclock_form::form! {
+    struct RangeSet(ranges)
+    struct Ranges { ends, bytes } => |ranges| ranges.is_sound();
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::block_order::BlockOrder;
 use super::{Queue, RangeSet};
 use crate::budget::{BLOCK, Budget};
 use crate::position::Position;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// Received bytes of one connection.
 ///
@@ -256,6 +257,39 @@ impl ReceiveBuffer {
         self.order = None;
         self.queue.release();
     }
+}
+
+/// The bytes beyond gaps lie in the queue beyond its length, so that only this buffer knows them.
+impl Form for ReceiveBuffer {
+    fn write(&self, out: &mut Writer) {
+        let Self { queue, next, ahead, order } = self;
+        queue.write(out);
+        next.write(out);
+        ahead.write(out);
+        order.write(out);
+        for (start, end) in ahead.descending() {
+            queue.write_bytes(queue.len().saturating_add(offset(*next, start)), offset(start, end), out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let (queue, next) = (Queue::read(input)?, Form::read(input)?);
+        let (ahead, order) = (RangeSet::read(input)?, Form::read(input)?);
+        let mut read = Self { queue, next, ahead, order };
+        let last = read.ahead.descending().last();
+        if read.ahead.len() > Self::RANGES_MAX || last.is_some_and(|(start, _)| start <= next) {
+            return Err(FormError::Invariant("ReceiveBuffer"));
+        }
+        for (start, end) in read.ahead.descending() {
+            let at = read.queue.len().saturating_add(offset(next, start));
+            read.queue.read_bytes(at, offset(start, end), input)?;
+        }
+        Ok(read)
+    }
+}
+
+fn offset(from: Position, to: Position) -> usize {
+    usize::try_from(to.since(from)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use ackclock_control::tally::Tally;
 
-use super::block::{Block, Storage};
+use super::block::{Block, Given, Storage};
 use crate::budget::BLOCK;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The blocks of a queue in use.
 #[derive(Debug, Default)]
@@ -112,3 +113,102 @@ impl Store {
 pub(super) fn block_size(bytes: usize) -> usize {
     bytes.clamp(BLOCK_MIN, BLOCK).next_power_of_two()
 }
+
+/// How many bytes the blocks of a queue that is read may pin: what its lease holds.
+pub(super) struct Pinnable(pub usize);
+
+/// The blocks without their bytes.
+impl Form for Store {
+    fn write(&self, out: &mut Writer) {
+        // Which block was sought last only saves a search.
+        let Self { blocks, head, capacity, at: _ } = self;
+        head.write(out);
+        capacity.write(out);
+        blocks.len().write(out);
+        for block in blocks {
+            let Block { storage, start, len } = block;
+            out.push(match storage {
+                Storage::Owned(_) => OWNED,
+                Storage::Shared(..) => SHARED,
+                Storage::Given(_) => GIVEN,
+            });
+            start.write(out);
+            len.write(out);
+            block.bytes().len().write(out);
+            block.pinned().write(out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let (head, capacity) = (usize::read(input)?, usize::read(input)?);
+        let pinnable = input.lent::<Pinnable>().map_or(0, |pinnable| pinnable.0);
+        let mut store = Self { blocks: VecDeque::new(), head, capacity, at: 0 };
+        let (mut pinned, mut end) = (0_usize, None);
+        for _ in 0..usize::read(input)? {
+            let (kind, start, len) = (input.byte()?, usize::read(input)?, usize::read(input)?);
+            let (size, pins) = (usize::read(input)?, usize::read(input)?);
+            pinned = pinned.saturating_add(pins);
+            let adjoins = end.is_none_or(|end: usize| end == start);
+            if !adjoins || len == 0 || len > size || size > pins || pinned > pinnable.min(capacity) {
+                return Err(FormError::Invariant("Block"));
+            }
+            let bytes = vec![0; size];
+            let storage = match kind {
+                OWNED if pins == size && size <= BLOCK => Storage::Owned(bytes.into_boxed_slice()),
+                SHARED => Storage::Shared(bytes.into(), pins),
+                GIVEN if pins == size => Storage::Given(Given(bytes.into())),
+                _ => return Err(FormError::Invariant("Block")),
+            };
+            let block = Block { storage, start, len };
+            end = Some(block.end());
+            store.blocks.push_back(block);
+        }
+        let last = store.blocks.back();
+        let whole = last.is_none_or(|last| !last.is_owned() || last.len == last.bytes().len());
+        let counted = store.blocks.is_empty() || pinned == capacity;
+        if whole && counted { Ok(store) } else { Err(FormError::Invariant("Store")) }
+    }
+}
+
+impl Store {
+    /// Whether the blocks have room for `queued` bytes, if they keep any, and only as many as they should.
+    pub fn holds(&self, queued: usize, keeps_bytes: bool) -> bool {
+        let (Some(first), Some(last)) = (self.blocks.front(), self.blocks.back()) else {
+            return queued <= self.capacity && (!keeps_bytes || self.capacity == 0);
+        };
+        let (from, room) = (first.index(self.head), last.end().wrapping_sub(first.start));
+        keeps_bytes && from <= first.len && from.saturating_add(queued) <= room
+    }
+
+    /// Puts bytes into blocks that are there, of whatever kind.
+    pub fn fill(&mut self, offset: usize, bytes: &[u8]) -> Result<(), FormError> {
+        let (mut place, mut rest) = (self.head.wrapping_add(offset), bytes);
+        let first = self.index_of(place);
+        for block in self.blocks.range_mut(first..) {
+            let (at, len) = (block.index(place), block.len);
+            let taken = rest.len().min(len.saturating_sub(at));
+            let (part, others) = rest.split_at(taken);
+            let copy = |into: &mut [u8]| {
+                let room = at.checked_add(taken).and_then(|end| into.get_mut(at..end));
+                room.map(|room| room.copy_from_slice(part)).ok_or(FormError::Invariant("Block"))
+            };
+            match &mut block.storage {
+                Storage::Owned(bytes) => copy(bytes)?,
+                Storage::Shared(bytes, _) | Storage::Given(Given(bytes)) => {
+                    let mut whole = Vec::from(std::mem::take(bytes));
+                    copy(&mut whole)?;
+                    *bytes = whole.into();
+                }
+            }
+            (place, rest) = (place.wrapping_add(taken), others);
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(FormError::Invariant("Store")) }
+    }
+}
+
+const OWNED: u8 = 0;
+const SHARED: u8 = 1;
+const GIVEN: u8 = 2;

@@ -51,3 +51,8 @@ impl Cold {
         self.need().limiter.allow(now, provocation)
     }
 }
+
+ackclock_form::form! {
+    struct Cold(parts)
+    struct Parts { limiter, experiment, user_timeouts, quiet, known, fast_open }
+}

@@ -57,6 +57,10 @@ impl Errors {
     }
 }
 
+ackclock_form::form! {
+    struct Errors { hard, told, soft }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -100,3 +100,8 @@ impl Cold {
 
 /// The most data accepted before the handshake.
 pub(super) const DATA_MAX: usize = 64 << 10;
+
+ackclock_form::form! {
+    enum FastOpening { 0 Client { offer, sent, acked, clean }, 1 Server { tell, ecn } }
+    struct FastOpenOffer { cookie, mss }
+}

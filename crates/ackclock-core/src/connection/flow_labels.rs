@@ -104,6 +104,11 @@ impl DerefMut for LabelledTemplate {
     }
 }
 
+ackclock_form::form! {
+    struct FlowLabels { first, step, changes }
+    struct LabelledTemplate { template, labels }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -45,6 +45,10 @@ impl IdleBuffers {
     }
 }
 
+ackclock_form::form! {
+    struct IdleBuffers(deadline)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,3 +54,7 @@ impl Connection {
         self.trace.extension(now, what, value);
     }
 }
+
+ackclock_form::form! {
+    struct Known { pmtu, rtt, ssthresh }
+}

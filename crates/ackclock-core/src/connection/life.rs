@@ -83,3 +83,7 @@ impl Life {
         }
     }
 }
+
+ackclock_form::form! {
+    struct Life { state, established, orphaned, ends }
+}

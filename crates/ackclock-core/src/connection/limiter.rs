@@ -41,6 +41,10 @@ impl Limiter {
     }
 }
 
+ackclock_form::form! {
+    struct Limiter { next }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,6 +35,33 @@ mod segment;
 mod send;
 mod silence;
 mod state;
+ackclock_form::form! {
+    struct Connection {
+        tcp as settings, life, snd, rcv, timestamps, sack, progressed, template, ecn, pending, cold,
+        silence, idle_buffers, segments_sent, segments_received, readiness, errors, trace
+    } => |connection| connection.violated().is_none();
+    struct TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, label_changes }
+}
+
+/// A connection's settings, which are lent to what is read after them.
+mod settings {
+    use std::sync::Arc;
+
+    use ackclock_form::{FormError, Reader, Writer, shared};
+
+    use crate::TcpConfig;
+
+    pub(super) fn write(tcp: &Arc<TcpConfig>, out: &mut Writer) {
+        shared::write(tcp, out);
+    }
+
+    pub(super) fn read(input: &mut Reader<'_>) -> Result<Arc<TcpConfig>, FormError> {
+        let tcp: Arc<TcpConfig> = shared::read(input)?;
+        input.lend(Arc::clone(&tcp));
+        Ok(tcp)
+    }
+}
+
 #[cfg(test)]
 mod tests;
 mod timestamps;
@@ -313,12 +340,15 @@ impl Connection {
     fn check_invariants(&self) {
         #[cfg(debug_assertions)]
         {
-            assert!(
-                self.rcv.nxt() <= self.rcv.edge() + 1,
-                "RCV.NXT is not beyond the offered window and a FIN"
-            );
+            assert_eq!(self.violated(), None);
             self.snd.check_invariants();
         }
+    }
+
+    /// What does not hold between two calls, if anything, besides the sending half's own.
+    fn violated(&self) -> Option<&'static str> {
+        let holds = self.rcv.nxt() <= self.rcv.edge() + 1;
+        (!holds).then_some("RCV.NXT is not beyond the offered window and a FIN")
     }
 }
 

@@ -101,6 +101,11 @@ impl Pending {
     }
 }
 
+ackclock_form::form! {
+    enum Reply { 0 Ack, 1 Reset(value), 2 UserTimeout }
+    struct Pending { reply, owed }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

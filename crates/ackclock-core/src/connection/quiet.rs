@@ -37,6 +37,10 @@ impl Quiet {
     }
 }
 
+ackclock_form::form! {
+    struct Quiet { progress, since }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,6 +91,10 @@ impl Silence {
     }
 }
 
+ackclock_form::form! {
+    struct Silence { heard_at, heard, probes, deadline }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -77,6 +77,10 @@ impl Timestamps {
     }
 }
 
+ackclock_form::form! {
+    struct Timestamps { offset, recent, recent_at, last_ack_sent }
+}
+
 #[cfg(test)]
 mod tests {
     use ackclock_wire::SeqNum;

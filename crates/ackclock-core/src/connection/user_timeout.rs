@@ -27,3 +27,7 @@ pub(super) struct UserTimeouts {
 pub(crate) fn told_user_timeout(tcp: &TcpConfig, own: Option<Duration>) -> Option<UserTimeout> {
     tcp.user_timeout_option.as_ref().map(|_| UserTimeout::at_least(own.unwrap_or(R2_DATA)))
 }
+
+ackclock_form::form! {
+    struct UserTimeouts { told, heard }
+}

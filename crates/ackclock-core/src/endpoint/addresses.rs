@@ -295,5 +295,10 @@ fn precedence(addr: IpAddr) -> u8 {
     }
 }
 
+ackclock_form::form! {
+    struct Addresses { own, routes, links, mtu, broadcast, loopback, transparent }
+    struct LocalAddress { address, deprecated }
+}
+
 #[cfg(test)]
 mod tests;

@@ -569,3 +569,7 @@ impl Endpoint {
         }
     }
 }
+
+ackclock_form::form! {
+    struct BindOptions { addr, port, sharing }
+}

@@ -153,6 +153,13 @@ fn overlap(a: Option<IpAddr>, b: Option<IpAddr>) -> bool {
     a == b || a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified())
 }
 
+ackclock_form::form! {
+    struct Claims { claims, made, max }
+    struct BoundId { port, number }
+    struct Sharing { reuse_address, reuse_port }
+    struct Claim { id, addr, sharing, listens }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

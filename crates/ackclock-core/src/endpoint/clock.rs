@@ -19,6 +19,8 @@
 //!
 //! Several endpoints of one host each leave out their own pauses. What they share uses the driver's time.
 
+use ackclock_form::lent;
+
 use crate::Instant;
 
 /// An endpoint's clock.
@@ -100,6 +102,10 @@ impl Clock {
 /// How late a call must be. A busy host may be late by tenths of a second, and round trips and timers may
 /// show that.
 const LEAST_NS: u64 = 1_000_000_000;
+
+ackclock_form::form! {
+    struct Clock { now as lent, origin, resumed, seen }
+}
 
 #[cfg(test)]
 mod tests {

@@ -71,9 +71,17 @@ impl Orphans {
 
     #[inline]
     pub fn check_invariants(&self) {
-        debug_assert!(self.count <= self.max, "{} orphans, {} allowed", self.count, self.max);
-        debug_assert!(self.count <= self.queue.len(), "an orphan that is not in the queue");
-        debug_assert!(self.queue.len() / 2 <= self.max, "a queue full of the dead");
+        debug_assert_eq!(self.violated(), None);
+    }
+
+    /// What does not hold between two calls, if anything.
+    fn violated(&self) -> Option<&'static str> {
+        let checks = [
+            (self.count <= self.max, "orphans are bounded"),
+            (self.count <= self.queue.len(), "each orphan is in the queue"),
+            (self.queue.len() / 2 <= self.max, "the queue is not full of the dead"),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map(|(_, what)| what)
     }
 }
 
@@ -291,3 +299,7 @@ impl Endpoint {
 /// Capacity that the queue keeps while there are no orphans, so that connections that come and go allocate
 /// nothing.
 const SPARE: usize = 64;
+
+ackclock_form::form! {
+    struct Orphans { queue, count, max } => |orphans| orphans.violated().is_none();
+}

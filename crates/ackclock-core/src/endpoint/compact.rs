@@ -51,6 +51,10 @@ impl Limiter {
 /// The time between two answers to unacceptable segments.
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
+ackclock_form::form! {
+    struct Limiter { next }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

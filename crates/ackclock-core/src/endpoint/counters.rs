@@ -32,6 +32,11 @@ macro_rules! counters {
             $(pub(super) $rare_field: u64,)*
         }
 
+        ackclock_form::form! {
+            struct $plain { $($plain_field),* }
+            struct $rare { $($rare_field),* }
+        }
+
         impl $all {
             pub(super) fn of(plain: $plain, rare: $rare) -> Self {
                 Self { $($plain_field: plain.$plain_field,)* $($rare_field: rare.$rare_field,)* }

@@ -54,3 +54,8 @@ pub enum Unreachable {
     /// A rule forbids it. A client on Linux fails with `EHOSTUNREACH` over IPv4, with `EACCES` over IPv6.
     Prohibited,
 }
+
+ackclock_form::form! {
+    struct IncomingId { index, generation }
+    enum Unreachable { 0 Network, 1 Host, 2 Prohibited }
+}

@@ -7,6 +7,7 @@
 use super::keys::{Key, TupleBytes};
 use crate::FourTuple;
 use ackclock_control::tally::Tally;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The table. It never shrinks: 16 bytes for each four-tuple at its busiest time.
 #[derive(Debug)]
@@ -195,6 +196,17 @@ impl Bucket {
 const KIND_SHIFT: u32 = 30;
 const EMPTY: u32 = u32::MAX;
 const BUCKETS_MIN: usize = 8;
+
+/// Its key alone: the entries are those of the connections and records that it leads to.
+impl Form for Demux {
+    fn write(&self, out: &mut Writer) {
+        self.key.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        Key::read(input).map(Self::new)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -190,6 +190,13 @@ pub(super) const CACHE_MAX: usize = 1024;
 /// How long a server is not tried after a first failure.
 const RETRY_MIN: Duration = Duration::from_secs(3600);
 
+ackclock_form::form! {
+    struct PendingFastOpens { max, places }
+    struct Place { connection, until, is_reset }
+    struct ServerCache { servers }
+    struct Server { cookie, mss, failures, retry_at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

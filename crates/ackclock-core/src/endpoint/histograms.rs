@@ -8,6 +8,7 @@ use std::time::Duration;
 use ackclock_control::tally::Tally;
 
 use crate::connection::AtEnd;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// What a histogram counts, and its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +209,31 @@ const RATES: [u64; 13] = [
 ];
 /// Millionths: from nothing to all.
 const SHARES: [u64; 10] = [0, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, MILLION];
+
+impl Form for Histograms {
+    fn write(&self, out: &mut Writer) {
+        let Self { handshake, rtt, delivery_rate, retransmitted } = self;
+        for Histogram { measure: _, counts, sum } in [handshake, rtt, delivery_rate, retransmitted] {
+            counts.write(out);
+            sum.write(out);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let mut read = |measure: &'static Measure| {
+            let (counts, sum) = (Vec::<u64>::read(input)?, Form::read(input)?);
+            let fits = counts.is_empty() || counts.len() == measure.bounds.len().saturating_add(1);
+            fits.then_some(Histogram { measure, counts, sum }).ok_or(FormError::Invariant("Histogram"))
+        };
+        let (handshake, rtt) = (read(&HANDSHAKE)?, read(&RTT)?);
+        Ok(Self {
+            handshake,
+            rtt,
+            delivery_rate: read(&DELIVERY_RATE)?,
+            retransmitted: read(&RETRANSMITTED)?,
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

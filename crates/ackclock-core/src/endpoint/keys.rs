@@ -133,6 +133,11 @@ fn octets16(addr: IpAddr) -> [u8; 16] {
     }
 }
 
+ackclock_form::form! {
+    struct Key(key)
+    struct KeyedState(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -99,6 +99,12 @@ const PER_PEER_BURST: u64 = 6;
 const ALL: u64 = 2000;
 const ALL_BURST: u64 = 100;
 
+ackclock_form::form! {
+    struct Bucket { until }
+    struct EchoLimiter { bucket }
+    struct ErrorLimiter { key, all, peers, cost, drawn }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

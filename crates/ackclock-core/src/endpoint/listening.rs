@@ -14,7 +14,7 @@
 //! has at most [`MEMBERS_MAX`] of them. A listener that is alone on its address is found without a hash.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,7 @@ use crate::{
     ConnectionId, Event, FourTuple, IncomingId, Instant, ListenAddr, ListenError, ListenOptions, ListenerId,
     ListenerInfo, TcpConfig,
 };
+use ackclock_form::shared;
 
 /// All listeners of an endpoint, and all half-open connections. Each turn of a driver queries the timers,
 /// which come first.
@@ -194,7 +195,7 @@ pub(super) struct Closed {
 }
 
 /// A listener's source network: an IPv4 address or an IPv6 /64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Source {
     listener: u32,
     is_v6: bool,
@@ -700,6 +701,22 @@ impl Listening {
         self.records.len()
     }
 
+    /// Whether the records of each source are counted.
+    fn counts_sources(&self) -> bool {
+        let mut counts = BTreeMap::<Source, usize>::new();
+        for (_, _, record) in self.records.iter() {
+            counts.entry(record.source()).or_default().count();
+        }
+        counts.len() == self.by_source.len()
+            && counts.iter().all(|(source, count)| self.by_source.get(source) == Some(count))
+    }
+
+    /// The half-open records that have a four-tuple in the demultiplexer.
+    pub fn bound_records(&self) -> impl Iterator<Item = (u32, FourTuple)> + '_ {
+        let bound = self.records.iter().filter(|(_, _, record)| record.phase != Phase::Gone);
+        bound.map(|(index, _, record)| (index, record.tuple))
+    }
+
     /// How many of them have a four-tuple in the demultiplexer.
     pub fn bound(&self) -> usize {
         self.records.len().saturating_sub(self.gone)
@@ -1114,6 +1131,21 @@ const MAC_MASK: u32 = (1 << TICK_SHIFT) - 1;
 const EXTRAS_MASK: u32 = (1 << 6) - 1;
 const SCALE_NONE: u32 = 15;
 const SCALE_MAX: u8 = 14;
+
+ackclock_form::form! {
+    struct Listening { timers, records, gone, experiments, by_source, listeners, by_addr, max, cookies } => |listening| listening.bound_records().count() == listening.bound() && listening.counts_sources();
+    enum ListenersAt { 0 One(value), 1 Several(value) }
+    struct Group { key, members }
+    struct Listener {
+        addr, claim, tcp as shared, backlog, syn_backlog, decisions_max, deferred, reuse_port, fast_open,
+        accept_queue, half_open, undecided, overflowed
+    }
+    struct HalfOpen { tuple, listener, peer, iss, phase, told, repeated, since, limiter }
+    struct PeerSyn { irs, timestamps, window, mss, window_scale, sack, ecn, wants_cookie }
+    enum Phase { 0 Undecided, 1 Answered { retransmits, window }, 2 Gone }
+    struct Source { listener, is_v6, prefix }
+    struct Cookies { mac, mask }
+}
 
 #[cfg(test)]
 mod tests;

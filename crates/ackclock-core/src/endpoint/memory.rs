@@ -67,3 +67,7 @@ impl Memory {
         self.budget.used() <= self.budget.limit() / 2
     }
 }
+
+ackclock_form::form! {
+    struct Memory { budget, seen, walk_after }
+}

@@ -65,6 +65,7 @@ mod counters;
 mod deferred;
 mod demux;
 mod fast_open;
+mod frozen;
 mod histograms;
 mod keys;
 mod limits;
@@ -89,6 +90,21 @@ mod tuples;
 #[cfg(feature = "prefetch")]
 mod warm;
 mod windows;
+
+ackclock_form::form! {
+    struct ListenerId { index, generation }
+    struct Endpoint {
+        clock, last_connection, predicts, reached, connections, schedule, replies, traces,
+        header = [0; HEADER_MAX], counters, time_wait, listening, tuples, memory, openings, orphans,
+        addresses, claims, numbers, non_tcp, histograms, shaper, paths, later, #[cfg(feature = "tcp-ao")] authentication = None,
+        #[cfg(feature = "tcp-ao")] tables = KeyedState(Key::subkey(&later, Purpose::Tables)),
+        config
+    }
+    struct Settings {
+        connections_max, other_packets, echo_replies_per_second, pings, pings_max, port_unreachable,
+        timer_granularity, tell_changes, reassembly, tcp as shared
+    }
+}
 
 #[cfg(test)]
 mod tests;
@@ -132,6 +148,7 @@ pub use self::calls::BindOptions;
 pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
+pub use self::frozen::{FreezeError, Thawed};
 pub use self::histograms::{Histogram, Histograms, Measure};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;
@@ -141,6 +158,7 @@ pub use self::shaper::Shaping;
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
+use ackclock_form::shared;
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -35,6 +35,7 @@ use crate::udp::{Datagram, PathMtus, Socket, Sockets};
 use crate::{
     Event, FourTuple, Instant, ListenAddr, UdpId, UdpMeta, UdpNames, UdpOptions, UdpSocketError, UdpTransmit,
 };
+use ackclock_form::byte_string;
 
 /// The state besides plain TCP: for other protocols, for Fast Open, for packets from the endpoint to itself,
 /// and the counters of all of them.
@@ -1061,3 +1062,16 @@ fn destination(bytes: &[u8]) -> Option<IpAddr> {
 
 /// The most ICMP messages that wait.
 const ICMP_MAX: usize = 64;
+
+ackclock_form::form! {
+    struct NonTcp {
+        outbox, outbox_first, looped, others, pings, udp, paths, identifications, reassembler, echoes,
+        errors, servers, counters
+    }
+    struct Looped { bytes as byte_string, meta, _lease }
+    struct Outbox { queue, taken, icmp } => |outbox| outbox.icmp == outbox.queue.iter().filter(|waiting| waiting.origin == Origin::Icmp).count();
+    enum Origin { 0 Icmp, 1 Udp(value), 2 UdpFragment(value), 3 Other }
+    struct Waiting { bytes as byte_string, origin, _lease }
+    struct Others { max, arrived, leaving, readable, writable, refused }
+    struct Identifications { key, count }
+}

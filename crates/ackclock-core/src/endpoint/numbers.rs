@@ -59,6 +59,10 @@ fn low32(value: u64) -> u32 {
 
 const ISN_TICK_NANOS: u64 = 4_000;
 
+ackclock_form::form! {
+    struct Numbers { isn, timestamp_offset, flow_labels }
+}
+
 #[cfg(test)]
 mod tests {
     use ackclock_wire::FlowLabel;

@@ -6,6 +6,7 @@
 //! arrive when the first is full are dropped and counted; sending when the second is full is refused until an
 //! event reports room.
 
+use ackclock_form::byte_string;
 use ackclock_wire::RxMeta;
 use ackclock_wire::gso::cut_contiguous;
 
@@ -56,4 +57,8 @@ impl OtherPacket {
     pub fn whole(&self, emit: impl FnMut(&[u8])) {
         cut_contiguous(&self.bytes, self.meta, emit);
     }
+}
+
+ackclock_form::form! {
+    struct OtherPacket { bytes as byte_string, meta }
 }

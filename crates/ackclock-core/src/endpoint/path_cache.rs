@@ -173,3 +173,9 @@ fn pair(tuple: &FourTuple) -> (IpAddr, IpAddr) {
 fn mean(one: Duration, other: Duration) -> Duration {
     Duration::from_nanos(nanos(one).midpoint(nanos(other)))
 }
+
+ackclock_form::form! {
+    struct PathCacheConfig { paths_max, age_max }
+    struct PathCache { paths, age_max }
+    struct Path { known, pmtu_at, at }
+}

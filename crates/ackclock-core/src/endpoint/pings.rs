@@ -16,6 +16,7 @@ use super::deferred::Unreachable;
 use super::{Endpoint, Frame};
 use crate::Instant;
 use crate::budget::{Budget, Lease};
+use ackclock_form::byte_string;
 
 /// Which pings are answered. Those to an address of the endpoint's own always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -179,4 +180,10 @@ impl Endpoint {
         let counters = self.rare_counters();
         (if taken { &mut counters.pings_deferred } else { &mut counters.dropped_pings }).count();
     }
+}
+
+ackclock_form::form! {
+    enum PingPolicy { 0 Own, 1 Any, 2 Deferred }
+    struct Ping { packet as byte_string, from, to }
+    struct Pings { waiting, is_news }
 }

@@ -186,6 +186,11 @@ const PLACES: usize = 4096;
 /// The bits of a hash that choose one of them.
 const PLACE_MASK: u16 = 4095;
 
+ackclock_form::form! {
+    struct Replies { to_known, to_strangers, had_turn, strangers_after, known }
+    struct KnownSources { key, places }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::timers::TimerWheel;
 use super::{Followup, Turn};
 use crate::Instant;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The queues and timers of an endpoint's connections and listeners. Each index waits at most once, so the
 /// queues are as bounded as the tables.
@@ -317,6 +318,35 @@ impl Rest {
 
 /// Marks absence; tables are smaller.
 const NONE: u32 = u32::MAX;
+
+ackclock_form::form! {
+    struct Schedule { sends, little, gone_before, connections, listeners, half_open, timers, fair }
+    struct Fair { quantum, flows, served }
+    struct Flow { deficit, waits }
+    struct Served { index, is_new }
+}
+
+/// The indices in order.
+impl Form for IndexQueue {
+    fn write(&self, out: &mut Writer) {
+        let Self { first, rest } = self;
+        let first = Some(*first).filter(|&first| first != NONE);
+        let rest = rest.iter().flat_map(|rest| &rest.order).copied();
+        first.into_iter().chain(rest).collect::<Vec<_>>().write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let mut queue = Self::default();
+        for index in Vec::<u32>::read(input)? {
+            // The table of those that wait is as long as the largest index.
+            if index as usize > input.size() {
+                return Err(FormError::Number);
+            }
+            queue.push(index);
+        }
+        Ok(queue)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -98,3 +98,8 @@ impl Shaper {
 }
 
 const SECOND_NS: u128 = 1_000_000_000;
+
+ackclock_form::form! {
+    struct Shaping { rate, burst }
+    struct Shaper { schedule, rate, burst, due }
+}

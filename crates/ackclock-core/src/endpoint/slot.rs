@@ -117,3 +117,8 @@ impl fmt::Debug for Slot {
         write!(f, "{:?} ({:?})", self.tuple(), self.owner)
     }
 }
+
+ackclock_form::form! {
+    struct Slot { connection, number, bound, looped, owner }
+    enum Owner { 0 Application, 1 Listener(value), 2 Orphan, 3 Nobody }
+}

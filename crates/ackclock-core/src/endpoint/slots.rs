@@ -37,6 +37,14 @@ impl<T> Slots<T> {
         (index, generation)
     }
 
+    /// Whether every free index is free, once, and no other is.
+    fn is_sound(&self) -> bool {
+        let mut free: Vec<bool> = self.slots.iter().map(|entry| entry.value.is_none()).collect();
+        let all_free =
+            self.free.iter().all(|&index| free.get_mut(index as usize).is_some_and(std::mem::take));
+        all_free && !free.contains(&true)
+    }
+
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let entry = self.slots.get_mut(index as usize)?;
         let value = entry.value.take()?;
@@ -105,6 +113,11 @@ impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }
     }
+}
+
+ackclock_form::form! {
+    struct Slots<T> { slots, free } => |slots| slots.is_sound();
+    struct Entry<T> { generation, value }
 }
 
 #[cfg(test)]

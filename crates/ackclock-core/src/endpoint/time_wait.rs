@@ -62,6 +62,25 @@ impl TimeWaitTable {
         Self { records: Slots::default(), lists: Vec::new(), max: max.max(1) }
     }
 
+    /// Whether each record is in the list that it names, once.
+    fn is_sound(&self) -> bool {
+        let mut listed = 0_usize;
+        for (list, place) in self.lists.iter().zip(0_u8..) {
+            let (mut index, mut previous) = (list.head, NIL);
+            while let Some(record) = self.records.at(index) {
+                if record.list != place || record.previous != previous || listed >= self.records.len() {
+                    return false;
+                }
+                listed = listed.saturating_add(1);
+                (previous, index) = (index, record.next);
+            }
+            if index != NIL || list.tail != previous {
+                return false;
+            }
+        }
+        listed == self.records.len() && self.lists.len() <= usize::from(u8::MAX) && self.max > 0
+    }
+
     /// Adds a record that lasts `duration` from now. Returns its index. There must be room: see
     /// [`Self::surplus`].
     pub fn insert(
@@ -106,7 +125,12 @@ impl TimeWaitTable {
 
     /// The four-tuples of all records.
     pub fn tuples(&self) -> impl Iterator<Item = FourTuple> + '_ {
-        self.records.iter().map(|(_, _, record)| record.tuple)
+        self.bound().map(|(_, tuple)| tuple)
+    }
+
+    /// All records, with their four-tuples.
+    pub fn bound(&self) -> impl Iterator<Item = (u32, FourTuple)> + '_ {
+        self.records.iter().map(|(index, _, record)| (index, record.tuple))
     }
 
     pub fn len(&self) -> usize {
@@ -246,6 +270,12 @@ const DURATIONS_MAX: usize = 8;
 const NIL: u32 = u32::MAX;
 
 const _: () = assert!(Slots::<TimeWait>::BYTES <= 96, "a connection in TIME-WAIT in 96 bytes");
+
+ackclock_form::form! {
+    struct TimeWaitTable { records, lists, max } => |table| table.is_sound();
+    struct TimeWait { tuple, last, list, expires, limiter, next, previous }
+    struct List { duration, head, tail }
+}
 
 #[cfg(test)]
 mod tests;

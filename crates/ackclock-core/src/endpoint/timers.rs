@@ -13,6 +13,7 @@
 //! exact deadline.
 
 use crate::Instant;
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The wheel. Indices should be dense: it keeps 24 bytes for each up to the largest.
 #[derive(Debug)]
@@ -367,6 +368,82 @@ const _: () = assert!(
     "the wheel spans all of time"
 );
 const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit for each level");
+
+/// The deadlines, and the order of each slot. A timer's place follows from its deadline.
+impl Form for TimerWheel {
+    fn write(&self, out: &mut Writer) {
+        let Self { elapsed, levels_used: _, levels, nodes } = self;
+        elapsed.write(out);
+        nodes.len().write(out);
+        for node in nodes.iter() {
+            (node.place != NOWHERE).then_some(node.deadline).write(out);
+        }
+        levels.is_some().write(out);
+        for place in self.places_in_use() {
+            let mut order = Vec::new();
+            let mut index = self.head(place);
+            while let Some(node) = nodes.get(index) {
+                order.push(index);
+                index = node.next;
+            }
+            order.write(out);
+            self.slot(place).map_or(Instant::FAR_FUTURE, |slot| slot.earliest).write(out);
+        }
+        Vec::<u32>::new().write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let mut wheel =
+            Self { elapsed: u64::read(input)?, levels_used: 0, levels: None, nodes: Nodes::new() };
+        let mut deadlines = Vec::<Option<Instant>>::read(input)?;
+        let last = deadlines.len().checked_sub(1).and_then(|last| u32::try_from(last).ok());
+        wheel.nodes.reach(last.ok_or(FormError::Invariant("TimerWheel"))?);
+        if bool::read(input)? {
+            wheel.build();
+        } else {
+            for (index, deadline) in (0..).zip(&mut deadlines) {
+                if let Some(deadline) = deadline.take() {
+                    wheel.link(index, deadline);
+                }
+            }
+        }
+        loop {
+            let order = Vec::<u32>::read(input)?;
+            let Some(&first) = order.first() else { break };
+            let deadline_of = |index: u32| deadlines.get(index as usize).copied().flatten();
+            let place = deadline_of(first).map(|deadline| wheel.place(deadline));
+            // A slot is filled from its end.
+            for &index in order.iter().rev() {
+                let deadline = deadlines.get_mut(index as usize).and_then(Option::take);
+                let deadline = deadline.filter(|&deadline| Some(wheel.place(deadline)) == place);
+                wheel.link(index, deadline.ok_or(FormError::Invariant("TimerWheel"))?);
+            }
+            let earliest = Instant::read(input)?;
+            if let Some(slot) = place.and_then(|place| wheel.slot_mut(place)) {
+                slot.earliest = slot.earliest.min(earliest);
+            }
+        }
+        if deadlines.iter().any(Option::is_some) {
+            return Err(FormError::Invariant("TimerWheel"));
+        }
+        Ok(wheel)
+    }
+}
+
+impl TimerWheel {
+    fn slot(&self, place: SlotIndex) -> Option<&Slot> {
+        self.levels.as_ref()?.get(usize::from(place.level))?.slots.get(usize::from(place.slot))
+    }
+
+    /// The slots that are in use, from the lowest level on.
+    fn places_in_use(&self) -> impl Iterator<Item = SlotIndex> + '_ {
+        let levels = (0_u8..).zip(self.levels.iter().flat_map(|levels| levels.iter()));
+        levels.flat_map(|(level, wheel)| {
+            let used = (0_u8..64).filter(|&slot| wheel.used >> slot & 1 == 1);
+            used.map(move |slot| SlotIndex { level, slot })
+        })
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -66,6 +66,12 @@ impl Traces {
         Some(batch)
     }
 
+    /// What the batches count.
+    fn counted(&self) -> usize {
+        let waiting = self.waiting.iter().flat_map(|waiting| waiting.traces.iter().chain(&waiting.changes));
+        waiting.map(|batch| cost_of(&batch.records)).sum()
+    }
+
     #[inline]
     pub fn has_traces(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| !waiting.traces.is_empty())
@@ -140,3 +146,8 @@ fn cost_of(records: &[Record]) -> usize {
 
 /// The cost of a batch besides its records, in records.
 const BATCH_COST: usize = size_of::<Batch>().div_ceil(Record::LEN) + 16;
+
+ackclock_form::form! {
+    struct Traces { waiting, held, dropped, connections } => |traces| traces.held == traces.counted();
+    struct Waiting { traces, changes }
+}

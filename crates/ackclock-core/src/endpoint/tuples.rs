@@ -33,6 +33,7 @@ use super::keys::{Key, KeyedState, Purpose};
 use super::listening::COOKIE_LIFETIME;
 use crate::budget::{Budget, Lease};
 use crate::{EndpointConfig, FourTuple, Instant};
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The four-tuples and ports of an endpoint.
 #[derive(Debug)]
@@ -107,6 +108,12 @@ impl Tuples {
         if !self.ports.taken.is_empty() {
             self.ports.taken.came(tuple, !matches!(target, Target::HalfOpen(_)));
         }
+    }
+
+    /// Adds the four-tuple of something that was read, with the ports that are known to be taken.
+    pub fn restore(&mut self, tuple: &FourTuple, target: Target) {
+        self.demux.insert(self.demux.tag(tuple), target);
+        self.connections.grow(usize::from(matches!(target, Target::Connection(_))));
     }
 
     /// Removes a four-tuple.
@@ -831,6 +838,30 @@ impl fmt::Debug for Shard {
 const STRAYS_MAX: usize = 1024;
 /// Enough that lookups seldom collide with the queues of one interface.
 const STRIPES: usize = 64;
+
+ackclock_form::form! {
+    struct Tuples { demux, connections = 0, ports, sharded = None }
+    struct Ports { key, drawn, taken }
+    enum Use { 0 Connection(value, second), 1 Bound(value, second), 2 Datagrams(value) }
+    struct Taken { range, peers, sockets, connections }
+    struct Range { first, last }
+    struct Counted { on_port, total } => |counted| counted.total == counted.on_port.values().fold(0, |sum: usize, &one| sum.saturating_add(one));
+}
+
+/// The ports of the set, as its words: the counts follow from them.
+impl Form for PortSet {
+    fn write(&self, out: &mut Writer) {
+        let Self { words, missing: _, len } = self;
+        len.write(out);
+        words.write(out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let (len, words) = (u32::read(input)?, Box::<[u64]>::read(input)?);
+        let missing = words.chunks(GROUP).map(|words| words.iter().map(|word| word.count_zeros()).sum());
+        Ok(Self { missing: missing.collect(), words, len })
+    }
+}
 
 #[cfg(test)]
 mod tests;

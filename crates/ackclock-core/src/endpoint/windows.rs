@@ -75,3 +75,7 @@ impl Endpoint {
 /// The most by which a window in line opens at once: two packets of 64 KB. With four, an echo beside a
 /// hundred senders waits several times as long (`over-tun --together --flows 100 --echo-beside`).
 const QUANTUM: u64 = 128 << 10;
+
+ackclock_form::form! {
+    struct Openings { left, first, waiting }
+}

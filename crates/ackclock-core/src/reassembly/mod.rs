@@ -21,6 +21,7 @@ use ackclock_wire::{Codepoint, IpError};
 
 use crate::Instant;
 use crate::budget::{Budget, Lease};
+use ackclock_form::byte_string;
 
 /// Bounds of reassembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,15 @@ struct Piece {
 impl Reassembler {
     pub fn new(config: ReassemblyConfig) -> Self {
         Self { config, packets: BTreeMap::new(), by_age: BTreeMap::new(), begun: 0, bytes: 0, evicted: 0 }
+    }
+
+    /// Whether the tables agree, and the bytes are counted.
+    fn is_sound(&self) -> bool {
+        let bytes: usize = self.packets.values().map(Partial::bytes).sum();
+        let ages = self.packets.iter().all(|(name, partial)| {
+            self.by_age.get(&partial.age) == Some(name) && partial.received <= usize::from(u16::MAX)
+        });
+        bytes == self.bytes && ages && self.by_age.len() == self.packets.len()
     }
 
     /// A fragment arrived.
@@ -308,6 +318,14 @@ impl Name {
 
 fn cost(packet_len: usize) -> usize {
     packet_len.saturating_add(ReassemblyConfig::FRAGMENT_OVERHEAD)
+}
+
+ackclock_form::form! {
+    struct ReassemblyConfig { bytes_max, packets_max, fragments_max, timeout }
+    struct Reassembler { config, packets, by_age, begun, bytes, evicted } => |reassembler| reassembler.is_sound();
+    struct Name { src, dst, identification, protocol }
+    struct Partial { age, pieces, received, total, refused }
+    struct Piece { packet as byte_string, end, _lease }
 }
 
 #[cfg(test)]

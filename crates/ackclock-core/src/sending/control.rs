@@ -10,8 +10,9 @@ use ackclock_control::congestion::{
 };
 
 use super::Call;
-use crate::TcpConfig;
 use crate::later::{self, Kept};
+use crate::{Instant, TcpConfig};
+use ackclock_form::{Form, FormError, Reader, Writer};
 
 /// The controller and its layers.
 #[derive(Debug)]
@@ -188,3 +189,81 @@ impl Controller for NotStarted {
 pub(super) fn initial_window(tcp: &TcpConfig, smss: u32) -> u64 {
     u64::from(tcp.choices.initial_window_segments.max(1)).saturating_mul(u64::from(smss))
 }
+
+ackclock_form::form! {
+    struct Layers { validation, start_up }
+}
+
+/// The controller as its state, if it has a form; its window and threshold otherwise.
+impl Form for Control {
+    fn write(&self, out: &mut Writer) {
+        let Self { congestion, layers } = self;
+        layers.write(out);
+        let before = out.len();
+        out.push(HAS_FORM);
+        if congestion.name() == NotStarted.name() {
+            out.truncate(before);
+            out.push(NOT_STARTED);
+        } else if !congestion.freeze(out) {
+            out.truncate(before);
+            out.push(BEGINS_AGAIN);
+            congestion.cwnd().write(out);
+            congestion.ssthresh().write(out);
+        }
+    }
+
+    /// Needs the connection's settings, its segment size and the time lent to the reader.
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let layers = Form::read(input)?;
+        let kind = input.byte()?;
+        let (tcp, now) = (input.lent::<TcpConfig>(), input.lent::<Instant>());
+        let (Some(tcp), Some(now), Some(smss)) = (tcp, now, input.lent::<Smss>()) else {
+            return Err(FormError::Misplaced);
+        };
+        let start = |initial_window| Start { smss: smss.0.max(1), initial_window, now: *now };
+        let congestion: Box<dyn Controller> = match kind {
+            NOT_STARTED => Box::new(NotStarted),
+            HAS_FORM => {
+                let initial_window = initial_window(&tcp, smss.0.max(1));
+                let mut congestion = tcp.congestion.create(&start(initial_window));
+                congestion.thaw(input)?;
+                congestion
+            }
+            BEGINS_AGAIN => {
+                let cwnd = u64::read(input)?.max(u64::from(smss.0)).max(1);
+                let mut congestion = tcp.congestion.create(&start(cwnd));
+                congestion.limit_slow_start(u64::read(input)?);
+                input.note(tcp.congestion.name());
+                congestion
+            }
+            code => return Err(FormError::Code(code)),
+        };
+        Ok(Self { congestion, layers })
+    }
+}
+
+/// A connection's segment size, lent to the controller that is read.
+struct Smss(u32);
+
+/// The segment size as a number that is lent to what is read after it.
+pub(super) mod smss {
+    use std::sync::Arc;
+
+    use ackclock_form::{Form, FormError, Reader, Writer};
+
+    use super::Smss;
+
+    pub(in crate::sending) fn write(smss: &u32, out: &mut Writer) {
+        smss.write(out);
+    }
+
+    pub(in crate::sending) fn read(input: &mut Reader<'_>) -> Result<u32, FormError> {
+        let smss = u32::read(input)?;
+        input.lend(Arc::new(Smss(smss)));
+        Ok(smss)
+    }
+}
+
+const NOT_STARTED: u8 = 0;
+const HAS_FORM: u8 = 1;
+const BEGINS_AGAIN: u8 = 2;

@@ -169,3 +169,7 @@ pub(super) fn interval_ns(now: Instant, moment: &SendMoment) -> u64 {
     let delivering = now.nanos_since(moment.delivered_at);
     delivering.max(u64::from(moment.sending_us) * 1000)
 }
+
+ackclock_form::form! {
+    struct Delivery { bytes, at, rate, sent_at, app_limited_until, cwnd_limited_until, lost, path_rtt }
+}

@@ -157,3 +157,9 @@ impl Doubt {
         }
     }
 }
+
+ackclock_form::form! {
+    struct Doubt { proof, failed, next }
+    enum Proof { 0 Wanted, 1 Chosen(value), 2 Sent { edge, at, segment } }
+    struct PathRtt { us }
+}

@@ -186,3 +186,8 @@ impl Episode {
         self.left_network = self.left_network.saturating_add(smss).min(new_data).min(pipe);
     }
 }
+
+ackclock_form::form! {
+    enum Phase { 0 Open, 1 Recovery(value), 2 Loss(value) }
+    struct Episode { phase, dup_acks, forced, last_advance, left_network, recover }
+}

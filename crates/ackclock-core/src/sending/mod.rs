@@ -34,6 +34,14 @@ mod probe;
 mod records;
 mod rto;
 mod scoreboard;
+ackclock_form::form! {
+    struct Flight {
+        una, nxt, smss as smss, sack, reduced, mark_in_full, restarted, scoreboard, rto, episode, policy,
+        probe, delivery, pacing, control, mark, history, sent_at
+    } => |flight| flight.is_sound();
+    struct History { losses, episodes, timeouts, undo, copies, mtu_probe, doubt, resumed, syn_repeated }
+}
+
 #[cfg(test)]
 mod scoreboard_tests;
 mod sent;
@@ -50,6 +58,7 @@ use ackclock_control::tally::Tally;
 use ackclock_control::time::nanos;
 
 use self::control::Control;
+use self::control::smss;
 use self::delivery::Delivery;
 use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
@@ -625,11 +634,25 @@ impl Flight {
         }
     }
 
+    /// What does not hold between two calls, if anything, without a look at each record.
+    pub(crate) fn violated(&self) -> Option<&'static str> {
+        if self.una > self.nxt {
+            return Some("SND.UNA is not beyond SND.NXT");
+        }
+        (self.control.cwnd() < 1).then_some("the congestion window is never empty")
+    }
+
+    /// The same with a look at each record, for a flight that was read.
+    fn is_sound(&self) -> bool {
+        let board = &self.scoreboard;
+        let agrees = board.violated().is_none() && board.marks_agree();
+        agrees && board.lies_within(self.una, self.nxt) && self.violated().is_none()
+    }
+
     /// Checks what must hold between any two calls.
     #[cfg(debug_assertions)]
     pub(crate) fn check_invariants(&self) {
-        assert!(self.una <= self.nxt, "SND.UNA is not beyond SND.NXT");
-        assert!(self.control.cwnd() >= 1, "the congestion window is never empty");
+        assert_eq!(self.violated(), None);
         if self.scoreboard.is_checked_at(self.una, self.nxt) {
             self.scoreboard.check_invariants();
         }

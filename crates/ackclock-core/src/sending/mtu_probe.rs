@@ -78,3 +78,7 @@ impl MtuProbe {
         calm
     }
 }
+
+ackclock_form::form! {
+    struct MtuProbe { start, end, lost, excused }
+}

@@ -17,6 +17,11 @@
 //! controller with its own rate also paces the first flight. A late timer is made up for, up to 40 ms; a
 //! sender without data or window gains nothing by it.
 
+ackclock_form::form! {
+    struct Pacer { even_at, remainder, rate, late_ns, is_owed }
+    struct Pacing { pacer, due, granularity_ns }
+}
+
 #[cfg(test)]
 mod tests;
 

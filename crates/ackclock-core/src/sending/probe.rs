@@ -217,3 +217,8 @@ impl Copies {
         found.map(|(_, copies)| *copies = copies.saturating_sub(1)).is_some()
     }
 }
+
+ackclock_form::form! {
+    struct TailProbe { deadline, is_due, unanswered, undecided, end }
+    struct Copies { ends }
+}

@@ -10,6 +10,7 @@ use ackclock_control::tally::Tally;
 
 use super::scoreboard::{Record, SendMoment};
 use crate::position::Position;
+use ackclock_form::{Form, FormError, Reader, Writer, with_capacity};
 
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -256,7 +257,6 @@ impl Records {
         RecordIndex { batch, piece }
     }
 
-    #[cfg(any(test, debug_assertions))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Record> {
         self.batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|piece| batch.piece(piece)))
     }
@@ -280,5 +280,27 @@ impl Records {
         #[cfg(test)]
         self.visits.0.set(self.visits.0.get() + records);
         let _ = records;
+    }
+}
+
+ackclock_form::form! {
+    enum Batch { 0 Whole(value), 1 Split(value) }
+}
+
+impl Form for Records {
+    fn write(&self, out: &mut Writer) {
+        with_capacity::write(&self.batches, out);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
+        let batches: VecDeque<Batch> = with_capacity::read(input)?;
+        if batches.iter().any(|batch| batch.len() == 0) {
+            return Err(FormError::Invariant("Records"));
+        }
+        Ok(Self {
+            batches,
+            #[cfg(test)]
+            visits: Visits::default(),
+        })
     }
 }

@@ -163,3 +163,7 @@ impl Rto {
         }
     }
 }
+
+ackclock_form::form! {
+    struct Rto { estimator, deadline, waiting_since, expiries, backoffs }
+}

@@ -18,6 +18,7 @@ use super::records::{Records, give_back};
 use super::whole_segments;
 use crate::buffer::RangeSet;
 use crate::position::Position;
+use ackclock_form::with_capacity;
 
 /// The state of the connection when something was sent, for samples of time and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -513,11 +514,20 @@ impl Scoreboard {
     /// Checks that the sums agree with the records.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_invariants(&self) {
+        assert_eq!(self.violated(), None);
+    }
+
+    /// What does not hold of the records and their sums, if anything.
+    pub(super) fn violated(&self) -> Option<&'static str> {
         let (mut outstanding, mut lost, mut sacked) = (0_u64, 0_u64, 0_u64);
         let mut before: Option<&Record> = None;
         for record in self.records.iter() {
-            assert!(record.start < record.end, "no record is empty");
-            assert!(before.is_none_or(|before| before.end == record.start), "records are contiguous");
+            if record.start >= record.end {
+                return Some("no record is empty");
+            }
+            if before.is_some_and(|before| before.end != record.start) {
+                return Some("records are contiguous");
+            }
             before = Some(record);
             let sum = match record.condition {
                 Condition::Outstanding => &mut outstanding,
@@ -526,9 +536,30 @@ impl Scoreboard {
             };
             sum.grow(record.len());
         }
-        assert_eq!(self.outstanding, outstanding, "pipe");
-        assert_eq!(self.lost.bytes(), lost, "lost");
-        assert_eq!(self.sacked.bytes(), sacked, "sacked");
+        let sums = [
+            (self.outstanding == outstanding, "the pipe is what is outstanding"),
+            (self.lost.bytes() == lost, "what is lost is marked as lost"),
+            (self.sacked.bytes() == sacked, "what is sacked is marked as sacked"),
+        ];
+        sums.into_iter().find(|(holds, _)| !holds).map(|(_, what)| what)
+    }
+
+    /// Whether each marked record lies in the set of its mark. The sums then agree only with equal sets.
+    pub(super) fn marks_agree(&self) -> bool {
+        self.records.iter().all(|record| {
+            let marked = match record.condition {
+                Condition::Outstanding => return true,
+                Condition::Lost => &self.lost,
+                Condition::Sacked => &self.sacked,
+            };
+            marked.containing(record.start).is_some_and(|(_, end)| record.end <= end)
+        })
+    }
+
+    /// Whether its records begin with the first of these positions and do not go beyond the last.
+    pub(super) fn lies_within(&self, una: Position, nxt: Position) -> bool {
+        let first = self.records.front().is_none_or(|first| first.start == una);
+        first && self.records.back().is_none_or(|last| last.end <= nxt)
     }
 }
 
@@ -558,4 +589,11 @@ fn inner_edges(record: &Record, from: Position, until: Position) -> (Position, P
         record.start + whole_segments(until.since(record.start), segment)
     };
     (start.min(record.end), end)
+}
+
+ackclock_form::form! {
+    struct SendMoment { at, delivered, delivered_at, sending_us, in_flight, lost, app_limited }
+    enum Condition { 0 Outstanding, 1 Lost, 2 Sacked }
+    struct Record { start, end, moment, segment, condition, retransmitted } => |record| record.segment > 0;
+    struct Scoreboard { records, sacked, lost, outstanding, judged, highest_held, order as with_capacity }
 }

@@ -33,6 +33,17 @@ macro_rules! coded {
             }
         }
 
+        impl ackclock_form::Form for $name {
+            fn write(&self, out: &mut ackclock_form::Writer) {
+                out.push(self.code());
+            }
+
+            fn read(input: &mut ackclock_form::Reader<'_>) -> Result<Self, ackclock_form::FormError> {
+                let code = input.byte()?;
+                Self::from_code(code).ok_or(ackclock_form::FormError::Code(code))
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.name())

@@ -2,7 +2,9 @@
 
 use ackclock_control::tally::Tally;
 
+use super::names::{known_name, known_names};
 use super::{Entry, Record};
+use crate::config::profile_name;
 use crate::{FourTuple, Instant};
 
 /// How to trace a connection.
@@ -41,9 +43,12 @@ impl TraceConfig {
 
     /// Without room for a record, each is handled as the last.
     fn capacity(self) -> usize {
-        if self.keep == TraceKeep::Changes { 0 } else { self.records.clamp(64, 1 << 20) }
+        if self.keep == TraceKeep::Changes { 0 } else { self.records.clamp(64, RECORDS_MAX) }
     }
 }
+
+/// The most records that a log has.
+const RECORDS_MAX: usize = 1 << 20;
 
 /// A batch of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,6 +204,16 @@ impl Log {
         let (new, old) = self.records.split_at(self.next.min(self.records.len()));
         old.iter().chain(new).copied()
     }
+}
+
+ackclock_form::form! {
+    struct TraceConfig { records, keep }
+    enum TraceKeep { 0 All, 1 Newest, 2 Changes }
+    struct Batch {
+        connection, tuple, profile as profile_name, congestion as known_name, names as known_names,
+        records, missed, cause
+    }
+    struct Log { capacity, keep, records, next, missed, due } => |log| log.next <= log.records.len() && log.capacity <= RECORDS_MAX;
 }
 
 #[cfg(test)]

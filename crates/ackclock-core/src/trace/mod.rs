@@ -13,6 +13,7 @@
 mod coded;
 mod entry;
 mod log;
+mod names;
 mod reason;
 mod record;
 mod writer;

@@ -268,3 +268,7 @@ impl serde::Serialize for LossCounts {
         serializer.collect_map(self.iter().map(|(rule, bytes)| (rule.name(), bytes)))
     }
 }
+
+ackclock_form::form! {
+    struct LossCounts(bytes)
+}

@@ -75,6 +75,10 @@ impl TraceClock {
     }
 }
 
+ackclock_form::form! {
+    struct Record { head, body }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -7,6 +7,7 @@ use ackclock_control::rtt::RttEstimator;
 use ackclock_control::time::nanos;
 use ackclock_wire::SeqNum;
 
+use super::names::known_names;
 use super::{BatchCause, Entry, Extension, Limit, Log, LossRule, Record, Timer, TraceConfig, WindowCause};
 use crate::position::Position;
 use crate::{Instant, State};
@@ -405,4 +406,13 @@ pub(crate) fn saturated(value: u64) -> u32 {
 fn micros(time: Duration) -> u32 {
     let micros = time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into());
     u32::try_from(micros).unwrap_or(u32::MAX)
+}
+
+ackclock_form::form! {
+    struct Trace(traced)
+    struct Logs { trace, changes }
+    struct Traced {
+        log, iss, window, smoothed, told, limit, host_since, timers, numbers_due, names as known_names,
+        values
+    }
 }

@@ -82,3 +82,13 @@ pub enum UdpSocketError {
     #[error("the socket has been closed")]
     Closed,
 }
+
+ackclock_form::form! {
+    enum UdpSocketError {
+        0 WouldBlock, 1 Refused, 2 NotConnected, 3 AddressInUse, 4 TooManySockets(value),
+        5 NotLocal(value), 6 NoLocalAddress(value), 7 NoSource, 8 WrongSource(value),
+        9 InvalidRemote(value), 10 TooLong { max }, 11 PathTooSmall { max }, 12 Segments { max },
+        13 NotMulticast(value), 14 BoundToOne(value), 15 AlreadyJoined(value), 16 NotJoined(value),
+        17 TooManyGroups(value), 18 NoMemory, 19 Closed
+    }
+}

@@ -192,5 +192,10 @@ pub(crate) const GROUPS_MAX: usize = 64;
 /// The most UDP sockets: as many as there are ports.
 pub(crate) const SOCKETS_MAX: usize = 65_536;
 
+ackclock_form::form! {
+    struct UdpId { number }
+    struct Sockets { sockets, by_addr, made, groups, groups_changed, changed }
+}
+
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,11 @@ const PATHS_MAX: usize = 1024;
 /// passed, and ten are recommended (RFC 1191 §3, RFC 8201 §4).
 const HOLDS: Duration = Duration::from_secs(600);
 
+ackclock_form::form! {
+    struct PathMtus { known }
+    struct Learned { mtu, until }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use ackclock_wire::Codepoint;
 use super::UdpSocketError;
 use crate::ListenAddr;
 use crate::budget::Lease;
+use ackclock_form::byte_string;
 
 /// Settings of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,11 +158,16 @@ pub(crate) struct Datagram {
     pub to: SocketAddr,
     pub ecn: Codepoint,
     pub payload: Vec<u8>,
-    #[expect(dead_code, reason = "gives its bytes back to the budget when it is dropped")]
+    /// Gives its bytes back to the budget when it is dropped.
     pub lease: Lease,
 }
 
 impl Socket {
+    /// What the datagrams that wait to be read take.
+    fn held(&self) -> usize {
+        self.received.iter().map(|datagram| UdpOptions::held_by(datagram.payload.len())).sum()
+    }
+
     pub fn new(options: UdpOptions) -> Self {
         Self {
             options,
@@ -336,4 +342,13 @@ fn copied(datagram: &Datagram, buf: &mut [u8]) -> UdpMeta {
         ecn: datagram.ecn,
         truncated: len < datagram.payload.len(),
     }
+}
+
+ackclock_form::form! {
+    struct UdpOptions { addr, receive_buffer_max, send_buffer_max, ttl, traffic_class, fragments }
+    struct UdpReadiness { readable, writable }
+    struct Socket {
+        options, remote, source, received, received_bytes, sending_bytes, refused, error, readiness
+    } => |socket| socket.received_bytes == socket.held();
+    struct Datagram { from, to, ecn, payload as byte_string, lease }
 }

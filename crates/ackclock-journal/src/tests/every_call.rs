@@ -334,10 +334,16 @@ fn every_call_is_replayed_to_the_same_state() {
     let all: BTreeSet<u8> = [Call::CODES, ConnectionCall::CODES].concat().into_iter().collect();
     assert_eq!(all.difference(&made).collect::<Vec<_>>(), Vec::<&u8>::new(), "calls that the life lacks");
 
-    for at in [A, B] {
+    // Replayed by one endpoint; and by endpoints that are thawed from the form of the last, before each call.
+    for (at, thaws) in [(A, false), (B, false), (A, true), (B, true)] {
         let file = files[at].bytes();
         let mut replay = Replay::open(&file[..], &Registry::builtin(), Changes::default()).unwrap();
         for (number, expected) in states[at].iter().enumerate() {
+            if thaws {
+                let form =
+                    replay.thaw_in_place().unwrap_or_else(|why| panic!("call {number} of {at}: {why}"));
+                assert!(form == replay.endpoint_mut().freeze().unwrap(), "call {number} of {at}");
+            }
             let step = replay.step(|_, _| ()).unwrap().expect("a call is left");
             assert_eq!(step.departure, None, "call {number} of {at}");
             let now = replay.now();

@@ -128,6 +128,11 @@ const COOKIE_MAX: usize = 16;
 pub(super) const USER_TIMEOUT: u8 = 28;
 pub(super) const FAST_OPEN: u8 = 34;
 
+ackclock_form::form! {
+    struct UserTimeout(field)
+    struct FastOpenCookie { bytes, len } => |cookie| usize::from(cookie.len) <= COOKIE_MAX;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

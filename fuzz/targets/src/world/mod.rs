@@ -14,6 +14,7 @@ mod check;
 mod course;
 mod record;
 mod scene;
+mod thawed;
 mod wire;
 
 use std::collections::VecDeque;
@@ -27,11 +28,14 @@ use ackclock_core::{
 use ackclock_journal::{Journal, RecordedEndpoint};
 use ackclock_tests::fuzz::Answers;
 use ackclock_tests::host::host_addr;
+use ackclock_wire::hash::Fnv1a;
+use ackclock_wire::random::mix;
 use arbitrary::{Arbitrary, Unstructured};
 
 pub(crate) use self::course::{answers as course_answers, course};
 use self::record::Recorder;
 use self::scene::{Scene, Step, Turn};
+pub(crate) use self::thawed::form;
 use self::wire::Flying;
 
 /// Lives the lives of two endpoints, and says how many steps they had.
@@ -48,9 +52,19 @@ pub(crate) fn answers(bytes: &[u8], answers: &mut Answers) {
 pub(crate) fn recording(bytes: &[u8]) -> u64 {
     let recorder = Recorder::default();
     let steps = live(bytes, &mut Answers::default(), Some(&recorder));
-    let replayed = recorder.check();
+    let (replayed, _) = recorder.check(|_| false);
     assert!(replayed >= steps.min(1), "{steps} steps, of which nothing was recorded");
     steps
+}
+
+/// The same, replayed by endpoints that are frozen and thawed before some of their calls. Counts how often.
+pub(crate) fn thawed(bytes: &[u8]) -> u64 {
+    let recorder = Recorder::default();
+    live(bytes, &mut Answers::default(), Some(&recorder));
+    // About one call in eight, others for each input.
+    let input = Fnv1a::of(bytes);
+    let (_, cuts) = recorder.check(|call| mix(input ^ call).is_multiple_of(8));
+    cuts
 }
 
 fn live(bytes: &[u8], answers: &mut Answers, recorder: Option<&Recorder>) -> u64 {

@@ -22,10 +22,11 @@ impl Recorder {
         Journal::begin(Box::new(self.0[side].clone()), &header, u64::MAX).expect("memory takes it")
     }
 
-    /// Replays what was recorded of both ends, which are no more, to its end. Returns how many calls that
-    /// were.
-    pub(super) fn check(&self) -> u64 {
-        self.0.iter().map(Memory::check).sum()
+    /// Replays what was recorded of both ends, which are no more, to its end. An endpoint is frozen and
+    /// thawed before the calls that `cut` chooses by number. Returns the numbers of calls and of cuts.
+    pub(super) fn check(&self, cut: impl Fn(u64) -> bool) -> (u64, u64) {
+        let [(calls, cuts), (more_calls, more_cuts)] = self.0.each_ref().map(|memory| memory.check(&cut));
+        (calls + more_calls, cuts + more_cuts)
     }
 }
 
@@ -34,19 +35,28 @@ impl Recorder {
 struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Memory {
-    fn check(&self) -> u64 {
+    fn check(&self, cut: impl Fn(u64) -> bool) -> (u64, u64) {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An input too short for a scene has no ends.
         if file.is_empty() {
-            return 0;
+            return (0, 0);
         }
         let opened = Replay::open(&file[..], &Registry::with_experiments(), Changes::default());
         let mut replay = opened.unwrap_or_else(|why| panic!("{why}"));
-        while let Some(step) = replay.step(|_, _| {}).unwrap_or_else(|why| panic!("{why}")) {
+        let mut cuts = 0;
+        loop {
+            if cut(replay.calls()) {
+                cuts += 1;
+                let call = replay.calls();
+                let form = replay.thaw_in_place().unwrap_or_else(|why| panic!("before call {call}: {why}"));
+                let again = replay.endpoint_mut().freeze().expect("it was frozen before");
+                assert!(form == again, "before call {call} the thawed endpoint has another form");
+            }
+            let Some(step) = replay.step(|_, _| {}).unwrap_or_else(|why| panic!("{why}")) else { break };
             assert!(step.departure.is_none(), "{:?}", step.departure);
         }
         assert_eq!(replay.end(), Some(JournalEnd::Closed), "the recording breaks off");
-        replay.calls()
+        (replay.calls(), cuts)
     }
 }
 

@@ -42,6 +42,11 @@ impl MaxFilter {
     }
 }
 
+ackclock_form::form! {
+    struct MaxFilter { best }
+    struct Sample { value, at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::MaxFilter;

@@ -326,6 +326,8 @@ impl Bbr {
 }
 
 impl Controller for Bbr {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -470,6 +472,17 @@ const HEADROOM: u64 = 15;
 const PACING_MARGIN_PERCENT: u64 = 1;
 const SEND_QUANTUM_MAX: u64 = 64 * 1024;
 const CWND_MAX: u64 = super::window::CWND_MAX;
+
+ackclock_form::form! {
+    struct Bbr {
+        smss, loss, initial_window, cwnd, pace, state, model, undo, seed, next_round_delivered,
+        round_count, round_start, drain_start_round, recovery, app_limited, app_limited_until,
+        idle_restart, full_bw, full_bw_count, full_bw_now, full_bw_reached, ack_phase, is_bw_probe_sample,
+        bw_probe_up_rounds, bw_probe_up_acked, probe_up_acked_per_inc, rounds_since_probe_up,
+        bw_probe_wait, cycle_stamp, probe_rtt_min_delay, probe_rtt_min_stamp, probe_rtt_done_stamp,
+        probe_rtt_round_done
+    } => |bbr| bbr.bw_probe_up_rounds <= 30;
+}
 
 #[cfg(test)]
 mod tests;

@@ -275,3 +275,12 @@ const MIN_RTT_FILTER_NS: u64 = 10_000_000_000;
 const CHANCE_DEVIATIONS: u64 = 2;
 /// BBR.ExtraAckedFilterLen.
 const EXTRA_ACKED_FILTER_ROUNDS: u64 = 10;
+
+ackclock_form::form! {
+    struct Model {
+        max_bw_filter, max_bw, bw, bw_shortterm, inflight_shortterm, inflight_longterm, min_rtt,
+        min_rtt_stamp, min_rtt_fixed, bw_latest, inflight_latest, loss_round_delivered, loss_round_start,
+        is_loss_in_round, loss_events_in_round, is_mark_in_round, extra_acked, extra_acked_filter,
+        extra_acked_interval_start, extra_acked_delivered
+    }
+}

@@ -37,3 +37,7 @@ impl Pace {
         self.rate
     }
 }
+
+ackclock_form::form! {
+    struct Pace { rate, is_measured }
+}

@@ -56,3 +56,7 @@ impl Recovery {
         self.timeout_until.map_or(0, |_| self.prior_cwnd)
     }
 }
+
+ackclock_form::form! {
+    struct Recovery { under_way, timeout_until, prior_cwnd }
+}

@@ -96,3 +96,12 @@ pub(super) struct UndoState {
     pub inflight_shortterm: u64,
     pub inflight_longterm: u64,
 }
+
+ackclock_form::form! {
+    enum BbrLoss { 0 Certain, 1 Draft, 2 Ignored }
+    enum State {
+        0 Startup, 1 Drain, 2 ProbeBwDown, 3 ProbeBwCruise, 4 ProbeBwRefill, 5 ProbeBwUp, 6 ProbeRtt
+    }
+    enum AckPhase { 0 Init, 1 Refilling, 2 ProbeStarting, 3 ProbeFeedback, 4 ProbeStopping }
+    struct UndoState { state, bw_shortterm, inflight_shortterm, inflight_longterm }
+}

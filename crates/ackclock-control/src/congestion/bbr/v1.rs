@@ -368,6 +368,8 @@ impl BbrV1 {
 }
 
 impl Controller for BbrV1 {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -476,6 +478,16 @@ const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// 1.2 and 24 Mbit/s, in bytes a second: below them a quantum is one segment, or two.
 const SLOW: u64 = 150_000;
 const FAST: u64 = 3_000_000;
+
+ackclock_form::form! {
+    struct BbrV1 {
+        smss, initial_window, cwnd, pace, state, cycle_stamp, seed, btl_bw, btl_bw_filter, rtprop,
+        rtprop_stamp, rtprop_expired, next_round_delivered, round_count, round_start, app_limited,
+        app_limited_until, idle_restart, filled_pipe, full_bw, full_bw_count, probe_rtt_done_stamp,
+        probe_rtt_round_done, recovery, conserves_until, newly_lost
+    }
+    enum State { 0 Startup, 1 Drain, 2 ProbeBw(value), 3 ProbeRtt }
+}
 
 #[cfg(test)]
 mod tests {

@@ -172,6 +172,8 @@ impl VegasUsc {
 }
 
 impl Controller for VegasUsc {
+    ackclock_form::frozen!();
+
     fn name(&self) -> &'static str {
         Self::NAME
     }
@@ -228,6 +230,12 @@ impl Controller for VegasUsc {
     }
 
     window_methods!();
+}
+
+ackclock_form::form! {
+    struct VegasUsc { window, thresholds, rounds, base_rtt, round, growth, doubling, compared, prior }
+    struct Round { sent, sum_ns, samples }
+    enum Growth { 0 Nothing, 1 Segment, 2 Share }
 }
 
 #[cfg(test)]

@@ -298,5 +298,12 @@ const TRIAL_PACKETS: u64 = 64;
 /// After this many round trips it has, if it marked everything.
 const TRIAL_ROUNDS: u8 = 4;
 
+ackclock_form::form! {
+    struct Receiver { packets, bytes, unreported, last, options_due, told }
+    struct Counters { ect0, ce, ect1 }
+    struct Sender { packets, bytes, assumed, usual, trial, rounds, sent, options, ignored }
+    enum Options { 0 None, 1 Seen, 2 Mangled }
+}
+
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,10 @@ impl Classic {
     }
 }
 
+ackclock_form::form! {
+    struct Classic { echo, cwr_due }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -366,5 +366,14 @@ pub(crate) fn option_of_syn_ack(agreement: Agreement) -> Option<AccEcn> {
     (agreement.form == Ecn::Accurate).then(|| accurate::Receiver::new().option(true)).flatten()
 }
 
+ackclock_form::form! {
+    struct Marking(state)
+    struct EcnState { feedback, capable, totals }
+    enum Feedback { 0 Classic(value), 1 Accurate(value) }
+    struct Accurate { receiver, sender, opening, tested }
+    enum Opening { 0 Tells(value), 1 Hears, 2 Over }
+    struct Totals { packets_marked, bytes_marked, marks_reported, reductions }
+}
+
 #[cfg(test)]
 mod tests;

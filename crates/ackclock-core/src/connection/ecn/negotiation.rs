@@ -117,6 +117,11 @@ pub(super) fn handshake_codepoint(ace: u8) -> Option<Codepoint> {
 /// How often a SYN,ACK is repeated with its ECN flags.
 const REPETITIONS_WITH_FLAGS: u8 = 1;
 
+ackclock_form::form! {
+    enum Offer { 0 None, 1 Classic, 2 Accurate(value) }
+    struct Agreement { form, capable }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

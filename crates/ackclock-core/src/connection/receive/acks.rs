@@ -189,3 +189,9 @@ impl Acks {
 pub(super) fn holds((left, right): (SeqNum, SeqNum), seq: SeqNum) -> bool {
     seq.in_window(left, right.offset_from(left))
 }
+
+ackclock_form::form! {
+    struct Acks { segments, now, delayed, quick, reports }
+    struct Reports { queue }
+    struct AckReport { next, duplicate, blocks }
+}

@@ -675,3 +675,11 @@ impl ReceiveHalf {
 /// How long an acknowledgement may be delayed.
 // RFC 9293 MUST-40: less than 0.5 seconds.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
+
+ackclock_form::form! {
+    struct ReceiveHalf {
+        irs, nxt, edge, hidden, scale, fin, up, mss, buffer, acks, waits_since, limit, limit_max, tuning,
+        opening, rare
+    } => |half| half.scale <= crate::connection::WINDOW_SCALE_MAX;
+    struct Rare { bytes_duplicate, out_of_order, arrivals }
+}

@@ -249,6 +249,12 @@ impl Doubt {
     }
 }
 
+ackclock_form::form! {
+    struct Tuning { started, taken, before, lasting, rtt_ns, mark, marked_at, doubt }
+    struct Doubt { confirmed_at, count, last_ns, patience_ns, refuted_ns, trial }
+    struct Trial { limit, limit_before, round_trips }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;

@@ -69,6 +69,10 @@ impl Cork {
     }
 }
 
+ackclock_form::form! {
+    struct Cork { is_in, deadline, expired }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,3 +68,7 @@ impl Feedback {
         self.lowat = lowat;
     }
 }
+
+ackclock_form::form! {
+    struct Feedback { lowat, changes, acked_at, tell_at, tell_next }
+}

@@ -400,11 +400,21 @@ impl SendHalf {
     /// Checks what must hold between any two calls.
     #[cfg(debug_assertions)]
     pub(super) fn check_invariants(&self) {
-        assert!(
-            self.base <= self.data_end() && self.wnd <= self.max_wnd,
-            "the window is one of those offered"
-        );
+        assert_eq!(self.violated(), None);
         self.flight.check_invariants();
+    }
+
+    /// Whether the buffer begins with the first byte that is not acknowledged: a SYN stands before it, and an
+    /// acknowledged FIN behind it.
+    fn begins_at_una(&self) -> bool {
+        let una = self.flight.una();
+        self.base <= una + 1 && una <= self.base + 1
+    }
+
+    /// What does not hold between two calls, if anything, besides the flight's own.
+    fn violated(&self) -> Option<&'static str> {
+        let holds = self.base <= self.data_end() && self.wnd <= self.max_wnd;
+        (!holds).then_some("the window is one of those offered")
     }
 }
 
@@ -1092,3 +1102,12 @@ const V6_HEADERS: u8 = 60;
 /// Bytes that one acknowledgement's blocks may add to the scoreboard: 4 blocks that begin 8 ranges each, and
 /// leave as many gaps that count as lost.
 const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
+
+ackclock_form::form! {
+    struct SendHalf {
+        iss, wnd, max_wnd, wl1, wl2, scale, headers, stamps, signature, up, closed, more_follows,
+        probe_due, awaited, buffer_max, peer_mss, pmtu, buffer, base, flight, persist, cork, bytes_sent,
+        rare
+    } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX && half.begins_at_una();
+    struct Rare { bytes_retransmitted, retransmits, memory_retry, feedback, search }
+}

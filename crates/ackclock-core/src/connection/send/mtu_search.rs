@@ -194,6 +194,10 @@ const LOSSES: u8 = 2;
 /// The search ends when the bounds are this close, in bytes.
 const STEP: u32 = 16;
 
+ackclock_form::form! {
+    struct MtuSearch { most, too_large, size, losses, out, resting, waits, due }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,6 +71,10 @@ impl Persist {
     }
 }
 
+ackclock_form::form! {
+    struct Persist { deadline, probes, overrides }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -521,3 +521,7 @@ impl SendHalf {
         (self.flight.in_flight(), self.unsent())
     }
 }
+
+ackclock_form::form! {
+    struct Awaited(bits)
+}

@@ -16,3 +16,7 @@ impl Policy for GoBackN {
         None
     }
 }
+
+ackclock_form::form! {
+    struct GoBackN {}
+}

@@ -363,3 +363,10 @@ impl Policy for Policies {
         in_force!(self, policy => policy.on_undo(una, nxt, by_timer));
     }
 }
+
+ackclock_form::form! {
+    enum Policies {
+        0 GoBackN(value), 1 Tahoe(value), 2 Reno(value), 3 NewReno(value), 4 Vegas(value), 5 Sack(value),
+        6 RackTlp(value)
+    }
+}

@@ -67,3 +67,7 @@ fn points_at_new_loss(evidence: &Evidence<'_>) -> bool {
     evidence.una > evidence.episode.recover()
         || evidence.cwnd > smss && u64::from(evidence.episode.last_advance()) <= smss.saturating_mul(4)
 }
+
+ackclock_form::form! {
+    struct NewReno {}
+}

@@ -85,6 +85,10 @@ impl Prr {
     }
 }
 
+ackclock_form::form! {
+    struct Prr { episode, recover_fs, delivered, out, allowance } => |prr| prr.recover_fs > 0;
+}
+
 #[cfg(test)]
 mod tests {
     use super::Prr;

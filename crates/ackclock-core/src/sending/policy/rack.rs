@@ -96,3 +96,7 @@ impl Rack {
         rtt.saturating_add(quarters(rtt_min, u32::from(self.widened).saturating_add(1)).min(srtt))
     }
 }
+
+ackclock_form::form! {
+    struct Rack { newest, rtt_ns, reordering_seen, widened, persist, round }
+}

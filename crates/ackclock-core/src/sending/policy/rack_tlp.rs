@@ -155,6 +155,10 @@ impl RackTlp {
     }
 }
 
+ackclock_form::form! {
+    struct RackTlp { rack, prr, reordering }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::scoreboard::{AckOutcome, SendMoment};

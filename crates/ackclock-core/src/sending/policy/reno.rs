@@ -49,3 +49,7 @@ impl Policy for Reno {
         evidence.fast_retransmit(DUP_THRESH)
     }
 }
+
+ackclock_form::form! {
+    enum Reno { 0 Rfc5681, 1 Net2 }
+}

@@ -97,3 +97,7 @@ impl Policy for Sack {
         scoreboard.last_segment()
     }
 }
+
+ackclock_form::form! {
+    struct Sack { episode, high_rxt, used, spent }
+}

@@ -30,3 +30,7 @@ impl Policy for Tahoe {
         Some(LossFound { rule: LossRule::DuplicateAcks, marked, answer, left_network: None })
     }
 }
+
+ackclock_form::form! {
+    struct Tahoe {}
+}

@@ -176,3 +176,9 @@ impl FineClock {
         Some(LossFound { rule, answer, ..found })
     }
 }
+
+ackclock_form::form! {
+    struct Vegas { kind, clock }
+    enum Clock { 0 Paper, 1 Usc }
+    struct FineClock { kind, rtt, timeout, decreased_at, checks_left, prior }
+}

@@ -75,6 +75,10 @@ fn overlap(one: (Position, Position), other: (Position, Position)) -> bool {
     one.0 < other.1 && other.0 < one.1
 }
 
+ackclock_form::form! {
+    struct Reports { sent_again, unreported, probe, void }
+}
+
 #[cfg(test)]
 mod tests {
     use ackclock_wire::SeqNum;

@@ -74,6 +74,10 @@ impl Frto {
     }
 }
 
+ackclock_form::form! {
+    enum Frto { 0 First, 1 Second }
+}
+
 #[cfg(test)]
 mod tests {
     use ackclock_wire::SeqNum;

@@ -299,6 +299,13 @@ impl Undo {
     }
 }
 
+ackclock_form::form! {
+    struct Undo { counts, in_a_row, reduction, adaptation }
+    struct BeforeTimeout { at, srtt, rttvar }
+    struct Reduction { timeout, una, nxt, oldest, first, answered, frto, reports, until }
+    struct Retransmission { at, start, end }
+}
+
 #[cfg(test)]
 mod tests {
     use ackclock_wire::SeqNum;

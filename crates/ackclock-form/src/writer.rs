@@ -1,0 +1,70 @@
+//! [`Writer`]: the bytes of a form while it is written.
+
+/// The bytes that have been written so far.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    /// The addresses of the shared values written so far; the place is the number.
+    shared: Vec<usize>,
+}
+
+impl Writer {
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes, without the writer.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Forgets what was written and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.shared.clear();
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes back what was written behind the first `len` bytes. It must not hold a shared value.
+    pub fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
+    /// Appends one byte.
+    #[inline]
+    pub fn push(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The number of the shared value at `address`, and whether this is its first use.
+    pub(crate) fn share(&mut self, address: usize) -> (usize, bool) {
+        // A stack has a handful of settings and one budget; connections in a row share theirs.
+        match self.shared.iter().rposition(|&known| known == address) {
+            Some(at) => (at, false),
+            None => {
+                self.shared.push(address);
+                (self.shared.len().saturating_sub(1), true)
+            }
+        }
+    }
+}
