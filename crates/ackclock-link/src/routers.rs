@@ -1,8 +1,7 @@
 //! The way off the link: configured gateways, and routers that advertise themselves (RFC 4861 §6.3).
 //!
 //! Deviation from RFC 4861 §6.3.4: an advertised hop limit is ignored, because the stack above writes
-//! packets' headers. Deviation from §6.3.7: an advertisement that comes before the first solicitation
-//! replaces it.
+//! packets' headers.
 
 use ackclock_control::tally::Tally;
 use std::net::{IpAddr, Ipv6Addr};
@@ -29,6 +28,8 @@ pub(crate) struct Routers {
     timing: Timing,
     /// Questions for routers still to be asked, and when.
     questions: u32,
+    /// One was sent since the link came up.
+    asked: bool,
     due: Option<Instant>,
 }
 
@@ -57,6 +58,7 @@ impl Routers {
             prefixes_max: config.limits.prefixes_max,
             mtu: None,
             questions: timing.router_questions,
+            asked: false,
             timing,
             due,
         }
@@ -85,8 +87,11 @@ impl Routers {
 
     /// A router advertises itself (RFC 4861 §6.3.4).
     pub fn advertised(&mut self, now: Instant, told: &RouterAdvertisement, counters: &mut LinkCounters) {
-        // RFC 4861 §6.3.7: an answer ends the solicitations.
-        if told.lifetime_s > 0 {
+        // RFC 4861 §6.3.7: an answer ends the solicitations. One is sent even if an advertisement came first,
+        // because an answer may contain more.
+        if told.lifetime_s > 0 && !self.asked {
+            self.questions = self.questions.min(1);
+        } else if told.lifetime_s > 0 {
             (self.questions, self.due) = (0, None);
         }
         let lifetime = Duration::from_secs(told.lifetime_s.into());
@@ -131,6 +136,7 @@ impl Routers {
     pub fn ask_again(&mut self, now: Instant, autoconfigure: bool) {
         if autoconfigure {
             (self.questions, self.due) = (self.timing.router_questions, Some(now));
+            self.asked = false;
         }
     }
 
@@ -143,6 +149,7 @@ impl Routers {
         }
         let ask = self.questions > 0;
         self.questions = self.questions.saturating_sub(1);
+        self.asked |= ask;
         // The last solicitation gets as much time for an answer as the others.
         self.due = ask.then_some(now + self.timing.router_interval);
         ask

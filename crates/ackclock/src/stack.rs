@@ -336,8 +336,9 @@ impl Stack {
         self.shared.each(|state, _| state.network.remove_address(&mut state.endpoint, address))
     }
 
-    /// Sets whether new connections use a local address only if no other has its scope (RFC 6724 §5 rule 3),
-    /// as for one that will soon be removed. Returns whether the address exists.
+    /// Sets whether new connections use a local IPv6 address only if no other has its scope (RFC 6724 §5
+    /// rule 3), as for one that will soon be removed. Returns whether the address exists. An IPv4 address is
+    /// always preferred (§3.2): the call changes nothing then and returns `false`.
     pub fn set_deprecated(&self, address: IpAddr, deprecated: bool) -> bool {
         self.shared.each(|state, _| state.network.set_deprecated(&mut state.endpoint, address, deprecated))
     }

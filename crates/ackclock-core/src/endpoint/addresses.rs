@@ -125,12 +125,7 @@ impl Addresses {
     /// Whether a packet from the device may have this source address.
     // RFC 9293 MUST-63: a SYN from an invalid source is ignored.
     pub fn valid_source(&self, addr: IpAddr) -> bool {
-        self.is_unicast(addr)
-            && match addr {
-                IpAddr::V4(v4) => v4.octets()[0] != 0,
-                IpAddr::V6(_) => true,
-            }
-            && if addr.is_loopback() { self.loopback } else { !self.is_own(addr) }
+        self.is_unicast(addr) && if addr.is_loopback() { self.loopback } else { !self.is_own(addr) }
     }
 
     /// Whether a packet may have this destination, be it ours or (for listeners on any address) not.
@@ -168,8 +163,9 @@ impl Addresses {
 }
 
 fn is_unicast_v4(addr: Ipv4Addr) -> bool {
+    // RFC 1122 §3.2.1.3 (a), (b): 0/8 MUST NOT be sent, except as a source before a host knows its address.
     // 224/4 multicast; 240/4 reserved, the limited broadcast address among it.
-    !addr.is_unspecified() && addr.octets()[0] < 224
+    (1..224).contains(&addr.octets()[0])
 }
 
 fn is_unicast_v6(addr: Ipv6Addr) -> bool {
@@ -182,8 +178,19 @@ fn is_unicast_v6(addr: Ipv6Addr) -> bool {
 pub struct LocalAddress {
     /// The address, and its network's prefix.
     pub address: Cidr,
-    /// Whether new connections use it only if there is no other (RFC 4862 §5.5.4).
+    /// Whether new connections use it only if there is no other (RFC 4862 §5.5.4). Without effect for an
+    /// IPv4 address, which is always preferred (RFC 6724 §3.2).
     pub deprecated: bool,
+}
+
+impl LocalAddress {
+    /// Whether it is in its preferred lifetime.
+    // RFC 6724 §3.2: IPv4 addresses MUST be treated as having "preferred" configuration status. §3.4: so must
+    // the loopback address.
+    fn is_preferred(&self) -> bool {
+        let addr = self.address.addr();
+        addr.is_ipv4() || addr.is_loopback() || !self.deprecated
+    }
 }
 
 impl From<IpAddr> for LocalAddress {
@@ -233,17 +240,21 @@ fn source_rank(own: &LocalAddress, remote: IpAddr, is_outgoing: bool) -> SourceR
     let scope_rank = if has >= wanted { (true, has.saturating_neg()) } else { (false, has) };
     let label_matches = label(addr) == label(remote);
     let common = own.address.shared_len(remote);
-    (addr == remote, scope_rank, !own.deprecated, is_outgoing, label_matches, common)
+    (addr == remote, scope_rank, own.is_preferred(), is_outgoing, label_matches, common)
 }
 
-/// RFC 6724 §3.1, §3.2: link-local, or global. Site-local addresses are deprecated, private IPv4 addresses
-/// have global scope.
+/// RFC 6724 §3.1, §3.2: unique local and private IPv4 addresses have global scope.
 fn scope(addr: IpAddr) -> i8 {
     let is_link_local = match addr {
         IpAddr::V4(addr) => addr.is_link_local() || addr.is_loopback(),
         IpAddr::V6(addr) => addr.is_unicast_link_local() || addr.is_loopback(),
     };
-    if is_link_local { LINK_LOCAL } else { GLOBAL }
+    match addr {
+        _ if is_link_local => LINK_LOCAL,
+        // RFC 4291 §2.5.7: fec0::/10.
+        IpAddr::V6(addr) if addr.segments()[0] & 0xffc0 == 0xfec0 => SITE_LOCAL,
+        _ => GLOBAL,
+    }
 }
 
 /// RFC 6724 §2.1: the label of the default policy table, where the longest prefix counts.
@@ -263,6 +274,7 @@ fn label(addr: IpAddr) -> u8 {
 }
 
 const LINK_LOCAL: i8 = 2;
+const SITE_LOCAL: i8 = 5;
 const GLOBAL: i8 = 14;
 
 /// How well a destination fits, rule by rule.
@@ -278,7 +290,7 @@ fn destination_rank(addresses: &Addresses, remote: IpAddr) -> DestinationRank {
     };
     let same_scope = scope(source.address.addr()) == scope(remote);
     let same_label = label(source.address.addr()) == label(remote);
-    (true, same_scope, !source.deprecated, same_label, precedence(remote), Reverse(scope(remote)), common)
+    (true, same_scope, source.is_preferred(), same_label, precedence(remote), Reverse(scope(remote)), common)
 }
 
 /// RFC 6724 §2.1: the precedence of the default policy table.

@@ -3,7 +3,7 @@
 //!
 //! | what | kept | from | used |
 //! |---|---|---|---|
-//! | path MTU | the smallest | a connection below the device's MTU, at its end | from the first segment after the handshake; the search of RFC 4821, if it is on, begins with a rest |
+//! | path MTU | the latest | a connection below the device's MTU, at its end | from the first segment after the handshake; the search of RFC 4821, if it is on, begins with a rest |
 //! | SRTT, RTTVAR | the mean of the old and the new | an established connection with a sample | for the timeout of the SYN, until there is a sample |
 //! | ssthresh | the mean of the old and the new | a controller with a threshold: that, or half of a window that has grown well beyond it | slow start ends there, instead of at the first loss |
 //!
@@ -13,8 +13,10 @@
 //! Deviation from RFC 9040 §6: a connection's own first sample replaces the remembered round trip, instead of
 //! being averaged with it; what is measured now says more than what was true some minutes ago. The timeout of
 //! a SYN counts the deviation as half of the round trip at least, as after a first sample (RFC 6298 §2): one
-//! that is too short would cost the initial window (RFC 5681 §3.1). Windows are not remembered, and of
-//! several path MTUs the smallest counts, not the latest (§6.3).
+//! that is too short would cost the initial window (RFC 5681 §3.1). Windows are not remembered.
+//!
+//! Deviation from RFC 9040 §6.3: the latest path MTU is that of the connection that ended last, not of the
+//! last discovery; and one that ends at the device's MTU changes nothing, because most of those never tried.
 //!
 //! # Who learns from whom
 //!
@@ -125,7 +127,7 @@ impl PathCache {
         let old = last.valid(now, self.age_max).unwrap_or_default();
         let below_device = usize::try_from(end.pmtu).is_ok_and(|pmtu| pmtu < mtu);
         let (pmtu, pmtu_at) = match old.pmtu {
-            Some(old) if !below_device || old <= end.pmtu => (Some(old), last.pmtu_at),
+            Some(old) if !below_device || old == end.pmtu => (Some(old), last.pmtu_at),
             _ if below_device => (Some(end.pmtu), now),
             _ => (None, last.pmtu_at),
         };

@@ -81,7 +81,8 @@ impl Network {
         address: IpAddr,
         deprecated: bool,
     ) -> bool {
-        let known = self.addresses.iter().any(|known| known.addr() == address);
+        // RFC 6724 §3.2: IPv4 addresses MUST be treated as having "preferred" configuration status.
+        let known = address.is_ipv6() && self.addresses.iter().any(|known| known.addr() == address);
         self.deprecated.retain(|known| *known != address);
         if known && deprecated {
             self.deprecated.push(address);

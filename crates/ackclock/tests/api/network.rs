@@ -183,10 +183,20 @@ async fn the_source_follows_the_rules_the_route_and_deprecation() {
         socket.local_addr().unwrap().ip()
     };
     assert_eq!(source("192.0.2.9:1").await, ip("192.0.2.1"));
-    assert!(stack.set_deprecated(ip("192.0.2.1"), true));
-    assert_eq!(source("192.0.2.9:1").await, ip("192.0.2.2"));
-    assert!(stack.set_deprecated(ip("192.0.2.1"), false));
+    // RFC 6724 §3.2: an IPv4 address is always preferred.
+    assert!(!stack.set_deprecated(ip("192.0.2.1"), true));
     assert_eq!(source("192.0.2.9:1").await, ip("192.0.2.1"));
+    stack.add_address("fd00::2/64".parse().unwrap()).unwrap();
+    let source6 = async || {
+        let socket = stack.udp(addr("[::]:0")).unwrap();
+        socket.connect(addr("[fd00::9]:1")).await.unwrap();
+        socket.local_addr().unwrap().ip()
+    };
+    assert_eq!(source6().await, ip("fd00::1"));
+    assert!(stack.set_deprecated(ip("fd00::1"), true));
+    assert_eq!(source6().await, ip("fd00::2"));
+    assert!(stack.set_deprecated(ip("fd00::1"), false));
+    assert_eq!(source6().await, ip("fd00::1"));
     stack.add_route_from("198.51.100.0/24".parse().unwrap(), ip("192.0.2.2")).unwrap();
     assert_eq!(source("198.51.100.7:1").await, ip("192.0.2.2"));
     assert_eq!(

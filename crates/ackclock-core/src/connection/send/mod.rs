@@ -994,9 +994,20 @@ impl SendHalf {
             self.rare().search = Some(Box::new(search));
             return;
         }
+        if search.is_held() {
+            let interval = self.congestion_interval();
+            return self.begin_search(search, lent, interval);
+        }
         self.probe_due = true;
         let wait = search.wait();
         self.begin_search(search, lent, wait);
+    }
+
+    /// The expected time between two events of congestion control.
+    // RFC 4821 §7.6.2: the same number of round trips as the current congestion window in packets.
+    fn congestion_interval(&self) -> Duration {
+        let packets = self.flight.cwnd().div_ceil(u64::from(self.smss()).max(1));
+        self.flight.rtt().srtt().saturating_mul(u32::try_from(packets).unwrap_or(u32::MAX))
     }
 
     /// Goes on with the search after `wait`, while there is data to search with.

@@ -10,18 +10,15 @@
 //! it to reveal its loss. Its size is the largest possible at first, then the middle of the remaining range.
 //! When it is acknowledged, segments take its size. When only the probe is lost, its data is sent again in
 //! segments of the present size, and congestion control ignores the loss (RFC 4821 §7.6.1, §7.6.2), with and
-//! without SACK (`sending/mtu_probe.rs`). After two such losses its size counts as too large. If other data
-//! was lost too, the loss counts as any other. Once the bounds are less than [`STEP`] bytes apart, the search
-//! rests for `raise_after`, and begins again if the path once took more. After ICMP has lowered the MTU it
-//! rests first: that was not a guess.
+//! without SACK (`sending/mtu_probe.rs`). After three such losses its size counts as too large. If other data
+//! was lost too, the loss counts as any other. After each loss the search holds for as many round trips as
+//! the window has packets: about as long as to the next loss that congestion control would cause. Once the
+//! bounds are less than [`STEP`] bytes apart, the search rests for `raise_after`, and begins again if the
+//! path once took more. After ICMP has lowered the MTU it rests first: that was not a guess.
 //!
 //! Deviation from RFC 4821 §7.4: a probe may leave although the congestion window is full, because a bulk
 //! transfer's always is. It exceeds the window by at most one segment, once in [`PAUSE`], as limited transmit
 //! does (RFC 3042). It does not leave into a window without room for it and for what must follow it.
-//!
-//! Deviation from RFC 4821 §7.6.2: the next probe leaves [`PAUSE`] after one that was lost alone, not after
-//! as many round trips as the window has packets; a search needs few probes. RFC 8899 §5.1.2 counts a size as
-//! too large after three losses by default; here it is [`LOSSES`].
 
 use std::time::Duration;
 
@@ -39,14 +36,24 @@ pub(super) struct MtuSearch {
     size: u32,
     /// How many times in a row a probe of this size was lost.
     losses: u8,
-    /// A probe is in flight.
-    out: bool,
-    /// The search has ended, and begins again when the timer expires.
-    resting: bool,
+    stage: Stage,
     /// How often there was not enough data for a probe.
     waits: u8,
     /// When a probe is due, or the outcome of the one in flight.
     due: Deadline,
+}
+
+/// What the search does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The next probe may leave.
+    Ready,
+    /// A probe is in flight.
+    Out,
+    /// A probe was lost, and the next one may leave when the timer expires.
+    Held,
+    /// The search has ended, and begins again when the timer expires.
+    Resting,
 }
 
 /// What the outcome of a probe shows.
@@ -68,8 +75,7 @@ impl MtuSearch {
             too_large: most.saturating_add(1),
             size: 0,
             losses: 0,
-            out: false,
-            resting: false,
+            stage: Stage::Ready,
             waits: 0,
             due: Deadline::UNSET,
         };
@@ -79,7 +85,7 @@ impl MtuSearch {
 
     /// The same, beginning with a rest.
     pub fn resting(known: u32, most: u32) -> Self {
-        Self { resting: true, ..Self::new(known, most) }
+        Self { stage: Stage::Resting, ..Self::new(known, most) }
     }
 
     /// Begins again, with nothing above `mtu` to be tried. Its deadline stays.
@@ -105,12 +111,12 @@ impl MtuSearch {
 
     /// Whether a probe is wanted.
     pub fn is_due(&self) -> bool {
-        self.size > 0 && !self.out && !self.resting
+        self.size > 0 && self.stage == Stage::Ready
     }
 
     /// Whether a probe is in flight.
     pub fn is_out(&self) -> bool {
-        self.out
+        self.stage == Stage::Out
     }
 
     /// Whether no size is left to try.
@@ -128,16 +134,23 @@ impl MtuSearch {
         self.due.clear();
     }
 
-    /// A rest is over: begins again above `known`.
+    /// The timer expired: a hold is over, or a rest, after which the search begins again above `known`.
     pub fn wake(&mut self, known: u32) {
-        if self.resting {
-            *self = Self::new(known, self.most);
+        match self.stage {
+            Stage::Resting => *self = Self::new(known, self.most),
+            Stage::Held => self.stage = Stage::Ready,
+            Stage::Ready | Stage::Out => {}
         }
+    }
+
+    /// Whether the search holds after a lost probe.
+    pub fn is_held(&self) -> bool {
+        self.stage == Stage::Held
     }
 
     /// Rests until `at`. A path that carries the largest size is not probed again.
     pub fn rest(&mut self, at: Instant, known: u32) {
-        self.resting = true;
+        self.stage = Stage::Resting;
         if self.most > known {
             self.due.set(at);
         }
@@ -153,19 +166,20 @@ impl MtuSearch {
 
     /// The probe leaves.
     pub fn on_sent(&mut self) {
-        self.out = true;
+        self.stage = Stage::Out;
         self.waits = 0;
     }
 
     /// The probe in flight has arrived, or was lost alone.
     pub fn judge(&mut self, arrived: bool) -> Finding {
-        self.out = false;
         if arrived {
+            self.stage = Stage::Ready;
             self.losses = 0;
             return Finding::Carried(self.size);
         }
+        self.stage = Stage::Held;
         self.losses = self.losses.saturating_add(1);
-        if self.losses < LOSSES {
+        if self.losses < MAX_PROBES {
             return Finding::Unsure;
         }
         self.losses = 0;
@@ -189,8 +203,8 @@ impl MtuSearch {
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Full segments that must follow a probe: enough to reveal its loss (RFC 5681: three duplicates).
 pub(super) const FOLLOWERS: u64 = 3;
-/// Isolated losses after which a size counts as too large.
-const LOSSES: u8 = 2;
+/// RFC 8899 §5.1.2: losses in a row after which a size counts as too large.
+const MAX_PROBES: u8 = 3;
 /// The search ends when the bounds are this close, in bytes.
 const STEP: u32 = 16;
 
@@ -219,6 +233,28 @@ mod tests {
         }
         assert_eq!(probes, [1500, 1262, 1381, 1440, 1410, 1395]);
         assert!((path - STEP..=path).contains(&known));
+    }
+
+    // RFC 8899 §5.1.2: the default value of MAX_PROBES is 3.
+    #[test]
+    fn third_loss_in_a_row_makes_a_size_too_large() {
+        let mut search = MtuSearch::new(1024, 1500);
+        let lost = [Finding::Unsure, Finding::Unsure, Finding::TooLarge(1500)];
+        for finding in lost {
+            assert!(search.is_due());
+            search.on_sent();
+            assert_eq!(search.judge(false), finding);
+            // RFC 4821 §7.6.2: no probe before the interval is over.
+            assert!(search.is_held() && !search.is_due());
+            search.wake(1024);
+        }
+        search.choose_next(1024);
+        search.on_sent();
+        assert_eq!(search.judge(false), Finding::Unsure);
+        search.wake(1024);
+        search.on_sent();
+        assert_eq!(search.judge(true), Finding::Carried(1262), "and one that arrives settles it");
+        assert!(search.is_due());
     }
 
     #[test]

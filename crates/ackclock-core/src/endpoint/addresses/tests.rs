@@ -41,9 +41,17 @@ fn sec_c19_martian_sources_are_refused() {
 #[test]
 fn sec_c19_martian_destinations_are_refused() {
     let addresses = addresses(&["10.0.0.1"]);
-    for martian in
-        ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.0.0.255", "::", "::1", "ff02::1"]
-    {
+    for martian in [
+        "0.0.0.0",
+        "0.1.2.3",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "10.0.0.255",
+        "::",
+        "::1",
+        "ff02::1",
+    ] {
         assert!(!addresses.valid_destination(ip(martian)), "{martian}");
     }
     assert!(addresses.valid_destination(ip("10.0.0.1")));
@@ -62,9 +70,15 @@ fn loopback_addresses_are_valid_on_a_loopback_device_only() {
 #[test]
 fn an_invalid_peer_cannot_be_connected_to() {
     let addresses = addresses(&["10.0.0.1", "fd00::1"]);
-    for remote in
-        ["0.0.0.0:80", "224.0.0.1:80", "255.255.255.255:80", "10.0.0.255:80", "10.0.0.2:0", "[::]:80"]
-    {
+    for remote in [
+        "0.0.0.0:80",
+        "0.1.2.3:80",
+        "224.0.0.1:80",
+        "255.255.255.255:80",
+        "10.0.0.255:80",
+        "10.0.0.2:0",
+        "[::]:80",
+    ] {
         assert!(!addresses.valid_peer(remote.parse().unwrap()), "{remote}");
     }
     assert!(addresses.valid_peer("10.0.0.2:80".parse().unwrap()));
@@ -133,9 +147,31 @@ fn loopback_and_link_local_addresses_have_the_scope_of_the_link() {
     for addr in ["127.0.0.1", "169.254.7.7", "::1", "fe80::1"] {
         assert_eq!(scope(addr.parse().unwrap()), LINK_LOCAL, "{addr}");
     }
-    for addr in ["10.0.0.1", "192.0.2.1", "fd00::1", "fec0::1", "2001:db8::1"] {
+    for addr in ["10.0.0.1", "192.0.2.1", "fd00::1", "2001:db8::1"] {
         assert_eq!(scope(addr.parse().unwrap()), GLOBAL, "{addr}");
     }
+}
+
+// RFC 6724 §3.1: between the scopes of the link and of all.
+#[test]
+fn site_local_addresses_have_a_scope_of_their_own() {
+    for addr in ["fec0::1", "feff::1"] {
+        assert_eq!(scope(addr.parse().unwrap()), 5, "{addr}");
+    }
+    let addresses = ["fec0::1/64", "2001:db8::1/64", "fe80::1/64"];
+    assert_eq!(source(&addresses, "fec0:7::9"), "fec0::1");
+    assert_eq!(source(&addresses, "2a00::1"), "2001:db8::1");
+    assert_eq!(source(&["fec0::1/64", "fe80::1/64"], "2a00::1"), "fec0::1", "the largest that is too small");
+    assert_eq!(source(&["2001:db8::1/64", "fe80::1/64"], "fec0::9"), "2001:db8::1", "and not the link's");
+}
+
+// RFC 6724 §3.2: IPv4 addresses MUST be treated as having "preferred" configuration status.
+#[test]
+fn ipv4_address_is_preferred_whatever_its_mark() {
+    let mut addresses = [own("10.0.0.1/24"), own("10.0.0.2/24")];
+    addresses[0].deprecated = true;
+    let remote = "10.0.0.9".parse().unwrap();
+    assert_eq!(source_for(&addresses, &[], &[], remote), Some(ip("10.0.0.1")));
 }
 
 #[test]
@@ -196,8 +232,8 @@ fn an_address_at_the_outgoing_link_goes_before_label_and_prefix_and_behind_depre
     assert_eq!(source(&addresses, "10.9.9.9"), "10.0.0.1");
     assert_eq!(source(&addresses, "2a00::1"), "2001:db8::1");
     assert_eq!(source(&addresses, "fd77::1"), "fd00::1");
-    addresses[1].deprecated = true;
-    assert_eq!(source(&addresses, "11.0.0.1"), "10.0.0.1", "rule 3 goes before rule 5");
+    addresses[3].deprecated = true;
+    assert_eq!(source(&addresses, "2a00::1"), "fd00::1", "rule 3 goes before rule 5");
     // An address without a link's route is at every link.
     let only_lan = [link("10.0.0.0/8", 2)];
     let far = [own("192.0.2.1/24"), own("10.0.0.1/8")];

@@ -164,6 +164,26 @@ fn the_next_connections_packets_fit_for_ten_minutes() {
     assert_eq!(next.write(&mut host, 2920), [1500, 1500]);
 }
 
+// RFC 9040 §6.3: the most recent values are used, so the cache always has the latest of any connection.
+#[test]
+fn latest_path_mtu_counts_be_it_larger_or_smaller() {
+    let mut host = remembering();
+    let connections = [1300, 1400, 1350].map(|mtu| {
+        let one = open(&mut host, client(80));
+        one.write(&mut host, 1460);
+        let packet = error(TOO_BIG, mtu, (one.local, one.peer), one.nxt);
+        host.endpoint.handle_packet(host.now, &packet, RxMeta::default());
+        (one, mtu)
+    });
+    for (one, mtu) in connections {
+        one.reset(&mut host);
+        assert_eq!(only(&host).pmtu, Some(mtu));
+    }
+    let untried = open(&mut host, client(80));
+    untried.reset(&mut host);
+    assert_eq!(only(&host).pmtu, Some(1350));
+}
+
 /// A connection of which `acked` of 20 segments arrive before one is lost, and which ends after that.
 fn lose_one(host: &mut Host, open: Open) {
     open.write(host, 14_600);

@@ -66,6 +66,13 @@ fn routers_are_asked_for_three_times_four_seconds_apart_until_one_answers() {
     assert_eq!(asked(&rig.run(2 * SECOND)).len(), 1);
     rig.nd(station(1), &Told::default().bytes());
     assert_eq!(asked(&rig.run(60 * SECOND)), []);
+
+    // RFC 4861 §6.3.7: at least one solicitation, even if an advertisement came first.
+    let mut rig = listening();
+    for _ in 0..2 {
+        rig.nd(station(1), &Told::default().bytes());
+    }
+    assert_eq!(asked(&rig.run(60 * SECOND)).len(), 1);
 }
 
 #[test]
