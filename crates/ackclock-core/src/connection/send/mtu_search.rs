@@ -209,7 +209,8 @@ const MAX_PROBES: u8 = 3;
 const STEP: u32 = 16;
 
 ackclock_form::form! {
-    struct MtuSearch { most, too_large, size, losses, out, resting, waits, due }
+    enum Stage { 0 Ready, 1 Out, 2 Held, 3 Resting }
+    struct MtuSearch { most, too_large, size, losses, stage, waits, due }
 }
 
 #[cfg(test)]

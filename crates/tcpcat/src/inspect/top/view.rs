@@ -165,22 +165,24 @@ impl View {
 
 /// The windows of a connection, in bytes over seconds: those that hold its sending, or what it receives into.
 fn draw_windows(history: &History, frame: &mut Frame<'_>, area: Rect) {
-    let points = |of: fn(&Point) -> Option<u64>| -> Vec<(f64, f64)> {
-        history.points.iter().filter_map(|point| of(point).map(|bytes| (point.at, bytes as f64))).collect()
+    let curve = |name, color, of: fn(&Point) -> Option<u64>| {
+        let points =
+            history.points.iter().filter_map(|point| of(point).map(|bytes| (point.at, bytes as f64)));
+        Curve { name, color, points: points.collect() }
     };
     let info = &history.seen.info;
     let (drawn, words) = if history.receives {
         let drawn = vec![
-            ("window", Color::Green, points(|point| Some(point.rcv_wnd))),
-            ("unread", Color::Blue, points(|point| Some(point.receive_queue))),
+            curve("window", Color::Green, |point| Some(point.rcv_wnd)),
+            curve("unread", Color::Blue, |point| Some(point.receive_queue)),
         ];
         let (window, unread) = (short_bytes(u64::from(info.rcv_wnd)), short_bytes(info.receive_queue));
         (drawn, format!("receives, window {window}, unread {unread}"))
     } else {
         let drawn = vec![
-            ("cwnd", Color::Green, points(|point| Some(point.cwnd))),
-            ("in flight", Color::Blue, points(|point| Some(point.in_flight))),
-            ("ssthresh", Color::Yellow, points(|point| point.ssthresh)),
+            curve("cwnd", Color::Green, |point| Some(point.cwnd)),
+            curve("in flight", Color::Blue, |point| Some(point.in_flight)),
+            curve("ssthresh", Color::Yellow, |point| point.ssthresh),
         ];
         let (cwnd, in_flight) = (short_bytes(info.cwnd), short_bytes(info.in_flight));
         let window = short_bytes(history.points.back().map_or(0, |point| point.snd_wnd));
@@ -194,7 +196,16 @@ fn draw_windows(history: &History, frame: &mut Frame<'_>, area: Rect) {
 fn draw_rate(history: &History, frame: &mut Frame<'_>, area: Rect) {
     let points = history.points.iter().skip(1).map(|point| (point.at, point.rate_bps as f64)).collect();
     let title = format!(" {} ", if history.receives { "rate of receiving" } else { "rate of sending" });
-    draw_lines(frame, area, title, &[("", Color::Magenta, points)], |most| rate_word(most as u64));
+    draw_lines(frame, area, title, &[Curve { name: "", color: Color::Magenta, points }], |most| {
+        rate_word(most as u64)
+    });
+}
+
+/// A line of a graph.
+struct Curve {
+    name: &'static str,
+    color: Color,
+    points: Vec<(f64, f64)>,
 }
 
 /// Lines over the last seconds, from zero to the highest value.
@@ -202,20 +213,20 @@ fn draw_lines(
     frame: &mut Frame<'_>,
     area: Rect,
     title: String,
-    drawn: &[(&str, Color, Vec<(f64, f64)>)],
+    drawn: &[Curve],
     word: impl Fn(f64) -> String,
 ) {
-    let points = || drawn.iter().flat_map(|(.., points)| points);
+    let points = || drawn.iter().flat_map(|curve| &curve.points);
     let most = points().map(|(_, value)| *value).fold(1.0, f64::max);
     let ends = points().map(|(at, _)| *at).fold(0.0, f64::max);
     let begins = points().map(|(at, _)| *at).fold(ends, f64::min).min(ends - 1.0);
-    let sets = drawn.iter().map(|(name, color, points)| {
+    let sets = drawn.iter().map(|curve| {
         Dataset::default()
-            .name(*name)
+            .name(curve.name)
             .marker(Marker::Braille)
             .graph_type(GraphType::Line)
-            .style(Style::new().fg(*color))
-            .data(points)
+            .style(Style::new().fg(curve.color))
+            .data(&curve.points)
     });
     let span = ends - begins;
     let chart = Chart::new(sets.collect())
