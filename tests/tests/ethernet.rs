@@ -297,7 +297,7 @@ fn what_cannot_be_opened_is_said_with_the_command_that_mends_it() {
         assert!(told(group).contains("give one station's"));
         ip("tuntap add dev tun7 mode tun");
         let tun = addressed().open_tap("tun7").map(drop);
-        assert!(told(tun).contains("not a single-queue TAP device"));
+        assert!(told(tun).contains("tun7 is a TUN device with one queue, not a TAP device"));
     });
 }
 

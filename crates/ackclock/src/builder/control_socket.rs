@@ -29,7 +29,7 @@ impl StackBuilder {
     /// client.write_all(b"{\"request\": \"connections\"}\n")?;
     /// let mut answer = String::new();
     /// BufReader::new(client).read_line(&mut answer)?;
-    /// assert!(answer.starts_with("{\"schema\":1,\"answer\":\"connections\","));
+    /// assert!(answer.starts_with("{\"schema\":2,\"answer\":\"connections\","));
     /// # stack.shutdown().await;
     /// # Ok(()) }
     /// ```

@@ -277,9 +277,9 @@ mod tests {
         struct Body {
             number: u32,
         }
-        assert_eq!(answer("stack", Body { number: 7 }), "{\"schema\":1,\"answer\":\"stack\",\"number\":7}\n");
+        assert_eq!(answer("stack", Body { number: 7 }), "{\"schema\":2,\"answer\":\"stack\",\"number\":7}\n");
         let line = Refusal { kind: "busy", message: "a \"word\"\nand more".to_owned() }.line();
         assert_eq!(line.matches('\n').count(), 1);
-        assert!(line.starts_with("{\"schema\":1,\"error\":{\"kind\":\"busy\","), "{line}");
+        assert!(line.starts_with("{\"schema\":2,\"error\":{\"kind\":\"busy\","), "{line}");
     }
 }

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,7 +41,10 @@ fn toxiproxy_285_the_share_is_the_share_that_is_lost() {
         &["--udp"],
     );
     between.change("/links/link", r#"{ "way": "there", "loss": "10%" }"#);
-    send_many(&between, received);
+    send_many(&between, received, |report| {
+        report["datagrams"]["arrived"].as_u64().unwrap()
+            + dropped(&report["network"]["links"][0], "random-loss")
+    });
     let (report, _) = between.stop();
     let count = |key: &str| report["datagrams"][key].as_u64().unwrap();
     assert!(count("sent") > 3000, "{report}");
@@ -58,22 +59,20 @@ fn toxiproxy_578_losses_come_in_bursts() {
     let program = datagrams();
     let network = two(&format!(r#"rate = "unlimited", delay = "1ms", {loss}"#));
     let between = Between::start(&network, program.local_addr().unwrap(), &["--udp"]);
-    let all_sent = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::clone(&all_sent);
-    let arrived = thread::spawn(move || {
-        program.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        let (mut arrived, mut buf) = (BTreeSet::new(), [0; 100]);
-        loop {
-            match program.recv(&mut buf) {
-                Ok(_) => _ = arrived.insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]])),
-                Err(_) if is_over.load(Relaxed) => return arrived,
-                Err(_) => {}
-            }
+    let arrived = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&arrived);
+    // It ends with the test.
+    thread::spawn(move || {
+        let mut buf = [0; 100];
+        while program.recv(&mut buf).is_ok() {
+            seen.lock().unwrap().insert(u32::from_le_bytes([buf[0], buf[1], buf[2], buf[3]]));
         }
     });
-    send_many(&between, 6000);
-    all_sent.store(true, Relaxed);
-    let arrived = arrived.join().unwrap();
+    // None is under way outside the network when the next ones leave, so that no socket's queue overflows.
+    send_many(&between, 6000, |report| {
+        arrived.lock().unwrap().len() as u64 + dropped(&report["network"]["links"][0], "burst-loss")
+    });
+    let arrived = arrived.lock().unwrap().clone();
     let (report, _) = between.stop();
     let link = &report["network"]["links"][0];
     let (packets, lost) = (link["sent"].as_u64().unwrap(), dropped(link, "burst-loss"));
@@ -163,28 +162,25 @@ fn iperf3_measures_no_more_than_the_link_has() {
 }
 
 /// Sends numbered datagrams, a few at a time: a socket that nothing has read loses what is too much for it.
-fn send_many(between: &Between, count: u32) {
+/// The next ones leave when `settled` finds in the report that all before are where they go.
+fn send_many(between: &Between, count: u32, settled: impl Fn(&Value) -> u64) {
     let sender = datagrams();
     sender.connect(between.listen).unwrap();
+    let report = || {
+        let (status, report) = between.ask("GET", "/report", "");
+        assert_eq!(status, 200, "{report}");
+        serde_json::from_str::<Value>(&report).unwrap()
+    };
     for number in 0..count {
         let mut datagram = [0; 100];
         datagram[..4].copy_from_slice(&number.to_le_bytes());
         sender.send(&datagram).unwrap();
         let (sent, until) = (u64::from(number) + 1, Instant::now() + PATIENCE);
-        while sent % 50 == 0 && entered(between) < sent {
+        while (sent % 50 == 0 || sent == u64::from(count)) && settled(&report()) < sent {
             assert!(Instant::now() < until, "a datagram was lost beside the network");
             thread::sleep(Duration::from_millis(1));
         }
     }
-    thread::sleep(Duration::from_millis(300));
-}
-
-/// How many datagrams have entered the network.
-fn entered(between: &Between) -> u64 {
-    let (status, report) = between.ask("GET", "/report", "");
-    assert_eq!(status, 200, "{report}");
-    let report: Value = serde_json::from_str(&report).unwrap();
-    report["datagrams"]["sent"].as_u64().unwrap()
 }
 
 fn dropped(link: &Value, rule: &str) -> u64 {
