@@ -118,6 +118,14 @@ impl TimeoutRow {
         counts.into_iter().chain(undone).chain(measures).collect()
     }
 
+    /// The heads in words.
+    pub const LEGEND: &'static str = "\
+good: first timeouts of segments that were lost; bad: timeouts of segments that were not
+repeated: timeouts of segments that had been sent again
+W: time spent waiting for good first timeouts; W~: their mean length in round trips
+B: share of timeouts that were bad, as a mean over the connections
+";
+
     /// Its cells below those heads.
     #[must_use]
     pub fn cells(&self, undo: bool) -> Vec<String> {
@@ -160,6 +168,13 @@ impl EstimateRow {
     /// The heads of table 6.
     pub const LOSSLESS_HEAD: [&'static str; 5] =
         ["without loss", "no est.", "unk. imp.", "opt.", "red. perf."];
+
+    /// The heads in words.
+    pub const LEGEND: &'static str = "\
+Shares of the connections. no est.: no estimate; no imp.: it changed nothing; unk. imp.: unknown effect
+prv. loss: it prevented the loss; stdy. state: it gave the rate of the steady state; opt.: it was optimal
+tot.: these three together; red. perf.: it made the connection slower (*: by far on some)
+";
 
     /// The row of table 5: counts for programs, percentages for people.
     #[must_use]

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
 use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -61,7 +60,7 @@ pub struct Suggested<P> {
 
 impl<P> Suggested<P> {
     /// The names with what each is, and the parser of all values.
-    pub fn new<T: Clone + Send + Sync + 'static, E: std::fmt::Display>(
+    pub fn new<T: Clone + Send + Sync + 'static, E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         names: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
         parse: P,
     ) -> Self
@@ -79,7 +78,7 @@ impl<P, T, E> TypedValueParser for Suggested<P>
 where
     P: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
     T: Clone + Send + Sync + 'static,
-    E: std::fmt::Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Value = T;
 
@@ -89,12 +88,7 @@ where
         arg: Option<&Arg>,
         value: &std::ffi::OsStr,
     ) -> Result<T, clap::Error> {
-        let text = value.to_string_lossy();
-        (self.parse)(&text).map_err(|error| {
-            let of = arg.map_or_else(String::new, |arg| format!(" for '{arg}'"));
-            clap::Error::raw(ErrorKind::ValueValidation, format!("invalid value '{text}'{of}: {error}\n"))
-                .with_cmd(command)
-        })
+        TypedValueParser::parse_ref(&self.parse, command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -114,6 +114,30 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_file(path, &text)
 }
 
+/// A result as JSON: an object that begins with the number of its schema. The number grows when a field
+/// changes its meaning or goes; new ones may come.
+#[derive(Debug, Serialize)]
+pub struct Described<T> {
+    schema: u32,
+    #[serde(flatten)]
+    result: T,
+}
+
+impl<T: Serialize> Described<T> {
+    /// A result, which must be an object in JSON.
+    pub fn new(result: T) -> Self {
+        Self { schema: 1, result }
+    }
+
+    /// Writes it to a file.
+    ///
+    /// # Errors
+    /// As [`write_json`].
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        write_json(path, self)
+    }
+}
+
 /// Creates a folder and its parents.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ackclock_assess::{capture, traced};
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure};
 use ackclock_trace::explain::{account, byte_sentences, sentences};
 use ackclock_trace::file::{ReadError, Trace, TracedSource};
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                         "account": account(source).to_json() })
             })
             .collect();
-        output::print(format_args!("{}\n", serde_json::to_string_pretty(&accounts)?))?;
+        let all = Described::new(json!({ "connections": accounts }));
+        output::print(format_args!("{}\n", serde_json::to_string_pretty(&all)?))?;
         return Ok(Exit::Done);
     }
     let mut found = false;

@@ -26,6 +26,7 @@ mod ssthresh;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use ackclock_cli::manual::{CompletionsArgs, ManArgs};
 use ackclock_cli::{Exit, Failure, Program, output};
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -93,6 +94,10 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Assess the retransmission timeouts of captured connections
     Rto(rto::RtoArgs),
+    /// Print the manual page, or write one for each command: tcplab man --out ~/.local/share/man/man1
+    Man(ManArgs),
+    /// Print a shell's completions: source <(tcplab completions bash)
+    Completions(CompletionsArgs),
     /// Assess what bandwidth estimates would have done to the start of captured connections
     Ssthresh(ssthresh::SsthreshArgs),
 }
@@ -131,8 +136,14 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Rto(args) => rto::run(&args),
         Command::Ssthresh(args) => ssthresh::run(&args),
+        Command::Man(args) => printed(args.run(&CommandLine::command(), Program::Tcplab)),
+        Command::Completions(args) => printed(args.run(CommandLine::command(), "tcplab")),
     };
     ended(outcome)
+}
+
+fn printed(printed: Result<(), Failure>) -> anyhow::Result<Exit> {
+    Ok(printed.map(|()| Exit::Done)?)
 }
 
 /// The exit code. Reports a failure.

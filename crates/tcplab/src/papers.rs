@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ackclock_cli::{Exit, Failure, output, table};
+use ackclock_cli::output::Described;
+use ackclock_cli::{Exit, Failure, output};
 use ackclock_papers::{
     Change, Changes, Counts, Experiment, ExperimentResult, PICTURES, Unknown, combinations, files, json,
     select, sweep, sweeps, unknowns,
@@ -37,14 +38,42 @@ pub(crate) struct PapersArgs {
     json: Option<PathBuf>,
 }
 
+/// An experiment in a list: its name, what it shows, and where it is from.
+fn listed(one: &Experiment) -> String {
+    let lines = [one.title, one.source].map(|text| wrapped(text, LIST_WIDTH - LIST_INDENT));
+    let mut text = String::new();
+    for (number, line) in lines.into_iter().flatten().enumerate() {
+        let name = if number == 0 { one.id } else { "" };
+        text += &format!("{name:<LIST_INDENT$}{line}\n");
+    }
+    text
+}
+
+/// Cuts a text between words, into lines of at most `width` characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                *line += &format!(" {word}")
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// What a terminal has, and the longest name with some room.
+const LIST_WIDTH: usize = 100;
+const LIST_INDENT: usize = 12;
+
 pub(crate) fn run(args: &PapersArgs) -> anyhow::Result<Exit> {
     let chosen = select(&args.ids).map_err(|unknown| {
         Failure::usage(unknown.to_string()).remedy("`tcplab papers --list` says what each of them is")
     })?;
     if args.list {
-        let rows: Vec<Vec<String>> =
-            chosen.iter().map(|one| [one.id, one.source, one.title].map(str::to_owned).to_vec()).collect();
-        output::print(table::columns(&["id", "source", "what it shows"], &rows))?;
+        let listed: Vec<String> = chosen.iter().map(|one| listed(one)).collect();
+        output::print(listed.join(""))?;
         return Ok(Exit::Done);
     }
     if !args.sweep.is_empty() {
@@ -76,7 +105,7 @@ pub(crate) fn run(args: &PapersArgs) -> anyhow::Result<Exit> {
         write(folder, &outcomes)?;
     }
     if let Some(file) = &args.json {
-        output::write_json(file, &json(&outcomes)?)?;
+        Described::new(json(&outcomes)?).write(file)?;
     }
     // With other settings no reason has been looked for.
     let passed = if changes.is_empty() { counts.passed() } else { counts.failed == 0 };

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure, output, table};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
@@ -94,7 +95,7 @@ impl Inputs {
 
     /// Writes the results where requested.
     pub fn write_json(&self, report: &impl Serialize) -> Result<(), Failure> {
-        self.json.as_ref().map_or(Ok(()), |file| output::write_json(file, report))
+        self.json.as_ref().map_or(Ok(()), |file| Described::new(report).write(file))
     }
 }
 

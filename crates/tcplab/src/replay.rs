@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ackclock_cli::manual::Suggested;
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure, NewFile, output};
 use ackclock_control::congestion::Registry;
 use ackclock_core::Instant;
@@ -18,6 +20,7 @@ use ackclock_wire::hash::Fnv1a;
 use ackclock_wire::pcapng::{self, Direction, LinkType, Record};
 use serde_json::json;
 
+use crate::compare::profiles;
 use crate::explain;
 
 /// Options of `tcplab replay`.
@@ -32,7 +35,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// Give every connection this profile, and report where that first changes what happens
-    #[arg(long, value_name = "NAME", value_parser = profile)]
+    #[arg(long, value_name = "NAME", hide_possible_values = true, value_parser = Suggested::new(profiles(), profile))]
     profile: Option<Profile>,
     /// Stop at this time of the stack's clock, for example 1.5s, or before the call with this number
     #[arg(long, value_name = "TIME|CALL", value_parser = until)]
@@ -171,7 +174,7 @@ fn report(
     let damage = found.damage.clone().map(|damage| format!("{}: {damage}", args.recording.display()));
     if args.json {
         let object = json!({
-            "schema": 1, "program": replay.header().program, "seconds": took.as_secs_f64(),
+            "program": replay.header().program, "seconds": took.as_secs_f64(),
             "calls": replay.calls(), "packets_sent": found.sent, "packets_received": found.received,
             "whole": replay.end() == Some(JournalEnd::Closed), "end": end, "damage": damage,
             "profile": args.profile.map(|profile| profile.name), "departures": departures,
@@ -180,6 +183,8 @@ fn report(
             "timers_stopped": replay.has_stopped_timers(),
             "against_hash": compared.map(|compared| format!("{compared:016x}")),
         });
+        let object = serde_json::to_string(&Described::new(object))
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot write JSON: {error}")))?;
         return output::print(format_args!("{object}\n"));
     }
     if let Some(damage) = damage {

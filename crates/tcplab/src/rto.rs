@@ -106,7 +106,8 @@ impl Timed {
 fn table_text(rows: &[Row], csv: bool, undo: bool) -> String {
     let head = Row::head(csv, undo);
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.cells(undo)).collect();
-    recorded::table_of(&head, &rows, csv)
+    let table = recorded::table_of(&head, &rows, csv);
+    if csv { table } else { format!("{table}\n{}", Row::LEGEND) }
 }
 
 impl RtoReport {

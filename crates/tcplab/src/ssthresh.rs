@@ -86,7 +86,11 @@ pub(crate) fn run(args: &SsthreshArgs) -> anyhow::Result<Exit> {
         recorded::table_of(&Row::LOSS_HEAD, &cells(Row::loss_cells), csv),
         recorded::table_of(&Row::LOSSLESS_HEAD, &cells(Row::lossless_cells), csv),
     ];
-    args.inputs.print(&tables.join("\n"))?;
+    let mut text = tables.join("\n");
+    if !csv {
+        text += &format!("\n{}", Row::LEGEND);
+    }
+    args.inputs.print(&text)?;
     args.inputs.write_json(&report)?;
     report.remarks.exit()
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock::Stack;
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_sim::units::Span;
 use ackclock_sim::{RunError, VirtualNetwork};
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &BetweenArgs) -> anyhow::Result<Exit> {
     let outcome = Outcome::new(&tally, net.lateness().unwrap_or_default(), net.report());
     output::print_beside(args.network.report.as_ref(), &outcome.text())?;
     if let Some(path) = &args.network.report {
-        output::write_json(path, &outcome)?;
+        Described::new(&outcome).write(path)?;
     }
     if outcome.valid {
         return Ok(Exit::Done);

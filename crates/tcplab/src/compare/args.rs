@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use ackclock_cli::Failure;
+use ackclock_cli::manual::Suggested;
 use ackclock_control::congestion::Registry;
 use ackclock_control::profile::{Ecn, Profile};
 use ackclock_sim::units::{Rate, Share, Span, UnitError};
@@ -16,10 +17,10 @@ use super::shard::Shard;
 #[command(after_help = NOTES)]
 pub(crate) struct CompareArgs {
     /// Controllers: cubic,bbr,vegas:alpha=2,beta=4
-    #[arg(long, value_name = "NAMES", required_unless_present = "merge", value_parser = controllers)]
+    #[arg(long, value_name = "NAMES", required_unless_present = "merge", hide_possible_values = true, value_parser = Suggested::new(known(), controllers))]
     cc: Vec<Controllers>,
     /// Everything except the controller
-    #[arg(long, value_name = "NAME", default_value = "modern", value_parser = profile)]
+    #[arg(long, value_name = "NAME", default_value = "modern", hide_possible_values = true, value_parser = Suggested::new(profiles(), profile))]
     profile: String,
     /// Rates of the bottleneck
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "10Mbit/s", value_parser = Rate::read_limited)]
@@ -144,6 +145,18 @@ fn controllers(text: &str) -> Result<Controllers, String> {
     let registry = Registry::with_experiments();
     names.iter().try_for_each(|name| registry.find(name).map(|_| ()).map_err(|error| error.to_string()))?;
     Ok(Controllers(names))
+}
+
+/// The controllers that completions offer.
+fn known() -> Vec<(&'static str, &'static str)> {
+    let registry = Registry::with_experiments();
+    let about = |name| registry.find(name).map_or("", |factory| factory.about().source);
+    registry.names().map(|name| (name, about(name))).collect()
+}
+
+/// The profiles that completions offer.
+pub(crate) fn profiles() -> impl Iterator<Item = (&'static str, &'static str)> {
+    Profile::all().map(|profile| (profile.name, profile.summary))
 }
 
 fn profile(name: &str) -> Result<String, String> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use ackclock_cli::output::Described;
 use ackclock_cli::{
     Exit, Failure,
     output::{self, say},
@@ -24,6 +25,7 @@ use tcplab::grid::{Cell, Grid};
 use tcplab::measure::Measures;
 
 pub(crate) use self::args::CompareArgs;
+pub(crate) use self::args::profiles;
 use self::merge::Merged;
 use self::report::Comparison;
 use self::shard::Label;
@@ -94,7 +96,7 @@ fn report(args: &CompareArgs, grid: &Grid, results: &[Measures]) -> anyhow::Resu
         comparison.write(folder)?;
     }
     if let Some(file) = &args.json {
-        output::write_json(file, &comparison)?;
+        Described::new(&comparison).write(file)?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The results of a comparison: a table, pictures, a page.
 
+use std::fs;
 use std::path::Path;
 
+use ackclock_chart::Figure;
 use ackclock_cli::table::{bit_rate, columns, millis, number, percent};
 use ackclock_cli::{Failure, output};
 use serde::Serialize;
@@ -56,6 +58,7 @@ impl<'a> Comparison<'a> {
         if !figures.is_empty() {
             output::make_folder(&folder.join(PICTURES))?;
         }
+        remove_others(&folder.join(PICTURES), &figures)?;
         for (stem, figure) in figures {
             picture::write(&folder.join(PICTURES), &stem, &figure)?;
             page.picture(format!("{PICTURES}/{stem}.{}", picture::ENDING), figure);
@@ -113,3 +116,20 @@ const HEAD: [&str; 12] = [
 ];
 /// The folder of the pictures, beside the page.
 const PICTURES: &str = "pictures";
+
+/// Removes the pictures of an earlier comparison in the folder, which the new report does not show.
+fn remove_others(folder: &Path, figures: &[(String, Figure)]) -> Result<(), Failure> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let is_picture = path.extension().is_some_and(|ending| ending == picture::ENDING);
+        let is_ours = KINDS.iter().any(|kind| stem.starts_with(kind));
+        if is_picture && is_ours && !figures.iter().any(|(kept, _)| *kept == stem) {
+            fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the names of pictures begin with.
+const KINDS: [&str; 3] = ["buffer-", "loss-", "controller-"];

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ackclock_cli::output::Described;
 use ackclock_sim::{Change, Faults};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -40,7 +41,7 @@ async fn answer(request: Request<Incoming>, faults: &Faults, tally: &Tally) -> R
         }
         (Method::GET, "/report", _) => {
             let report = faults.look(|network| network.report()).await;
-            json(&Outcome::new(tally, faults.lateness().unwrap_or_default(), report))
+            json(&Described::new(Outcome::new(tally, faults.lateness().unwrap_or_default(), report)))
         }
         (_, "/links" | "/report", _) => Err((StatusCode::METHOD_NOT_ALLOWED, format!("{path} answers GET"))),
         (_, "/changes", _) | (_, _, Some(_)) => {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ackclock_assess::simulated::write_traces;
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure, NewFile, output};
 use ackclock_sim::observe::{Pcapng, Series, Traces};
 use ackclock_sim::units::Span;
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         new.commit(write_traces(BufWriter::new(file), &origin, &simulation, &traces.borrow()))?;
     }
     if let Some(path) = &args.json {
-        output::write_json(path, &report)?;
+        Described::new(&report).write(path)?;
     }
     Ok(Exit::Done)
 }

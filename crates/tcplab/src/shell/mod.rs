@@ -23,6 +23,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 
+use ackclock_cli::output::Described;
 use ackclock_cli::{Exit, Failure, output};
 use ackclock_device::PassedFd;
 use ackclock_sim::{RunError, VirtualNetwork};
@@ -110,7 +111,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     // The command's own output may go on to another program.
     output::say(outcome.text());
     if let Some(path) = &args.network.report {
-        output::write_json(path, &outcome)?;
+        Described::new(&outcome).write(path)?;
     }
     if !outcome.valid {
         output::say(format_args!("tcplab: {}", outcome.invalid()));

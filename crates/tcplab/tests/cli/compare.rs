@@ -50,6 +50,24 @@ fn the_same_grid_gives_the_same_whatever_the_number_of_jobs() {
 }
 
 #[test]
+fn pictures_of_another_grid_do_not_stay_beside_the_report() {
+    let scratch = Scratch::new();
+    let out = scratch.text("out");
+    let pictures = |delay: &str| {
+        let grid = ["compare", "--cc", "reno", "--duration", "2s", "--delay", delay, "--out", &out];
+        run(&grid).done();
+        let entries = fs::read_dir(scratch.path("out").join("pictures")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let first = pictures("10ms");
+    assert_eq!(first.len(), 1);
+    fs::write(scratch.path("out").join("pictures/mine.svg"), "<svg/>").unwrap();
+    let second = pictures("20ms");
+    assert_eq!(second.len(), 2, "{second:?}");
+    assert!(!second.contains(&first[0]) && second.contains(&"mine.svg".to_owned()), "{second:?}");
+}
+
+#[test]
 fn a_run_that_was_killed_goes_on_and_comes_to_the_same() {
     let scratch = Scratch::new();
     let (out, cells) = (scratch.text("out"), scratch.path("out").join("cells.jsonl"));

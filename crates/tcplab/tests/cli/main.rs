@@ -7,6 +7,7 @@ mod cluster;
 mod compare;
 mod kit;
 mod live;
+mod manual;
 mod papers;
 mod recipes;
 mod recorded;

@@ -52,7 +52,9 @@ fn results_that_cannot_be_written_are_told() {
 #[test]
 fn the_list_has_a_line_for_each() {
     let said = run(&["papers", "--list"]).done();
-    assert!(said.starts_with("id"), "{said}");
+    assert!(said.contains("\nVE5/7       a megabyte over 200 KB/s, 50 ms and 10 buffers"), "{said}");
+    let widest = said.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!((60..=100).contains(&widest), "{widest} columns: {said}");
 }
 
 #[test]

@@ -15,7 +15,9 @@ fn example(name: &str) -> Value {
     let scenario = repository(&format!("examples/scenarios/{name}.toml"));
     let said = run(&["run", scenario.to_str().unwrap(), "--json", &scratch.text("report.json")]).done();
     assert!(said.contains("goodput") && said.contains("queueing delay"), "{said}");
-    serde_json::from_slice(&fs::read(scratch.path("report.json")).unwrap()).unwrap()
+    let report: Value = serde_json::from_slice(&fs::read(scratch.path("report.json")).unwrap()).unwrap();
+    assert_eq!(report["schema"], 1);
+    report
 }
 
 /// An element of the list `key` by its name.

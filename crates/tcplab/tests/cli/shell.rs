@@ -435,7 +435,9 @@ struct Terminal {
 impl Terminal {
     fn start() -> Self {
         let mut child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--", "script", "--quiet", "--return", "--command"])
+            // A parent in the background ignores what a terminal sends, and a shell cannot undo that.
+            .args(["--pdeathsig", "KILL", "--", "env", "--default-signal=HUP,INT,QUIT,TSTP"])
+            .args(["script", "--quiet", "--return", "--command"])
             .args(["bash --norc -i", "/dev/null"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

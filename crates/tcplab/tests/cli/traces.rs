@@ -22,6 +22,13 @@ fn lines(trace: &str) -> Vec<Value> {
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The connections that `--json` lists.
+fn accounts(trace: &str) -> Vec<Value> {
+    let answer: Value = serde_json::from_str(&run(&["explain", trace, "--json"]).done()).unwrap();
+    assert_eq!(answer["schema"], 1);
+    answer["connections"].as_array().unwrap().clone()
+}
+
 #[test]
 fn a_retransmission_is_explained_by_the_rule_that_declared_its_loss() {
     let (_scratch, trace) = traced();
@@ -43,7 +50,7 @@ fn a_retransmission_is_explained_by_the_rule_that_declared_its_loss() {
 #[test]
 fn one_connection_is_converted_without_the_others() {
     let (_scratch, trace) = traced();
-    let list: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let list = accounts(&trace);
     let number = list.iter().position(|one| one["source"]["host"] == "a2").expect("the transfer");
     let said = run(&["convert", &trace, "--to", "jsonl", "--connection", &number.to_string()]).done();
     let kept: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -60,7 +67,7 @@ fn one_connection_is_converted_without_the_others() {
 #[test]
 fn time_is_accounted_for_to_the_last_hundredth() {
     let (_scratch, trace) = traced();
-    let accounts: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let accounts = accounts(&trace);
     assert!(accounts.len() > 10);
     for one in &accounts {
         let account = &one["account"];
@@ -84,7 +91,7 @@ fn sentences_and_json_tell_the_same_facts() {
     let trace = scratch.text("satellite.trace");
     run(&["run", scenario.to_str().unwrap(), "--trace", &trace]).done();
     let said = run(&["explain", &trace, "--connection", "0"]).done();
-    let list: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let list = accounts(&trace);
     let account = &list[0]["account"];
 
     let (theory, acks) = (&account["theory"], &account["acks"]["of_sent"]);
@@ -176,7 +183,7 @@ fn what_is_no_trace_or_not_in_it_is_said() {
 #[test]
 fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
     let (scratch, trace) = traced();
-    let accounts: Vec<Value> = serde_json::from_str(&run(&["explain", &trace, "--json"]).done()).unwrap();
+    let accounts = accounts(&trace);
     let with_data = accounts.iter().filter(|one| one["account"]["bytes_sent"].as_u64() > Some(0)).count();
     assert!(with_data > 10, "{with_data}");
     let numbers = |folder: &str| -> Vec<usize> {
@@ -208,9 +215,6 @@ fn a_capture_is_explained_as_the_trace_of_the_same_transfer() {
     let scenario = repository("examples/scenarios/fig6.toml");
     let (trace, pcap) = (scratch.text("fig6.trace"), scratch.text("fig6.pcapng"));
     run(&["run", scenario.to_str().unwrap(), "--trace", &trace, "--pcap", &pcap]).done();
-    let accounts = |file: &str| -> Vec<Value> {
-        serde_json::from_str(&run(&["explain", file, "--json"]).done()).unwrap()
-    };
     let transfer = |all: Vec<Value>| {
         let megabyte = all.into_iter().find(|one| one["account"]["bytes_sent"] == 1_000_000).unwrap();
         let account = megabyte["account"].clone();
