@@ -28,7 +28,7 @@ FLOORS = {
         "others": {"bytes", "siphasher", "slab", "thiserror"},
         "asked for": {"aes", "cmac", "hmac", "prefetch-index", "serde", "sha1"},
     },
-    "ackclock-journal": {"uses": {"control", "core", "wire"}, "others": {"bytes", "siphasher", "thiserror"}},
+    "ackclock-journal": {"uses": {"control", "core", "form", "wire"}, "others": {"bytes", "siphasher", "thiserror"}},
     "ackclock-link": {"uses": {"control", "wire"}, "others": {"etherparse", "thiserror"}},
     "ackclock-device": {"uses": {"control", "link", "wire"}},
     "ackclock-sim": {

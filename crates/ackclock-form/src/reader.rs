@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The shared value of this number; `None`: it follows, and must then be kept by [`Self::keep`].
-    pub(crate) fn find<T: Any + Send + Sync>(&self, number: usize) -> Result<Option<Arc<T>>, FormError> {
+    pub fn find<T: Any + Send + Sync>(&self, number: usize) -> Result<Option<Arc<T>>, FormError> {
         match self.shared.get(number) {
             Some(value) => Arc::clone(value).downcast().map(Some).map_err(|_| FormError::Misplaced),
             None if number == self.shared.len() => Ok(None),
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Keeps a shared value under the next number.
-    pub(crate) fn keep(&mut self, value: Arc<dyn Any + Send + Sync>) {
+    pub fn keep(&mut self, value: Arc<dyn Any + Send + Sync>) {
         self.shared.push(value);
     }
 }

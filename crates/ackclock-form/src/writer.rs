@@ -15,6 +15,12 @@ impl Writer {
         &self.bytes
     }
 
+    /// The bytes, to change some of them: the head of what follows it, say.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// The bytes, without the writer.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
@@ -57,7 +63,7 @@ impl Writer {
     }
 
     /// The number of the shared value at `address`, and whether this is its first use.
-    pub(crate) fn share(&mut self, address: usize) -> (usize, bool) {
+    pub fn share(&mut self, address: usize) -> (usize, bool) {
         // A stack has a handful of settings and one budget; connections in a row share theirs.
         match self.shared.iter().rposition(|&known| known == address) {
             Some(at) => (at, false),

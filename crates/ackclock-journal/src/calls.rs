@@ -9,8 +9,8 @@ use ackclock_wire::{ChecksumState, Codepoint, Egress, IpPacket, IpPayload, Route
 use bytes::Bytes;
 
 use super::outcome::ResultCode;
-use super::value::{Input, Value};
-use crate::{Malformed, RecordedConnection, RecordedEndpoint};
+use super::value::Value;
+use crate::{RecordedConnection, RecordedEndpoint};
 use ackclock_core::congestion::ControllerFactory;
 use ackclock_core::profile::{AckPolicy, Recovery, UndoChoice};
 use ackclock_core::rtt::RtoConfig;
@@ -21,6 +21,7 @@ use ackclock_core::{
     OptionError, OtherError, OtherPacket, Ping, PingAnswer, ReadError, RxPacket, TcpConfig, UdpId, UdpMeta,
     UdpOptions, UdpSocketError, UdpTransmit, WriteError,
 };
+use ackclock_form::{FormError, Reader, Writer};
 
 /// Declares each call once: its number in a file, the method of the recorded endpoint or connection that
 /// makes it, what is noted of it, and how a replay makes it again.
@@ -59,7 +60,7 @@ macro_rules! calls {
 
         impl $name {
             /// Appends the call.
-            pub(super) fn put(&self, out: &mut Vec<u8>) {
+            pub(super) fn put(&self, out: &mut Writer) {
                 match self {
                     $(Self::$call { $($arg),* } => {
                         out.push($code);
@@ -81,7 +82,7 @@ macro_rules! calls {
             }
 
             /// Reads the call with this code; `None` if none has it.
-            pub(super) fn take(code: u8, input: &mut Input<'_>) -> Result<Option<Self>, Malformed> {
+            pub(super) fn take(code: u8, input: &mut Reader<'_>) -> Result<Option<Self>, FormError> {
                 Ok(Some(match code {
                     $($code => Self::$call { $($arg: Value::take(input)?),* },)*
                     $($other_code => Self::$other { $($field: Value::take(input)?),* },)*
@@ -317,7 +318,7 @@ impl Received {
 }
 
 impl Value for Received {
-    fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Writer) {
         self.head.len().put(out);
         out.extend_from_slice(&self.head);
         self.payload_len.put(out);
@@ -325,12 +326,12 @@ impl Value for Received {
         self.in_block.put(out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Reader<'_>) -> Result<Self, FormError> {
         let len = usize::take(input)?;
         let head = input.bytes(len)?.to_vec();
         let payload_len = u32::take(input)?;
         if payload_len > PAYLOAD_MAX {
-            return Err(Malformed::Number);
+            return Err(FormError::Number);
         }
         Ok(Self { head, payload_len, meta: Value::take(input)?, in_block: Value::take(input)? })
     }

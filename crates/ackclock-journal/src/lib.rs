@@ -38,10 +38,11 @@ pub use self::connection::RecordedConnection;
 pub use self::recorded::RecordedEndpoint;
 pub use self::replay::{Changes, Departure, Difference, Replay, ReplayError, Seen, Step, ThawError};
 pub use self::sent::SentPacket;
-use self::value::{Input, Value};
+use self::value::Value;
 pub use self::writer::Journal;
-use ackclock_core::congestion::UnknownController;
 use ackclock_core::{EndpointConfig, Instant};
+pub use ackclock_form::FormError;
+use ackclock_form::{Reader, Writer};
 
 /// The head of a journal: everything that an endpoint is made from.
 #[derive(Clone, Debug)]
@@ -88,7 +89,7 @@ impl fmt::Display for JournalEnd {
 }
 
 impl Value for JournalEnd {
-    fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Writer) {
         out.push(match self {
             Self::Closed | Self::Failed(_) => 0,
             Self::Limit => 1,
@@ -97,26 +98,26 @@ impl Value for JournalEnd {
         });
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Reader<'_>) -> Result<Self, FormError> {
         match input.byte()? {
             0 => Ok(Self::Closed),
             1 => Ok(Self::Limit),
             2 => Ok(Self::TooLong),
             3 => Ok(Self::Keys),
-            code => Err(Malformed::Code(code)),
+            code => Err(FormError::Code(code)),
         }
     }
 }
 
 impl Value for JournalHeader {
-    fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Writer) {
         self.program.put(out);
         self.epoch_unix_nanos.put(out);
         self.start.put(out);
         self.config.put(out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Reader<'_>) -> Result<Self, FormError> {
         Ok(Self {
             program: Value::take(input)?,
             epoch_unix_nanos: Value::take(input)?,
@@ -161,38 +162,8 @@ pub enum DamageKind {
         /// Its number.
         record: u64,
         /// The fault in it.
-        malformed: Malformed,
+        malformed: FormError,
     },
-}
-
-/// Why a record makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Malformed {
-    /// It ends too early.
-    #[error("it is shorter than what it says")]
-    Short,
-    /// Something follows its end.
-    #[error("it is longer than what it says")]
-    Long,
-    /// A number is out of its range.
-    #[error("a number is out of its range")]
-    Number,
-    /// The file has a code that this version does not know.
-    #[error("unknown code {0}")]
-    Code(u8),
-    /// A text is not UTF-8.
-    #[error("a text is not UTF-8")]
-    Text,
-    /// A choice has no such name.
-    #[error("a choice has a name that this version does not know")]
-    Name,
-    /// The recording's congestion controller is not available.
-    #[error("{0}")]
-    Controller(UnknownController),
-    /// A record is not where it belongs, for example a result without its call.
-    #[error("it is not where it belongs")]
-    Misplaced,
 }
 
 impl DamageKind {

@@ -1,16 +1,18 @@
 //! Records: what blocks consist of, and how they are read one by one.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use ackclock_control::tally::Tally;
 
 use super::block::Blocks;
 use super::calls::{Call, ConnectionCall};
 use super::sent::SentPacket;
-use super::value::{Input, Value};
-use crate::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
+use super::value::Value;
+use crate::{Damage, DamageKind, JournalEnd, JournalHeader};
 use ackclock_core::Instant;
 use ackclock_core::congestion::Registry;
+use ackclock_form::{FormError, Reader, Writer};
 
 /// The codes of records other than calls.
 pub(super) const HEADER: u8 = 0;
@@ -54,13 +56,13 @@ impl Step {
 }
 
 /// Appends the step from one time to another, in nanoseconds.
-pub(super) fn put_step(before: u64, now: u64, out: &mut Vec<u8>) {
+pub(super) fn put_step(before: u64, now: u64, out: &mut Writer) {
     (now < before).put(out);
     now.abs_diff(before).put(out);
 }
 
 impl Record {
-    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Reader<'_>) -> Result<Self, FormError> {
         Ok(match input.byte()? {
             HEADER => Self::Header(Value::take(input)?),
             SENT => Self::Sent(Value::take(input)?),
@@ -76,7 +78,7 @@ impl Record {
                 Some(call) => Self::Call(Box::new(call)),
                 None => match ConnectionCall::take(code, input)? {
                     Some(call) => Self::ConnectionCall(Box::new(call)),
-                    None => return Err(Malformed::Code(code)),
+                    None => return Err(FormError::Code(code)),
                 },
             },
         })
@@ -87,7 +89,7 @@ impl Record {
 #[derive(Debug)]
 pub(super) struct Records<R> {
     blocks: Blocks<R>,
-    registry: Registry,
+    registry: Arc<Registry>,
     content: Vec<u8>,
     /// Where the next record begins in the content.
     at: usize,
@@ -101,7 +103,15 @@ pub(super) struct Records<R> {
 impl<R: Read> Records<R> {
     pub(super) fn open(input: R, registry: Registry) -> Result<Self, Damage> {
         let blocks = Blocks::open(input)?;
-        Ok(Self { blocks, registry, content: Vec::new(), at: 0, number: 0, next: None, over: None })
+        Ok(Self {
+            blocks,
+            registry: Arc::new(registry),
+            content: Vec::new(),
+            at: 0,
+            number: 0,
+            next: None,
+            over: None,
+        })
     }
 
     /// The next record, which stays the next one.
@@ -148,15 +158,14 @@ impl<R: Read> Records<R> {
         let rest = self.content.get(self.at..).unwrap_or_default();
         let offset = self.blocks.offset.saturating_sub(rest.len() as u64);
         let malformed = |malformed| DamageKind::Malformed { record: self.number, malformed }.at(offset);
-        let mut input = Input::new(rest, &self.registry);
+        let mut input = Reader::new(rest);
         let len = usize::take(&mut input).map_err(malformed)?;
         let record = input.bytes(len).map_err(malformed)?;
         self.at = self.content.len().saturating_sub(input.len());
-        let mut input = Input::new(record, &self.registry);
+        let mut input = Reader::new(record);
+        input.lend(Arc::clone(&self.registry));
         let record = Record::take(&mut input).map_err(malformed)?;
-        if input.len() > 0 {
-            return Err(malformed(Malformed::Long));
-        }
+        input.end().map_err(malformed)?;
         Ok(Some(record))
     }
 }

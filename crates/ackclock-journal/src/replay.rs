@@ -9,7 +9,7 @@ use ackclock_wire::TxPacket;
 use super::calls::{Call, ConnectionCall};
 use super::record::{Record, Records};
 use super::sent::SentPacket;
-use crate::{Damage, DamageKind, JournalEnd, JournalHeader, Malformed};
+use crate::{Damage, DamageKind, JournalEnd, JournalHeader};
 use ackclock_core::congestion::{Registry, UnknownController};
 use ackclock_core::profile::Profile;
 use ackclock_core::trace::TraceConfig;
@@ -447,7 +447,7 @@ fn is_cut(next: Option<&Record>) -> bool {
 }
 
 fn misplaced(record: u64) -> Damage {
-    DamageKind::Malformed { record, malformed: Malformed::Misplaced }.at(0)
+    DamageKind::Malformed { record, malformed: FormError::Misplaced }.at(0)
 }
 
 /// Of the deadlines and packets that no recorded call accounts for, a replay allows this many, and

@@ -7,8 +7,8 @@ use std::num::NonZeroU16;
 
 use ackclock_wire::{ChecksumState, Flags, IpPacket, IpPayload, Segment, TxPacket};
 
-use super::value::{Input, Value};
-use crate::Malformed;
+use super::value::Value;
+use ackclock_form::{FormError, Reader, Writer};
 
 /// A packet that left.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl SentPacket {
 }
 
 impl Value for SentPacket {
-    fn put(&self, out: &mut Vec<u8>) {
+    fn put(&self, out: &mut Writer) {
         self.head.len().put(out);
         out.extend_from_slice(&self.head);
         self.len.put(out);
@@ -76,7 +76,7 @@ impl Value for SentPacket {
         self.partial.put(out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+    fn take(input: &mut Reader<'_>) -> Result<Self, FormError> {
         let len = usize::take(input)?;
         Ok(Self {
             head: input.bytes(len)?.to_vec(),

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ackclock_form::{FormError, Reader, Writer};
 use ackclock_wire::pipe::Pipe;
 use ackclock_wire::random::Rng;
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta};
@@ -19,10 +20,9 @@ use proptest::prelude::*;
 
 use super::block::{CONTENT_MAX, HEAD, MAGIC};
 use super::calls::{Call, ConnectionCall, Received};
-use super::value::{Input, Value};
+use super::value::Value;
 use crate::{
-    Changes, DamageKind, Departure, Difference, Journal, JournalEnd, JournalHeader, Malformed,
-    RecordedEndpoint, Replay,
+    Changes, DamageKind, Departure, Difference, Journal, JournalEnd, JournalHeader, RecordedEndpoint, Replay,
 };
 use ackclock_core::congestion::Registry;
 use ackclock_core::profile::Profile;
@@ -492,7 +492,7 @@ fn settings_of_every_profile_and_controller_are_read_back() {
     assert_eq!(format!("{:?}", read.congestion), format!("{:?}", config.congestion));
     let unknown = TcpConfig { congestion: registry.find("none-1987").unwrap(), ..TcpConfig::default() };
     let refused = read_back(&unknown, &Registry::builtin()).unwrap_err();
-    assert!(matches!(&refused, Malformed::Controller(_)), "{refused}");
+    assert!(matches!(&refused, FormError::Controller(_)), "{refused}");
 }
 
 #[test]
@@ -506,10 +506,17 @@ fn payload_is_left_out_of_a_correct_packet_alone() {
     }
 }
 
-fn read_back<T: Value>(value: &T, registry: &Registry) -> Result<T, Malformed> {
-    let mut bytes = Vec::new();
-    value.put(&mut bytes);
-    let mut input = Input::new(&bytes, registry);
+/// A reader with the controllers lent to it.
+fn reader<'a>(bytes: &'a [u8], registry: &Registry) -> Reader<'a> {
+    let mut reader = Reader::new(bytes);
+    reader.lend(Arc::new(registry.clone()));
+    reader
+}
+
+fn read_back<T: Value>(value: &T, registry: &Registry) -> Result<T, FormError> {
+    let mut out = Writer::default();
+    value.put(&mut out);
+    let mut input = reader(out.bytes(), registry);
     let read = T::take(&mut input)?;
     assert_eq!(input.len(), 0, "all of it was read");
     Ok(read)
@@ -537,17 +544,17 @@ proptest! {
     fn calls_are_read_back(bytes in prop::collection::vec(0_u8..8, 0..80), which: prop::sample::Index) {
         let registry = Registry::builtin();
         let code = Call::CODES[which.index(Call::CODES.len())];
-        if let Ok(Some(call)) = Call::take(code, &mut Input::new(&bytes, &registry)) {
-            let mut again = Vec::new();
+        if let Ok(Some(call)) = Call::take(code, &mut reader(&bytes, &registry)) {
+            let mut again = Writer::default();
             call.put(&mut again);
-            let read = Call::take(again[0], &mut Input::new(&again[1..], &registry)).unwrap().unwrap();
+            let read = Call::take(again.bytes()[0], &mut reader(&again.bytes()[1..], &registry)).unwrap().unwrap();
             prop_assert_eq!(format!("{:?}", read), format!("{:?}", call));
         }
         let code = ConnectionCall::CODES[which.index(ConnectionCall::CODES.len())];
-        if let Ok(Some(call)) = ConnectionCall::take(code, &mut Input::new(&bytes, &registry)) {
-            let mut again = Vec::new();
+        if let Ok(Some(call)) = ConnectionCall::take(code, &mut reader(&bytes, &registry)) {
+            let mut again = Writer::default();
             call.put(&mut again);
-            let read = ConnectionCall::take(again[0], &mut Input::new(&again[1..], &registry)).unwrap().unwrap();
+            let read = ConnectionCall::take(again.bytes()[0], &mut reader(&again.bytes()[1..], &registry)).unwrap().unwrap();
             prop_assert_eq!(format!("{:?}", read), format!("{:?}", call));
         }
     }

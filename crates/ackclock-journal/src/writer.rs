@@ -12,6 +12,7 @@ use super::sent::SentPacket;
 use super::value::Value;
 use crate::{JournalEnd, JournalHeader};
 use ackclock_core::Instant;
+use ackclock_form::Writer;
 
 /// Where the calls of an endpoint are written. It holds back at most [`BLOCK`](Self::BLOCK) bytes, or what
 /// came since [`flush`](Self::flush); a process that is killed loses that.
@@ -20,9 +21,9 @@ use ackclock_core::Instant;
 pub struct Journal {
     out: Box<dyn Write + Send>,
     /// Room for the block's head, then the records that are not written yet.
-    block: Vec<u8>,
+    block: Writer,
     /// The record being made.
-    record: Vec<u8>,
+    record: Writer,
     blocks: u32,
     written: u64,
     calls: u64,
@@ -45,8 +46,8 @@ impl Journal {
     pub fn begin(out: Box<dyn Write + Send>, header: &JournalHeader, limit: u64) -> io::Result<Self> {
         let mut journal = Self {
             out,
-            block: vec![0; HEAD],
-            record: Vec::new(),
+            block: empty_block(),
+            record: Writer::default(),
             blocks: 0,
             written: 0,
             calls: 0,
@@ -143,7 +144,7 @@ impl Journal {
         self.record(|record| record.push(UPDATE_ENDS));
     }
 
-    fn record(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+    fn record(&mut self, put: impl FnOnce(&mut Writer)) {
         if self.end.is_some() {
             return;
         }
@@ -153,7 +154,7 @@ impl Journal {
             return self.end(JournalEnd::TooLong);
         }
         self.record.len().put(&mut self.block);
-        self.block.append(&mut self.record);
+        self.block.extend_from_slice(self.record.bytes());
         if self.block.len() >= Self::BLOCK {
             self.write_block();
         }
@@ -173,8 +174,8 @@ impl Journal {
             self.write_end(JournalEnd::Limit);
             return Ok(());
         }
-        block::seal(&mut self.block, self.blocks);
-        let written = self.out.write_all(&self.block).and_then(|()| self.out.flush());
+        block::seal(self.block.bytes_mut(), self.blocks);
+        let written = self.out.write_all(self.block.bytes()).and_then(|()| self.out.flush());
         self.block.truncate(HEAD);
         written?;
         self.written = after;
@@ -183,13 +184,14 @@ impl Journal {
     }
 
     fn write_end(&mut self, why: JournalEnd) {
-        let mut record = vec![END];
+        let mut record = Writer::default();
+        record.push(END);
         why.put(&mut record);
         self.block.truncate(HEAD);
         record.len().put(&mut self.block);
-        self.block.append(&mut record);
-        block::seal(&mut self.block, self.blocks);
-        let written = self.out.write_all(&self.block).and_then(|()| self.out.flush());
+        self.block.extend_from_slice(record.bytes());
+        block::seal(self.block.bytes_mut(), self.blocks);
+        let written = self.out.write_all(self.block.bytes()).and_then(|()| self.out.flush());
         self.end = Some(match written {
             Ok(()) => {
                 self.written = self.written.saturating_add(self.block.len() as u64);
@@ -197,7 +199,7 @@ impl Journal {
             }
             Err(error) => JournalEnd::Failed(error.kind()),
         });
-        self.block = Vec::new();
+        self.block = Writer::default();
     }
 }
 
@@ -220,6 +222,13 @@ impl fmt::Debug for Journal {
             .field("end", &self.end)
             .finish_non_exhaustive()
     }
+}
+
+/// Room for a block's head.
+fn empty_block() -> Writer {
+    let mut block = Writer::default();
+    block.extend_from_slice(&[0; HEAD]);
+    block
 }
 
 /// The longest block of an end.

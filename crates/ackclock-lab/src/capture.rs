@@ -17,6 +17,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+pub use self::example::lossy_upload;
+
 /// The file that comes, and the one that came last.
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
@@ -73,7 +75,7 @@ impl Drawn {
 
 impl Captures {
     /// A file of this name and length in bytes follows: a capture, or a trace.
-    pub(crate) fn begin(&mut self, name: String, length: u64) -> Result<Value, String> {
+    pub fn begin(&mut self, name: String, length: u64) -> Result<Value, String> {
         self.last = None;
         let about = json!({ "name": name, "length": length });
         self.coming = Some(Coming { name, length, read: 0, held: Vec::new(), capture: None });
@@ -81,7 +83,7 @@ impl Captures {
     }
 
     /// The next bytes of it.
-    pub(crate) fn push(&mut self, chunk: &[u8]) -> Result<Value, String> {
+    pub fn push(&mut self, chunk: &[u8]) -> Result<Value, String> {
         let coming = self.coming.as_mut().ok_or(NOT_BEGUN)?;
         if let Err(error) = coming.push(chunk) {
             self.coming = None;
@@ -92,7 +94,7 @@ impl Captures {
     }
 
     /// The table of its connections.
-    pub(crate) fn end(&mut self) -> Result<Value, String> {
+    pub fn end(&mut self) -> Result<Value, String> {
         let coming = self.coming.take().ok_or(NOT_BEGUN)?;
         let (name, bytes) = (coming.name.clone(), coming.read);
         let (explained, remarks, segments) = coming.end()?;
@@ -113,7 +115,7 @@ impl Captures {
     }
 
     /// The answer for a capture that is made here, for a reader without one.
-    pub(crate) fn example(&mut self) -> Result<Value, String> {
+    pub fn example(&mut self) -> Result<Value, String> {
         let bytes = example::capture()?;
         self.begin("example.pcapng".to_owned(), bytes.len() as u64)?;
         self.push(&bytes)?;
@@ -121,7 +123,7 @@ impl Captures {
     }
 
     /// The connection in this row of the table, as JSON.
-    pub(crate) fn connection(&self, index: usize) -> Result<String, String> {
+    pub fn connection(&self, index: usize) -> Result<String, String> {
         let (explained, source) = self.row(index)?;
         let account = explain::account(source);
         let shown = Shown {
@@ -137,7 +139,7 @@ impl Captures {
     }
 
     /// The sentences on the data with this byte; the first is 1.
-    pub(crate) fn byte(&self, index: usize, byte: u64) -> Result<Value, String> {
+    pub fn byte(&self, index: usize, byte: u64) -> Result<Value, String> {
         let (_, source) = self.row(index)?;
         // A trace has 32 bits of the number.
         let said = explain::byte_sentences(source, (byte & u64::from(u32::MAX)) as u32);

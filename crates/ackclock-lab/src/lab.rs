@@ -203,7 +203,7 @@ impl Lab {
         let mut head = Vec::new();
         for (side, number) in [("A", first), ("B", second)] {
             let Some((_, run)) = self.runs.iter().find(|(kept, _)| *kept == number) else { continue };
-            let flows = crate::tables::flows(&run.report);
+            let flows = run.flows();
             head = flows.head;
             rows.extend(flows.rows.into_iter().map(|mut row| {
                 row[0] = format!("{side}: {}", row[0]);

@@ -35,6 +35,7 @@ pub mod tables;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 
+pub use self::capture::lossy_upload;
 pub use self::lab::Lab;
 pub use self::page::{Engine, page};
 pub use self::script::{Script, ScriptEvent, ScriptState, Windows};

@@ -24,7 +24,7 @@ use crate::tables::{self, Rows};
 /// A run that is over.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) report: Report,
+    report: Report,
     trace: Trace,
     series: Series,
     scenario: Scenario,
@@ -84,6 +84,11 @@ impl Run {
         Ok(Self { report: simulation.report(), trace, series, scenario, hash, stopped })
     }
 
+    /// The table of its flows.
+    pub fn flows(&self) -> Rows {
+        tables::flows(&self.report)
+    }
+
     /// The hash over its packets.
     pub fn hash(&self) -> u64 {
         self.hash.value()
@@ -103,7 +108,7 @@ impl Run {
             records: self.hash.records(),
             summary: tables::summary(&self.report),
             stopped: self.stopped.clone(),
-            flows: tables::flows(&self.report),
+            flows: self.flows(),
             links: tables::links(&self.report),
             together: together.into_iter().filter_map(|figure| raw(self.wide(figure))).collect(),
             connections: self.senders().map(|(flow, source)| self.connection(flow, source)).collect(),

@@ -66,7 +66,7 @@ pub struct ScriptState {
     pub expiries: f64,
 }
 
-/// The script's answer, in bytes and bytes a second. `None` leaves a value as it is.
+/// The script's answer, in bytes and bytes a second. `None` keeps a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Windows {
     /// The congestion window.

@@ -8,8 +8,8 @@ use crate::{Lab, Script, ScriptEvent, ScriptState, Windows};
 
 #[wasm_bindgen]
 extern "C" {
-    /// The worker's: calls the reader's `onAck`. Returns 1 and cwnd, or two zeros to leave it as it is;
-    /// likewise ssthresh and the pacing rate.
+    /// The worker defines this function, which calls the reader's `onAck`. It returns a pair of numbers for
+    /// each of cwnd, ssthresh and the pacing rate: 1 and the new value, or two zeros to keep the old one.
     #[wasm_bindgen(js_name = labOnEvent, catch)]
     fn lab_on_event(connection: u32, event: u8, state: &[f64]) -> Result<Box<[f64]>, wasm_bindgen::JsValue>;
 }

@@ -328,8 +328,8 @@ fn endpoint(
     Endpoint::new(config, now)
 }
 
-/// The memory budget of a host: large enough that a simulated host never runs short.
-/// Where addresses have 32 bits, all that they reach.
+/// The memory budget of a host: large enough that a simulated host never runs short, or the whole address
+/// space where addresses have 32 bits.
 pub(crate) const MEMORY_BUDGET: usize = if usize::BITS > 32 { 8 << 30 } else { usize::MAX };
 /// The size of the fields in front of the endpoint.
 const IN_FRONT: usize = 320;

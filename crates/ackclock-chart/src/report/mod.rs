@@ -162,7 +162,7 @@ impl Html {
         self
     }
 
-    /// Adds HTML of the caller's as it is.
+    /// Adds the caller's HTML unchanged.
     pub fn markup(&mut self, html: &str) -> &mut Self {
         self.body.push_str(html);
         self

@@ -14,9 +14,9 @@ use super::demux::Target;
 use crate::budget::MemoryMax;
 
 impl Endpoint {
-    /// The endpoint as bytes, in the form of the [crate's documentation](crate#frozen-endpoints). The
-    /// endpoint itself stays as it is. Two that go on from one state would speak for the same connections, so
-    /// drop one.
+    /// Writes the endpoint to bytes, in the form of the [crate's documentation](crate#frozen-endpoints).
+    /// This does not change the endpoint. Drop it before the thawed one sends: both speak for the same
+    /// connections.
     ///
     /// The bytes hold the endpoint's secrets and its peers' data: keep them where no other user reads them.
     ///

@@ -301,15 +301,15 @@ fn option_calls(life: &mut Life, id: ConnectionId, other: ConnectionId) {
 
 fn codes(file: &[u8]) -> BTreeSet<u8> {
     let mut records = Records::open(file, Registry::builtin()).unwrap();
-    let (mut codes, mut bytes) = (BTreeSet::new(), Vec::new());
+    let (mut codes, mut out) = (BTreeSet::new(), Writer::default());
     while let Some(record) = records.next() {
-        bytes.clear();
+        out.clear();
         match record {
-            Record::Call(call) => call.put(&mut bytes),
-            Record::ConnectionCall(call) => call.put(&mut bytes),
+            Record::Call(call) => call.put(&mut out),
+            Record::ConnectionCall(call) => call.put(&mut out),
             _ => continue,
         }
-        codes.insert(bytes[0]);
+        codes.insert(out.bytes()[0]);
     }
     codes
 }

@@ -11,8 +11,8 @@ pub(super) fn records(file: &[u8]) -> Vec<Vec<u8>> {
     while let Some(len) = file.get(at..).and_then(|rest| rest.first_chunk()) {
         let content = at + HEAD;
         at = content + u32::from_le_bytes(*len) as usize;
-        let mut input = Input::new(&file[content..at], &registry);
-        while input.len() > 0 {
+        let mut input = reader(&file[content..at], &registry);
+        while !input.is_empty() {
             let len = usize::take(&mut input).unwrap();
             records.push(input.bytes(len).unwrap().to_vec());
         }
@@ -22,12 +22,12 @@ pub(super) fn records(file: &[u8]) -> Vec<Vec<u8>> {
 
 /// A recording of these records, in one block.
 pub(super) fn recording(records: &[Vec<u8>]) -> Vec<u8> {
-    let mut content = Vec::new();
+    let mut content = Writer::default();
     for record in records {
         record.len().put(&mut content);
         content.extend_from_slice(record);
     }
-    file_of(&[content])
+    file_of(&[content.into_bytes()])
 }
 
 /// A file of blocks with these contents.
@@ -79,7 +79,7 @@ fn record_with_a_byte_too_many_is_damage() {
             Err(other) => panic!("record {number}: {other}"),
             Ok(_) => replay(&file, Changes::default()).damage,
         };
-        let Some(DamageKind::Malformed { record, malformed: Malformed::Long }) = damage else {
+        let Some(DamageKind::Malformed { record, malformed: FormError::Long }) = damage else {
             panic!("record {number}: {damage:?}");
         };
         assert_eq!(record, number as u64);

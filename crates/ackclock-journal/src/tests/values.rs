@@ -27,13 +27,14 @@ struct Page(String, Registry);
 impl Page {
     /// The value's bytes are read back as the value, and none of their beginnings is.
     fn value<T: Value + Debug>(&mut self, value: T) {
-        let mut bytes = Vec::new();
-        value.put(&mut bytes);
+        let mut out = Writer::default();
+        value.put(&mut out);
+        let bytes = out.into_bytes();
         let read: T = read_back(&value, &self.1).unwrap();
         assert_eq!(format!("{read:?}"), format!("{value:?}"));
         for len in 0..bytes.len() {
-            let cut = T::take(&mut Input::new(&bytes[..len], &self.1));
-            assert!(matches!(cut, Err(Malformed::Short)), "{len} bytes of {value:?}: {cut:?}");
+            let cut = T::take(&mut reader(&bytes[..len], &self.1));
+            assert!(matches!(cut, Err(FormError::Short)), "{len} bytes of {value:?}: {cut:?}");
         }
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let words: String = format!("{value:?}").chars().take(70).collect();
@@ -45,7 +46,7 @@ impl Page {
     }
 
     fn refused<T: Value + Debug>(&mut self, bytes: &[u8]) {
-        let refused = T::take(&mut Input::new(bytes, &self.1)).unwrap_err();
+        let refused = T::take(&mut reader(bytes, &self.1)).unwrap_err();
         let name = std::any::type_name::<T>().rsplit("::").next().unwrap();
         writeln!(self.0, "{name} {bytes:02x?}: {refused}").unwrap();
     }
@@ -277,7 +278,7 @@ fn settings(page: &mut Page) {
     page.refused::<Received>(&[1, 7, 0x80, 0x80, 4, 0, 0, 0]);
     for (least, most) in [(0, 5), (6, 5)] {
         let ports = EndpointConfig { ephemeral_ports: (least, most), ..endpoint() };
-        assert!(matches!(read_back(&ports, &page.1), Err(Malformed::Number)));
+        assert!(matches!(read_back(&ports, &page.1), Err(FormError::Number)));
     }
     let same = EndpointConfig { ephemeral_ports: (5, 5), ..endpoint() };
     assert_eq!(read_back(&same, &page.1).unwrap().ephemeral_ports, (5, 5));
@@ -288,10 +289,10 @@ fn settings(page: &mut Page) {
     let read = read_back(&EndpointConfig { keep_bytes: false, ..endpoint() }, &page.1).unwrap();
     assert!(read.keep_bytes && read.shard.is_none());
     // Whatever its form, every field of it is written.
-    let (mut bytes, mut again) = (Vec::new(), Vec::new());
+    let (mut bytes, mut again) = (Writer::default(), Writer::default());
     endpoint().put(&mut bytes);
     read_back(&endpoint(), &page.1).unwrap().put(&mut again);
-    assert_eq!(bytes, again);
+    assert_eq!(bytes.bytes(), again.bytes());
 }
 
 /// A change of these bytes needs a new version in the file's first bytes.
@@ -416,7 +417,7 @@ fn a_reader_may_be_slow_and_interrupted_but_not_fail() {
 fn long_call(len: usize) -> Call {
     let meta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
     let size = |bytes: usize| {
-        let mut record = Vec::new();
+        let mut record = Writer::default();
         Call::SendOther { bytes: vec![0; bytes], meta }.put(&mut record);
         record.len()
     };
@@ -432,11 +433,13 @@ fn longest_block_is_read_and_a_longer_one_is_not() {
     let mut begun = file.bytes();
     begun.truncate(32 + u32::from_le_bytes(begun[16..20].try_into().unwrap()) as usize);
     for (content, damaged) in [(CONTENT_MAX, false), (CONTENT_MAX + 1, true)] {
-        let mut block = vec![0; HEAD];
+        let mut block = Writer::default();
+        block.extend_from_slice(&[0; HEAD]);
         let record = content - 4;
         record.put(&mut block);
         long_call(record).put(&mut block);
         assert_eq!(block.len(), HEAD + content);
+        let mut block = block.into_bytes();
         seal(&mut block, 1);
         let replayed = replay(&[&begun[..], &block].concat(), Changes::default());
         assert_eq!(matches!(replayed.damage, Some(DamageKind::Checksum)), damaged);

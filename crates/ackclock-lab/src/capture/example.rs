@@ -7,20 +7,25 @@ use ackclock_sim::observe::Pcapng;
 use ackclock_sim::units::{Bytes, Rate, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 
-/// The packets of an upload of 200 KB over a line of 1 Mbit/s with a buffer of eight packets, as seen at the
-/// sender: a TCP of 1990, whose losses are repaired by duplicate acknowledgements or by its coarse timer.
-pub(super) fn capture() -> Result<Vec<u8>, String> {
+/// An upload of 200 KB from host `a` to host `b` over a line of 1 Mbit/s with a buffer of eight packets. The
+/// TCP is of 1990: duplicate acknowledgements or its coarse timer repair its losses.
+#[must_use]
+pub fn lossy_upload() -> Scenario {
     let line = Direction::new(Rate::mbit(1), Span::millis(30)).buffers(8);
     let tcp = TcpSettings { mss: Some(512), ..TcpSettings::profile("reno-1990") };
-    let scenario = Scenario::new(Span::seconds(60))
+    Scenario::new(Span::seconds(60))
         .tcp(tcp)
         .host("a")
         .host("b")
         .router("r")
         .link("a", "r", Direction::new(Rate::mbit(10), Span(0)))
         .link("r", "b", line)
-        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000))));
-    let mut simulation = Simulation::new(&scenario).map_err(|error| error.to_string())?;
+        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000))))
+}
+
+/// The packets of [`lossy_upload`], as seen at the sender.
+pub(super) fn capture() -> Result<Vec<u8>, String> {
+    let mut simulation = Simulation::new(&lossy_upload()).map_err(|error| error.to_string())?;
     let node = simulation.node("a").map(|node| node.number);
     let nodes = node.map(|node| (node, "a"));
     let pcapng = Rc::new(RefCell::new(Pcapng::new(Vec::new(), nodes)));

@@ -378,7 +378,7 @@ impl StackState {
     }
 
     /// Calls `write` on a connection that a handle owns, and counts the bytes. In a byte stream the end of a
-    /// write does not deserve a packet of its own; the next write fills it.
+    /// write waits for the next one to fill its packet.
     pub(crate) fn write_with(
         &mut self,
         now: Instant,

@@ -20,7 +20,7 @@ use super::record::Record;
 use super::scene::Scene;
 use crate::http::{Answer, Refusal, json, response, whole};
 
-/// A network as far as it is shown.
+/// The parts of a network that the page shows.
 #[derive(Debug)]
 pub(super) struct Board {
     scene: Arc<Scene>,
@@ -72,7 +72,7 @@ impl Board {
         Self { scene: Arc::new(scene), shown: Mutex::new(shown) }
     }
 
-    /// Shows the network as it is now. This is short: it is called on the network's own thread.
+    /// Shows the network's present state. The network's own thread calls this, so it must be quick.
     pub fn show(&self, simulation: &Simulation, connections: (Vec<Connection>, usize), late: Option<String>) {
         let frame = Arc::new(Frame::new(&self.scene, simulation, connections, late));
         let mut shown = self.lock();

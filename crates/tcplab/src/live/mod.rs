@@ -44,7 +44,7 @@ pub(crate) struct LiveArgs {
     live: Option<SocketAddr>,
     /// Write the same page to this file at the end, with the whole run in it
     #[arg(long, value_name = "FILE.html")]
-    pub(crate) live_page: Option<PathBuf>,
+    live_page: Option<PathBuf>,
 }
 
 /// A page that follows a network.
@@ -64,16 +64,21 @@ struct Server {
 
 impl LiveArgs {
     /// Whether the page is served, and the network moves with the wall clock for it.
-    pub(crate) fn serves(&self) -> bool {
+    pub fn serves(&self) -> bool {
         self.live.is_some()
     }
 
-    pub(crate) fn wanted(&self) -> bool {
+    /// The file for the page afterwards.
+    pub fn page_file(&self) -> Option<&Path> {
+        self.live_page.as_deref()
+    }
+
+    pub fn wanted(&self) -> bool {
         self.live.is_some() || self.live_page.is_some()
     }
 
     /// Begins to serve, if that or a file is asked for. `ends`: hosts whose stacks are of this program.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         title: &Path,
         scenario: &Scenario,
@@ -92,12 +97,12 @@ impl LiveArgs {
 
 impl Live {
     /// Shows the present state.
-    pub(crate) fn show(&self, simulation: &Simulation) {
+    pub fn show(&self, simulation: &Simulation) {
         self.board.show(simulation, (Vec::new(), 0), None);
     }
 
     /// Shows a network in real time, several times a second.
-    pub(crate) fn watch(&self, faults: Faults, stacks: Stacks) -> impl Future<Output = ()> + use<> {
+    pub fn watch(&self, faults: Faults, stacks: Stacks) -> impl Future<Output = ()> + use<> {
         let board = Arc::clone(&self.board);
         async move {
             loop {
@@ -111,7 +116,7 @@ impl Live {
     }
 
     /// Tells those who look that the run is over, and writes the file.
-    pub(crate) fn end(mut self) -> Result<(), Failure> {
+    pub fn end(mut self) -> Result<(), Failure> {
         self.board.end();
         drop(self.server.take());
         match &self.file {
@@ -121,7 +126,7 @@ impl Live {
     }
 
     /// The time between two states on the page.
-    pub(crate) const EVERY: Duration = Duration::from_millis(200);
+    pub const EVERY: Duration = Duration::from_millis(200);
 }
 
 impl Server {

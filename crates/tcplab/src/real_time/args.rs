@@ -47,7 +47,7 @@ impl RealTimeArgs {
         [
             ("", Some(&self.scenario)),
             ("--report", self.report.as_deref()),
-            ("--live-page", self.live.live_page.as_deref()),
+            ("--live-page", self.live.page_file()),
         ]
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         ("--series", args.series.as_deref()),
         ("--html", args.html.as_deref()),
         ("--trace", args.trace.as_deref()),
-        ("--live-page", args.live.live_page.as_deref()),
+        ("--live-page", args.live.page_file()),
     ])?;
     let mut scenario = read(&args.scenario)?;
     if let Some(seed) = args.seed {

@@ -4,27 +4,17 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::rc::Rc;
 
+use ackclock_lab::lossy_upload;
+use ackclock_sim::Simulation;
 use ackclock_sim::observe::Pcapng;
-use ackclock_sim::units::{Bytes, Rate, Span};
-use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig};
 use serde_json::Value;
 
 use crate::{Scratch, run};
 
 /// A lossy transfer, captured in this folder at these of its hosts.
 fn capture(folder: &Scratch, name: &str, hosts: &[&str]) -> String {
-    let line = Direction::new(Rate::mbit(1), Span::millis(30)).buffers(8);
-    let tcp = TcpSettings { mss: Some(512), ..TcpSettings::profile("reno-1990") };
-    let scenario = Scenario::new(Span::seconds(60))
-        .tcp(tcp)
-        .host("a")
-        .host("b")
-        .router("r")
-        .link("a", "r", Direction::new(Rate::mbit(10), Span(0)))
-        .link("r", "b", line)
-        .traffic(TrafficConfig::bulk("transfer", "a", "b", Some(Bytes(200_000))));
     let path = folder.text(name);
-    let mut simulation = Simulation::new(&scenario).unwrap();
+    let mut simulation = Simulation::new(&lossy_upload()).unwrap();
     let nodes: Vec<(u32, &str)> =
         hosts.iter().map(|host| (simulation.node(host).unwrap().number, *host)).collect();
     let pcapng = Rc::new(RefCell::new(Pcapng::new(File::create(&path).unwrap(), nodes)));
