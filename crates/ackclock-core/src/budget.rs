@@ -111,8 +111,8 @@ impl Budget {
         self.0.limit.saturating_sub(self.0.limit / 4)
     }
 
-    /// What a single buffer may have once the last quarter is in use: one of two shares for each connection,
-    /// or all for a single one.
+    /// The most that one buffer may hold once the last quarter is in use. Each connection counts as two
+    /// buffers, which share what is left of the quarter; a single connection may have everything.
     fn share(&self, used: usize) -> usize {
         let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         let buffers = sharers.saturating_mul(2).saturating_sub(1);
@@ -123,7 +123,8 @@ impl Budget {
         free.saturating_mul(4).checked_div(buffers).unwrap_or(free).max(SHARE_MIN)
     }
 
-    /// What is in use once a lease that then has `total` has taken `more`; `None` if it may not.
+    /// Returns the bytes in use once a lease of `total` has taken `more` of them; `None` if it may not take
+    /// them.
     fn used_with(&self, used: usize, more: usize, total: usize) -> Option<usize> {
         let after = used.checked_add(more)?;
         let allowed = after <= self.unpressed() || after <= self.0.limit && total <= self.share(used);

@@ -148,7 +148,7 @@ pub struct ConnectionInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerInfo {
-    /// What it listens on.
+    /// The address and port that it listens on.
     pub addr: ListenAddr,
     /// Established connections that wait to be accepted.
     pub waiting: usize,
@@ -160,8 +160,8 @@ pub struct ListenerInfo {
     pub deferred: bool,
 }
 
-/// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of
-/// payload.
+/// How much of the written data was delivered, and how fast the path is, as of the last acknowledgement.
+/// Bytes are of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -170,7 +170,7 @@ pub struct DeliveryInfo {
     pub written: u64,
     /// Of these, from the first on, how many the peer has acknowledged.
     pub acked: u64,
-    /// Bytes written and not yet sent for the first time: what a change of mind comes in time for.
+    /// Bytes written and not yet sent for the first time.
     pub not_sent: u64,
     /// Bytes in flight: sent, neither acknowledged nor held to be lost.
     pub in_flight: u64,
@@ -190,7 +190,7 @@ pub struct DeliveryInfo {
         serde(rename = "rtt_min_us", serialize_with = "ackclock_control::micros::one")
     )]
     pub rtt_min: Duration,
-    /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less
+    /// The delay that queues on the path add to the round trip: [`srtt`](Self::srtt) less
     /// [`rtt_min`](Self::rtt_min), not below zero.
     #[cfg_attr(
         feature = "serde",
@@ -253,7 +253,7 @@ impl UndoCounts {
     }
 }
 
-/// What the sending side contributes to [`ConnectionInfo`], by the names used there.
+/// The sending side's part of [`ConnectionInfo`], by the names used there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlightInfo {
     pub start_up: Option<StartUpEstimate>,

@@ -79,7 +79,7 @@ impl Queue {
         charge == self.beside() || self.lease.resize(self.capacity().saturating_add(charge))
     }
 
-    /// What the lease covers of `bytes` kept beside the queue.
+    /// Returns how many of `bytes` kept beside the queue the lease covers: an eighth of the capacity is free.
     fn charge_for(&self, bytes: usize) -> usize {
         let free = self.capacity().max(BLOCK_MIN) / 8;
         bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP)
@@ -159,7 +159,7 @@ impl Queue {
         self.append_storage(Storage::Shared(bytes, pinned))
     }
 
-    /// The same with a slice of the program's memory.
+    /// As [`append_bytes`](Self::append_bytes), with a slice of the program's memory.
     pub fn append_given(&mut self, bytes: Bytes) -> bool {
         self.append_storage(Storage::Given(Given(bytes)))
     }

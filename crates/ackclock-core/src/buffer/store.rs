@@ -34,7 +34,7 @@ impl Store {
         self.blocks.partition_point(|block| block.start.wrapping_sub(base) <= offset).saturating_sub(1)
     }
 
-    /// The same, starting at the block last sought.
+    /// As [`index_of`](Self::index_of), but looks first into the block last sought.
     #[inline]
     pub fn find(&self, place: usize) -> usize {
         let sought = self.blocks.get(self.at).is_some_and(|block| block.index(place) < block.len);
@@ -100,7 +100,7 @@ impl Store {
         freed
     }
 
-    /// What is shown for bytes that are not kept.
+    /// Slices of zeros, to be shown for bytes that are not kept.
     #[cold]
     pub fn zeros(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let len = len.min(self.capacity.saturating_sub(offset));

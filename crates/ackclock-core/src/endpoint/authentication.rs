@@ -58,7 +58,7 @@ struct Session {
     noted: Noted,
 }
 
-/// What the connection's trace knows about its keys.
+/// The connection's keys as its trace last recorded them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Noted {
     /// KeyID of what it sends, and RNextKeyID: what it would like to receive.

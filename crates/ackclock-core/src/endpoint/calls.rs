@@ -264,8 +264,8 @@ impl Endpoint {
         self.listen_bound(now, bound, options)
     }
 
-    /// The same with a bound socket. Its address, port and sharing count, and `options` give the rest. The
-    /// socket becomes the listener's, even if this fails.
+    /// Listens with a bound socket, at its address and port and with its sharing; `options` give the rest.
+    /// The socket becomes the listener's, even if this fails.
     ///
     /// # Errors
     /// Another socket that shares the address listens, or there are too many listeners.
@@ -348,7 +348,8 @@ impl Endpoint {
         self.accept_decided(now, id).map(|(connection, _)| connection)
     }
 
-    /// The same, with the SYN that a listener with deferred accept had reported.
+    /// The next established connection of a listener. If the listener defers accepting, also the SYN that it
+    /// had reported.
     pub fn accept_decided(
         &mut self,
         now: Instant,
@@ -494,13 +495,13 @@ impl Endpoint {
         self.traces.next(Reader::Trace)
     }
 
-    /// The same, of the first batch that is `wanted`; the others stay where they are.
+    /// Returns the first batch that is `wanted`. The others stay where they are.
     pub fn poll_trace_if(&mut self, wanted: impl Fn(&Batch) -> bool) -> Option<Batch> {
         self.traces.next_if(wanted)
     }
 
-    /// What a connection's trace has written down and not given out, as a copy: it stays there. `None`: it
-    /// has no trace, or none that keeps records.
+    /// Copies the records that a connection's trace has not given out; they stay in the trace. `None`: the
+    /// connection is not traced, or its trace keeps no records.
     #[must_use]
     pub fn recorded(&self, id: ConnectionId) -> Option<Batch> {
         recorded(self.connections.get(id.index, id.generation)?)
@@ -519,9 +520,9 @@ impl Endpoint {
         found.map(|(index, generation, _)| ConnectionId { index, generation })
     }
 
-    /// What changed a connection or cost it data, if the endpoint [reports
+    /// Events that changed a connection or cost it data, if the endpoint [reports
     /// changes](crate::EndpointConfig::tell_changes), whether or not the connection is traced. A driver that
-    /// reports it calls this after each turn. The bound is that of [`poll_trace`](Self::poll_trace), for both
+    /// reports them calls this after each turn. The bound of [`poll_trace`](Self::poll_trace) is for both
     /// together.
     pub fn poll_changes(&mut self) -> Option<Batch> {
         self.traces.next(Reader::Changes)

@@ -64,7 +64,7 @@ impl Claims {
         Ok(id)
     }
 
-    /// The same under a given id. Those of one port increase.
+    /// Takes a port under a given id. The ids of one port increase.
     pub fn claim_as(
         &mut self,
         id: BoundId,

@@ -108,7 +108,8 @@ impl ServerCache {
         Self { servers: Remembered::new(CACHE_MAX) }
     }
 
-    /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
+    /// The cookie to put on a SYN to this server, and its MSS; `None`: for some time, neither cookie nor
+    /// data.
     pub fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
         let Some(server) = self.servers.touch(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });

@@ -219,7 +219,7 @@ pub struct Endpoint {
     config: Settings,
 }
 
-/// What an endpoint keeps of its configuration. The rest went to its tables, and the secret into their keys.
+/// The settings that an endpoint keeps. The others went to its tables, and the secret into their keys.
 #[derive(Debug)]
 struct Settings {
     connections_max: usize,
@@ -249,11 +249,10 @@ struct Received<'a> {
 pub struct RxPacket<'a> {
     /// The packet.
     pub bytes: &'a [u8],
-    /// What the device knows about it.
+    /// The device's knowledge about it.
     pub meta: RxMeta,
-    /// The same bytes, if a connection may keep part of them instead of copying. It does so with at least
-    /// 32 KiB of text that is next in order. In the memory budget the packet then counts as a block of
-    /// 64 KiB.
+    /// Its bytes in memory that a connection may keep, instead of copying them. It does so with at least 32
+    /// KiB of text that is next in order. In the memory budget the packet then counts as a block of 64 KiB.
     pub block: Option<Bytes>,
 }
 
@@ -295,7 +294,7 @@ struct Answer {
     fields: Fields,
 }
 
-/// What follows from a change of a connection.
+/// The consequences of a change of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Followup {
     /// Whether the application has something new to learn.
@@ -421,8 +420,8 @@ impl Endpoint {
         self.histograms.as_deref_mut().map(record);
     }
 
-    /// What connections have learned of their paths and the next ones begin with, if they remember it
-    /// ([`EndpointConfig::path_cache`]), in the order of addresses.
+    /// The entries of the path cache ([`EndpointConfig::path_cache`]), in the order of addresses: values that
+    /// connections have learned of their paths and that the next ones begin with.
     #[must_use]
     pub fn known_paths(&self, now: Instant) -> Vec<KnownPath> {
         let now = self.clock.own(now);

@@ -1,5 +1,5 @@
-//! What waits for its turn or its time: connections that may have something to send, timers, and events for
-//! the application.
+//! Queues of everything that waits for its turn or its time: connections that may have something to send,
+//! timers, and events for the application.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub(super) struct Schedule {
     fair: Option<Box<Fair>>,
 }
 
-/// What has something to report to the application, by index.
+/// Something with news for the application, by index.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     Listener(u32),
@@ -171,7 +171,7 @@ impl Schedule {
         }
     }
 
-    /// What to report next.
+    /// The next subject to report.
     pub fn next_report(&mut self) -> Option<Subject> {
         let listener = self.listeners.pop().map(Subject::Listener);
         let half_open = || self.half_open.pop().map(Subject::HalfOpen);
@@ -238,7 +238,7 @@ pub(super) struct IndexQueue {
     rest: Option<Box<Rest>>,
 }
 
-/// What waits behind the first.
+/// The indices that wait behind the first.
 #[derive(Debug, Default)]
 struct Rest {
     order: VecDeque<u32>,

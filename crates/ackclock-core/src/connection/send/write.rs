@@ -30,8 +30,9 @@ const RETRY_AGAIN: Duration = Duration::from_millis(10);
 /// How often any other writer looks at the budget.
 const RETRY_STALLED: Duration = Duration::from_millis(100);
 
-/// What the application waits for in the send buffer. One byte, so that an acknowledgement asks once whether
-/// there is anything, for the row "acknowledgement received" of the counted instructions.
+/// Changes of the send buffer that the application waits for. They fit into one byte, so that an
+/// acknowledgement checks all of them at once, for the row "acknowledgement received" of the counted
+/// instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Awaited(u8);
 
@@ -470,9 +471,9 @@ impl SendHalf {
 
 // For a trace.
 impl SendHalf {
-    /// What would let the next byte leave now if it alone were lifted. RFC 4898's three states
-    /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd), with the last one, "any reason which cannot be
-    /// classified as Receiver Limited or Congestion Limited", told apart.
+    /// The one limit without which the next byte could leave now. RFC 4898 has three states
+    /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd); here the last one, "any reason which cannot be
+    /// classified as Receiver Limited or Congestion Limited", is divided by reason.
     pub(in crate::connection) fn limit(&self, state: State, tcp: &TcpConfig) -> Limit {
         let unsent = self.unsent();
         let piece = unsent.min(u64::from(self.smss()));

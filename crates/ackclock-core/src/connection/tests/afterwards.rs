@@ -4,7 +4,7 @@ use super::*;
 use crate::congestion::Registry;
 use crate::{ReadError, WriteError};
 
-/// What can be seen of an end.
+/// The states and figures of both ends that a program can see.
 fn seen(pair: &ConnectionPair) -> impl PartialEq + std::fmt::Debug + use<> {
     [0, 1].map(|side| {
         let end = &pair.ends[side];

@@ -40,7 +40,7 @@ fn without_sack() -> Lone {
     lone
 }
 
-/// What the peer has heard, and the duplicates that it has counted at the newest acknowledgement number.
+/// A peer that remembers the newest acknowledgement number, and counts its duplicates.
 struct Peer {
     greatest: SeqNum,
     window: u16,

@@ -1,4 +1,4 @@
-//! What a connection reports about delivery, and how few unsent bytes it lets a writer queue.
+//! A connection's reports about delivery, and its limit for the unsent bytes of a writer.
 
 use super::transfer::losing;
 use super::*;

@@ -70,7 +70,7 @@ impl Streams {
         }
     }
 
-    /// What each end says of the streams agrees with what was written and read.
+    /// Checks each end's figures of the streams against the bytes written and read.
     fn check(&self) {
         for (side, end) in self.pair.ends.iter().enumerate() {
             let (info, delivery) = (end.info(self.pair.now), end.delivery());

@@ -81,7 +81,7 @@ struct HarmedPair {
     batches: bool,
     /// Packets in transit: the receiving end, and the packet.
     path: Pipe<Instant, (usize, Arriving)>,
-    /// What was sent and read since the last comparison.
+    /// The packets sent and bytes read since the last comparison.
     seen: String,
 }
 

@@ -67,7 +67,7 @@ impl Rack {
         }
     }
 
-    /// What seemed delivered may have been another transmission of it.
+    /// Forgets the newest delivery, because it may have been of another transmission of the same data.
     pub fn forget_delivery(&mut self) {
         self.newest = None;
     }

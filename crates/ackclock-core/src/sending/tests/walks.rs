@@ -122,7 +122,7 @@ fn new_data(sender: &mut Sender, walk: &mut Walk) {
     }
 }
 
-/// What a peer may say: all, some, nothing new, blocks, duplicates, echoes, marks.
+/// Acknowledges all, some or nothing new, with blocks, duplicates, echoes and marks.
 fn acknowledged(sender: &mut Sender, walk: &mut Walk) {
     let (una, out) = (sender.flight.una(), sender.flight.nxt().since(sender.flight.una()));
     let segments = out / SMSS;
