@@ -58,7 +58,7 @@ impl Instant {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// The same in nanoseconds.
+    /// Nanoseconds from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn nanos_since(self, earlier: Self) -> u64 {

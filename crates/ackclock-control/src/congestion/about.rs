@@ -1,16 +1,16 @@
-//! What a controller is, for tables and reports.
+//! A description of each controller, for tables and reports.
 
-/// What a controller is: the row of the table in the module documentation of [`congestion`](super), and what
-/// `tcpcat profiles` prints.
+/// A controller's row in the table of the module documentation of [`congestion`](super). `tcpcat profiles`
+/// prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Year of the source.
     pub year: u16,
     /// Author, title and place.
     pub source: &'static str,
-    /// What signals congestion to it.
+    /// The signal of congestion that it follows.
     pub signal: Signal,
-    /// What it keeps in the queue of an otherwise empty path.
+    /// The queue that it keeps on an otherwise empty path.
     pub keeps_in_queue: &'static str,
     /// Where it departs from its source.
     pub deviations: &'static str,
@@ -30,7 +30,7 @@ impl About {
     };
 }
 
-/// What signals congestion to a controller.
+/// The signals of congestion that a controller follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {

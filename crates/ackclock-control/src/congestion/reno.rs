@@ -19,7 +19,7 @@ pub struct Reno {
 impl Reno {
     /// The name in the registry.
     pub const NAME: &'static str = "reno";
-    /// What it is.
+    /// Its row in the table of controllers.
     pub const ABOUT: About = About {
         year: 2009,
         source: "Allman, Paxson and Blanton, TCP Congestion Control, RFC 5681",

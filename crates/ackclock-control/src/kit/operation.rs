@@ -115,7 +115,7 @@ impl Operation {
     }
 }
 
-/// What a sequence of operations carries along.
+/// State that each operation of a sequence hands to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// The present time.

@@ -98,7 +98,7 @@ pub struct Flow {
     totals: Totals,
 }
 
-/// What happened to a [`Flow`].
+/// The totals of a [`Flow`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes sent.
