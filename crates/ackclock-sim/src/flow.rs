@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub completed: Option<Instant>,
     /// When the last of its connections ended, in order or not.
     pub ended: Option<Instant>,
-    /// What `from` sent, and what `to` sent, on connections that are over.
+    /// The totals of `from` and of `to`, on connections that are over.
     pub sent: [SentTotals; 2],
     pub rtt: [Histogram; 2],
     pub latency: Histogram,
@@ -47,7 +47,7 @@ impl Flow {
     }
 }
 
-/// What one side's connections sent.
+/// The totals that one side's connections sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentTotals {
     pub bytes: u64,

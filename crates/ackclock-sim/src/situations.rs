@@ -115,7 +115,7 @@ impl Situation {
 /// The competing controller.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
-    /// The same controller.
+    /// The controller competes with itself.
     Same,
     /// This one.
     Other(&'static str),

@@ -21,7 +21,7 @@ use crate::units::Rate;
 pub(crate) use conditions::{Conditions, Position};
 pub(crate) use opportunities::{OPPORTUNITY_BYTES, Opportunities};
 
-/// What a link does over time.
+/// The behaviour of a link over time.
 ///
 /// ```
 /// use ackclock_sim::LinkTrace;
@@ -60,7 +60,7 @@ pub enum LinkTraceError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What was found there, and what is allowed.
+        /// The text found there, and the text that is allowed.
         what: String,
     },
     /// The trace never carries anything.

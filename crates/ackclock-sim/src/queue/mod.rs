@@ -74,7 +74,7 @@ pub trait Queue: fmt::Debug {
     }
 }
 
-/// What has passed one of the queues of a discipline.
+/// Counts of the packets that have passed one of the queues of a discipline.
 #[derive(Clone, Debug, Default)]
 pub struct LaneStats {
     /// Packets that left it for the link.
@@ -111,7 +111,7 @@ impl Queued {
     }
 }
 
-/// What a discipline may use, and where it reports its decisions.
+/// The time and random numbers for a discipline, and the lists of its decisions.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The time.

@@ -18,7 +18,7 @@ pub struct FollowedTrace {
     trace: Option<LinkTrace>,
 }
 
-/// What a link does at the end of its trace.
+/// How a link goes on at the end of its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -134,7 +134,7 @@ impl Scenario {
 }
 
 impl Direction {
-    /// What the trace sets, if one is loaded.
+    /// The settings that the trace governs, if it is loaded.
     pub(crate) fn governed(&self) -> Governed {
         self.trace.as_ref().and_then(FollowedTrace::trace).map(LinkTrace::governed).unwrap_or_default()
     }
@@ -202,5 +202,5 @@ fn directions_mut(scenario: &mut Scenario) -> impl Iterator<Item = (String, &mut
     })
 }
 
-/// What models' names begin with in a scenario.
+/// The prefix of a model's name in a scenario.
 const MODEL: &str = "model:";

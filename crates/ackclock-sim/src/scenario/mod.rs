@@ -1,7 +1,7 @@
 //! Scenarios: a network, its traffic, its changes and a seed, as plain data.
 //!
-//! The same type is read from TOML ([`Scenario::from_toml`], [`Scenario::to_toml`]) and built in Rust with
-//! the methods below. [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds what
+//! One type is read from TOML ([`Scenario::from_toml`], [`Scenario::to_toml`]) and built in Rust with the
+//! methods below. [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds values that
 //! cannot be run.
 
 mod check;
@@ -255,7 +255,7 @@ impl Scenario {
     /// Reads a scenario from the text of a TOML file called `file`, and checks it.
     ///
     /// # Errors
-    /// What is wrong: the file, the line, the key, what was found there and what is allowed.
+    /// The first error: the file, the line, the key, the value found there, and the values that are allowed.
     ///
     /// ```
     /// use ackclock_sim::Scenario;
@@ -290,7 +290,7 @@ impl Scenario {
     /// Finds the first thing that cannot be run: an unknown name or an impossible value.
     ///
     /// # Errors
-    /// What it is, and where.
+    /// The value that cannot be run, and where it is.
     pub fn check(&self) -> Result<(), Problem> {
         check::check(self)
     }
@@ -341,7 +341,7 @@ impl Change {
         Self { at, hold: pair(a, b), ..Self::default() }
     }
 
-    /// What was held back arrives.
+    /// Packets held back between the hosts of `a` and those of `b` arrive.
     #[must_use]
     pub fn release(at: Span, a: &str, b: &str) -> Self {
         Self { at, release: pair(a, b), ..Self::default() }

@@ -105,7 +105,7 @@ impl QueueConfig {
         }
     }
 
-    /// What fits into it.
+    /// The most that fits into it.
     #[must_use]
     pub fn limit(&self) -> Limit {
         match self {

@@ -1,4 +1,4 @@
-//! The same scenario and seed give the same packets at the same nanoseconds.
+//! Equal scenarios and seeds give equal packets at equal nanoseconds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
