@@ -1,4 +1,4 @@
-//! What the views of a stream share: extended sequence numbers, and the segment size.
+//! Tools of the views of a stream: extended sequence numbers, and the segment size.
 
 use std::collections::BTreeMap;
 

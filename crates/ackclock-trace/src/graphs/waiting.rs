@@ -1,4 +1,4 @@
-//! What a connection waited for, as a strip of colours over time.
+//! The causes for which a connection waited, as a strip of colours over time.
 
 use ackclock_core::Instant;
 
