@@ -82,9 +82,9 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Make the calls of a recorded stack again, and say where the outcome differs
     ///
-    /// The same code, configuration and secret, fed with the recorded packets, calls and times, make the same
-    /// packets, results and traces. What differs is reported with the time, the connection and both packets.
-    /// With another profile, what arrives after the first difference is still what was recorded.
+    /// Fed with the recorded packets, calls and times, the same code, configuration and secret make the same
+    /// packets, results and traces. Each difference is reported with the time, the connection and both
+    /// packets. With another profile, the recorded packets still arrive after the first difference.
     Replay(replay::ReplayArgs),
     /// Open the laboratory in a browser of this machine, with these captures, traces and scenarios
     ///
@@ -102,7 +102,7 @@ enum Command {
     Ssthresh(ssthresh::SsthreshArgs),
 }
 
-/// What another system ignores.
+/// The command's words, which another system ignores.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug, clap::Args)]
 struct NotHere {
@@ -157,7 +157,7 @@ fn ended(outcome: anyhow::Result<impl Into<ExitCode>>) -> ExitCode {
     }
 }
 
-/// What traces name as the program that made them.
+/// The program that traces name as the one that made them.
 const PROGRAM: &str = concat!("tcplab ", env!("CARGO_PKG_VERSION"));
 
 /// The head of the help, with the exit codes.

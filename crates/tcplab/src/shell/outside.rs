@@ -16,8 +16,8 @@ use crate::real_time::datagrams::{Relay, Route, any};
 use crate::real_time::leave::leave;
 use crate::real_time::outcome::Tally;
 
-/// What the addresses in the namespace stand for: themselves, but the gateway's for this system's loopback,
-/// and its port 53 for this system's name server.
+/// The destinations of the namespace's addresses. Most stand for themselves, but the gateway's stands for
+/// this system's loopback, and its port 53 for this system's name server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
     gateway: IpAddr,

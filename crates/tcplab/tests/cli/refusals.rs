@@ -1,4 +1,4 @@
-//! What a command line that cannot be read is answered.
+//! Answers to a command line that cannot be read.
 
 use crate::run;
 
