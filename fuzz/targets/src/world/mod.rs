@@ -57,7 +57,8 @@ pub(crate) fn recording(bytes: &[u8]) -> u64 {
     steps
 }
 
-/// The same, replayed by endpoints that are frozen and thawed before some of their calls. Counts how often.
+/// As [`recording`], but endpoints replay that are frozen and thawed before some of their calls. Returns how
+/// many calls.
 pub(crate) fn thawed(bytes: &[u8]) -> u64 {
     let recorder = Recorder::default();
     live(bytes, &mut Answers::default(), Some(&recorder));
