@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     let faults = net.faults();
     let [cut_off, elected] = net.run(broken_and_healed(stacks, faults))??;
 
-    // What the network saw.
+    // The votes as the network saw them.
     let votes = votes.borrow();
     let after = votes.asked.iter().filter(|vote| vote.at > cut_off.at);
     let asked = after.filter(|vote| vote.host == elected.host).collect::<Vec<_>>();

@@ -3,11 +3,12 @@
 
 A list of phrases that read as if translated is refused, in documents and in the comments and strings of sources. Words
 between backticks are names and are not read. Each breach is printed as `file:line: "phrase": what to say instead`.
-Documentation that begins with a clause instead of a noun or a verb is counted, and its number may only fall.
+Comments and sentences in them that begin with a clause ("What ..", "The same ..") instead of a noun or a verb are
+counted, and their number may only fall.
 
     scripts/voice.py            prints breaches, and fails if there are any
     scripts/voice.py --check    the same
-    scripts/voice.py --clauses  prints where documentation begins with a clause
+    scripts/voice.py --clauses  prints where comments begin with a clause
     scripts/voice.py PATH..     reads these files instead
 """
 
@@ -58,9 +59,9 @@ PHRASES = {
     r"whither|thereto|therein|wherein|whereof|wherefore": "to which, in which, why",
     r"not yet more": "not yet ..",
 }
-# Documentation that begins so says late, or not at all, what the thing is. The goal is 40: lower the bound whenever the number falls.
-CLAUSE = re.compile(r"\s*//[/!] (?:What|The same|As there)\b")
-CLAUSES_MAX = 560
+# A comment that begins so says late, or not at all, what the thing is; a sentence that begins with "What" has a clause for a subject.
+CLAUSE = re.compile(r"\s*//(?:[/!]? (?:What|The same|As there)|.*[.:;] What)\b")
+CLAUSES_MAX = 30
 # A phrase may be wrapped over two lines.
 REFUSED = [(re.compile(r"(?<![\w-])(?:" + phrase.replace(" ", r"\s+") + r")(?![\w-])", re.IGNORECASE), instead)
            for phrase, instead in PHRASES.items()]

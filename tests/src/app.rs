@@ -134,8 +134,8 @@ impl App {
             return self.shut;
         }
         let len = self.rng.between(self.plan.write_chunk.0, self.plan.write_chunk.1).min(left);
-        // What can be taken and one byte more: making data that is refused would take most of a long run's
-        // time.
+        // As much as can be taken and one byte more, because making data that is refused would take most of a
+        // long run's time.
         let room = host.endpoint.connection(conn).map_or(0, Connection::write_room) as u64;
         let len = len.min(room + 1);
         let data: Vec<u8> = (0..len).map(|i| stream_byte(self.stream_out, self.written + i)).collect();
@@ -177,7 +177,7 @@ impl App {
             }
             Ok(count) => {
                 for byte in &into[..count] {
-                    // What is read is a prefix of what was written.
+                    // The bytes read are a prefix of the bytes written.
                     assert_eq!(
                         *byte,
                         stream_byte(self.stream_in, self.read),

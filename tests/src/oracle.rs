@@ -332,7 +332,7 @@ fn check_ack(view: &View, seg: &Seg) -> Vec<Checked> {
     if follows(view.una, seg.ack, view.nxt) {
         return vec![Checked::Advance(seg.ack.wrapping_sub(view.una))];
     }
-    // What was never sent cannot have been acknowledged: below SND.UNA there are `acked` bytes, and the SYN.
+    // Only sent data can have been acknowledged: below SND.UNA there are `acked` bytes, and the SYN.
     let below_una = view.una.wrapping_sub(seg.ack);
     if below_una <= view.max_wnd.min(view.acked) {
         return vec![Checked::Advance(0)];

@@ -1,6 +1,6 @@
 //! The data path does not allocate: not the core for a segment in order or its acknowledgement, not a
-//! controller, not the estimator of the retransmission timeout. What a connection allocates from its SYN to
-//! its end is counted, and bounded.
+//! controller, not the estimator of the retransmission timeout. The allocations of a connection from its SYN
+//! to its end are counted, and bounded.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -153,8 +153,8 @@ async fn open(kind: Kind, offload: OffloadMode, trusted: bool) -> (Box<dyn Devic
     (device, hypervisor)
 }
 
-/// The TAP device's frames to the stack, and the stack's to the TAP device. What the kernel says about a
-/// frame is not passed on: no such socket has a place for it.
+/// The TAP device's frames to the stack, and the stack's to the TAP device. The kernel's metadata of a frame
+/// is not passed on, because such sockets have no place for it.
 async fn guest(
     mut tap: TapDevice,
     mut from_stack: mpsc::Receiver<Vec<u8>>,

@@ -173,7 +173,7 @@ fn bulk(queues: usize, offload: bool, secs: Duration) -> Bulk {
         tasks.push(runtime.spawn(write(stream, Arc::clone(&over), client)));
         tasks.push(runtime.spawn(read(accepted, received, over)));
     }
-    // What is written before all are connected does not count.
+    // Bytes written before all are connected do not count.
     let (from, start) = (received.load(Ordering::Relaxed), Instant::now());
     std::thread::sleep(secs);
     let bits = (received.load(Ordering::Relaxed) - from) as f64 * 8.0;

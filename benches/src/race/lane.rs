@@ -123,7 +123,7 @@ impl Lane {
     fn departure(&mut self, now: Duration, len: usize) -> Option<Duration> {
         let Some(rate_bps) = self.spec.rate_bps else { return Some(now) };
         let takes = transmission_time(len, rate_bps);
-        // What has been sent of the packet in transmission makes room, too.
+        // The part of a packet that has been sent makes room, too.
         let room = transmission_time(self.spec.queue_bytes as usize, rate_bps);
         let waits = self.pipe.backlog(now).clear_at - now;
         (waits + takes <= room).then(|| self.pipe.transmit(now, len, takes))

@@ -3,7 +3,7 @@
 //! The stack is on a TUN device. The kernel's TCP and UDP at the other end call it and are called by it
 //! (`work`), while a flood arrives and the link goes down and comes back. After a first stretch, whose memory
 //! is not a leak but what tables and runtimes keep, everything is brought to rest and measured ([`Left`]);
-//! the same happens after the long stretch. What has grown between the two has leaked.
+//! the same happens after the long stretch. Memory that has grown between the two has leaked.
 
 mod host;
 mod work;

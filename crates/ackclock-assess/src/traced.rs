@@ -1,8 +1,8 @@
 //! Captured connections as traces, so that the tools for traces can draw and explain any TCP.
 //!
 //! A capture shows what left and what arrived. The reasons for retransmissions are those that [`Replay`]
-//! infers. Round trips are those of segments sent once (Karn), the timeout is that of RFC 6298. What packets
-//! do not show, above all the congestion window, is missing.
+//! infers. Round trips are those of segments sent once (Karn), the timeout is that of RFC 6298. Packets do
+//! not show everything: the congestion window, above all, is missing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

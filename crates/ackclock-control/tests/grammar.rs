@@ -36,7 +36,7 @@ fn every_choice_reads_its_words_and_refuses_others() {
             match (choice.set(&mut chosen, words), read) {
                 (Ok(()), Some(read)) => {
                     assert_eq!(choice.get(&chosen), read, "{} {words}", choice.key);
-                    // What is written is read as the same.
+                    // The value is read back as it was written.
                     let mut again = Choices::default();
                     choice.set(&mut again, read).unwrap();
                     assert_eq!(choice.get(&again), read);

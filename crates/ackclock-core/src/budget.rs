@@ -228,7 +228,7 @@ ackclock_form::form! {
 
 impl Form for Inner {
     fn write(&self, out: &mut Writer) {
-        // What is in use follows from the leases; free blocks are only quick to get.
+        // The bytes in use follow from the leases, and free blocks only save time.
         let Self { limit, used: _, sharers, refusals, keeps_bytes, free: _ } = self;
         limit.write(out);
         sharers.load(Ordering::Relaxed).write(out);

@@ -96,7 +96,7 @@ pub fn enter_private_as(identity: Identity) -> Result<Right, NetnsError> {
 /// [`NetnsError::Mount`].
 pub fn replace_file(source: &Path, target: &Path) -> Result<(), NetnsError> {
     sys::unshare(libc::CLONE_NEWNS)
-        // What is mounted here from now on must not show outside.
+        // Mounts made here from now on must not show outside.
         .and_then(|()| sys::mount(None, Path::new("/"), libc::MS_REC | libc::MS_SLAVE))
         .and_then(|()| sys::mount(Some(source), target, libc::MS_BIND))
         .map_err(|error| NetnsError::Mount { target: target.display().to_string(), source: error })

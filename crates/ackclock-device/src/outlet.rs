@@ -1,7 +1,7 @@
 //! [`Outlet`]: a file to write to where nothing may wait, for instance under a stack's lock.
 //!
 //! A write to a file on a disk ends soon. A pipe whose reader has stopped takes nothing for ever, and so does
-//! a terminal that was halted. What goes there is written by a thread, from a bounded queue.
+//! a terminal that was halted. A thread writes to these, from a bounded queue.
 
 use std::collections::VecDeque;
 use std::fmt;

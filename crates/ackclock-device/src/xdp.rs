@@ -17,8 +17,9 @@
 //! `[profile.dev.package.xdp]`, `overflow-checks = false`.
 //!
 //! **Unfinished checksums.** On a veth pair the sender is a kernel of this machine and leaves checksums
-//! unfinished. What says so is lost on the way to the ring; but the field then holds exactly the sum of the
-//! pseudo-header, and by that they are known. On any other interface a checksum must be right.
+//! unfinished. The mark that says so is lost on the way to the ring. But the field then holds exactly the sum
+//! of the pseudo-header, by which the device recognises such packets. On any other interface a checksum must
+//! be right.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -154,7 +155,7 @@ impl FrameDevice for XdpDevice {
         }
         match self.packet.poll_receive(cx, batch) {
             Poll::Ready(Ok(more)) => Poll::Ready(Ok(received + more)),
-            // What has arrived counts. The error recurs on the next call.
+            // Packets that have arrived count. The error recurs on the next call.
             Poll::Pending | Poll::Ready(Err(_)) if received > 0 => Poll::Ready(Ok(received)),
             other => other,
         }
@@ -352,7 +353,7 @@ fn open_fast(
     let opened = match mode {
         XdpMode::Native => open(true),
         XdpMode::Generic => open(false),
-        // What the other end of a veth pair sends at once does not fit without the driver's help.
+        // Without the driver's help, the large packets of a veth pair's other end do not fit.
         XdpMode::Auto if veth => open(true),
         XdpMode::Auto => open(true).or_else(|_| open(false)),
     };

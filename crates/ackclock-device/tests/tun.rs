@@ -94,7 +94,7 @@ fn an_answer_is_received_before_the_runtime_looks_at_its_descriptors() {
             let mut device = open_configured(mode);
             let mut batch = ReceiveBatch::new(8, 0);
             let mut cx = Context::from_waker(Waker::noop());
-            // What the kernel says of itself when a device comes up.
+            // Packets that the kernel sends by itself when a device comes up.
             while device.poll_receive(&mut cx, &mut batch).is_ready() {
                 batch.clear();
             }

@@ -7,8 +7,8 @@ use super::outcome::{ResultCode, noted};
 use crate::Journal;
 use ackclock_core::{Connection, Instant};
 
-/// A connection of a [`RecordedEndpoint`](crate::RecordedEndpoint). What only looks at the connection is
-/// called on it directly.
+/// A connection of a [`RecordedEndpoint`](crate::RecordedEndpoint). Methods that only look at the connection
+/// are called on it directly.
 #[derive(Debug)]
 pub struct RecordedConnection<'a> {
     connection: &'a mut Connection,

@@ -127,7 +127,7 @@ impl Value for JournalHeader {
     }
 }
 
-/// Where a recording cannot be read any further, and why. What comes before it has been replayed.
+/// Where a recording cannot be read any further, and why. Everything before it has been replayed.
 #[derive(Debug, thiserror::Error)]
 #[error("at byte {offset}: {kind}")]
 pub struct Damage {

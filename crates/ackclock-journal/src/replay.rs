@@ -340,7 +340,7 @@ impl<R: Read> Replay<R> {
             _ => None,
         };
         if let Some(tcp) = tcp {
-            // The same profile was found when the replay was opened.
+            // This profile was found when the replay was opened.
             let _found = self.change(tcp);
         }
     }

@@ -1,5 +1,5 @@
-//! How the settings of an endpoint, a listener and a connection are written and read. What has a name in the
-//! grammar of choices is written as that name, so that a program finds its own controllers again.
+//! Writes and reads the settings of an endpoint, a listener and a connection. A choice is written by its name
+//! in the grammar of choices, so that a program finds its own controllers again.
 
 use std::sync::Arc;
 

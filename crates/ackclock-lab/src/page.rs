@@ -38,7 +38,7 @@ pub fn page(engine: Engine<'_>) -> String {
             (format!("{POLICY}; worker-src blob:; connect-src 'self'"), ON_SERVER, String::new())
         }
     };
-    // What comes last may contain anything, also words in braces.
+    // The last replacement may contain anything, also words in braces.
     include_str!("../page/index.html")
         .replace("{{policy}}", &policy)
         .replace("{{promise}}", promise)

@@ -32,8 +32,8 @@
 //! - listens to routers: default route, on-link prefixes, MTU, and addresses made from prefixes (RFC 4862
 //!   §5.5).
 //!
-//! Every table and queue has a named limit in [`Limits`], a default and a stated behaviour when full. What is
-//! dropped is counted in [`LinkCounters`].
+//! Every table and queue has a named limit in [`Limits`], a default and a stated behaviour when full. Drops
+//! are counted in [`LinkCounters`].
 //!
 //! Deliberately absent: VLAN tags (a tagged frame is dropped and counted), redirects (RFC 4861 §8; ignored
 //! and counted, since a forged one would divert a connection), acting as a router or as a proxy, DHCP, and

@@ -21,9 +21,9 @@
 //!
 //! # Limits
 //!
-//! An experiment is a function of this code and of the [`Changes`] that it is run with. What it does not
-//! build of scenarios (the lists of sizes, the numbers of runs) no change reaches. All of them take some
-//! minutes on two processors. What is drawn is in memory until it is written.
+//! An experiment is a function of this code and of the [`Changes`] that it is run with. A change reaches only
+//! the scenarios that it builds, not the lists of sizes or the numbers of runs. All experiments take some
+//! minutes on two processors. Drawings are in memory until they are written.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

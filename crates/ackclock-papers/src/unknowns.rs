@@ -82,7 +82,7 @@ const OPEN: &[(&str, &[(&str, &str)])] = &[
             ("open.buffers", "5 12 20"),
         ],
     ),
-    // The same where they decide how far the smallest round trip is above the path's.
+    // Here they decide how far the smallest round trip is above the path's.
     (
         "AU",
         &[

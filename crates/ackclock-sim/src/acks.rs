@@ -1,5 +1,5 @@
-//! Pure acknowledgements, and which of them another makes superfluous. What thins acknowledgements asks here:
-//! the link property of that name and the filters of queue disciplines.
+//! Pure acknowledgements, and which of them another makes superfluous. The link property that thins
+//! acknowledgements and the filters of queue disciplines use it.
 //!
 //! The rules follow Toke Høiland-Jørgensen, Dave Täht and Jonathan Morton, "Piece of CAKE: A Comprehensive
 //! Queue Management Solution for Home Gateways", LANMAN 2018, §III-D, and are stricter: an acknowledgement

@@ -214,7 +214,7 @@ mod tests {
         let area = 2 * 100 + 100;
         assert_eq!(length.mean_thousandths(0, 400, 400), area * 1000 / 400);
         assert_eq!(length.mean_thousandths(100, 400, 1000), area * 1000 / 300);
-        // What waits after the end counts with its time, whether it has left or not.
+        // A packet that waits beyond the end counts with its time up to the end, whether it has left or not.
         assert_eq!(length.mean_thousandths(100, 250, 1000), area * 1000 / 200);
         length.set(500, 1, 1500);
         assert_eq!(length.mean_thousandths(100, 250, 600), (area + 100) * 1000 / 500);

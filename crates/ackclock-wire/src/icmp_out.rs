@@ -47,8 +47,8 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
         return None;
     }
     let kind = if ip.dst.is_ipv4() { V4_ECHO_REPLY } else { V6_ECHO_REPLY };
-    // What may be fragmented on its way here may be fragmented on its way back. The identification is the
-    // request's, which its sender does not use twice (RFC 6864 §4.3).
+    // If the request may be fragmented on its way, so may the reply. The identification is the request's,
+    // which its sender does not use twice (RFC 6864 §4.3).
     let may_fragment = ip.dst.is_ipv4() && request.get(6)? & DONT_FRAGMENT == 0;
     let identification = if may_fragment { crate::bytes::read_u16(request, 4) } else { None };
     let (rest, body) = (message.get(2..ICMP_LEN)?, message.get(ICMP_LEN..)?);

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(pipe.transmit(MS, 200, 3 * MS), 5 * MS);
         let backlog = pipe.backlog(2 * MS - Duration::from_nanos(1));
         assert_eq!(backlog, Backlog { packets: 2, waiting_bytes: 200, clear_at: 5 * MS });
-        // What leaves at this very time is no longer in front, and the next is in transmission.
+        // A packet that leaves at this very time is no longer in front, and the next is in transmission.
         assert_eq!(pipe.backlog(2 * MS), Backlog { packets: 1, waiting_bytes: 0, clear_at: 5 * MS });
         assert_eq!(pipe.backlog(7 * MS), Backlog { packets: 0, waiting_bytes: 0, clear_at: 7 * MS });
         assert_eq!(pipe.transmit(7 * MS, 100, MS), 8 * MS);

@@ -269,7 +269,7 @@ impl Handle {
     /// Runs an operation on several shards, one after the other, while no other such operation runs: all see
     /// them in one order. Waiting tasks are woken at the end.
     pub fn ordered<R>(&self, f: impl FnOnce(&mut Ordered<'_>) -> R) -> R {
-        // What ends under a shard's lock is dropped after `order` is released.
+        // Values that end under a shard's lock are dropped after `order` is released.
         let _scope = Scope::enter();
         let shards = &*self.0.shards;
         let several = shards.list.len() > 1;

@@ -117,7 +117,7 @@ async fn serve_one(session: &'static Session, mut stream: Stream, calls: Calls) 
     let started = Instant::now();
     let served = async {
         let request = Request::read(&mut stream).await.map_err(Broken::Read)?;
-        // What the client sends, the server receives.
+        // The server receives the bytes that the client sends.
         let own = Request { up: request.down, down: request.up, ..request };
         calls.exchange(session, &mut stream, own).await
     };

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             say::note(output::printed(error.print()));
             if error.use_stderr() && words.iter().any(|word| word == "--json") {
-                // What was wrong, without the word before it and the usage below.
+                // The error itself, without the word before it and the usage below.
                 let text = error.to_string();
                 let wrong = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").next();
                 json::refuse(exit, wrong.unwrap_or(&text).trim_end(), Some("see tcpcat --help"));

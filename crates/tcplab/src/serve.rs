@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         }
         anyhow::Ok(())
     })?;
-    // What a request computes is for a page that gets no answer any more.
+    // Pages get no answers any more, so running requests need not finish.
     runtime.shutdown_background();
     Ok(Exit::Done)
 }

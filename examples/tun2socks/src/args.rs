@@ -98,9 +98,9 @@ pub(crate) struct Tun2socksArgs {
     #[arg(long, value_name = "MB", default_value_t = 256, help_heading = "Connections",
         value_parser = clap::value_parser!(u32).range(4..=1_000_000))]
     memory: u32,
-    /// The most that waits in each direction of a connection, in kB. What a client's bulk transfer has
-    /// waiting is in the way of its other connections; less than a client's rate times its round trip slows
-    /// it down. The default suits clients on this host
+    /// The most that waits in each direction of a connection, in kB. Waiting data of a bulk transfer delays
+    /// the client's other connections; less than the client's rate times its round trip slows the transfer
+    /// down. The default suits clients on this host
     #[arg(long, value_name = "KB", default_value_t = 512, help_heading = "Connections",
         value_parser = clap::value_parser!(u32).range(16..=65_536))]
     buffer: u32,

@@ -136,7 +136,7 @@ async fn relay(
                 };
                 peers.sent(dialled, &destination);
                 wrap(&mut wrapped, &destination, &payload);
-                // What the relay's host refuses is lost, as on any network.
+                // A datagram that the relay's host refuses is lost, as on any network.
                 match relay.send(&wrapped).await {
                     Ok(_) => gateway.counters.datagrams_up.add(1),
                     Err(_) => gateway.counters.dropped_full.add(1),

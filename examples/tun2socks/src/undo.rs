@@ -75,7 +75,7 @@ impl Changes {
         Ok((changes, left))
     }
 
-    /// Runs `ip` with these arguments. What is there already is left alone, now and at the end.
+    /// Runs `ip` with these arguments. An entry that exists already is left alone, now and at the end.
     pub(crate) fn ip(&mut self, command: &str, undo: &str) -> Result<(), ChangeError> {
         let undo = Undo::Ip(words(undo));
         self.note(&undo)?;
@@ -114,7 +114,8 @@ impl Changes {
         written.map_err(|error| ChangeError::File(self.path.clone(), error))
     }
 
-    /// Takes everything back, the last change first. What is gone already, as with the device, is ignored.
+    /// Takes everything back, the last change first. Entries that have already gone, as with the device, are
+    /// ignored.
     fn take_back(&mut self) {
         for undo in self.undo.drain(..).rev() {
             undo.run();

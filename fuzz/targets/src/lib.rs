@@ -67,8 +67,8 @@ impl Target {
     ///
     /// A second is far more than any needs but the lives of a TCP of 1987 whose peer is silent: it sends its
     /// window once a second, without backing off, for as long as the user timeout lasts. That is a million
-    /// segments at about 1.5 µs each with their checks. What grows with the square of a flight takes more
-    /// than these five.
+    /// segments at about 1.5 µs each with their checks. Work that grows with the square of a flight takes
+    /// more than these five.
     #[must_use]
     pub const fn time_max(&self, units: u64) -> Duration {
         Duration::from_micros(1_000_000 + 5 * units)

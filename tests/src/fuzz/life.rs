@@ -232,7 +232,7 @@ impl<'a> Life<'a> {
         let read = self.host.endpoint.update(self.host.now, id, |c, now| c.read(now, &mut into));
         self.answers.told("read", &read);
         let Some(Ok(count)) = read else { return };
-        // What is read is what the peer sent, each byte in its place.
+        // Each byte read is the one that the peer sent at its place.
         let noisy = self.peer.noisy;
         assert!(
             noisy || into[..count] == pattern(self.peer.read, count),

@@ -7,8 +7,8 @@
 //! a sequence: either a row of [`rows`], which is the table in `docs/linux.md`, explains it, or it is an
 //! error of one of the two. [`shrink`] removes what a sequence does not need.
 //!
-//! Nothing waits, so thousands of sequences run in a second. What only time causes (retransmissions, delayed
-//! acknowledgements, probes, the end of TIME-WAIT) is not compared.
+//! Nothing waits, so thousands of sequences run in a second. Effects of time (retransmissions, delayed
+//! acknowledgements, probes, the end of TIME-WAIT) are not compared.
 
 pub mod answer;
 pub mod kernel;

@@ -21,7 +21,7 @@
 //! *Getting going.* A timer that is set when H comes waits at most as long as its connection has waited
 //! already (each backoff doubles), and never more than RTO_max, 60 s by default; the persist timer likewise.
 //! With L the longest outage on the path and RTT the longest round trip (queues full), the wait is at most R
-//! = max(1 s, L, 3 RTT). What is then sent is lost again, or its acknowledgement is, with a probability of at
+//! = max(1 s, L, 3 RTT). The next segment is lost again, or its acknowledgement is, with a probability of at
 //! most 2p. After K times in a row, less likely than 10⁻⁷, and one more for a queue that was full,
 //!
 //! ```text

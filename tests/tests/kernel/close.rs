@@ -176,7 +176,7 @@ fn abort_amid_a_transfer_resets_the_kernel() {
         send(&mut ours, LEN, 1).await.unwrap();
         ours.abort();
         let read = within(LIMIT, &stack, reading).await.unwrap();
-        // What had been acknowledged may all have been read before: then nothing was left to reset.
+        // If all acknowledged data had been read before, nothing would be left to reset.
         assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
     });
 }

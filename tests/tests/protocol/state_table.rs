@@ -228,7 +228,7 @@ fn agrees(view: &View, outcome: &Ending, seen: &Seen) -> bool {
     let syn_phase =
         matches!(view.phase, Phase::SynSent | Phase::SynReceivedActive | Phase::SynReceivedPassive);
     let payload_acked = if syn_phase { 0 } else { outcome.acked.min(IN_FLIGHT as u32) };
-    // What a connection still shows after its end is not compared.
+    // The figures of a connection after its end are not compared.
     let over = matches!(seen.phase, Phase::Closed) && view.phase != Phase::Closed;
     answered(view, outcome.reply, &seen.sent)
         && outcome.phase == seen.phase

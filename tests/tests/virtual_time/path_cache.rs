@@ -70,7 +70,7 @@ fn client(remembers: bool) -> (Seen, [usize; 2]) {
         let opened = start.elapsed() - Duration::from_secs(20);
         sleep_until(start + Duration::from_secs(25)).await;
         let last = upload(client.connect(addr).await.unwrap()).await;
-        // What the application has let go of is over when the other end's FIN has come.
+        // A connection that the application has dropped is over when the other end's FIN has come.
         sleep_until(start + Duration::from_secs(35)).await;
         let known = client.known_paths().len();
         sleep_until(start + Duration::from_secs(35) + 3 * AGE_MAX / 2).await;

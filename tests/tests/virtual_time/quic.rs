@@ -139,7 +139,7 @@ fn quic_and_tcp_share_a_queue_by_their_equal_controllers() {
         let (race, net) = race(&bottleneck(QueueConfig::drop_tail(Limit::Packets(limit))));
         assert_full(&race);
         assert!((333..=667).contains(&race.share()), "{} in 1000 with {limit} packets", race.share());
-        // What is lost for one of them is dropped by this queue, and by no other.
+        // This queue drops each packet that one of them loses, and no other queue does.
         let dropped: u64 = link(&net, "l-r:back").drops.iter().map(|(_, dropped)| dropped).sum();
         assert!(race.lost > 0 && race.lost < dropped, "{} of {dropped}", race.lost);
     }

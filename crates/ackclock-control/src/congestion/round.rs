@@ -104,7 +104,7 @@ mod tests {
         // Ten segments sent at once; the first acknowledgement begins a round, the others are in it.
         assert!(rounds.on_ack(&at(0, 1000)));
         assert!(!rounds.on_ack(&at(0, 10_000)));
-        // What the first acknowledgement released ends it.
+        // The data that the first acknowledgement released ends it.
         assert!(rounds.on_ack(&at(1000, 11_000)));
         assert_eq!(rounds.count(), 2);
     }

@@ -254,7 +254,7 @@ impl Window {
     }
 
     /// Congestion avoidance at a controller's own rate: adds `thousandths` of a segment in a round trip, and
-    /// never grows faster than slow start. What is less than a byte stays in `rest`.
+    /// never grows faster than slow start. Fractions of a byte stay in `rest`.
     pub(super) fn grow_in_thousandths(&mut self, bytes_acked: u64, thousandths: u64, rest: &mut Remainder) {
         let gained = bytes_acked.min(self.cwnd()).saturating_mul(self.smss()).saturating_mul(thousandths);
         let growth = rest.divide(gained, self.cwnd().saturating_mul(1000));

@@ -15,9 +15,9 @@
 //!
 //! # Accounting for pinned memory
 //!
-//! The lease counts blocks, not bytes: a shared slice counts as much as it keeps from being freed. What was
-//! given away counts for its holder. [`take`](Queue::take) gives a block away only if at least half of it is
-//! in use, and copies otherwise, so a small packet in an application's hands does not pin 64 KiB.
+//! The lease counts blocks, not bytes: a shared slice counts as much as it keeps from being freed. A block
+//! that was given away counts for its holder. [`take`](Queue::take) gives a block away only if at least half
+//! of it is in use, and copies otherwise, so a small packet in an application's hands does not pin 64 KiB.
 //!
 //! If the budget keeps no bytes, the queue only counts: it has a capacity and no storage.
 

@@ -85,7 +85,7 @@ impl ReceiveBuffer {
         let reaches_ahead =
             || self.ahead.first().is_some_and(|(first, _)| start + data.len() as u64 >= first);
         if start == self.next && !reaches_ahead() {
-            // The common case: the next in order. What waits beyond a gap, if anything, keeps waiting.
+            // The common case: the next data in order. Data beyond a gap keeps waiting.
             let taken = match block {
                 Some(block) if data.len() >= KEPT_MIN && self.ahead.is_empty() => {
                     self.queue.append_bytes(block.slice_ref(data), block.len().max(BLOCK))

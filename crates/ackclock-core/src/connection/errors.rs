@@ -84,7 +84,7 @@ mod tests {
             (Reset, true, false, true),
             // The peer had closed: the pipe is broken at once.
             (Reset, false, true, true),
-            // What this end has done stays the reason.
+            // An action of this end stays the reason.
             (Aborted, true, false, false),
             (OutOfMemory, true, true, false),
         ] {

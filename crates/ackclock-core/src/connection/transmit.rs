@@ -232,7 +232,8 @@ impl Connection {
         }
     }
 
-    /// Writes a plain header, from the template. Returns its length. What [`Self::fields`] would say:
+    /// Writes a plain header, from the template. Returns its length. [`Self::fields`] would give these
+    /// answers:
     ///
     /// | field | the answer here |
     /// |---|---|

@@ -182,7 +182,7 @@ impl Endpoint {
     fn local_addr_for(&self, remote: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, ConnectError> {
         match wanted {
             Some(addr) if !self.addresses.may_be_local(addr) => Err(ConnectError::NotLocal(addr)),
-            // What is sent to an address of ours comes back here, but an answer to another host leaves.
+            // A packet to an address of ours comes back here, but an answer to another host leaves.
             Some(addr) if self.addresses.is_own(remote) && !self.addresses.is_own(addr) => {
                 Err(ConnectError::NotLocal(addr))
             }

@@ -17,7 +17,7 @@
 //! the rest is too short. (RFC 6298 §3 excludes retransmitted segments for the same reason: their round trip
 //! is ambiguous.)
 //!
-//! Several endpoints of one host each leave out their own pauses. What they share uses the driver's time.
+//! Each endpoint of a host leaves out its own pauses. State that they share uses the driver's time.
 
 use ackclock_form::lent;
 

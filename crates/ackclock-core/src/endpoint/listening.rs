@@ -629,7 +629,7 @@ impl Listening {
             }),
         };
         let iss = self.cookies.issue(driver, tuple, peer.irs, options);
-        // What cannot be remembered must not be agreed on.
+        // The SYN-ACK must not agree on options that the cookie cannot carry.
         let without = PeerSyn { window_scale: None, sack: false, ecn: Offer::None, ..*peer };
         let answered = if peer.timestamps.is_some() { peer } else { &without };
         let mut fields = answered.syn_ack(tuple, iss, tcp, mtu);
@@ -958,9 +958,9 @@ impl Source {
 /// ```
 ///
 /// plus a keyed hash of four-tuple and IRS, so that the fields do not show. The tick lasts 64 s; a cookie is
-/// valid during its tick and the next one. What does not fit goes into the low six bits of the timestamp, if
-/// the peer offers timestamps: window scale, SACK and whether ECN was agreed on; the MAC covers them too.
-/// Without timestamps a cookie cannot carry them. The ACK's ECN flags show which form of ECN it was (RFC 9768
+/// valid during its tick and the next one. The low six bits of the timestamp, if the peer offers timestamps,
+/// carry the rest: window scale, SACK and whether ECN was agreed on. The MAC covers them too. Without
+/// timestamps a cookie cannot carry them. The ACK's ECN flags show which form of ECN it was (RFC 9768
 /// §3.2.2.1).
 ///
 /// A guess succeeds with probability 2 ticks × 8 codes / 2^32 = 2^-28, and is checked only if a listener's

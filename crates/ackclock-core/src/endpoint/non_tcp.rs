@@ -595,7 +595,8 @@ impl Endpoint {
         if sent == 0 { Err(OtherError::NoMemory) } else { Ok(()) }
     }
 
-    /// Closes the channel of other packets. What arrives from now on is refused as without it.
+    /// Closes the channel of other packets. Packets that arrive from now on are refused, as without a
+    /// channel.
     pub fn close_others(&mut self) {
         self.config.other_packets = 0;
         if let Some(non_tcp) = &mut self.non_tcp {
@@ -606,7 +607,7 @@ impl Endpoint {
     /// Gives a packet that is not the endpoint's to the program that handles such packets, if there is one.
     #[cold]
     pub(super) fn divert(&mut self, frame: &Frame<'_>) -> bool {
-        // What the endpoint sent to itself is not for others.
+        // Packets from the endpoint to itself are not for others.
         if self.config.other_packets == 0 || frame.looped {
             return false;
         }

@@ -79,7 +79,7 @@ impl Endpoint {
                     self.charge(now, &leaving, false);
                     return self.tx_packet(&leaving);
                 }
-                // What is for the endpoint itself comes back on the way.
+                // A packet for the endpoint itself comes back.
                 Some((leaving, true)) => {
                     self.charge(now, &leaving, true);
                     self.loop_back(&leaving);

@@ -296,7 +296,7 @@ mod tests {
             |replies: &mut Replies, arrived| std::iter::from_fn(|| replies.pop(arrived)).take(100).count();
         replies.set_behind(true, 1_000);
         assert_eq!([1_000, 1_015, 1_016, 1_064].map(|arrived| leave(&mut replies, arrived)), [1, 0, 1, 3]);
-        // What was not used is saved for one batch only.
+        // An unused share is saved for one batch only.
         assert_eq!([1_079, 5_000].map(|arrived| leave(&mut replies, arrived)), [0, 5]);
         replies.know(Key::derive(&[1; 32], Purpose::Known), [to(KNOWN).ip()].into_iter());
         assert!(replies.push(reset_to(KNOWN, bare(SeqNum::new(2), SeqNum::new(0), Flags::RST))));

@@ -332,8 +332,8 @@ struct Directory {
     stripes: Box<[Mutex<Stripe>]>,
     /// Which ports all endpoints know to be taken. Locked last, inside the lock of a stripe or alone.
     taken: Mutex<Taken>,
-    /// Whether that is anything. What sets it holds the stripe of the four-tuple that makes it so, or all, so
-    /// who holds a four-tuple's stripe and reads `false` need not tell of the four-tuple.
+    /// Whether that is anything. It is only set with the stripe of the four-tuple concerned locked, or all
+    /// stripes. A thread that holds a four-tuple's stripe and reads `false` need not report the four-tuple.
     watches: AtomicBool,
     cookies: CookieWatch,
 }

@@ -245,8 +245,8 @@ impl Flight {
         let across_pause = self.leave_out_pause(seen, outcome);
         let rtt = self.rto.estimator_mut();
         if seen.reported().is_some() || across_pause {
-            // What it acknowledges had arrived before, and its stamp is older than that: the duplicate drew
-            // the answer. Or part of the round trip lies in a pause.
+            // Either the duplicate drew this answer, and its stamp is older than the data's first arrival; or
+            // part of the round trip lies in a pause.
             rtt.on_segment_retransmitted();
             return;
         }
@@ -452,8 +452,8 @@ impl Flight {
     }
 }
 
-// The common case: an acknowledgement that only advances SND.UNA while nothing is unusual. What
-// [`Flight::on_ack`] and [`Flight::tell_ack`] would ask:
+// The common case: an acknowledgement that only advances SND.UNA while nothing is unusual. [`Flight::on_ack`]
+// and [`Flight::tell_ack`] would ask these questions:
 //
 // | question | the answer here |
 // |---|---|
@@ -464,9 +464,9 @@ impl Flight {
 // | what the policy finds to be lost | nothing, as `Policy::trusts_advances` says beforehand |
 // | marks, the trace | ECN is not agreed on; it is off |
 //
-// What is left is what V. Jacobson's receiver did ("4BSD TCP Header Prediction", Computer Communication
-// Review 20(2), 1990; not read, cited by its title), plus a delivery rate: the front of the scoreboard is
-// removed, one round trip is measured, congestion control is called once, and the timers restart.
+// The rest is what V. Jacobson's receiver did ("4BSD TCP Header Prediction", Computer Communication Review
+// 20(2), 1990; not read, cited by its title), plus a delivery rate: the front of the scoreboard is removed,
+// one round trip is measured, congestion control is called once, and the timers restart.
 //
 // For the row "acknowledgement received" of `scripts/instructions.py`: 1,600 without it, 1,251 with it
 // (ffb68938).
@@ -519,7 +519,8 @@ impl Flight {
     }
 }
 
-// What an acknowledgement says about a reduction (RFC 4015), and whether it is to be believed.
+// Reads an acknowledgement's proof that a reduction was a mistake (RFC 4015), and decides whether to believe
+// it.
 impl Flight {
     /// Looks for a duplicate that the peer reports.
     fn process_duplicate_report(&mut self, call: &mut Call<'_>, seen: &Acknowledgement<'_>) {
@@ -590,13 +591,13 @@ impl Flight {
         let Some(proven) = doubt.judge(now, una, nxt, compared) else { return true };
         self.delivery.set_path_rtt(proven);
         history.doubt = None;
-        // What it still waits for is the slow rate's.
+        // The present wait was computed from the slow rate.
         self.pacing.forget();
         false
     }
 }
 
-// What it says about probes of the tail (RFC 8985 §7.4) and of the path's MTU (RFC 4821).
+// An acknowledgement's verdict on probes of the tail (RFC 8985 §7.4) and of the path's MTU (RFC 4821).
 impl Flight {
     /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says about the probes in flight. One of
     /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports

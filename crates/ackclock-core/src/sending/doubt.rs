@@ -21,9 +21,9 @@
 //! literature send what their sources would.
 //!
 //! So one thing holds, and only with pacing: acknowledgements without proof clock out no more than a window
-//! in half of the handshake's round trip. What it does not bound: a peer that lies about what is lost, but no
-//! sooner than that half, hides its losses, and gets about what an honest peer on a lossless path of that
-//! length would get. Nor is anything doubted after a handshake shorter than 4 ms.
+//! in half of the handshake's round trip. One lie stays possible: a peer that hides its losses, but
+//! acknowledges no sooner than that half, gets about as much as an honest peer on a lossless path of that
+//! length. Nor is anything doubted after a handshake shorter than 4 ms.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ impl MtuProbe {
             return calm && self.lost;
         }
         let span = found.marked.span.filter(|&(start, end)| self.excused <= start && end <= self.end);
-        // What was found to be lost may lie entirely before the probe.
+        // The lost data may lie entirely before the probe.
         self.lost |= found.marked.span.is_none_or(|(_, end)| end > self.start);
         let Some((_, end)) = span else { return false };
         self.excused = end;

@@ -218,8 +218,8 @@ impl Scoreboard {
                 first.start = una;
                 let edge = first.end.min(una + left);
                 if first.retransmitted && left > 0 && edge < first.end {
-                    // A record begins with a segment, and what is left of one counts as one. What was
-                    // sent once is not split, so that the common case need not look for it.
+                    // A record begins with a segment, and the rest of a segment counts as one. Data sent once
+                    // is not split, so that the common case need not look for it.
                     let place = self.records.place_at(una);
                     self.records.isolate(place, una, edge);
                 }
@@ -352,7 +352,7 @@ impl Scoreboard {
                 break;
             }
             let from = record.start.max(start);
-            // What left together may once have left in other segments. A record begins with a segment.
+            // Data that left together may once have left in other segments. A record begins with a segment.
             let inside = from.since(start).checked_rem(u64::from(segment)).unwrap_or(0);
             let edge = if inside == 0 { end } else { from + u64::from(segment).saturating_sub(inside) };
             place = self.records.isolate(place, from, record.end.min(end).min(edge));

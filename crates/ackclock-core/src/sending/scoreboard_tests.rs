@@ -138,7 +138,7 @@ proptest! {
                 }
                 Step::LoseFirst => {
                     let marked = board.mark_first_lost().bytes;
-                    // What is left of the first segment, or as much as is in the same condition.
+                    // The rest of the first segment, or as much of it as is in the same condition.
                     prop_assert!(marked <= SEGMENT);
                     prop_assert_eq!(marked > 0, model.bytes.first() == Some(&Byte::Outstanding));
                     let end = model.una + marked;
@@ -242,7 +242,7 @@ fn reports_of_single_bytes_cut_few_records() {
     board.on_sack(at(44 * SIZE + 1), at(48 * SIZE - 1), &mut outcome);
     let whole = outcome.newly_sacked - most;
     assert!((2 * SIZE..4 * SIZE).contains(&whole), "{whole}: the segments between, as far as they are known");
-    // What lay between the bytes is held now, so they are one range, and one record. A block closes eight
+    // The data between the bytes is held now, so they are one range and one record. A block closes eight
     // gaps.
     for _ in 0..most {
         board.on_sack(at(SIZE), at(3 * SIZE), &mut outcome);

@@ -136,7 +136,7 @@ impl Flight {
 
     /// Chooses data that RFC 6675 allows although none is known to be lost, when new data cannot leave.
     pub(crate) fn next_rescue(&mut self) -> Option<Chosen> {
-        // What waits for its time is known to be lost, or can leave then.
+        // Data that waits for its time is known to be lost, or can leave then.
         if self.pacing.is_waiting() || !self.episode.in_recovery() || self.room() < u64::from(self.smss) {
             return None;
         }

@@ -284,7 +284,7 @@ impl<F: FrameDevice> Device for EthernetDevice<F> {
             self.sender = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        // What waited leaves first, or new packets would have to wait behind it.
+        // Waiting packets leave first, or new ones would have to wait behind them.
         self.send_own(cx)?;
         self.device.poll_send_ready(cx)
     }

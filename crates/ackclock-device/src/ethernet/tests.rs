@@ -157,7 +157,7 @@ async fn what_waited_leaves_first_and_before_the_device_takes_more() {
     first.ready().await.unwrap();
     second.ready().await.unwrap();
     let cx = &mut Context::from_waker(Waker::noop());
-    // What is on the cable: the last byte of each frame.
+    // The frames on the cable, by their last bytes.
     let on_cable = |second: &mut Ethernet, cx: &mut Context<'_>| -> Vec<u8> {
         let mut batch = ReceiveBatch::new(8, 0);
         while second.device.0.poll_receive(cx, &mut batch).is_ready() {}

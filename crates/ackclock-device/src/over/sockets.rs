@@ -16,7 +16,7 @@ impl PacketIo for UdpSocket {
         loop {
             let mut datagram = ReadBuf::new(into);
             match Self::poll_recv(self, cx, &mut datagram) {
-                // What the network says about an earlier datagram is a loss.
+                // An error about an earlier datagram is a loss.
                 Poll::Ready(Err(error)) if is_absence(&error) => {}
                 polled => return polled.map_ok(|()| datagram.filled().len()),
             }

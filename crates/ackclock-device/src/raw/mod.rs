@@ -228,7 +228,7 @@ impl Device for RawDevice {
     fn poll_receive(&mut self, cx: &mut Context<'_>, batch: &mut ReceiveBatch) -> Poll<io::Result<usize>> {
         self.receiver.clone_from(cx.waker());
         for family in &mut self.families {
-            // What a socket did not take when it was sent leaves as soon as the socket takes it.
+            // Packets that a socket refused leave as soon as it takes them.
             while !family.sender.flush(&mut self.counters, &mut self.own)? {
                 if family.sender.poll_ready(cx)?.is_pending() {
                     break;

@@ -183,7 +183,7 @@ impl Connections {
         let Some((stack, peer, segment)) = parse(packet) else { return };
         let syn = segment.flags.contains(Flags::SYN);
         let index = match self.live.get(&(stack, peer)) {
-            // The same two sockets may be connected again.
+            // Two sockets may be connected again.
             Some(&index) if !syn || self.all[index].live.is_some_and(|live| live.iss == segment.seq) => index,
             _ if !syn => return,
             _ => {

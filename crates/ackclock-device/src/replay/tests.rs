@@ -229,7 +229,7 @@ async fn no_packet_goes_beyond_the_window_that_the_stack_offers() {
     send(&mut device, &Tcp { window: 3, ack: 104, seq: 501, flags: FLAG_ACK, ..answer });
     let late = receive(&mut device).await.unwrap();
     assert_eq!(payloads(&late), [b"def"]);
-    // What comes now has a present timestamp, or the stack would drop it as a stray.
+    // The next packet has a present timestamp, or the stack would drop it as a stray.
     assert_eq!(late[0].0[44..48], 9_u32.to_be_bytes());
 }
 

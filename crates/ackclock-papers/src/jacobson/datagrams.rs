@@ -190,7 +190,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = vec![
         Value {
             paper: "appears to perform well",
-            // What congestion avoidance in windows reaches beside it (JE7-12).
+            // Congestion avoidance in windows reaches this beside it (JE7-12).
             band: Band::AtLeast(0.95),
             ..over(&linear, Run::utilisation).value("αI/(α+I): share of the link used", "")
         },

@@ -92,7 +92,7 @@ use turn::Turn;
 ///
 /// `tokio::time` is virtual within `run`: tokio's `sleep`, `timeout`, `interval` and `Instant::now`, but not
 /// those of `std`. Tokio's timers end at whole milliseconds, as everywhere; packets and TCP's timers are
-/// exact to the nanosecond. At the same instant, tokio's timers come first. What a task writes leaves at
+/// exact to the nanosecond. At the same instant, tokio's timers come first. Data that a task writes leaves at
 /// once, as from a real stack, so small writes show the effects of Nagle's algorithm and delayed
 /// acknowledgements.
 ///

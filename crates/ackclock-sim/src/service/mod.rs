@@ -1,7 +1,7 @@
 //! Service in turns: when packets leave a link that does not send one after the other at a constant rate.
 //!
 //! Packets wait in the link's queue until a turn. In a turn, as many leave as it has room for; they leave
-//! together, at its end. What a turn is depends on the link:
+//! together, at its end. Each kind of link has its own turns:
 //!
 //! | a turn is | file |
 //! |---|---|

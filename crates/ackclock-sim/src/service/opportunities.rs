@@ -1,7 +1,7 @@
 //! Turns at the delivery opportunities of a trace, as in Mahimahi.
 //!
 //! An opportunity carries 1,504 bytes of what waits at its time: several small packets, or a part of one. The
-//! rest of the packet leaves with the next. What an opportunity finds nothing for is lost.
+//! rest of the packet leaves with the next. Unused bytes of an opportunity are lost.
 
 use crate::link_trace::{self, Kind, LinkTrace, OPPORTUNITY_BYTES};
 
@@ -96,7 +96,7 @@ mod tests {
         assert!(link.take(2 * MS, 1004), "504 bytes of it were left");
         assert!(link.take(2 * MS, 1000));
         link.close(2 * MS);
-        // What the last one found nothing for is lost.
+        // The unused bytes of the last one are lost.
         assert_eq!(link.turn(2 * MS + 1), 3 * MS);
         assert!(!link.take(3 * MS, 1505));
     }

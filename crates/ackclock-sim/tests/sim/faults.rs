@@ -62,7 +62,7 @@ fn a_partition_loses_everything_from_its_instant_on_and_healing_ends_it() {
     assert!(!seen.delivered.iter().any(|(at, _)| (500..2500).contains(at)));
     let cut: Vec<u64> =
         seen.lost.iter().filter(|(_, rule)| *rule == DropRule::Partition).map(|(at, _)| *at).collect();
-    // What was under way, and the retransmissions of two seconds.
+    // The packets under way, and the retransmissions of two seconds.
     assert!(cut.iter().all(|at| (500..2500).contains(at)));
     assert!(cut.iter().filter(|at| **at < 600).count() > 20 && cut.iter().any(|at| *at > 700), "{cut:?}");
     assert_eq!(report.packets_partitioned, cut.len() as u64);

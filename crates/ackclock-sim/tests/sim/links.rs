@@ -267,7 +267,7 @@ fn one_in_four_acknowledgements_is_enough() {
     let (all, few) = (transfer(None), transfer(Some(ThinAcks::OneIn(4))));
     let sent = |report: &Report| report.link("a-b:back").expect("the link").sent as f64;
     let share = sent(&few) / sent(&all);
-    // What is not plain passes: a handshake, duplicates after a loss.
+    // Packets that are not plain pass: a handshake, duplicates after a loss.
     assert!((0.24..0.40).contains(&share), "{share}");
     for report in [&all, &few] {
         assert_eq!(report.flows[0].there.bytes, 20_000_000);
@@ -373,7 +373,7 @@ fn what_contradicts_a_trace_is_refused() {
         let found = loaded(&text).expect_err(error);
         assert!(found.starts_with(error), "{found}\nnot {error}");
     }
-    // What the trace leaves open can be changed.
+    // Settings that the trace leaves open can be changed.
     loaded(&change("way = \"there\"\ndelay = \"1ms\"\nloss = \"1%\"")).expect("no contradiction");
     let scenario = loaded(PHONE).expect("with its traces");
     let mut simulation = Simulation::new(&scenario).expect("it can be run");

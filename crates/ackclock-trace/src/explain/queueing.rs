@@ -25,7 +25,8 @@ use super::spans::{Span, join};
 use super::waiting::Waiting;
 use crate::stream::extend;
 
-/// Stacks delay an acknowledgement by 40 ms or more. What is later by less may have met other traffic.
+/// Stacks delay an acknowledgement by 40 ms or more. An acknowledgement that is later by less may have met
+/// other traffic.
 const DELAYED_MIN: Duration = Duration::from_millis(20);
 
 #[derive(Default)]

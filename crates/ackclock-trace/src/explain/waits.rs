@@ -148,7 +148,7 @@ impl WaitLog {
         let waiting = match Waiting::at(limit) {
             _ if limit == Limit::NotOpen && !self.open => Waiting::Handshake,
             Waiting::Application if self.captured => Waiting::Unseen,
-            // What is left would arrive behind the hole.
+            // The rest would arrive behind the hole.
             Waiting::Closing | Waiting::Nagle | Waiting::Cork if self.recovering => Waiting::Recovery,
             Waiting::Cwnd if windows.cwnd < windows.ssthresh => Waiting::SlowStart,
             Waiting::PeerWindow if windows.peer < windows.peer_max / 2 => Waiting::Reader,

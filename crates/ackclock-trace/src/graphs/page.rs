@@ -118,7 +118,7 @@ pub const HEAD: [&str; 10] = [
     "%",
 ];
 
-/// A connection's row in a table of connections. What it waited for is named as in [`explain::Waiting`].
+/// A connection's row in a table of connections. Causes of waiting have their names in [`explain::Waiting`].
 #[must_use]
 pub fn row(source: &TracedSource) -> Vec<String> {
     let account = explain::account(source);

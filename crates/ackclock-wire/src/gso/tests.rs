@@ -74,7 +74,7 @@ proptest! {
         };
         let segments = cut_all(&whole);
         check(&segments, &fields, &payload, size.into())?;
-        // The same packet in one piece, as a device hands it over.
+        // This packet in one piece, as a device hands it over.
         let received = packet(sockets, &fields, &payload, TxChecksum::Partial);
         prop_assert_eq!(cut_received(&received, partial_tcp(&received), Some(size)), segments);
     }

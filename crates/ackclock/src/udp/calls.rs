@@ -58,7 +58,8 @@ pub(super) fn receive(
     }
 }
 
-/// Fills as many of `bufs` as there is something for. What the network reported of a peer is not returned.
+/// Fills as many of `bufs` as there are datagrams. Errors that the network reported of a peer are not
+/// returned.
 #[cfg(feature = "quinn")]
 pub(super) fn receive_many(
     state: &mut StackState,

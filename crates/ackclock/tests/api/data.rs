@@ -37,7 +37,7 @@ async fn a_megabyte_comes_back_as_it_was_sent() {
 
 #[tokio::test]
 async fn a_megabyte_crosses_between_threads() {
-    // The same on a runtime of two threads, where calls and drivers really meet.
+    // On a runtime of two threads, where calls and drivers really meet.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let run = runtime.spawn(async {
         let hosts = hosts();
@@ -120,7 +120,7 @@ async fn vectored_write_passes_over_empty_buffers_and_stops_at_one_that_does_not
     server.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"abcd");
 
-    // What follows a buffer that was taken in part must not be taken: the caller goes on where it stopped.
+    // Nothing behind a partly taken buffer may be taken, because the caller goes on where it stopped.
     let large = pattern(64 << 20);
     let taken = client.try_write_vectored(&[IoSlice::new(&large), IoSlice::new(b"END")]).unwrap();
     assert!(taken > 0 && taken < large.len(), "{taken}");

@@ -115,8 +115,8 @@ async fn a_mark_bounds_what_is_written_and_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_the_mark_holds_goes_on_when_something_leaves() {
-    // What is outstanding is acknowledged a round trip later; a writer that waited for that would send a
-    // window in two round trips.
+    // A writer that waited for the acknowledgement, a round trip later, would send a window in two round
+    // trips.
     let mut took = Vec::new();
     for mark in [None, Some(4 << 10)] {
         let (mut ours, mut theirs, _stacks) = far().await;
@@ -193,8 +193,8 @@ async fn figures_change_with_each_acknowledgement_and_not_between() {
 
 #[test]
 fn a_connection_is_no_larger_for_feedback_that_nobody_asks_for() {
-    // What it was before, as the test of an idle connection has it: the feedback is kept behind a pointer
-    // that there was.
+    // The size before feedback existed, as in the test of an idle connection: the feedback is behind a
+    // pointer that the connection already had.
     let bytes = size_of::<ackclock_core::Connection>();
     assert!((1000..=1128).contains(&bytes), "{bytes}");
 }

@@ -46,7 +46,7 @@ async fn a_connection_has_the_mtu_of_the_device_that_it_goes_by() {
         let (mut client, mut server) = (client.unwrap(), server.unwrap().0);
         let info = client.info().unwrap();
         assert_eq!((info.pmtu, info.snd_mss + 40 + 12), (mtu, mtu), "timestamps take twelve bytes");
-        // What the peer sends is as long as the SYN's option allows.
+        // The peer's segments are as long as the SYN's option allows.
         assert_eq!(server.info().unwrap().snd_mss + 40 + 12, mtu);
         client.write_all(&[1; 100_000]).await.unwrap();
         server.write_all(&[2; 100_000]).await.unwrap();

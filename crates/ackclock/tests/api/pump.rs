@@ -260,7 +260,7 @@ async fn a_pump_whose_receivers_take_nothing_stops_reading() {
     let (offered, given) = (seen.offered.load(Ordering::Relaxed), seen.given.load(Ordering::Relaxed));
     assert!(!pump.is_finished() && info.bytes_acked > 0);
     assert!(offered > 0 && offered + 64 * 1024 <= HELD_BYTES_MAX, "{offered} bytes held");
-    // What the stream's buffers and the client's take, which are 4 MiB and 6 MiB at most, and one read.
+    // The stream's buffers and the client's take at most 4 MiB and 6 MiB; one read comes on top.
     assert!(given < 11 << 20, "{given} bytes were read for a client that reads nothing");
     assert!(sent < 11 << 20, "{sent} bytes");
 }

@@ -164,7 +164,7 @@ async fn packets_that_come_by_either_queue_in_turn_all_arrive() {
     assert!(handed >= received / 3 && handed <= received * 2 / 3, "{handed} of {received}");
     assert_eq!((counters.strays_taken, counters.dropped_strays), (handed, 0));
     assert_eq!(counters.opened_passively, 12);
-    // What is handed over may be overtaken: an ACK that comes after the last one of its connection.
+    // Packets handed over may be overtaken. An ACK may come after the last one of its connection.
     assert!(counters.resets_sent <= 12, "{}", counters.resets_sent);
 }
 

@@ -2,9 +2,9 @@
 //! addresses, and compares the answers.
 //!
 //! The cases are written once and compiled twice (`kernel`, `stack`): a method that one side lacks, or takes
-//! other arguments, does not compile. What may differ is listed with its reason in `src/differences.md`,
-//! which is also part of the crate's documentation: an answer that differs without being listed fails the
-//! test, and so does a line whose answers agree.
+//! other arguments, does not compile. Each difference is listed with its reason in `src/differences.md`,
+//! which is also part of the crate's documentation. The test fails if an answer differs without being listed,
+//! and if a listed answer agrees.
 
 mod answers;
 mod kernel;

@@ -230,7 +230,7 @@ impl Ends<'_> {
                     Ok(None) => return Ok(Ended::Interrupted),
                     Err(failure) if failure.exit() == Exit::File || received.is_some() => return Err(failure),
                     Err(failure) => {
-                        // What the peer said before it stopped listening often says why.
+                        // The peer's last words often say why it stopped listening.
                         down.await?;
                         return Err(failure);
                     }

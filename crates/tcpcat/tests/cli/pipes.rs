@@ -188,7 +188,7 @@ fn an_open_stdin_serves_one_client_after_the_other() {
             assert!(began.elapsed() < Duration::from_secs(10), "{word}: {:?}", began.elapsed());
             assert_eq!(listener.read_stdout(word.len()), word.as_bytes());
         }
-        // What comes now is the next client's, whole.
+        // The next client gets its own bytes, whole.
         let hears = "sys.stdout.buffer.write(s.recv(6, socket.MSG_WAITALL))";
         let next = client(&netns, host, 7000, hears);
         listener.await_line("connection from");

@@ -82,7 +82,7 @@ fn bytes_of_a_verified_receiver_is_kept_or_refused_by_name() {
             assert!(part.len() as u64 >= least && data.starts_with(&part), "{case}");
             there.holds(Some(&part), &case);
         }
-        // What was asked for comes.
+        // The promised output comes.
         for sends in [
             format!("{TCPCAT} send {from} {host} 7000 --verify --kernel"),
             format!("{TCPCAT} send {from} {host} 7000 -P 3 --kernel"),

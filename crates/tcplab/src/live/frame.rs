@@ -139,7 +139,7 @@ fn words(change: &Change) -> String {
         }
         value => value.to_string(),
     };
-    // What it is about comes first.
+    // The subject of the event comes first.
     let (about, others): (Vec<_>, Vec<_>) =
         keys.iter().filter(|(key, _)| *key != "at").partition(|(key, _)| ABOUT.contains(&key.as_str()));
     let all = about.into_iter().chain(others).map(|(key, value)| format!("{key} {}", text(value)));

@@ -55,7 +55,7 @@ impl RealTimeArgs {
     pub(crate) fn read(&self) -> anyhow::Result<Scenario> {
         let mut scenario = crate::run::read(&self.scenario)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        // What the file says is for `run`.
+        // The file's duration is for `run`.
         scenario.duration = LONGEST;
         Ok(scenario)
     }

@@ -129,8 +129,7 @@ struct Sender<F, R> {
 
 impl<S: Near> Relay<S> {
     /// Relays until the near side fails. `open` makes the far side of a sender, and says where what it sends
-    /// goes; it is given the address to which the sender sent first. What is relayed and
-    /// what is not is counted.
+    /// goes; it is given the address to which the sender sent first. Datagrams are counted, relayed or not.
     pub async fn run<F: Socket, R: Route, O: Future<Output = io::Result<(F, R)>>>(
         self,
         open: impl Fn(Option<SocketAddr>) -> O,

@@ -94,7 +94,7 @@ fn rewrite(path: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()
     Ok(replace_file(&new.0, Path::new(path))?)
 }
 
-/// A file that is gone in the end. What was bound of it stays.
+/// A file that is removed in the end. Mounts bound to it stay.
 struct Temporary(PathBuf);
 
 impl Temporary {

@@ -1,5 +1,5 @@
-//! `tcplab between`: programs on both sides of a network in real time. Nothing here depends on how fast the
-//! machine is: a run may be invalid. What must be in time is in `tests/real_time`.
+//! `tcplab between`: programs on both sides of a network in real time. Nothing here depends on the machine's
+//! speed: a run may be invalid. Tests of punctuality are in `tests/real_time`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

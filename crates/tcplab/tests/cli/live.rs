@@ -386,8 +386,8 @@ fn assert_still(browser: &Browser) {
 }
 
 /// Eight readers that take nothing: the network goes on, other requests are answered, and no memory goes to
-/// them. What is kept for such a reader is counted in `src/live/board.rs`; that none makes a network late is
-/// measured in `tests/real_time`.
+/// them. `src/live/board.rs` counts the memory kept for such a reader; `tests/real_time` measures that none
+/// makes a network late.
 #[test]
 fn readers_that_do_not_read_cost_nothing() {
     let mut between = Between::start(

@@ -41,7 +41,7 @@ fn real_transfers_in_both_directions_are_assessed_from_both_ends() {
     });
 }
 
-/// The kernel counts its timeouts and tail loss probes. What its packets show is held against that.
+/// The kernel counts its timeouts and tail loss probes. Its packets must show as many.
 #[test]
 fn timeouts_inferred_of_the_kernels_packets_are_those_that_it_counted() {
     if !have("tcpdump") {

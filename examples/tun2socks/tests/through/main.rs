@@ -222,7 +222,7 @@ fn a_reset_upstream_is_a_reset_for_the_client() {
         let error = stream.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         let said = ended(program).await;
-        // What it carried before the reset counts.
+        // Bytes carried before the reset count.
         let rows = ["connections", "connections refused", "connections reset", "bytes up", "bytes down"];
         assert_eq!(rows.map(|name| row(&said, name)), [1, 0, 1, 1, 10], "{said}");
     });

@@ -237,7 +237,7 @@ fn a_transfer_goes_on_when_the_peer_moves() {
         in_namespace(move || async move {
             let (stack, handle, mut gateway) = scene(kind).await;
             let mut transfers = Transfers::begin(&stack, &handle).await;
-            // What this end sends to the peer's old address is lost until the peer sends from the new one.
+            // Packets to the peer's old address are lost until the peer sends from the new one.
             for turn in 1..=4 {
                 transfers.a_fifth().await;
                 gateway.roam().await;

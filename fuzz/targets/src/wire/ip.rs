@@ -21,7 +21,7 @@ pub(super) fn judge<'a>(bytes: &'a [u8], count: &mut Count) -> Option<IpPacket<'
         }
         (Err(IpError::Fragment), _) => fragment(bytes, count),
         (Err(why @ (IpError::Length | IpError::Version)), Ok((headers, _))) => {
-            // What was left open: a payload length of 0 (RFC 2675).
+            // The parser leaves one case open: a payload length of 0 (RFC 2675).
             let jumbogram = bytes.len() >= 6 && is_v6(headers) && bytes[4..6] == [0, 0];
             assert!(jumbogram || has_extensions(headers), "{why}, and etherparse reads {headers:?}");
         }

@@ -32,8 +32,7 @@ impl FuzzedPair {
         }
     }
 
-    /// Everything is let go. What still lies between the ends arrives; then time passes until nothing is
-    /// left.
+    /// Lets everything go. The packets between the ends arrive; then time passes until nothing is left.
     pub(super) fn come_to_rest(&mut self) {
         for side in [false, true] {
             self.with(side, End::let_go);

@@ -1,9 +1,9 @@
 //! Two endpoints, several connections, and a path between them that the input rules.
 //!
-//! Every end is driven by the six methods that any driver calls. What lies between the ends is a queue of
-//! packets: the input says which of them arrives, is lost, doubled, damaged, or comes back with other numbers
-//! from an attacker who guesses. A packet older than the longest life of a segment is dropped, as RFC 9293
-//! §3.4.1 expects of a network.
+//! Every end is driven by the six methods that any driver calls. Between the ends is a queue of packets. The
+//! input says which of them arrives, is lost, doubled, damaged, or comes back with other numbers from an
+//! attacker who guesses. A packet older than the longest life of a segment is dropped, as RFC 9293 §3.4.1
+//! expects of a network.
 //!
 //! A step, as these targets count, is one packet, one expiry or one call that an endpoint is given. After
 //! each turn [`FuzzedPair::check`] asks the oracles; in builds with debug assertions the core asks its own

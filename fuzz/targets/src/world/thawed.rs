@@ -9,7 +9,7 @@ use ackclock_wire::RxMeta;
 pub(crate) fn form(bytes: &[u8]) -> u64 {
     let Ok(thawed) = Endpoint::thaw(bytes, &Registry::with_experiments(), MEMORY_MAX) else { return 1 };
     let mut endpoint = thawed.endpoint;
-    // What was read is written as it was, or as the same in another spelling: then that is read back.
+    // A form that was read is written unchanged, or in another spelling, which must then read back.
     let form = endpoint.freeze().expect("it was frozen");
     let again =
         Endpoint::thaw(&form, &Registry::with_experiments(), MEMORY_MAX).expect("it was just written");
@@ -39,7 +39,7 @@ pub(crate) fn form(bytes: &[u8]) -> u64 {
 fn call(endpoint: &mut Endpoint, now: Instant, id: ConnectionId, turn: u64) {
     endpoint.update(now, id, |connection, now| {
         let _info = connection.info(now);
-        // What is refused is refused.
+        // Refused calls stay refused.
         match turn % 8 {
             0 => drop(connection.write(now, &[7; 3000])),
             3 => drop(connection.read(now, &mut [0; 2000])),

@@ -47,7 +47,7 @@ fn marks_take_the_place_of_losses() {
             assert_eq!(receiver.packets_marked, link.marked, "{name}");
         }
     }
-    // The same without ECN fills the queue until it overflows.
+    // Without ECN the transfer fills the queue until it overflows.
     let report = transfer("reno", Ecn::Off, 2_000_000, marking(8));
     assert!(report.links[0].queue_drops > 0 && report.links[0].marked == 0, "{report:?}");
     assert_eq!(report.ecn, [None, None]);

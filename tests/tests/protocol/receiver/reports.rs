@@ -95,7 +95,7 @@ fn partial_duplicate_below_the_acknowledgement_is_reported_at_once() {
     let mut s = after(modern_options(7), 2);
     s.peer(span(1, 3));
     assert_eq!(reported(&mut s, 3), [block(1, 2)]);
-    // The same with a FIN for the rest.
+    // A FIN with the rest is reported alike.
     s.peer(Seg { flags: ACK | FIN, ..span(2, 3) });
     let ack = s.expect_ack(at(3) + 1);
     assert_eq!(ack.sack(), [block(2, 3)]);
@@ -156,7 +156,7 @@ fn each_block_of_a_batch_has_an_acknowledgement_of_its_own_and_is_repeated() {
         let newest_first =
             |count: usize| arrived[..count].iter().rev().map(|&n| block(n, n + 1)).take(room).collect();
         assert_eq!(blocks, (1..=arrived.len()).map(newest_first).collect::<Vec<Vec<_>>>());
-        // What was reported is not reported again without a reason.
+        // A report is not repeated without a reason.
         s.advance(Duration::from_millis(100));
         s.nothing();
     }
@@ -234,7 +234,7 @@ proptest! {
                 prop_assert!(rest.any(|other| other == ack), "{ack:?} of {together:?} in {one_by_one:?}");
             }
             prop_assert_eq!(together.last(), one_by_one.last());
-            // What the batch brings beyond a gap that is still there.
+            // The segments of the batch beyond a gap that remains.
             let next = together.last().map_or(0, |last| last.0);
             let told: Vec<_> = together.iter().flat_map(|(_, blocks)| blocks.iter().copied()).collect();
             for start in batch.iter().map(|&(number, _)| at(number)).filter(|&start| start > next) {

@@ -111,7 +111,8 @@ fn copy_of_a_probe_widens_no_reordering_window() {
     s.expect_data(at(6), SMSS);
 }
 
-// What the reordering timer finds: no acknowledgement may be left to come, so each expiry buys one segment.
+// When the reordering timer finds a loss, no acknowledgement may be left to come, so each expiry buys one
+// segment.
 #[test]
 fn each_expiry_of_the_reordering_timer_sends_one_segment() {
     let mut s = measured(30);

@@ -220,7 +220,7 @@ fn the_name_is_free_at_the_reset_and_the_slot_at_the_release() {
     let mut s = with_ten_bytes(TcpConfig::default());
     let old = s.conn.unwrap();
     s.peer(seg(RST).seq(11));
-    // The same peer connects again from the same port while the old data is unread.
+    // The peer connects again from its old port while the old data is unread.
     s.peer(peer_syn(&setup));
     assert!(s.sent().has(ACK));
     s.advance(Duration::from_secs(300));

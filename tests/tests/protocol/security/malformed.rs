@@ -238,7 +238,7 @@ fn sec_d7_segment_sizes_and_checksum_states_that_lie_are_survived() {
                 let answers = s.take_sent();
                 assert!(answers.len() <= 2 && answers.iter().all(|a| a.ack == 1 + len as u32), "{answers:?}");
                 assert_eq!(s.read(65_536), pattern(1, len), "{meta:?}");
-                // The same for a SYN, a reset out of place, and bytes that are not a packet.
+                // A SYN, a reset out of place, and bytes that are not a packet fare alike.
                 for segment in [seg(SYN).seq(1), seg(RST).seq(9).ack(1)] {
                     s.host.receive_as(&s.packet(segment), meta);
                 }

@@ -403,7 +403,7 @@ impl Controller for BbrV1 {
         self.save_cwnd();
         self.recovery.begin();
         self.conserves_until = Some(loss.delivered);
-        // What is lost so far is no longer in flight.
+        // Segments lost so far are no longer in flight.
         self.newly_lost = 0;
         self.cwnd = loss.flight_size.saturating_sub(loss.bytes_lost).saturating_add(self.smss);
     }
@@ -625,7 +625,7 @@ mod tests {
         assert_eq!(bbr.cwnd, 95 * SMSS);
         bbr.on_ack(&acked(120, 94, 950_000));
         assert_eq!(bbr.cwnd, 96 * SMSS);
-        // What left after the loss is acknowledged: the window follows the target again.
+        // Once data sent after the loss is acknowledged, the window follows the target again.
         bbr.on_ack(&acked(220, 94, 1_000_000));
         assert_eq!(bbr.cwnd, 98 * SMSS);
         let now = Instant::from_millis(230);

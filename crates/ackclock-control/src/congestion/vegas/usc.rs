@@ -190,7 +190,7 @@ impl Controller for VegasUsc {
         }
         // The round trip of the acknowledgement that ends a round counts in the next one.
         if self.rounds.on_ack(ack) {
-            // What was in transit, the segment that this acknowledgement has freed included.
+            // The data that was in transit, including the segment that this acknowledgement has freed.
             self.on_round(ack.in_flight.saturating_add(self.window.smss()));
         }
         // ns: not where more than two segments of the window are unused.

@@ -120,7 +120,7 @@ impl EcnState {
         match &self.feedback {
             // RFC 3168 §6.1.2.
             Feedback::Classic(classic) => classic.cwr_due(),
-            // The same bit in the ACE field: devices that cut segments may take it for CWR.
+            // A bit of the ACE field, which devices that cut segments may take for CWR.
             Feedback::Accurate(Accurate { receiver, .. }) => {
                 receiver.option(false).is_some() || Flags::from_ace(receiver.ace()).contains(Flags::CWR)
             }

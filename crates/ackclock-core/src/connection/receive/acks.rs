@@ -171,7 +171,7 @@ impl Acks {
     #[inline]
     pub fn on_sent(&mut self, ack: Position, next: Position, with_report: bool) {
         if !with_report {
-            // What a report says has been acknowledged by now, and acknowledgements never go back.
+            // The content of all reports has been acknowledged by now, and acknowledgements never go back.
             self.reports = None;
         } else if let Some(Reports { queue }) = self.reports.as_deref_mut() {
             queue.pop_front();

@@ -230,7 +230,8 @@ impl ReceiveHalf {
         let readable = received.advanced > 0 && !was_readable;
         let at_gap = gap_before || received.out_of_order;
         if received.dropped {
-            // What was not taken is as if lost on the way: it is not acknowledged, so it comes again.
+            // Text that was not taken is not acknowledged, so it comes again, as if it had been lost on the
+            // way.
             self.answer_repeated(text.start, text.cut, sack);
         } else {
             // RFC 2883 §4.2: of several duplicate stretches the first is reported.
@@ -555,8 +556,8 @@ impl ReceiveHalf {
         let width = edge.since(ack);
         // Rounded up, or a full buffer could never be offered; but not again from an edge that was rounded up
         // before, or small segments would push it ahead of themselves while the application reads nothing.
-        // Where the window is rounded down its edge seems to retreat by less than a unit. What lay before it
-        // is still taken (RFC 7323 §2.4).
+        // Where the window is rounded down its edge seems to retreat by less than a unit. Data before the old
+        // edge is still taken (RFC 7323 §2.4).
         let up = width.saturating_add(unit.saturating_sub(1)) >> self.scale;
         let rounds_up = ack + (up << self.scale) < wanted + unit;
         let units = if rounds_up { up } else { width >> self.scale }.min(u64::from(u16::MAX));

@@ -385,7 +385,7 @@ impl SendHalf {
         let follow = mtu_search::FOLLOWERS.saturating_mul(smss);
         let needed = u64::from(payload).saturating_add(follow);
         let calm = self.flight.may_probe_mtu(u64::from(payload));
-        // What is in flight opens the peer's window for the segments that follow.
+        // Acknowledgements of the data in flight open the peer's window for the segments that follow.
         let right_edge = self.right_edge();
         let window = right_edge.since(end).saturating_add(self.flight.flight_size());
         let gathered = self.gather(start, u64::from(payload), smss) == u64::from(payload);

@@ -478,7 +478,7 @@ impl SendHalf {
 
     /// Congestion control begins. `clean`: no SYN of ours was lost.
     pub(super) fn establish(&mut self, lent: &mut Lent<'_>, sack: bool, clean: bool) {
-        // What a server sent behind its SYN,ACK is in flight already.
+        // Data that a server sent behind its SYN,ACK is in flight already.
         if !self.flight.has_data() {
             let smss = self.effective_mss();
             self.flight.establish(&mut lent.call, sack, smss, clean);

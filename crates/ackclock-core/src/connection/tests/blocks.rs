@@ -77,8 +77,8 @@ fn reported(lone: &mut Lone, first: SeqNum) -> (u32, Vec<(u32, u32)>) {
     )
 }
 
-/// RFC 2018 §4: "the data receiver SHOULD include as many distinct SACK blocks as possible". What is held is
-/// reported while there is room for it, however many blocks there have been.
+/// RFC 2018 §4: "the data receiver SHOULD include as many distinct SACK blocks as possible". The receiver
+/// reports the data that it holds while there is room, however many blocks there have been.
 #[test]
 fn every_acknowledgement_reports_the_most_recent_blocks_and_all_that_fit() {
     let (mut full, mut duplicates) = (0, 0);

@@ -195,7 +195,8 @@ fn acknowledgement_behind_a_probes_byte_counts_while_the_window_is_closed() {
         let fields = Fields { seq: next + ahead, ..lone.ack(una + 600, 3000) };
         lone.give(&fields, Codepoint::NotEct, &[]);
         assert_eq!(lone.end.snd.flight().una().seq().offset_from(una), acked, "{ahead} beyond RCV.NXT");
-        // What was heeded needs no answer (or two closed ends would answer each other for ever).
+        // An acknowledgement that was heeded needs no answer, or two closed ends would answer each other for
+        // ever.
         assert_eq!(lone.sizes(), if acked > 0 { vec![] } else { vec![0] }, "{ahead} beyond RCV.NXT");
         assert_eq!(lone.end.rcv.nxt().seq(), next);
     }

@@ -115,7 +115,7 @@ fn writer_wakes_when_half_of_the_mark_is_sent() {
         pair.flush();
         assert_eq!(pair.ends[0].not_sent(), u64::from(mark - 10) * SMSS as u64);
         assert_eq!(pair.ends[0].take_readiness().writable, wakes, "{mark}");
-        // What was sent makes room for as much.
+        // Sent data makes room for as much again.
         assert_eq!(pair.ends[0].write(pair.now, &[7; 40 * SMSS]), Ok(10 * SMSS));
     }
 }

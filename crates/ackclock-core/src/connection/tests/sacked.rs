@@ -101,7 +101,8 @@ fn segments_of_the_first_transmission_are_held_after_they_were_sent_again_smalle
     assert_eq!(known(&lone).0, 3 * SMSS as u64);
 }
 
-/// A proxy may acknowledge a part of a segment. What follows still left where it left.
+/// A proxy may acknowledge a part of a segment. The segments after it keep the boundaries with which they
+/// left.
 #[test]
 fn acknowledgement_within_a_segment_does_not_move_the_others() {
     let mut lone = on_device_that_cuts(Recovery::RackTlp);

@@ -124,7 +124,7 @@ impl Sender {
 
     fn write(&mut self, len: usize) {
         let info = self.lone.end.info(self.lone.now);
-        // What is outstanding, or the window if that is more, and another window to follow it.
+        // Room for the outstanding data, or the window if that is more, and for another window behind it.
         let queued = self.stream.len() - self.acked;
         let limit = info.cwnd.max(info.unacked) + info.cwnd;
         let limit = (limit as usize).max(64 << 10).min(self.buffer_max);
@@ -301,7 +301,7 @@ impl Sender {
         let held = &self.stream[self.acked..];
         let next = self.acked + held.iter().take_while(|byte| byte.arrived).count();
         let all = self.finished && next == self.stream.len();
-        // What arrived beyond a gap.
+        // Data that arrived beyond a gap.
         let behind = next + self.stream[next..].iter().take_while(|byte| !byte.arrived).count();
         let len = self.stream[behind..].iter().take_while(|byte| byte.arrived).count();
         let seq = |offset: usize| SeqNum::new(5001) + offset as u32;

@@ -296,8 +296,8 @@ fn real_loss_is_never_undone() {
                 bulk.finish();
                 let info = bulk.info();
                 assert!(info.retransmits > 0);
-                // What a tail probe or the timer sends while an acknowledgement is delayed is needless, and
-                // reported so.
+                // A retransmission by a tail probe or the timer is needless if an acknowledgement was only
+                // delayed, and the peer reports that.
                 assert_eq!(info.undone.total() - info.undone.dsack, 0, "seed {seed}, {recovery:?}: {info:?}");
             }
         }

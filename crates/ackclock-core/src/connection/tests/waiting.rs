@@ -18,7 +18,7 @@ fn has_something_to_send(end: &Connection) -> bool {
     !is_over && (end.snd.unsent() > 0 || end.snd.flight().is_outstanding() || fin_waits)
 }
 
-/// Something has been sent as far as it may be. What is left waits for a timer of the sending side.
+/// Everything that may be sent has left. The rest waits for a timer of the sending side.
 fn check_timer(lone: &Lone, said: &dyn Fn() -> String) {
     let end = &lone.end;
     let next = end.snd.next_transmission();

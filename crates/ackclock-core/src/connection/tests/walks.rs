@@ -219,7 +219,7 @@ pub(super) fn call(end: &mut Connection, now: Instant, walk: &mut Walk) {
     call_or_write(end, now, walk, b"urgent");
 }
 
-/// Any setting, or urgent data. What was set can be asked for. Returns how much was written.
+/// Changes a setting and reads it back, or writes urgent data. Returns how much was written.
 fn call_or_write(end: &mut Connection, now: Instant, walk: &mut Walk, urgent: &[u8]) -> usize {
     let on = walk.one_in(2);
     match walk.below(14) {

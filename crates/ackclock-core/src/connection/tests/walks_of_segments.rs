@@ -314,7 +314,7 @@ impl Lone {
             "{segment:?} beyond {offered:?}: {:?}",
             end.state()
         );
-        // What receive offload joined may be acknowledged piece by piece, in order.
+        // Segments joined by receive offload may be acknowledged piece by piece, in order.
         let ack = end.rcv.nxt().near(segment.ack);
         assert!((self.acked..=end.rcv.nxt()).contains(&ack), "{segment:?} after {:?}", self.acked);
         self.acked = ack;

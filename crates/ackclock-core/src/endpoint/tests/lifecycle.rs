@@ -21,8 +21,8 @@ fn changes_of_one_connection_are_merged_into_one_event() {
     assert_eq!(host.events(), []);
 }
 
-/// A writer within a mark waits until less than half of the mark is unsent. What leaves last makes that room,
-/// and nothing need happen afterwards: the acknowledgement is a round trip away.
+/// A writer within a mark waits until less than half of the mark is unsent. The last packet to leave makes
+/// that room. Nothing else need happen: the acknowledgement is a round trip away.
 #[test]
 fn room_that_the_last_packet_makes_is_told_once_it_has_left() {
     let (mut host, listener) = Host::listening(on_port(PORT));

@@ -136,7 +136,7 @@ fn the_rate_is_kept_and_the_burst_bounded() {
         // All that waits leaves, and after a pause more comes.
         net.pass(SECOND);
         net.pass_with(SECOND / 10, more);
-        // What the device adds to a large packet: a header of 52 bytes for each 1,448.
+        // The device adds to a large packet a header of 52 bytes for each 1,448.
         let most = burst + if gso == 0 { 0 } else { burst.min(65_535) * 52 / 1448 + 52 };
         let worst = net.worst_burst(rate);
         assert!(worst <= most + 1 && worst >= burst - MTU, "{worst} at once, {burst} allowed");

@@ -154,8 +154,8 @@ fn a_handshake_and_its_data_may_arrive_at_the_wrong_endpoint() {
     assert_eq!(shards.strays(), ([0, 3], [3, 0], 0));
 }
 
-/// A device coalesces segments and leaves checksums unfinished or verified. What it says of a packet is the
-/// same at the endpoint that owns it, and so is the order.
+/// A device coalesces segments and leaves checksums unfinished or verified. The endpoint that owns a packet
+/// sees the device's metadata unchanged, and the packets in order.
 #[test]
 fn a_stray_is_all_that_it_would_have_been_at_its_own_endpoint() {
     let unfinished = ChecksumState::Partial(ChecksumAt::tcp(20));

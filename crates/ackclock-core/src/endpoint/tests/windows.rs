@@ -89,7 +89,7 @@ impl CrowdedServer {
 #[test]
 fn a_turn_lets_in_its_share_and_one_window_more_and_all_have_their_turns() {
     let mut server = CrowdedServer::new(40, WINDOW);
-    // What was offered before the first turn arrives.
+    // Data offered before the first turn arrives.
     for _ in 0..100 {
         server.turn(Some(SHARE));
     }

@@ -150,7 +150,7 @@ impl Scoreboard {
             let due = at + patience;
             if due > now {
                 if let Some(waiting) = self.first_waiting(at, start, until) {
-                    // What lies before it is settled, and is not visited again.
+                    // Records before it are settled, and are not visited again.
                     if let Some(front) = self.order.front_mut() {
                         front.1 = waiting;
                     }

@@ -103,7 +103,8 @@ fn slow_start_after_a_timeout_grows_while_only_lost_data_waits() {
     assert_eq!(rounds, [1, 2, 4, 8, 1]);
 }
 
-// What the reordering timer finds is retransmitted at once: no later event may come to trigger it.
+// A loss found by the reordering timer is retransmitted at once, because no later event may come to trigger
+// it.
 #[test]
 fn loss_found_by_the_timer_during_recovery_is_sent_again() {
     let mut sender = Sender::new(reno());

@@ -63,8 +63,8 @@ fn pieces_gain_no_more_than_acknowledgements_of_each_segment() {
 ///
 /// The others count acknowledgements: V. Jacobson and M. Karels, 1988, §1 and §3 ("On each ack for new data,
 /// increase cwnd by one packet"), and Reno as L. Brakmo and L. Peterson tell of it, 1995, §III-C ("an extra
-/// segment for each ACK received"), on which Vegas and BFA build. What they tell of DUAL and Tri-S says
-/// nothing of it: these start as 4.3BSD did.
+/// segment for each ACK received"), on which Vegas and BFA build. The papers on DUAL and Tri-S do not mention
+/// it: these start as 4.3BSD did.
 #[test]
 fn pieces_gain_nothing_where_bytes_count() {
     for name in Registry::builtin().names().filter(|name| !COUNT_ACKNOWLEDGEMENTS.contains(name)) {

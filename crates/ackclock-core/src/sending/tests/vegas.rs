@@ -48,8 +48,8 @@ fn an_overdue_segment_goes_again_at_the_first_duplicate() {
     assert_eq!(sender.info().loss_episodes, 1);
 }
 
-/// The first two new acknowledgements after a retransmission look at the clock, too. What left before the
-/// window was reduced does not reduce it once more.
+/// The first two new acknowledgements after a retransmission look at the clock, too. The loss of data sent
+/// before the window was reduced does not reduce it once more.
 #[test]
 fn losses_of_one_window_reduce_it_once() {
     let mut sender = measured();

@@ -82,7 +82,7 @@ fn packets_to_each_address_pass_and_no_others() {
                 assert_eq!(runs(&v4, &packet(&format!("10.0.0.{last}"), 6, 7005), PACKET_HOST), wanted);
                 assert_eq!(runs(&v6, &packet(&format!("fd00::{last:x}"), 6, 7005), PACKET_HOST), wanted);
             }
-            // What a promiscuous interface sees of other stations, and what the host itself sends.
+            // Packets of other stations, which a promiscuous interface sees, and the host's own.
             assert!(!runs(&v4, &packet("10.0.0.0", 6, 7005), 3));
             assert!(!runs(&v6, &packet("fd00::", 6, 7005), 4));
         }

@@ -236,7 +236,7 @@ proptest! {
             prop_assert!(rig.link.messages.len() <= 8);
             prop_assert!(rig.link.addresses(rig.now).count() <= 16);
         }
-        // What waits is sent or given up, and a link without input comes to rest.
+        // Waiting packets are sent or given up, and a link without input comes to rest.
         rig.sent();
         rig.run(2000 * SECOND);
         prop_assert_eq!(rig.link.neighbours.waiting_bytes(), 0);

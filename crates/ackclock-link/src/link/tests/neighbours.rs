@@ -285,7 +285,7 @@ fn no_packet_overtakes_those_that_waited_for_its_neighbour() {
             IpAddr::V4(_) => rig.arp(true, mac, addr, src),
             IpAddr::V6(target) => rig.nd(mac, &nd::advertise(v6(src), target, mac, true)),
         };
-        // What leaves next: to which station, and the packet's number.
+        // The next packet to leave: its station, and its number.
         let leaves = |rig: &mut Rig| {
             let Transmit { header, packet } = rig.link.poll_transmit()?;
             Some((

@@ -10,7 +10,7 @@ use super::{Cut, a_little_later, at_every_poll, joined, leaves_nothing};
 use crate::support::hosts;
 
 /// Runs `call` on a connection whose peer says [`TEXT`] a little later, in two parts, and ends the stream;
-/// `call` gives what it has taken off the stream. What it leaves is all the rest.
+/// `call` returns the bytes that it took off the stream, and leaves all the others there.
 async fn reads(call: impl AsyncFn(&Cut, &mut TcpStream) -> Vec<u8>) {
     at_every_poll(async |cut| {
         let hosts = hosts();

@@ -42,7 +42,7 @@ async fn fill(stream: &TcpStream) -> usize {
             Err(error) if error.kind() == ErrorKind::WouldBlock => refused += 1,
             Err(error) => panic!("{error}"),
         }
-        // What has left may have made room.
+        // Data that has left may have made room.
         settle().await;
     }
     sent

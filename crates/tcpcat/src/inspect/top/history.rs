@@ -96,7 +96,7 @@ impl Histories {
         for seen in look.connections {
             let received = seen.info.bytes_received;
             let moved = seen.info.bytes_acked + received;
-            // The same number at another address belongs to another stack.
+            // A number that recurs at another address belongs to another stack.
             let known = before.remove(&seen.id).filter(|known| {
                 known.seen.local == seen.local && known.moved <= moved && known.received <= received
             });

@@ -75,7 +75,7 @@ impl View {
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let graph = match self.below {
-            // What was asked for is shown on a low screen, too.
+            // A view that the user asked for is shown on a low screen, too.
             Below::Figures | Below::Keys => (area.height * 2 / 5).max(area.height.saturating_sub(3).min(8)),
             Below::Graphs if area.height >= GRAPH_FROM => area.height * 2 / 5,
             Below::Graphs => 0,
