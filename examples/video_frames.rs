@@ -103,8 +103,8 @@ async fn film(mut stream: TcpStream, began: Instant, drops: bool) -> anyhow::Res
 }
 
 // ANCHOR: feedback
-/// Whether another frame would be late: what is not acknowledged yet takes long at the latest delivery rate.
-/// A sender with nothing outstanding is never behind, whatever it measured last.
+/// Whether another frame would be late, because the unacknowledged data takes long at the latest delivery
+/// rate. A sender with nothing outstanding is never behind, whatever it measured last.
 fn is_behind(so_far: &DeliveryInfo) -> bool {
     let outstanding = so_far.written - so_far.acked;
     outstanding * 1000 > so_far.delivery_rate * BACKLOG_MAX_MS && so_far.delivery_rate > 0

@@ -72,8 +72,8 @@ fn with_a_helper(scene: impl FnOnce(&Namespace, &Namespace)) {
     }
 }
 
-/// The descriptors that a helper passes, which runs in the namespace of the calling thread and has ended when
-/// this returns: as many queues of `tun0` as asked for.
+/// Starts a helper in the namespace of the calling thread and waits for its end. Returns the descriptors that
+/// it passes: `queues` queues of `tun0`.
 async fn passed(kind: &'static str, header: &'static str, queues: u8) -> Vec<OwnedFd> {
     // An abstract name belongs to the namespace, and ends with the socket.
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name("helper").unwrap()).unwrap();

@@ -140,7 +140,7 @@ impl Null {
         Ok(())
     }
 
-    /// Sends the acknowledgements that are due, and to each client of the source as much as its window takes.
+    /// Sends the acknowledgements that are due, and fills the window of each client of the source.
     fn supply(&mut self) -> io::Result<bool> {
         let mut has_sent = false;
         let silent = || self.last_progress.elapsed() > SILENCE;

@@ -189,8 +189,8 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until the kernel has a route over the program's device, and has it use CUBIC there and lose
-    /// nothing.
+    /// Waits until the kernel has a route over the program's device. The route uses CUBIC, and the device's
+    /// queue holds enough to lose nothing.
     fn await_device(&mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {

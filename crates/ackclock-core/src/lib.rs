@@ -37,7 +37,7 @@
 //!
 //! - `serde` (off): [`ConnectionInfo`], [`Counters`] and [`FourTuple`] can be serialised.
 //! - `tcp-ao` (off): the TCP Authentication Option of RFC 5925.
-//! - `testing` (off): two endpoints and what is on the way between them, for tests and benchmarks.
+//! - `testing` (off): two endpoints and the packets between them, for tests and benchmarks.
 //!
 //! # Limits
 //!

@@ -116,7 +116,7 @@ impl TunFd {
 
     /// Calls `read` until it reports a full batch or nothing is left.
     ///
-    /// It reads without waiting for the runtime to report readiness: what was sent mostly has an answer at
+    /// It reads without waiting for the runtime to report readiness, because packets mostly draw an answer at
     /// once, long before the runtime polls its descriptors again. Only a read that found nothing is not
     /// repeated before something was sent, or before the second call after it.
     pub fn poll_receive(

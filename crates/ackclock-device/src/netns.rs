@@ -89,8 +89,8 @@ pub fn enter_private_as(identity: Identity) -> Result<Right, NetnsError> {
 }
 
 /// Puts the file `source` in the place of `target`, for the calling thread and everything that it will start,
-/// in a new mount namespace. `target` exists; a symbolic link stands for what it leads to. The thread needs
-/// `CAP_SYS_ADMIN`, which it has in a user namespace that it made.
+/// in a new mount namespace. `target` exists; a symbolic link is followed. The thread needs `CAP_SYS_ADMIN`,
+/// which it has in a user namespace that it made.
 ///
 /// # Errors
 /// [`NetnsError::Mount`].

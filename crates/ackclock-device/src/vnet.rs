@@ -98,7 +98,8 @@ impl VnetHeader {
         Self { hdr_len, csum_start, ..self }
     }
 
-    /// The reverse: what a frame's header says about the packet inside, which begins after `link_len` bytes.
+    /// The reverse: reads from a frame's header the metadata of the packet inside, which begins after
+    /// `link_len` bytes.
     pub fn inside_frame(self, link_len: u16) -> Self {
         // A start inside the link header cannot be this packet's checksum.
         Self { csum_start: self.csum_start.checked_sub(link_len).unwrap_or(u16::MAX), ..self }

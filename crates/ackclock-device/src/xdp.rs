@@ -49,7 +49,8 @@ pub enum XdpMode {
     /// neither can be, with the reason.
     #[default]
     Auto,
-    /// In the driver, or not at all: without a copy between driver and ring if the driver can do that too.
+    /// In the driver, or not at all. Packets are not copied between driver and ring if the driver can avoid
+    /// it.
     Native,
     /// Before the kernel's own handling of a frame, with every driver. On a veth pair the other end must send
     /// single segments (`ip link set peer gso_max_segs 1`), since its packets of 64 KB do not fit.

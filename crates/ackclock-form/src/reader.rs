@@ -77,8 +77,8 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(FormError::Long) }
     }
 
-    /// Lends a value to what is read from here on: a registry of controllers, a connection's settings. A
-    /// later one of the same type takes its place.
+    /// Lends a value to everything read from here on: a registry of controllers, a connection's settings. A
+    /// later value of the same type takes its place.
     pub fn lend<T: Any + Send + Sync>(&mut self, value: Arc<T>) {
         match self.lent.iter_mut().find(|lent| lent.is::<T>()) {
             Some(place) => *place = value,

@@ -22,7 +22,7 @@ pub(crate) struct Ack {
     times: Option<(u32, u32)>,
 }
 
-/// Addresses and ports: what the segments of a connection in one direction have in common.
+/// Addresses and ports, which the segments of a connection in one direction have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FlowKey {
     addresses: [u8; 32],

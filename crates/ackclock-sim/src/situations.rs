@@ -98,7 +98,7 @@ impl Situation {
         Ok(Measures::of(&report, self.base_rtt))
     }
 
-    /// The payload of all flows as a share of what the path carries in full packets.
+    /// The payload of all flows, as a share of the path's capacity in full packets.
     #[must_use]
     pub fn used(&self, measures: &Measures) -> f64 {
         let possible = self.rate.bits() as f64 / 8.0 * PAYLOAD_SHARE;

@@ -340,7 +340,8 @@ struct BacklogNews {
 }
 
 impl Backlog {
-    /// After a batch of this many packets and bytes. `full`: it had no room for another packet.
+    /// Takes note of a batch of this many packets and bytes. `full`: the batch had no room for another
+    /// packet.
     fn after(&mut self, packets: usize, bytes: usize, full: bool) -> BacklogNews {
         self.full_turns = match (packets >= BATCH_PACKETS, bytes >= BATCH_BYTES / 2) {
             (true, _) => (self.full_turns + 1).min(2 * FULL_TURNS),

@@ -1,4 +1,4 @@
-//! Which name servers a stack asks, in which way it tries a name's addresses, and what asks them.
+//! Which name servers a stack asks, how it tries a name's addresses, and the resolver.
 
 use std::fmt;
 use std::future::Future;

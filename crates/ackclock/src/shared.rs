@@ -172,8 +172,8 @@ impl Shared {
         f(&self.lock().stack)
     }
 
-    /// A call of the application: changes the state, sends what there is if the driver sleeps, and wakes the
-    /// tasks that waited for what has happened.
+    /// A call of the application: changes the state, sends the waiting packets if the driver sleeps, and
+    /// wakes the tasks that waited for the change.
     pub fn call<R>(&self, f: impl FnOnce(&mut StackState, Instant) -> R) -> R {
         self.call_waking(f, |_| true)
     }

@@ -372,8 +372,7 @@ impl Stack {
         self.shared.each(|state, _| state.network.clear_routes(&mut state.endpoint));
     }
 
-    /// Bounds the size of IP packets sent, below what the device carries; `None`: what the device carries.
-    /// Existing connections follow.
+    /// Bounds the size of IP packets sent, in bytes; `None`: the device's MTU. Existing connections follow.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) below 576 bytes (RFC 1122 §3.3.3), or below 1,280 where

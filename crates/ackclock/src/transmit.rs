@@ -82,7 +82,7 @@ impl Transmitted {
         Self { packets, more: false, looped: stack.endpoint.packets_looped() != looped }
     }
 
-    /// Whether nothing is left to send now, and no task is left to notify of what was sent.
+    /// Whether nothing is left to send now, and no task waits to be notified of sent data.
     pub fn is_complete(self) -> bool {
         !self.more && !self.looped
     }

@@ -34,7 +34,7 @@ struct Collected {
     spans: Vec<Told>,
     entered: Vec<u64>,
     without_span: usize,
-    /// Looked at with every event, as a subscriber may that writes its log through the stack.
+    /// The subscriber looks at it with every event, like one that writes its log through the stack.
     stack: Option<Stack>,
 }
 

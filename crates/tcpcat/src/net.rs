@@ -315,7 +315,7 @@ impl Stream {
         self.is_part = true;
     }
 
-    /// The length of the file that the peer sends, if it is a tcpcat that knows it.
+    /// The length of the file that the peer sends, if the peer is tcpcat and knows the length.
     pub fn announced_length(&self) -> Option<u64> {
         let Inner::User(stream) = &self.inner else { return None };
         let experiment = stream.peer_experiment().ok()??;

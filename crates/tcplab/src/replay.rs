@@ -272,8 +272,8 @@ impl Packets {
     }
 }
 
-/// A hash of all records of all connections, in the order of the connections' numbers: the same for two
-/// traces that say the same, however their records were delivered.
+/// A hash of all records of all connections, in the order of the connections' numbers. Equal traces have
+/// equal hashes, whichever batches delivered their records.
 fn trace_hash(trace: &Trace) -> anyhow::Result<u64> {
     let mut ordered = Trace { origin: Origin::default(), ..trace.clone() };
     ordered.sources.retain(|source| source.source.is_connection());

@@ -18,7 +18,7 @@ use crate::routes::MARK;
 use crate::timeouts::{Timeout, Timeouts};
 
 /// Sends everything that is routed into a TUN device through a proxy: TCP and UDP, to any address or name. A
-/// client is answered as its destination answers the proxy: accepted, refused or unreachable.
+/// client gets the answer that its destination gives the proxy: accepted, refused or unreachable.
 ///
 /// Takes CAP_NET_ADMIN. The device is gone when this ends: at SIGINT, SIGTERM, or if someone takes the device
 /// away.

@@ -152,7 +152,8 @@ impl PacketIo for Tunnel {
                         return Poll::Ready(Ok(len));
                     }
                 }
-                // An error that the network reports about an earlier datagram: on a network that is a loss.
+                // The network reports an error about an earlier datagram. To the tunnel, that datagram is
+                // lost.
                 Err(_) => outside.refused += 1,
             }
         }

@@ -10,7 +10,8 @@ use tokio::net;
 
 use super::payload::{receive, send};
 
-/// Sends `bytes` to the kernel, which listens at `addr`; `connect` connects to that. Returns the stack's end.
+/// Sends `bytes` to the kernel, which listens at `addr`. `connect` makes the connection. Returns the stack's
+/// end.
 ///
 /// # Panics
 /// If the transfer fails, or the kernel did not get what was sent.

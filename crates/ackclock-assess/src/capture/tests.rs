@@ -83,7 +83,7 @@ fn a_file_cut_anywhere_gives_what_is_before_the_cut() {
     }
 }
 
-/// A file of more than the reader's buffer, so that it begins to parse before the end.
+/// A file larger than the reader's buffer, so that the reader begins to parse before the end.
 #[test]
 fn pieces_of_any_size_hold_what_the_whole_holds() {
     let many: Vec<Seen> = (0..40).flat_map(|_| packets()).collect();

@@ -249,7 +249,7 @@ pub fn viewer_style() -> String {
     )
 }
 
-/// The script of graphs and tables, for pages that are made otherwise. It makes graphs of all elements
+/// The script of graphs and tables, for pages that this crate does not make. It makes graphs of all elements
 /// `figure.graph` in front of it, and has these functions:
 ///
 /// - `showFigures(container, figures, link)` shows figures, as [`data`] makes them, in an element. Graphs

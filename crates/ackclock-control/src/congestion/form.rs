@@ -1,4 +1,4 @@
-//! The forms of what a registry holds: controllers are written by name and found again.
+//! The forms of a registry's controllers, which are written by name and found again.
 
 /// A factory, as the words by which a registry finds it. The reader needs a [`Registry`](super::Registry)
 /// lent to it.

@@ -64,8 +64,7 @@
 //! ```
 //!
 //! The table in the [crate's documentation](crate#congestion-controllers), made from each controller's
-//! [`About`], says what the controllers are, what they keep in the queue, and where they depart from their
-//! sources.
+//! [`About`], lists the controllers, the queue that each keeps, and its departures from its source.
 
 mod about;
 mod bbr;

@@ -15,8 +15,8 @@
 //! From June 1990 to October 1994 each acknowledgement in congestion avoidance added an eighth of a segment
 //! as well (`eighth=yes`). Whether the code in use had it differs from vendor to vendor.
 //!
-//! Deviation: an acknowledgement of less than a segment counts for what it acknowledges, or a receiver could
-//! divide its acknowledgements to gain rate.
+//! Deviation: an acknowledgement of less than a segment counts for its bytes, or a receiver could divide its
+//! acknowledgements to gain rate.
 
 use super::window::{Window, window_methods};
 use super::{

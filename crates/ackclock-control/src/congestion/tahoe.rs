@@ -5,8 +5,7 @@
 //! episode.
 //!
 //! Deviations: the window grows by whole segments, once enough acknowledgements have come to make one
-//! (Appendix B adds 1/cwnd for each). An acknowledgement of less than a segment counts for what it
-//! acknowledges.
+//! (Appendix B adds 1/cwnd for each). An acknowledgement of less than a segment counts for its bytes.
 
 use super::window::{SlowStart, Window, window_methods};
 use super::{About, Ack, Controller, Exception, IdleRestart, LossEpisode, Signal, Start, Timeout, Undo};

@@ -20,7 +20,7 @@ pub struct TriS {
     window: Window,
     rounds: Rounds,
     rtt_min: u64,
-    /// The last two acknowledgements: what was outstanding when the segment was sent, and its round trip.
+    /// The last two acknowledgements: the bytes outstanding when the segment was sent, and its round trip.
     latest: [(u64, u64); 2],
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,

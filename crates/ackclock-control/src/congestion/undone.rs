@@ -122,8 +122,8 @@ fn controller_goes_on_as_if_an_undone_mistake_had_not_been_made() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// RFC 5682 §2.1: two acknowledgements come before F-RTO's proof, and count. The window is then between what
-/// it was and what the twin's has become, and what was measured meanwhile stays measured.
+/// RFC 5682 §2.1: two acknowledgements come before F-RTO's proof, and count. The window is then between its
+/// old value and the twin's present one, and the measurements made meanwhile stay.
 #[test]
 fn controller_keeps_what_it_learns_before_the_proof() {
     let registry = Registry::with_experiments();

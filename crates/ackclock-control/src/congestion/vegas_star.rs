@@ -4,8 +4,8 @@
 //! on Selected Areas in Communications 13(8), 1995, §III-C (the experimental version) and fig. 11.
 //!
 //! The spacing of the acknowledgements of four segments gives the available bandwidth. The bandwidth times
-//! BaseRTT is the threshold window. In slow start, what an acknowledgement adds to the window is not sent at
-//! once, but spaced by that bandwidth, behind the acknowledgements still to come.
+//! BaseRTT is the threshold window. In slow start, the segments that an acknowledgement adds to the window do
+//! not leave at once. They are spaced by that bandwidth, behind the acknowledgements still to come.
 //!
 //! Deviations: the pacing rate spaces the segments, instead of scheduled increments of the window; the same
 //! segments leave at the same times. The paper does not say which estimate counts; here it is the largest of

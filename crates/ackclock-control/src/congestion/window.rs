@@ -41,8 +41,8 @@ pub enum SlowStart {
 #[non_exhaustive]
 pub enum Counting {
     /// One segment, however many it acknowledges, as in 4.3BSD and RFC 2581. Where every second segment is
-    /// acknowledged, the window grows half as fast. An acknowledgement of less than a segment counts for what
-    /// it acknowledges.
+    /// acknowledged, the window grows half as fast. An acknowledgement of less than a segment counts for its
+    /// bytes.
     Acks,
     /// The bytes that it acknowledges; in slow start at most two segments (RFC 3465, L = 2).
     Bytes,
@@ -184,7 +184,7 @@ impl Window {
         }
     }
 
-    /// Half of what is in flight, at least two segments: the threshold after a loss.
+    /// The threshold after a loss: half of the data in flight, at least two segments.
     ///
     /// Data outstanding beyond the window does not count, because it would raise the threshold: duplicate
     /// acknowledgements released it, or the peer holds it already (RFC 5681 §3.2 (1) says so of limited

@@ -1,8 +1,8 @@
 //! Quantities with their units, as people write and read them: `1.5Mbit/s`, `50ms`, `16KiB`, `10packets`,
 //! `1%`.
 //!
-//! Each is an integer in its smallest unit, so conversion from text and back loses nothing; what is not a
-//! whole number of that unit is refused. A number needs a unit, except 0: `20` could be `20ms` or `20s`.
+//! Each is an integer in its smallest unit, so conversion from text and back loses nothing. Fractions of that
+//! unit are refused. A number needs a unit, except 0: `20` could be `20ms` or `20s`.
 //!
 //! | quantity | units | short |
 //! |---|---|---|

@@ -238,9 +238,9 @@ impl RttEstimator {
         }
     }
 
-    /// Takes the backoff of the last expiry back: what was sent is known not to have been lost to congestion
-    /// (A. Zimmermann and A. Hannemann, "Making TCP More Robust to Long Connectivity Disruptions", RFC 6069,
-    /// 2010, §4.2 (7)). Returns whether there was one, and the estimator takes part.
+    /// Takes the backoff of the last expiry back, because the data is known not to have been lost to
+    /// congestion (A. Zimmermann and A. Hannemann, "Making TCP More Robust to Long Connectivity Disruptions",
+    /// RFC 6069, 2010, §4.2 (7)). Returns whether there was one, and the estimator takes part.
     // RFC 6069 §4.2: a sender that does not compute its timeout by RFC 2988 (now RFC 6298) MUST NOT use the
     // scheme, so the older arithmetics and formulas, and other backoffs, do not.
     pub fn undo_backoff(&mut self) -> bool {

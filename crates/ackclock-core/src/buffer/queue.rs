@@ -1,7 +1,7 @@
 //! A queue of bytes in blocks, which accepts and returns slices without copying them.
 //!
-//! Both directions of a connection use it: for what was written and waits to be acknowledged, and for what
-//! was received and waits to be read. Bytes are copied in and out ([`append`](Queue::append),
+//! Both directions of a connection use it: for written data that waits to be acknowledged, and for received
+//! data that waits to be read. Bytes are copied in and out ([`append`](Queue::append),
 //! [`copy_to`](Queue::copy_to)), or slices change hands ([`append_bytes`](Queue::append_bytes),
 //! [`take`](Queue::take)).
 //!
@@ -43,7 +43,7 @@ pub(crate) struct Queue {
     lease: Lease,
 }
 
-/// The step in which the lease follows the size of what is kept beside the queue.
+/// The step in which the lease follows the bytes kept beside the queue.
 const BESIDE_STEP: usize = 1024;
 
 impl Queue {

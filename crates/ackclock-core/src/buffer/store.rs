@@ -114,7 +114,7 @@ pub(super) fn block_size(bytes: usize) -> usize {
     bytes.clamp(BLOCK_MIN, BLOCK).next_power_of_two()
 }
 
-/// How many bytes the blocks of a queue that is read may pin: what its lease holds.
+/// How many bytes the blocks of a queue that is read may pin: those of its lease.
 pub(super) struct Pinnable(pub usize);
 
 /// The blocks without their bytes.

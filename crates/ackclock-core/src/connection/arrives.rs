@@ -203,7 +203,7 @@ impl Connection {
         }
         if len == 0 {
             // Deviation from RFC 9293 §3.4, Table 6: an acknowledgement without text is accepted one number
-            // beyond the window. A peer that has filled the window sends it from there, and what it
+            // beyond the window. A peer that has filled the window sends it from there, and the data that it
             // acknowledges must not wait. Linux does so.
             let flags = arrival.segment.flags;
             let bare_ack = flags.contains(Flags::ACK) && !flags.contains(Flags::RST);
@@ -352,7 +352,8 @@ impl Connection {
         StepOutcome::Drop
     }
 
-    // Fifth, the ACK field (RFC 9293 §3.10.7.4, with RFC 5961 §5): what the peer has, and what it will take.
+    // Fifth, the ACK field (RFC 9293 §3.10.7.4, with RFC 5961 §5): the data that the peer has, and its
+    // window.
     fn step5_ack(&mut self, arrival: &mut Arrival<'_>) -> StepOutcome {
         if !arrival.segment.flags.contains(Flags::ACK) {
             return StepOutcome::Drop;

@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// Whether [`Readiness::writable`](crate::Readiness::writable) will be reported to a caller that waits
-    /// for room: it has asked, and what it waits for has not come.
+    /// for room, because it has asked and no room has come.
     #[must_use]
     pub fn awaits_room(&self) -> bool {
         match self.check_writable() {

@@ -2,9 +2,9 @@
 //! yet.
 //!
 //! A client puts its cookie and its first data only on the first SYN. The application never loses data by
-//! this: what the SYN,ACK does not acknowledge is sent again as ordinary data. A retransmitted SYN carries
-//! neither data nor the option, because a middlebox may have dropped the first for either (RFC 7413 §4.2.1,
-//! §4.2.2).
+//! this. Data that the SYN,ACK does not acknowledge is sent again as ordinary data. A retransmitted SYN
+//! carries neither data nor the option, because a middlebox may have dropped the first for either (RFC 7413
+//! §4.2.1, §4.2.2).
 //!
 //! A server's connection exists from the SYN on, in SYN-RECEIVED. The application reads the SYN's data, and
 //! its answer leaves behind the SYN,ACK. The endpoint handles cookies, the client's cache and the bounds

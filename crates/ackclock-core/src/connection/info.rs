@@ -1,4 +1,4 @@
-//! STATUS (RFC 9293 §3.10.6): the state of a connection; and what it records in its trace.
+//! STATUS (RFC 9293 §3.10.6): the state of a connection, and the records of its trace.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ pub(super) fn pmtu_min(is_ipv4: bool) -> u32 {
 /// path's MTU, which was taken for `known`.
 pub(crate) fn believed_mtu(told: u32, known: u32, is_ipv4: bool) -> Option<u32> {
     match told {
-        // RFC 8201 §4: a message that tells less than each IPv6 link carries is discarded.
+        // RFC 8201 §4: a message is discarded if it reports less than every IPv6 link must carry.
         _ if !is_ipv4 => (told >= PMTU_MIN_V6).then_some(told),
         // An old router does not report its MTU (RFC 1191 §5): step down the plateaus.
         0 => Some(plateau_below(known)),

@@ -41,7 +41,7 @@ impl Connection {
     }
 
     /// The next segment to send, with its header written to `header`. It counts as sent. `short`: it may take
-    /// the shortcuts for what is plain, which make no other difference.
+    /// the shortcuts for plain segments, which make no other difference.
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -146,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// The SYN or SYN,ACK, and what a server that took data from a SYN sends behind it.
+    /// The SYN or SYN,ACK, and the data that a server sends behind it if it took data from the SYN.
     #[inline(never)]
     fn next_of_handshake(&mut self, now: Instant, limits: Limits) -> Option<Segment> {
         if self.pending.take_syn() {

@@ -1,5 +1,5 @@
-//! An endpoint's addresses: what can be a packet's source or destination, which source a packet has, and the
-//! order in which to try destinations.
+//! An endpoint's addresses: valid sources and destinations of packets, the choice of a source, and the order
+//! in which to try destinations.
 //!
 //! Which cannot: RFC 1122 §3.2.1.3, RFC 4291 §2.5 and §2.7. Packets refused here are dropped without a reply,
 //! because an answer would go to a third party, or to everyone.

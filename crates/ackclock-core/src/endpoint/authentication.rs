@@ -12,8 +12,8 @@
 //!
 //! A segment from a peer with keys that is not signed, or not authentic, is dropped and counted by its
 //! defect. An option from a peer without keys is ignored. A connection's trace shows which keys it uses,
-//! their changes, and what was refused. A reset without a session leaves unsigned, and means
-//! nothing to the peer: after a restart, an old connection ends by its timeout (§7.7 of the RFC).
+//! their changes, and the segments refused. A reset without a session leaves unsigned, and means nothing to
+//! the peer: after a restart, an old connection ends by its timeout (§7.7 of the RFC).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -168,8 +168,8 @@ impl PendingFastOpens {
     }
 
     /// The connection in this slot ended before its handshake did.
-    // RFC 7413 §5.1: what was reset counts until a timeout period has passed, or the resets of a host whose
-    // address is forged would make room for the next SYNs.
+    // RFC 7413 §5.1: a connection that was reset counts until a timeout period has passed. Otherwise the
+    // resets of a host whose address is forged would make room for the next SYNs.
     pub fn keep_place(&mut self, index: u32) {
         if let Some(place) = self.places.iter_mut().rev().find(|place| place.connection.index == index) {
             place.is_reset = true;

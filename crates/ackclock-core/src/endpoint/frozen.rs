@@ -2,7 +2,7 @@
 //!
 //! The exact form holds everything on which a later packet, event or answer depends, so that the thawed
 //! endpoint goes on as the frozen one would have. Each owner of state declares its own part beside itself
-//! ([`ackclock_form::form!`]); this module adds the head, and what a form cannot hold.
+//! ([`ackclock_form::form!`]); this module adds the head, and the parts that a form cannot hold.
 
 use std::sync::Arc;
 

@@ -524,8 +524,7 @@ impl Endpoint {
         })
     }
 
-    /// The largest datagram payload to this address: what the link there carries, or less if a router said
-    /// so.
+    /// The largest datagram payload that the link to this address carries, or less if a router said so.
     #[must_use]
     pub fn udp_payload_max(&self, remote: IpAddr) -> usize {
         let headers = if remote.is_ipv4() { 20 + UDP_LEN } else { 40 + UDP_LEN };

@@ -7,12 +7,12 @@
 //! | SRTT, RTTVAR | the mean of the old and the new | an established connection with a sample | for the timeout of the SYN, until there is a sample |
 //! | ssthresh | the mean of the old and the new | a controller with a threshold: that, or half of a window that has grown well beyond it | slow start ends there, instead of at the first loss |
 //!
-//! RFC 9040 §6.2 leaves it open how old and new are merged. A connection that timed out takes the entry with
-//! it: what was known of the path is no longer true.
+//! RFC 9040 §6.2 leaves it open how old and new are merged. A connection that timed out removes the entry,
+//! because it no longer describes the path.
 //!
 //! Deviation from RFC 9040 §6: a connection's own first sample replaces the remembered round trip, instead of
-//! being averaged with it; what is measured now says more than what was true some minutes ago. The timeout of
-//! a SYN counts the deviation as half of the round trip at least, as after a first sample (RFC 6298 §2): one
+//! being averaged with it, because a present sample says more than one of some minutes ago. The timeout of a
+//! SYN counts the deviation as half of the round trip at least, as after a first sample (RFC 6298 §2): one
 //! that is too short would cost the initial window (RFC 5681 §3.1). Windows are not remembered.
 //!
 //! Deviation from RFC 9040 §6.3: the latest path MTU is that of the connection that ended last, not of the

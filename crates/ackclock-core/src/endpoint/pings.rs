@@ -1,4 +1,4 @@
-//! Pings: ICMP echo requests, and what answers those to addresses that are not the endpoint's.
+//! Pings: ICMP echo requests, and who answers those to addresses that are not the endpoint's.
 //!
 //! A proxy or a VPN takes the traffic of any address. A ping to one of them may be answered at once, or only
 //! once the program knows that the host behind it is there, as a SYN is (deferred accept). The program gets

@@ -187,7 +187,7 @@ impl Schedule {
 /// through the latter once, so that none gets more than its share by pausing after each segment.
 ///
 /// Deviation from DRR: the size of the next packet is not known before it is made, so a turn ends when the
-/// deficit is used up, and what a packet took beyond it is missing from the next turns.
+/// deficit is used up. Bytes that a packet took beyond it are missing from the next turns.
 #[derive(Debug)]
 struct Fair {
     quantum: i64,

@@ -1,4 +1,4 @@
-//! A connection in its slot, with the endpoint's state for it: its owner, its number, what it reports.
+//! A connection in its slot, with the endpoint's state for it: its owner, its number, its reports.
 
 use std::fmt;
 

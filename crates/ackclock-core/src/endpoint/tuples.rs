@@ -46,7 +46,7 @@ pub(super) struct Tuples {
     sharded: Option<Box<Sharded>>,
 }
 
-/// Which of several endpoints one is, and what it shares with the others: made by
+/// An endpoint's number among several, and the state that it shares with the others: made by
 /// [`EndpointConfig::split`](crate::EndpointConfig::split).
 #[derive(Clone)]
 pub struct Shard {
@@ -519,10 +519,10 @@ pub(super) enum Use {
 
 /// The ports known to be taken, for each use that has met one.
 ///
-/// To choose a port is to draw one and to look whether it is taken. That is one look as long as few are, and
-/// thousands when few are free. So the first draw that hits a taken port starts a [`PortSet`], and what is
-/// found to be taken is not drawn again until it is free. A set only remembers: the tables of four-tuples,
-/// claims and sockets decide. A port in the set is taken; one that is not in it may be.
+/// Choosing a port means drawing one and looking it up. One look is enough as long as few ports are taken,
+/// but it takes thousands when few are free. So the first draw that hits a taken port starts a [`PortSet`],
+/// and ports found to be taken are not drawn again until they are free. A set only remembers: the tables of
+/// four-tuples, claims and sockets decide. A port in the set is taken; one that is not in it may be.
 ///
 /// Ports are learnt while few are taken (the square root of the range, at a mean, before the first draw
 /// hits), so hardly any port is unknown when the range is full: a choice, and a refusal, then take a look or

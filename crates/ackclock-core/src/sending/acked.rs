@@ -1,5 +1,5 @@
-//! An arriving acknowledgement: what it delivered, what it says about losses, and what congestion control
-//! learns from it.
+//! Processes an acknowledgement: finds the data that it delivers and the losses that it shows, and reports
+//! both to congestion control.
 
 use std::time::Duration;
 
@@ -599,9 +599,9 @@ impl Flight {
 
 // An acknowledgement's verdict on probes of the tail (RFC 8985 §7.4) and of the path's MTU (RFC 4821).
 impl Flight {
-    /// RFC 8985 §7.4.2, TLP_process_ack: what an acknowledgement says about the probes in flight. One of
-    /// exactly what they repeated leaves it undecided whether that had been lost. Returns whether it reports
-    /// a probe's copy.
+    /// RFC 8985 §7.4.2, TLP_process_ack: decides from an acknowledgement whether the probes in flight
+    /// repaired a loss. One that covers exactly the repeated data leaves that open. Returns whether it
+    /// reports a probe's copy.
     #[inline]
     fn end_tail_probe(&mut self, call: &mut Call<'_>, seen: &Seen<'_>, outstanding: Outstanding) -> bool {
         // A report of only a probe's copy does not count, or probes that arrive would delay the timeout for

@@ -245,7 +245,7 @@ impl Form for Control {
 /// A connection's segment size, lent to the controller that is read.
 struct Smss(u32);
 
-/// The segment size as a number that is lent to what is read after it.
+/// The segment size, lent to the values that are read after it.
 pub(super) mod smss {
     use std::sync::Arc;
 

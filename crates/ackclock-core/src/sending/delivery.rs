@@ -50,8 +50,8 @@ impl Delivery {
         self.path_rtt = path_rtt;
     }
 
-    /// Whether it is too soon to acknowledge what left at `moment`. Of what was `repeated` the first
-    /// transmission may be what is acknowledged.
+    /// Whether an acknowledgement of data that left at `moment` is too early. Of `repeated` data, it may
+    /// acknowledge the first transmission.
     #[inline]
     pub fn is_early(&self, now: Instant, moment: &SendMoment, repeated: bool) -> bool {
         !repeated && self.path_rtt.is_early(now.nanos_since(moment.at))

@@ -115,7 +115,7 @@ impl Doubt {
         }
         self.proof = Proof::Wanted;
         if una < nxt {
-            // The last segment of what was written is as long as it happens to be, and shows nothing.
+            // The last segment of the written data may have any length, and shows nothing.
             self.failed = self.failed.saturating_add(1);
             let rtt = Duration::from_nanos(compared.nanos());
             self.next = now + rtt.saturating_mul(1 << self.failed.min(24));

@@ -31,7 +31,7 @@ pub(super) struct Episode {
     last_advance: u32,
     /// Without SACK: bytes that have left the network, as duplicate acknowledgements show.
     left_network: u64,
-    /// "recover" of RFC 6582: the end of what was outstanding when the last episode began; before all
+    /// "recover" of RFC 6582: the end of the data outstanding when the last episode began; before all
     /// positions until the first.
     recover: Position,
 }

@@ -1,9 +1,9 @@
-//! The sending side's memory: what is outstanding, when more may leave, and what is held to be lost.
+//! The sending side's memory: which data is outstanding, which is held to be lost, and when more may leave.
 //!
-//! A [`Flight`] is what lies between SND.UNA and SND.NXT. It does not know segments, headers or buffers. The
-//! connection reports what left ([`Flight::on_sent`]), what an acknowledgement said ([`Flight::on_ack`]) and
-//! that time has passed ([`Flight::on_timer`]). The flight answers how much may leave ([`Flight::room`]),
-//! what must be retransmitted ([`Flight::next_resend`]) and when to call it again ([`Flight::next_timeout`]).
+//! A [`Flight`] is the data between SND.UNA and SND.NXT. It does not know segments, headers or buffers. The
+//! connection reports transmissions ([`Flight::on_sent`]), acknowledgements ([`Flight::on_ack`]) and the
+//! passing of time ([`Flight::on_timer`]). The flight answers how much may leave ([`Flight::room`]), which
+//! data to retransmit ([`Flight::next_resend`]) and when to call it again ([`Flight::next_timeout`]).
 //!
 //! | question | file |
 //! |---|---|

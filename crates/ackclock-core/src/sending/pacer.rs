@@ -4,12 +4,13 @@
 //! virtual schedule (the generic cell rate algorithm, ITU-T Recommendation I.371, Annex A): each byte takes
 //! its time at the rate, and a sender that is a quantum ahead of the schedule waits until it is even with it.
 //!
-//! A quantum is two segments, so that a receiver that acknowledges every second one does not wait. If that is
-//! more, it is what the rate makes of the timers' granularity (as configured, or as observed), because finer
-//! spacing is impossible. A timer for the schedule is set earlier by that granularity, and may be later by
-//! the same amount; what is sent ahead of the schedule meanwhile comes on top of the quantum. Otherwise each
-//! wait would cost up to a granularity, a good part of a short round trip. A window whose round trip is no
-//! longer than two granularities is not paced. Large segments are no larger than what one wait allows.
+//! A quantum is two segments, so that a receiver that acknowledges every second one does not wait. If the
+//! rate sends more than that within the timers' granularity (as configured, or as observed), a quantum is
+//! that much, because finer spacing is impossible. A timer for the schedule is set earlier by that
+//! granularity, and may be later by the same amount; data sent ahead of the schedule meanwhile comes on top
+//! of the quantum. Otherwise each wait would cost up to a granularity, a good part of a short round trip. A
+//! window whose round trip is no longer than two granularities is not paced. Large segments are no larger
+//! than what one wait allows.
 //!
 //! Deviations from the paper: not every segment has a separate instant (see above). The first flight leaves
 //! at once even if the handshake gave a round trip: since RFC 6928, ten segments are the burst that a path
@@ -83,8 +84,8 @@ impl Pacer {
         self.even_at = Instant::from_nanos(self.base(now).saturating_add(work / rate));
     }
 
-    /// Its timer expired `late` after it was due. A quantum grows at once to what the rate makes of that, and
-    /// shrinks by an eighth with each timer that is on time.
+    /// Its timer expired `late` after it was due. A quantum grows at once to the bytes that the rate sends in
+    /// that time, and shrinks by an eighth with each timer that is on time.
     fn on_timer(&mut self, late: Duration) {
         let late_ns = nanos(late).min(Self::LATE_MAX_NS);
         self.late_ns = late_ns.max(self.late_ns.saturating_sub(self.late_ns.div_ceil(8)));

@@ -40,8 +40,8 @@ pub(super) struct SendMoment {
 }
 
 impl SendMoment {
-    /// Whether both are the same moment, and samples of data sent in both would be the same except for what
-    /// is in flight.
+    /// Whether both moments are equal, so that samples of data sent in both would differ only in the bytes in
+    /// flight.
     fn is_same(&self, other: &Self) -> bool {
         *self == Self { in_flight: self.in_flight, ..*other }
     }

@@ -1,4 +1,4 @@
-//! Sending: how much may leave, what must be retransmitted first, and what is recorded about it.
+//! Sending: how much may leave, which data must be retransmitted first, and the records kept of both.
 
 use ackclock_control::congestion::{Sent, window_rate};
 

@@ -1,10 +1,10 @@
 //! Traces: why each thing was done, in records of 16 bytes that others format afterwards.
 //!
-//! A traced connection ([`TraceConfig`]) writes an [`Entry`] for what arrives, what leaves and why, each
-//! timer, each loss with the rule that declared it, each change of the windows with its cause, what limits
-//! sending, and the controller's own numbers. Entries become [`Record`]s in preallocated memory; nothing is
-//! formatted. [`Endpoint::poll_trace`](crate::Endpoint::poll_trace) delivers them as [`Batch`]es. Switched
-//! off, which is the default, an entry costs one branch.
+//! A traced connection ([`TraceConfig`]) writes an [`Entry`] for each arrival, each departure with its
+//! reason, each timer, each loss with the rule that declared it, each change of the windows with its cause,
+//! each limit of sending, and the controller's own numbers. Entries become [`Record`]s in preallocated
+//! memory; nothing is formatted. [`Endpoint::poll_trace`](crate::Endpoint::poll_trace) delivers them as
+//! [`Batch`]es. Switched off, which is the default, an entry costs one branch.
 //!
 //! The idea is that of Brakmo and Peterson (1995), §II-B: small fixed-size entries in memory, written out
 //! afterwards.

@@ -1,4 +1,4 @@
-//! The names of controllers and of their numbers, in forms: what is written as text is found again.
+//! The names of controllers and of their numbers, in forms. They are written as text and found again.
 
 /// One name.
 pub(super) mod known_name {

@@ -247,7 +247,7 @@ impl Trace {
         }
     }
 
-    /// The host goes on now: what it has kept waiting is recorded, if that was any time.
+    /// The host goes on now. Records the time for which it has kept data waiting, if any.
     pub fn host_ran(&mut self, now: Instant) {
         if let Some(traced) = &mut self.0
             && let Some(since) = traced.host_since.take()

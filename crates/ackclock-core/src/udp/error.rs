@@ -63,7 +63,7 @@ pub enum UdpSocketError {
     /// This is not a group that a socket can join.
     #[error("{0} is not a multicast address: give one of 224.0.0.0/4 or ff00::/8")]
     NotMulticast(IpAddr),
-    /// The socket has one address of the stack, and what is sent to a group is sent to none of those.
+    /// The socket has one address of the stack, and packets to a group go to none of those.
     #[error("a socket at {0} hears nothing of groups: bind it to the unspecified address")]
     BoundToOne(IpAddr),
     /// The socket listens to this group already.

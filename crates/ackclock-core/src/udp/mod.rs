@@ -187,7 +187,8 @@ impl From<SocketAddr> for ListenAddr {
     }
 }
 
-/// The most multicast groups of all sockets together: what an interface's filter and a report have room for.
+/// The most multicast groups of all sockets together; an interface's filter and a report have room for as
+/// many.
 pub(crate) const GROUPS_MAX: usize = 64;
 /// The most UDP sockets: as many as there are ports.
 pub(crate) const SOCKETS_MAX: usize = 65_536;

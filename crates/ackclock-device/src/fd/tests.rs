@@ -98,8 +98,8 @@ async fn a_kernel_without_buffers_costs_the_packet_and_not_the_device() {
     assert!(crate::explain(&error, "tun0").contains("was deleted"));
 }
 
-/// Packets of each kind: short, copied and longer than what is copied, plain and cut, checksums finished and
-/// not, traffic class, hop limit, a payload in one place and in two.
+/// Packets of each kind: short ones, copied ones and ones too long to copy, plain and cut, with checksums
+/// finished and not, with traffic class and hop limit, with a payload in one place and in two.
 fn frames(framing: Framing, send: &mut dyn FnMut(&[u8; HEADER_LEN], &TxPacket<'_>)) {
     let unfinished = ChecksumState::Partial(ChecksumAt::tcp(20));
     let said = [

@@ -18,7 +18,7 @@ use super::{IpOver, PacketIo, Waiting, closed};
 /// A TUN interface of the operating system, by the crate `tun-rs`.
 ///
 /// It has not run on macOS or Windows: there it is only type-checked. On Linux, where the tests run it,
-/// [`open`](crate::open) is faster and finds more of what is wrong.
+/// [`open`](crate::open) is faster and finds more errors.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]

@@ -49,7 +49,7 @@ pub(crate) struct Rings {
     sending: usize,
 }
 
-// SAFETY: what is not `Send` by itself are pointers into `umem`, which moves with them.
+// SAFETY: only the pointers into `umem` are not `Send` by themselves, and `umem` moves with them.
 unsafe impl Send for Rings {}
 
 impl Rings {
@@ -198,7 +198,7 @@ pub(crate) const SENT_MAX: u32 = 1024;
 /// The longest frame: the kernel keeps `XDP_PACKET_HEADROOM` of 4 KiB.
 pub(crate) const FRAME_MAX: usize = 4096 - 256;
 
-/// All frames that may be on their way out, with what the kernel adds to each.
+/// The size of all frames that may be on their way out, with the bytes that the kernel adds to each.
 const BUFFER_BYTES: c_int = SENT_MAX as c_int * 8192; // 8 MiB
 
 /// Frames that are taken from a ring, or put into one, at once.

@@ -1,5 +1,5 @@
-//! A recording that has every call, made again: after each the replayed endpoint is in the state in which the
-//! recorded one was.
+//! Replays a recording that has every call. After each call the replayed endpoint is in the state of the
+//! recorded one.
 
 use std::collections::BTreeSet;
 
@@ -334,7 +334,8 @@ fn every_call_is_replayed_to_the_same_state() {
     let all: BTreeSet<u8> = [Call::CODES, ConnectionCall::CODES].concat().into_iter().collect();
     assert_eq!(all.difference(&made).collect::<Vec<_>>(), Vec::<&u8>::new(), "calls that the life lacks");
 
-    // Replayed by one endpoint; and by endpoints that are thawed from the form of the last, before each call.
+    // One endpoint replays all calls. Then a new endpoint replays each call, thawed from the form of the one
+    // before.
     for (at, thaws) in [(A, false), (B, false), (A, true), (B, true)] {
         let file = files[at].bytes();
         let mut replay = Replay::open(&file[..], &Registry::builtin(), Changes::default()).unwrap();

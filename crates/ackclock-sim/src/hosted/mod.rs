@@ -378,13 +378,13 @@ impl VirtualNetwork {
         self.stage.start(&mut self.simulation, self.runtime.handle(), node, program)
     }
 
-    /// Puts a device in a host's place: the host sends what the device receives, and what arrives at the host
-    /// leaves by the device. Behind it is another stack, such as the kernel's behind a TUN device, with the
-    /// host's [address](Self::lookup) and [MTU](Self::mtu). Packets from another address, longer ones, and
-    /// multicast do not enter the network.
+    /// Puts a device in a host's place. The host sends the packets that the device receives, and packets to
+    /// the host leave by the device. Behind it is another stack, such as the kernel's behind a TUN device,
+    /// with the host's [address](Self::lookup) and [MTU](Self::mtu). Packets from another address, longer
+    /// ones, and multicast do not enter the network.
     ///
     /// Open a device of the system within [`enter`](Self::enter), so that it belongs to this network's
-    /// runtime. While the host is down, what the device receives is lost.
+    /// runtime. While the host is down, packets that the device receives are lost.
     ///
     /// ```
     /// use ackclock::device::memory;

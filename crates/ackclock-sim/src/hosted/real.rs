@@ -106,7 +106,7 @@ impl Pacer {
         Ok(Self { alarm: Alarm::new()?, bound: Bound::OfPath(LATE_MAX, None) })
     }
 
-    /// Sets how late an event may be, in place of what the path's delay says.
+    /// Sets how late an event may be, in place of the bound by the path's delay.
     pub fn allow(&mut self, late: Duration) {
         self.bound = Bound::Fixed(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }

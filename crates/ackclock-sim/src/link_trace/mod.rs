@@ -74,8 +74,7 @@ pub enum LinkTraceError {
 impl LinkTrace {
     /// Reads a trace in one of the two formats.
     ///
-    /// # Errors
-    /// The first line that is wrong, with what is allowed there; or a trace without anything in it.
+    /// # Errors The first wrong line, with the values allowed there; or an empty trace.
     pub fn parse(text: &str) -> Result<Self, LinkTraceError> {
         let mut lines = lines(text).peekable();
         let is_table = lines.peek().is_some_and(|(_, line)| line.starts_with("time"));

@@ -241,8 +241,8 @@ mod tests {
         1 + (t * percent / 100 - (t - 1) * percent / 100)
     }
 
-    /// Steps of the load, up and down. §4.2 promises no error in the long run: what is too much is dropped,
-    /// and the delay is the target's.
+    /// Steps of the load, up and down. §4.2 promises no error in the long run: PIE drops the excess, and the
+    /// delay is the target's.
     #[test]
     fn after_a_step_of_the_load_the_delay_returns_to_the_target() {
         for (before, after) in [(0, 10), (30, 10), (10, 30)] {

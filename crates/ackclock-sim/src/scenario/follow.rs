@@ -92,8 +92,7 @@ impl Scenario {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// A file cannot be read, a line of it is wrong, or what the scenario says contradicts it.
+    /// # Errors A file cannot be read, a line of it is wrong, or the scenario contradicts it.
     pub fn load_traces(&mut self, mut read: impl FnMut(&str) -> io::Result<String>) -> Result<(), Problem> {
         let mut loaded: BTreeMap<String, LinkTrace> = BTreeMap::new();
         for (path, direction) in directions_mut(self) {

@@ -1,7 +1,8 @@
 //! Turns of one packet each, at rates that a trace changes under it.
 //!
-//! A packet is sent with the rates of its whole transmission: what an outage interrupts goes on after it. As
-//! at a constant rate, the remainder of a nanosecond carries over to the next packet in a row.
+//! A packet is sent with the rates of its whole transmission: a transmission that an outage interrupts goes
+//! on after it. As at a constant rate, the remainder of a nanosecond carries over to the next packet in a
+//! row.
 
 use super::Weather;
 use crate::link_trace::{Conditions, Kind, LinkTrace, Position};

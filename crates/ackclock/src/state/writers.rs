@@ -173,7 +173,7 @@ mod tests {
         }
         let (less, more) = (written[0].min(written[1]), written[0].max(written[1]));
         assert!(more - less <= 8 * QUANTUM, "{written:?}");
-        // 400 turns pay for 400 quanta, and what is owed at the end was written, too.
+        // 400 turns pay for 400 quanta, and the bytes owed at the end were written, too.
         assert!((400 * QUANTUM..=408 * QUANTUM).contains(&(more + less)), "{written:?}");
     }
 

@@ -373,8 +373,8 @@ impl UdpSocket {
     }
 
     /// Receives into several buffers in one call, each as [`poll_recv_meta`](Self::poll_recv_meta), and calls
-    /// `took` for each that was filled. Returns how many. Only fails when the stack is gone: what the network
-    /// reported of a peer is left out.
+    /// `took` for each that was filled. Returns how many. Only fails when the stack is gone; errors that the
+    /// network reported of a peer are left out.
     #[cfg(feature = "quinn")]
     pub(crate) fn poll_recv_many(
         &self,

@@ -207,7 +207,7 @@ fn a_full_disk_is_6_and_leaves_what_was_there() {
     let disk = scratch.path("disk");
     fs::create_dir(&disk).unwrap();
     let disk = disk.display();
-    // `ip netns exec` has a mount namespace of its own, which the small disk is mounted in.
+    // The small disk is mounted in the mount namespace that `ip netns exec` makes.
     let script = format!(
         "mount -t tmpfs -o size=1m none {disk} && echo old > {disk}/file || exit 99
          {TCPCAT} recv {disk}/file -l 7000 -v {HOST1}; code=$?

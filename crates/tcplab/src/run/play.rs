@@ -8,8 +8,8 @@ use ackclock_sim::units::Span;
 
 use crate::live::Live;
 
-/// Runs to the end of the scenario and shows it on the way. A pace is how many seconds of it take a second of
-/// the wall clock; a machine that is too slow takes longer.
+/// Runs to the end of the scenario and shows it on the way. `pace`: seconds of the scenario that pass in a
+/// second of the wall clock. A machine that is too slow takes longer.
 pub(super) fn play(simulation: &mut Simulation, live: &Live, duration: Span, pace: Option<f64>) {
     let every = match pace {
         Some(pace) => Live::EVERY.as_nanos() as f64 * pace,

@@ -138,7 +138,7 @@ fn reset_of_a_half_open_connection_returns_a_listener_to_listen() {
     s.peer(seg(RST).seq(1));
     s.nothing();
     assert_eq!(s.try_accept(), None);
-    // Nothing is left of it: the last ACK of that handshake is unknown, and a new one works.
+    // The endpoint has forgotten it: the last ACK of that handshake is refused, and a new handshake works.
     s.peer(seg(ACK).seq(1).ack(1));
     s.expect_rst(1);
     s.peer(peer_syn(&setup));

@@ -222,7 +222,7 @@ impl Model {
     }
 }
 
-/// IsInflightTooHigh(): compares the losses since a segment was sent with what was in flight then.
+/// IsInflightTooHigh(): compares the losses since a segment was sent with the bytes in flight then.
 pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64, rule: BbrLoss, smss: u64) -> bool {
     let allowed = scale(tx_in_flight, LOSS_THRESH_PERCENT);
     // Chance explains twice the square root of the allowed number of losses.

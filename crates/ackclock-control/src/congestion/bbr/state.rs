@@ -6,16 +6,16 @@ use crate::InvalidParameter;
 
 /// When BBR takes losses as a sign that too much is in flight.
 ///
-/// Where it probes for bandwidth, the draft compares the losses of a round trip with 2 % of what was in
+/// Where it probes for bandwidth, the draft compares the losses of a round trip with 2 % of the data in
 /// flight, packet by packet. Elsewhere it answers every loss: each round trip it sends less by the share that
 /// was lost. The draft itself says that 1 % of loss leaves `0.99^n` after n round trips (§5.3.3.5.3). With a
 /// few hundred packets in flight, 1 % of loss exceeds 2 % by chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BbrLoss {
-    /// In every state, losses count only beyond 2 % of what was in flight plus what chance explains: two
-    /// standard deviations of a count of independent losses. They end Startup only if the bandwidth has
-    /// stopped growing.
+    /// In every state, losses count only beyond 2 % of the data in flight plus two standard deviations of a
+    /// count of independent losses, which chance explains. They end Startup only if the bandwidth has stopped
+    /// growing.
     #[default]
     Certain,
     /// As the draft has it.

@@ -153,8 +153,7 @@ impl VegasUsc {
         diff
     }
 
-    /// An acknowledgement of less than a segment counts for what it acknowledges, or a peer that sends
-    /// many would gain by them.
+    /// An acknowledgement of less than a segment counts for its bytes, or a peer would gain by sending many.
     fn grow(&mut self, bytes_acked: u64) {
         if self.growth == Growth::Segment && !self.window.in_slow_start() {
             self.growth = Growth::Nothing;

@@ -84,7 +84,7 @@ impl Receiver {
                 *counter = counter.wrapping_add(payload);
             }
             if codepoint != self.last {
-                // RFC 9768 §3.2.3.3: a change of what is counted is reported by an option, and not only once.
+                // RFC 9768 §3.2.3.3: an option reports a change of the counters, and not only once.
                 self.options_due = OPTION_REPEATS;
                 changed = true;
             }

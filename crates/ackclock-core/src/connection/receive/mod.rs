@@ -35,7 +35,7 @@ pub(super) struct ReceiveHalf {
     scale: u8,
     /// The position of the peer's FIN, once seen.
     fin: Option<Position>,
-    /// RCV.UP: the end of the peer's urgent data, while it lies ahead of what was read.
+    /// RCV.UP: the end of the peer's urgent data, while it lies ahead of the data read.
     up: Option<Position>,
     /// The largest payload that the peer may send.
     mss: u32,
@@ -633,9 +633,9 @@ impl ReceiveHalf {
         if self.opening == u32::MAX { edge } else { edge.min(self.edge + u64::from(self.opening)) }
     }
 
-    /// Text was dropped. If the budget had no room for what was offered, offers half as much from now on, but
-    /// at least two segments. It grows again with what the application takes. Returns whether the budget was
-    /// the reason.
+    /// Text was dropped. If the budget had no room for the offered window, offers half as much from now on,
+    /// but at least two segments. The window grows again as the application reads. Returns whether the budget
+    /// was the reason.
     pub fn narrow_if_refused(&mut self) -> bool {
         let refused = !self.buffer.can_grow();
         if refused {

@@ -68,7 +68,7 @@ struct Trial {
 pub(super) struct Place {
     /// RCV.NXT.
     pub next: Position,
-    /// The right edge of all that has been offered, and of what is offered next.
+    /// The right edge of the window offered so far, and of the one offered next.
     pub edge: Position,
     /// The sending side's smallest round trip; 0 if it has measured none.
     pub rtt_min_ns: u64,

@@ -67,8 +67,8 @@ impl SendHalf {
     }
 
     /// The next new data of a connection that has room for it and nothing else to send: full segments if at
-    /// least another follows, or the last of what was written if one segment holds it. `None` if it is not
-    /// that simple; [`Self::next_segment`] then finds out.
+    /// least another follows, or the last written data if one segment holds it. `None` if it is not that
+    /// simple; [`Self::next_segment`] then finds out.
     ///
     /// The common case of [`Self::next_data`], with the answers known beforehand, for the rows "data sent"
     /// and "acknowledgement sent" of the counted instructions.

@@ -1,8 +1,8 @@
 //! The sending half: the send sequence space (RFC 9293 §3.3.1), the bytes to send or retransmit, the peer's
 //! window, and the timers of both.
 //!
-//! [`write`] has the application's side, [`choose`] what leaves next. The [`Flight`] decides what is
-//! outstanding, what is lost, and when more may leave.
+//! [`write`] has the application's side, and [`choose`] selects the data that leaves next. The [`Flight`]
+//! decides which data is outstanding or lost, and when more may leave.
 
 mod choose;
 mod cork;
@@ -639,8 +639,9 @@ impl SendHalf {
         advanced
     }
 
-    /// The SACK blocks, if the budget has room for what the flight may have to keep for them. Otherwise they
-    /// are ignored: they are advisory (RFC 2018 §8), and the cumulative acknowledgement works without them.
+    /// The SACK blocks, if the budget has room for the records that they may add to the flight. Otherwise
+    /// they are ignored: they are advisory (RFC 2018 §8), and the cumulative acknowledgement works without
+    /// them.
     #[inline]
     fn affordable_sack<'a>(&mut self, blocks: &'a [(SeqNum, SeqNum)]) -> &'a [(SeqNum, SeqNum)] {
         let most = || self.flight.bytes_kept().saturating_add(SACK_BYTES_MAX);
@@ -823,7 +824,8 @@ impl SendHalf {
         match state {
             State::Closed | State::Listen | State::TimeWait | State::SynSent | State::SynReceived => false,
             _ if self.flight.is_outstanding() => self.wnd == 0,
-            // Whether or not a cork holds it back: what may leave when the cork is pulled has its timer then.
+            // Whether or not a cork holds it back: data that may leave when the cork is pulled has its timer
+            // then.
             _ => u64::from(self.wnd) < self.unsent().min(u64::from(self.smss())),
         }
     }

@@ -1,5 +1,5 @@
-//! The application's side of the sending half: how much it may write, what it waits for, and what it learns
-//! of what became of its data.
+//! The application's side of the sending half: how much it may write, the events that it waits for, and the
+//! delivery reports that it gets.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -111,8 +111,8 @@ impl SendHalf {
     /// Appends as much of `data` as fits below a total of `limit` bytes, as a slice if it is long enough.
     /// Returns how much.
     ///
-    /// A segment is gathered from two slices, so none between two others is shorter than [`BETWEEN_MIN`]:
-    /// after copied bytes, what is missing to that length is copied too.
+    /// A segment is gathered from two slices, so none between two others is shorter than [`BETWEEN_MIN`].
+    /// After copied bytes, more is copied up to that length.
     pub(in crate::connection) fn append_bytes(&mut self, data: &Bytes, limit: usize) -> usize {
         let len = limit.saturating_sub(self.buffer.len()).min(data.len());
         let short = self.buffer.held_by_last().map_or(0, |held| BETWEEN_MIN.saturating_sub(held));
@@ -187,9 +187,9 @@ impl SendHalf {
         self.awaited.has(Awaited::ROOM) && (self.queued() > 0 || self.awaits_memory())
     }
 
-    /// How many bytes may be buffered: what is outstanding, and a supply to follow it. A slow path does not
-    /// hide seconds of data. While a hole holds SND.UNA, what is outstanding exceeds the window, and more
-    /// must follow nevertheless.
+    /// How many bytes may be buffered: the outstanding data, and a supply to follow it. A slow path does not
+    /// hide seconds of data. While a hole holds SND.UNA, more data is outstanding than the window holds, and
+    /// still more must follow.
     #[inline]
     fn send_limit_for(&self, cwnd: u64, supply: u64) -> usize {
         const LEAST: usize = 64 << 10;

@@ -96,8 +96,8 @@ fn bounds_are_divided_and_memory_is_shared() {
     assert_eq!(memory[0].1, 1 << 20);
 }
 
-/// A writer at one endpoint pleads; what holds the memory is at the other, which is due at once, or when its
-/// last look at all connections is 100 ms old.
+/// A writer at one endpoint pleads for memory that a connection of the other endpoint holds. The other is due
+/// at once, or 100 ms after its last look at all connections.
 #[test]
 fn a_plea_at_one_endpoint_makes_the_other_give_memory() {
     let config = EndpointConfig { memory_budget: 1 << 20, ..config(SERVER) };

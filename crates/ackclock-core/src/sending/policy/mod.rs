@@ -12,9 +12,9 @@
 //! | [`rack_tlp`] | time; a probe for lost tails | as many bytes as [`prr`] says |
 //!
 //! A policy marks what it holds to be lost and returns a [`LossFound`]; it informs nothing else. All keep to
-//! the pipe: during recovery the congestion window minus what is in flight limits sending, so an inflated
-//! window is here a smaller count of bytes in flight. An acknowledgement costs in proportion to what it
-//! changes.
+//! the pipe: during recovery the congestion window minus the bytes in flight limits sending, so an inflated
+//! window is here a smaller count of bytes in flight. An acknowledgement costs in proportion to the records
+//! that it changes.
 //!
 //! After a timeout every policy except RACK-TLP, which goes by time there too, retransmits what the peer is
 //! not known to hold (RFC 6675 §5.1, RFC 6582 §3.2 (4)).

@@ -43,7 +43,7 @@ impl Prr {
     pub fn on_ack(&mut self, progress: &Progress, in_flight: u64) {
         let Progress { delivered, safe, ssthresh, smss, .. } = *progress;
         let Some(delivered) = delivered else {
-            // There may be no acknowledgement left to come, so one segment follows for what has left the
+            // No further acknowledgement may come, so one segment follows for the data that has left the
             // network.
             self.allowance = self.allowance.max(smss);
             return;

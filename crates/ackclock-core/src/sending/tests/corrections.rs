@@ -232,8 +232,8 @@ fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
     }
 }
 
-/// Of 20 segments the first 8 are lost. From the first report on the controller is this one. Returns the
-/// segments sent during recovery.
+/// The first 8 of 20 segments are lost. At the first report, the connection switches to this controller.
+/// Returns the segments sent during recovery.
 fn sent_during_recovery(controller: Option<&str>) -> usize {
     let mut sender = Sender::new(reno());
     sender.send(20).wait(20).ack(0, &[(8, 11)]);

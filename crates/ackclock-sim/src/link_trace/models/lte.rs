@@ -11,7 +11,7 @@
 //! Over all beginnings that is 12.3 seconds, so outages take 3.9 % of the time.
 //!
 //! Subframes last a millisecond. The scheduler, which serves other phones too, gives this one every second
-//! subframe at random; what it missed it gets with the next.
+//! subframe at random, and makes up for missed ones with the next.
 //!
 //! Left out: retransmissions of the link layer (they take 8 ms each), and everything below a millisecond.
 
