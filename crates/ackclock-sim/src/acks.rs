@@ -95,8 +95,8 @@ pub(crate) fn covers(earlier: &Packet, later: &Packet) -> bool {
         && FlowKey::of(earlier) == FlowKey::of(later)
 }
 
-/// Whether `ack` tells its receiver nothing between two others of its flow: it acknowledges more than the one
-/// before it (a duplicate does not), and the one behind it covers it.
+/// Whether `ack` is superfluous between two others of its flow: it acknowledges more than the one before it
+/// (a duplicate does not), and the one behind it covers it.
 pub(crate) fn is_superfluous(before: &Packet, ack: &Packet, behind: &Packet) -> bool {
     let numbers = Ack::of(before).zip(Ack::of(ack));
     numbers.is_some_and(|(before, ack)| ack.number.after(before.number))

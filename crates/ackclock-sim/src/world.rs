@@ -270,7 +270,8 @@ impl Net {
         }
     }
 
-    /// The queue gave nothing to the free transmitter. If it holds packets back, it is asked again later.
+    /// The queue gave nothing to the free transmitter. If it holds packets back, the transmitter asks again
+    /// later.
     fn hold(&mut self, index: u32) {
         let link = &mut self.links[index as usize];
         if let Some(opens_at) = link.queue.opens_at().filter(|_| !link.queue.is_empty()) {

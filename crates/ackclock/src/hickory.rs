@@ -166,7 +166,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
-/// A server that is asked over UDP, and over TCP where the answer does not fit.
+/// A server to query over UDP, and over TCP if the answer does not fit.
 fn name_server(addr: SocketAddr) -> NameServerConfig {
     let at_port = |mut connection: ConnectionConfig| {
         connection.port = addr.port();

@@ -76,7 +76,8 @@ struct Gauge(&'static str, &'static str, &'static str, Of);
 enum Of {
     /// The queues together.
     Sum(fn(&StackState) -> u64),
-    /// The stack: the queues have it alike, or the least counts while they change one after the other.
+    /// The stack's value. All queues have the same one; while they change one after the other, the least
+    /// counts.
     Least(fn(&StackState) -> u64),
 }
 

@@ -187,7 +187,7 @@ impl ShardRef {
         self.shards.finished.load(Ordering::Acquire) >= self.all().len()
     }
 
-    /// This shard is down, and so is the stack. If all have finished, the others notice by themselves.
+    /// This shard is down, so the stack is. If all have finished, the others notice by themselves.
     pub fn spread(&self, why: &StackError) {
         for other in self.others() {
             match why {

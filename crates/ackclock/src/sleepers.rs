@@ -63,8 +63,7 @@ fn of(state: &StackState, id: ConnectionId, f: impl FnOnce(&Connection) -> bool)
     state.connection(id).map_or(true, f)
 }
 
-/// Whether nothing will tell a writer to go on. It is not told of each byte of room, so room alone does
-/// not count.
+/// Whether no event will wake a writer. Not every byte of room wakes it, so room alone does not count.
 fn is_forgotten_writer(state: &StackState, id: ConnectionId) -> bool {
     !state.writers.holds(id) && of(state, id, |connection| !connection.awaits_room())
 }

@@ -409,8 +409,8 @@ impl Connection {
     }
 
     /// Announces that the writer is about to write more. While it is, and one of the device's largest packets
-    /// is in flight, the next leaves whole or not at all. If the device cuts nothing it has no effect. It
-    /// lasts until the caller takes it back.
+    /// is in flight, the next leaves whole or not at all. This has no effect on a device that cuts nothing,
+    /// and lasts until the caller takes it back.
     pub fn set_more_follows(&mut self, more: bool) {
         self.snd.set_more_follows(more);
     }

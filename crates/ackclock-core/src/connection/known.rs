@@ -30,8 +30,8 @@ impl Connection {
         self.cold.need().known = Some(known);
     }
 
-    /// The handshake is over. Our SYN told the peer what the device takes, which may be more than the path
-    /// does the other way.
+    /// The handshake is over. Our SYN announced the size that the device takes, but the path back may carry
+    /// less.
     pub(super) fn limit_to_known(&mut self, now: Instant, known: Option<Known>) {
         if let Some(mtu) = known.and_then(|known| known.pmtu).filter(|&mtu| mtu < self.snd.pmtu()) {
             self.snd.on_known_mtu(&mut lend!(self, now), mtu);

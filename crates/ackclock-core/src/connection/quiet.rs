@@ -5,8 +5,8 @@
 //! taken that is not as predicted. If they have got further, the last segment so far was the data, or its
 //! acknowledgement.
 //!
-//! An acknowledgement without news that has the predicted form is not told from one with news. The time may
-//! therefore be that of such a segment, if no other came between it and the data: then the connection lasts
+//! The predicted form does not distinguish an acknowledgement without news from one with news. The time may
+//! therefore be that of such a segment, if no other came between it and the data. The connection then lasts
 //! longer, by less than its timeout.
 
 use crate::Instant;

@@ -1,5 +1,5 @@
-//! The application's calls about TCP: it opens and accepts connections, binds and listens, changes what the
-//! endpoint knows of its network, and fetches traces. [`closing`](super::closing) has the release.
+//! The application's calls about TCP: to open and accept connections, bind and listen, configure addresses
+//! and routes, and fetch traces. [`closing`](super::closing) has the release.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -478,11 +478,11 @@ impl Endpoint {
         self.memory.refusals()
     }
 
-    /// Whether the driver is behind: packets have been waiting at the device for a while, and it would drop
-    /// what it has no more room for, from any sender. While it is, answers to strangers, whose addresses may
-    /// be false, leave at a sixteenth of the rate at which packets arrive. Those that have no room to wait
-    /// are dropped and counted ([`Counters::dropped_replies`](crate::Counters::dropped_replies)). Everything
-    /// else goes on as usual.
+    /// Reports whether the driver is behind: packets have been waiting at the device for a while, and it will
+    /// drop further ones, from any sender, once it is full. While the driver is behind, answers to strangers,
+    /// whose addresses may be false, leave at a sixteenth of the rate at which packets arrive. Answers
+    /// without room to wait are dropped and counted
+    /// ([`Counters::dropped_replies`](crate::Counters::dropped_replies)). Everything else goes on as usual.
     pub fn set_behind(&mut self, behind: bool) {
         self.replies.set_behind(behind, self.counters.packets_received);
     }

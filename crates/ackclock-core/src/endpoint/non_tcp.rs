@@ -708,7 +708,7 @@ impl Endpoint {
             return false;
         };
         self.counters.icmp_delivered.count();
-        // Soft errors end nothing, and an unconnected socket could not tell which of its peers is meant.
+        // Soft errors end nothing, and an unconnected socket would not know which peer is meant.
         let connected = self.udp_socket(id).is_ok_and(|socket| socket.remote() == Some(dst));
         match kind {
             IcmpKind::PortUnreachable | IcmpKind::ProtocolUnreachable if connected => {

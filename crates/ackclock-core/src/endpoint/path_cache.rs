@@ -21,11 +21,11 @@
 //! # Who learns from whom
 //!
 //! The first packets of a connection that starts from an entry show that another connection went there
-//! before, and how the path treated it: a user may measure what the host's other users did. So the cache is
-//! off unless the program asks for it, which knows whether its connections belong to one user. An entry
-//! belongs to a pair of addresses, and connections of a transparent proxy, which leave from their clients'
-//! addresses, never share one. Nothing here is believed that the connections themselves did not believe: a
-//! forged ICMP message must have matched data in flight (RFC 5927 §4).
+//! before, and how the path treated it. A user could so measure the activity of the host's other users. The
+//! cache is therefore off by default: only the program knows whether its connections belong to one user. An
+//! entry belongs to a pair of addresses, and connections of a transparent proxy, which leave from their
+//! clients' addresses, never share one. The cache believes no more than the connections did: a forged ICMP
+//! message must have matched data in flight (RFC 5927 §4).
 
 use std::net::IpAddr;
 use std::time::Duration;

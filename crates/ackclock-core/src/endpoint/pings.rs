@@ -128,7 +128,7 @@ impl Pings {
         true
     }
 
-    /// Whether there are pings that the program does not know of yet; from now on it does.
+    /// Whether new pings wait for the program. Marks them as reported.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.is_news)
     }

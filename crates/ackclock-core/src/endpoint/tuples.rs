@@ -317,9 +317,9 @@ impl Tuples {
 ///
 /// An entry is counted: a record or connection holds its four-tuple, and so does a segment that may create
 /// one while it is handled. Two endpoints therefore never make a connection of one four-tuple each, and a
-/// four-tuple is never free while it passes from a half-open record to its connection. Stripe are spread over
-/// [`STRIPES`] tables, each with a lock that is held for one lookup. A connection's segments come here only
-/// at its beginning and end.
+/// four-tuple is never free while it passes from a half-open record to its connection. Stripes are spread
+/// over [`STRIPES`] tables, each with a lock that is held for one lookup. A connection's segments come here
+/// only at its beginning and end.
 ///
 /// A handshake by cookie has no entry, because the peer keeps its four-tuple. Its last ACK may arrive on
 /// another queue than its SYN, at an endpoint that has sent no cookie. One shared number, [`CookieWatch`],
@@ -479,8 +479,9 @@ struct Ports {
 }
 
 impl Ports {
-    /// Ports from the first to the last inclusive, in either order. `shard`: which of several endpoints it
-    /// is. Each starts the never-repeated numbers elsewhere, so that no two with one secret draw alike.
+    /// Ports from the first to the last inclusive, in either order. `shard`: the endpoint's number among
+    /// several. Each starts the never-repeated numbers elsewhere, so that two endpoints with one secret draw
+    /// different ports.
     fn new(secret: &[u8; 32], range: (u16, u16), shard: usize) -> Self {
         let key = Key::derive(secret, Purpose::Ports);
         let taken = Taken::new(range);

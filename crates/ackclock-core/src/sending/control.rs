@@ -158,8 +158,8 @@ impl Drop for Control {
     }
 }
 
-/// The controller of a connection without a window yet. A passive connection has it until it is established,
-/// right after its creation. It takes no memory, so each such connection allocates only one controller.
+/// The controller of a connection without a window yet. A passive connection has it from its creation until
+/// it is established. It takes no memory, so each such connection allocates only one controller.
 #[derive(Clone, Copy, Debug)]
 struct NotStarted;
 

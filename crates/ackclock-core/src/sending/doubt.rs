@@ -8,11 +8,11 @@
 //! The handshake's round trip cannot be shortened, because a peer cannot know our first sequence number
 //! before our SYN has arrived. An acknowledgement sooner than half of it after its data left is *early*. That
 //! may be honest: the handshake waited for an address to be resolved or for a busy host, or the route has
-//! become shorter. So the peer is asked for a proof, as the authors ask for a nonce: the next burst of full
+//! become shorter. So the sender asks for a proof, as the authors ask for a nonce: the next burst of full
 //! segments ends some unpredictable number of bytes short, and all edges of segments behind it move by as
-//! much. A peer acknowledges at an edge, and knows the edge only if the segment has arrived. With the proof,
-//! its age is the round trip to compare with from now on. Until then early acknowledgements are not told to
-//! congestion control, and no more than a window leaves in half of that round trip.
+//! much. A peer acknowledges at an edge, and knows the edge only if the segment has arrived. Once the proof
+//! comes, its age is the round trip to compare with. Until then congestion control does not see early
+//! acknowledgements, and no more than a window leaves in half of that round trip.
 //!
 //! A guess succeeds once in half a segment size of bytes, and the time between two attempts doubles. The
 //! number comes from the nanosecond in which the burst leaves, which a remote peer does not know.

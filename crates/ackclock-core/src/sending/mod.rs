@@ -362,7 +362,7 @@ impl Flight {
         let start = Start { smss: self.smss, initial_window: self.control.cwnd(), now: call.now };
         let ssthresh = self.control.ssthresh();
         self.control.replace(call.tcp.congestion.create(&start));
-        // RFC 5681 §3.1: ssthresh is what losses told of the path. It outlives the controller that set it.
+        // RFC 5681 §3.1: losses have set ssthresh for this path. It outlives the controller that set it.
         self.control.limit_slow_start(ssthresh);
         if self.control.ssthresh() != ssthresh {
             self.policy.on_threshold_change();

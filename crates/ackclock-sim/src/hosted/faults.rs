@@ -127,7 +127,7 @@ impl Faults {
         self.change(Change::release(self.time(), a, b))
     }
 
-    /// The hosts lose their memory, without a word to anyone: their stacks end, and so do the programs that
+    /// The hosts lose their memory without a sound. Their stacks end, and so do the programs that
     /// [`start`](super::VirtualNetwork::start) runs on them. Their peers hear nothing, until they give up or
     /// the hosts restart and answer with resets.
     ///

@@ -21,7 +21,8 @@ pub struct LinkConfig {
     pub there: Direction,
     /// From the second node to the first; by default the same as `there`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // In a box: most links are alike both ways, and thousands of them would hold room for more.
+    // Boxed, because most links are alike both ways, and thousands of them would hold room for a second
+    // direction.
     pub back: Option<Box<Direction>>,
 }
 

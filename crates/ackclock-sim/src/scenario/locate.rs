@@ -72,8 +72,8 @@ fn required(tree: &DeTable<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The path to the value at `span`: the deepest key or value that encloses it. If that is a table, because
-/// the reader of an enum knows no better, the path goes on to the text that `message` quotes.
+/// The path to the value at `span`: the deepest key or value that encloses it. The reader of an enum may only
+/// name a table; the path then goes on to the text that `message` quotes.
 fn find(table: &DeTable<'_>, span: &Range<usize>, message: &str, path: &mut Vec<PathStep>) {
     for (key, value) in table.iter() {
         let is_key = encloses(&key.span(), span);

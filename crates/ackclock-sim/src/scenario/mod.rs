@@ -137,7 +137,7 @@ pub struct Change {
     /// These hosts lose their memory without a word to anyone, and neither send nor receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash: Option<String>,
-    /// These hosts, which have crashed, start again, and so does the traffic that had begun on them.
+    /// These crashed hosts start again, with the traffic that had begun on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
 }

@@ -558,9 +558,9 @@ impl StackBuilder {
     /// its segments.
     ///
     /// The driver writes before it sleeps, and whenever 64 KiB have come together; a program that is killed
-    /// loses at most that. Writing takes place on the driver's thread, to a pipe or a terminal on one of its
-    /// own. A disk that is full, the limit, or a pipe whose reader is too slow ends the recording, not the
-    /// stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
+    /// loses at most that. The driver's thread writes to files; a separate thread writes to a pipe or a
+    /// terminal. A disk that is full, the limit, or a pipe whose reader is too slow ends the recording, not
+    /// the stack: see [`Stack::recording`] and [`Warnings`](crate::Warnings).
     ///
     /// ```
     /// use ackclock::journal::{Changes, Replay};

@@ -44,9 +44,8 @@ impl StackBuilder {
     /// now: the addresses of its `nameserver` lines, at port 53. Other lines (`search`, `options`, ...) are
     /// ignored; a name is looked up as written.
     ///
-    /// The stack asks by itself, so it has to reach them. The host's own loopback it does not reach: where
-    /// the host runs a resolver of its own there, the servers behind that are in a file of its
-    /// (`/run/systemd/resolve/resolv.conf`).
+    /// The stack sends the queries itself, so it must reach the servers. It cannot reach the host's loopback.
+    /// If the host runs a resolver there, `/run/systemd/resolve/resolv.conf` lists the servers behind it.
     ///
     /// # Errors
     /// The file cannot be read, has no line `nameserver`, has one without an address, or one that names the

@@ -136,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Does what is asked, and returns the answer; `None`: a list, which is made while it is sent.
+    /// Carries out the request, and returns the answer; `None`: a list, which is made while it is sent.
     fn done(&mut self, request: Request) -> Result<Option<String>, Refusal> {
         Ok(Some(match request {
             Request::Connections => return Ok(None),

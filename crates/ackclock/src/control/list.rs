@@ -165,7 +165,7 @@ mod tests {
         let mut listing = Listing::default();
         let first = listing.next(&stack.shared).unwrap();
         assert_eq!(first.len(), LISTED_AT_ONCE);
-        // One that is listed and one that is not end; their indices are used again at once.
+        // A listed connection and an unlisted one end; their indices are used again at once.
         let gone = [0, LISTED_AT_ONCE + 1].map(|index| ours[index].local_addr().unwrap());
         for index in [LISTED_AT_ONCE + 1, 0] {
             let stream = ours.remove(index);

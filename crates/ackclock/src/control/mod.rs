@@ -59,8 +59,8 @@ pub enum ControlError {
 /// A listening socket that removes itself when dropped.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
-    // Removed while the listener lives: until then no other program takes it for stale, nor can its inode be
-    // another socket's.
+    // Remove it while the listener lives. Until then no other program takes it for stale, and its inode
+    // cannot be another socket's.
     file: SocketFile,
     listener: UnixListener,
 }

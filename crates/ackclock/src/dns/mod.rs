@@ -1,5 +1,5 @@
-//! Names, resolved through the stack itself (feature `dns`): what becomes of the answers. [`race`] connects
-//! to the addresses found; [`NameLookup`] asks for them, and [`hickory`](crate::hickory) implements it.
+//! The use of resolved names (feature `dns`). [`race`] connects to the addresses found; [`NameLookup`] asks
+//! for them, and [`hickory`](crate::hickory) implements it.
 
 mod race;
 

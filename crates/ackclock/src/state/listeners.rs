@@ -106,8 +106,8 @@ impl Listeners {
         self.slots.values_mut().for_each(|slot| slot.wake_all(woken));
     }
 
-    /// A connection may be accepted. With deferred accept the decision is already made: returns true.
-    /// Otherwise a task goes on.
+    /// A connection may be accepted. Returns true if the listener defers accepting and has already decided;
+    /// otherwise wakes a task.
     pub fn on_acceptable(&mut self, id: ListenerId, woken: &mut Vec<Waker>) -> bool {
         let Some(slot) = self.slots.get_mut(&id) else { return false };
         if slot.deferred.is_none() {

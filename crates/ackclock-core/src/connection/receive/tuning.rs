@@ -1,21 +1,22 @@
 //! How wide the receive window should be: twice what the application takes in a round trip, which is one for
 //! the path and one for a repair.
 //!
-//! While what it takes grows, as in slow start, the next round trip's is reckoned to grow by the same factor.
-//! That part of the window is a loan: it is asked back when the growth ends, so that a sender which has found
-//! its bottleneck does not keep its queue. Without it a window that limits the sender would double every
-//! second round trip only, because a sender doubles what it has in flight while the first half of it arrives.
+//! While it takes more each round trip, as in slow start, the window assumes that the next round trip grows
+//! by the same factor. That part of the window is a loan. The receiver takes it back when the growth ends, so
+//! that a sender that has found its bottleneck does not keep its queue. Without the loan, a window that
+//! limits the sender would double every second round trip only, because a sender doubles its data in flight
+//! while the first half of it arrives.
 //!
 //! The idea of measuring at the receiver is that of dynamic right-sizing (E. Weigle and W. Feng, "Dynamic
 //! right-sizing: a simulation study", ICCCN 2001; not read, cited by its title). A round trip is the smallest
 //! of the sending side's and of the receiver's own: data beyond all that has been offered takes one at least,
 //! and little more if the sender waits for the window.
 //!
-//! Round trips that stay twice as long have two causes. Where the path is longer, a wider window is needed;
-//! where the window fills a queue, or the application at either end is slow, a wider one only makes it
-//! longer. The difference shows when the window is narrowed by a quarter: on a longer path the time to
-//! receive a window stays the same, elsewhere it shrinks likewise. A wider window would show it too, and
-//! lengthen the queue meanwhile.
+//! Round trips that stay twice as long have two causes. If the path has become longer, the window must grow.
+//! If the window fills a queue, or the application at either end is slow, a wider window only makes the round
+//! trip longer. To tell them apart, the receiver narrows the window by a quarter: on a longer path the time
+//! to receive a window stays the same, elsewhere it shrinks by a quarter, too. A wider window would show it
+//! too, and lengthen the queue meanwhile.
 
 use crate::Instant;
 use crate::position::Position;

@@ -282,9 +282,9 @@ impl SendHalf {
         whole_segments(payload, smss).max(smss)
     }
 
-    /// The most payload of one call that begins at `start` or later: one segment if urgent data follows. A
-    /// device that cuts would repeat the urgent pointer on each piece, where it names another octet (RFC 9293
-    /// MUST-62).
+    /// The most payload of one call that begins at `start` or later: one segment if urgent data follows,
+    /// because a device that cuts would repeat the urgent pointer on each piece. There it would name another
+    /// octet (RFC 9293 MUST-62).
     #[inline]
     fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
         if self.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }

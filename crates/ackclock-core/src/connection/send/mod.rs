@@ -750,7 +750,7 @@ impl SendHalf {
         true
     }
 
-    /// The stack was paused until `now`: ACKs may have been lost meanwhile, so the peer is asked once more.
+    /// The stack was paused until `now`. ACKs may have been lost meanwhile, so probe the peer once more.
     pub(super) fn on_pause(&mut self, now: Instant, r2: Duration) {
         self.flight.on_pause(now, r2);
     }

@@ -328,7 +328,8 @@ impl SendHalf {
         (now.saturating_since(since) >= STALLED_MIN).then_some(since)
     }
 
-    /// The budget refused this connection. If it makes progress, it asks for room. Returns whether it did.
+    /// The budget refused this connection. Asks for room if the connection makes progress. Returns whether it
+    /// asked.
     pub(in crate::connection) fn report_refusal(&self, now: Instant, unread_since: Option<Instant>) -> bool {
         let gets_on = self.stalled_since(now, unread_since).is_none();
         if gets_on {

@@ -41,8 +41,8 @@ impl Policy for RackTlp {
 
     fn on_ack(&mut self, evidence: &mut Evidence<'_>) -> Option<LossFound> {
         let outcome = evidence.seen.outcome;
-        // Deviation from RFC 8985 §6.2 step 4: not for every report of a duplicate. A probe leaves without
-        // anything held to be late, so a report of its copy says nothing about the window.
+        // Deviation from RFC 8985 §6.2 step 4: not for every report of a duplicate. A probe does not mean
+        // that any segment was late, so a report of its copy says nothing about the window.
         if outcome.duplicate_reported && !evidence.seen.reports_probe {
             self.rack.on_duplicate_report(evidence.una, evidence.nxt);
         }

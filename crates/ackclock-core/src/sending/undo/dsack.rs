@@ -7,7 +7,7 @@
 //! Each byte that an episode retransmitted must be reported, and nothing else. A report of bytes sent once
 //! shows that the network duplicates, and bytes sent three times are ambiguous; either ends it for the
 //! episode (§3). A tail loss probe is not part of the episode, and reports of it are skipped. Reports come a
-//! round trip after the retransmission: they count until what was outstanding at the episode's end has been
+//! round trip after the retransmission. They count until the data outstanding at the episode's end has been
 //! acknowledged. So this rule restores a window, but stops no retransmission.
 //!
 //! Deviations: bytes are counted, not segments, and at most [`Reports::RANGES_MAX`] ranges of them; an
