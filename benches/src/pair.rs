@@ -107,7 +107,7 @@ impl Linked {
         self.pair.now = now;
         let Some(lent) = &mut self.lent else { return self.pair.deliver(to) };
         let (endpoint, batch) = (self.pair.end(to), &mut lent[to]);
-        // As a driver does: a packet that fills most of its block may stay there.
+        // As in a driver, a packet that fills most of its block may stay there.
         let packets = batch.iter().enumerate();
         let packets = packets.map(|(at, (bytes, meta))| RxPacket { bytes, meta, block: batch.lend(at) });
         endpoint.handle_packets(now, packets);

@@ -22,7 +22,7 @@ pub const KERNEL: &str = "10.9.0.1/24";
 pub const STACK: &str = "10.9.0.2/24";
 
 /// Opens the TUN device `name`, creating it if it does not exist, and gives the kernel's end its address.
-/// Takes `CAP_NET_ADMIN`: run it as root, or in your own network namespace.
+/// Needs `CAP_NET_ADMIN`: run it as root, or in your own network namespace.
 ///
 /// # Errors
 /// The device cannot be opened or configured; the message says what to do.

@@ -139,7 +139,8 @@ fn probed_addresses_are_used_once_nobody_has_objected() {
             let (device, _) = addressed().open_packet("wire").unwrap();
             assert!(device.leads_to_kernel(), "the kernel answers for its addresses on the same interface");
             let (link, began) = (device.handle(), Instant::now());
-            // The stack has it at once, and what it sends waits until the addresses are free to be used.
+            // The stack has the address at once, but its packets wait until the link knows that the addresses
+            // are free.
             let stack = stack_on(device, TcpConfig::default());
             assert!(link.addresses().iter().all(|own| own.state == AddressState::Tentative));
             let (mut ours, mut theirs) = joined(&stack, &far, Family::V4).await;

@@ -98,8 +98,8 @@ enum End {
     Server,
 }
 
-/// Captures a transfer from the client to the server over a path of 10 ms: what was sent, and how long it
-/// took. Where the receiver is played again, 1 % was lost.
+/// Captures a transfer from the client to the server over a path of 10 ms. Returns the digest of its data,
+/// and the time it took. If the receiver is to be replayed, the path loses 1 %.
 async fn record(path: &Path, end: End) -> (Digest, Duration) {
     let (left, right) = memory::pair(memory::Config::default());
     let loss = if matches!(end, End::Server) { Share::percent(1) } else { Share::ZERO };

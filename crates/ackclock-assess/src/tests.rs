@@ -123,8 +123,8 @@ fn timed(transfer: &Transfer) -> Vec<TimedClass> {
 #[test]
 fn lone_tail_sent_again_within_a_probes_time_is_no_timeout() {
     use TimedClass::{AvoidableTimeout, FirstTimeout, RepeatedTimeout, TailLossProbe};
-    // After 41 ms two round trips of 20 ms and a delayed acknowledgement of 200 ms, an eighth for late timers
-    // and 10 ms for the sender.
+    // The limit is 41 ms, two round trips of 20 ms and a delayed acknowledgement of 200 ms; an eighth of
+    // these for late timers and 10 ms for the sender come on top.
     let again_at = |at| [Tcp::data(41.0, 1), Tcp::data(at, 1), Tcp::acked(at + 20.0, 2)];
     for (at, class) in [(82.0, TailLossProbe), (320.9, TailLossProbe), (321.1, FirstTimeout)] {
         let transfer = selective(&again_at(at));

@@ -90,7 +90,7 @@ pub fn drop_later(value: impl Any) {
     keep(|| Kept::Other(Box::new(value)));
 }
 
-/// Drops a value that the endpoint knows after the thread's present scope; `kept` is called only within one.
+/// As [`drop_later`], for a type that the endpoint knows. Calls `kept` only within a scope.
 pub(crate) fn keep(kept: impl FnOnce() -> Kept) {
     let _ = WAITING.try_with(|waiting| {
         if waiting.scopes.get() > 0 {

@@ -32,10 +32,10 @@
 //!
 //! Devices of the operating system (TUN, TAP, packet and raw sockets, [`configure`]) come with the feature
 //! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
-//! [`FrameDevice`], impairment, several devices and captures. `over` uses streams, with the feature `net`
-//! sockets, with `sink` sinks, and with `tun-rs` the crate of that name. The feature `recordings`, which is
-//! on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds AF_XDP (`XdpDevice`) to
-//! `os`.
+//! [`FrameDevice`], impairment, several devices and captures. `over` runs a device over streams. The feature
+//! `net` adds sockets, `sink` adds sinks, and `tun-rs` adds the crate of that name. The feature `recordings`,
+//! which is on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds AF_XDP
+//! (`XdpDevice`) to `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.

@@ -53,7 +53,7 @@ pub(crate) struct Observed {
     pub series: Series,
 }
 
-/// Runs a scenario and observes these hosts, each of which sends in one conversation, and the samples.
+/// Runs a scenario and observes the samples and these hosts. Each host sends in one conversation.
 pub(crate) fn observe(scenario: &Scenario, hosts: &[&str]) -> anyhow::Result<Observed> {
     let mut simulation = crate::changes::simulation(scenario)?;
     let nodes: Vec<u32> =

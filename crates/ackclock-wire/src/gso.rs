@@ -1,10 +1,10 @@
 //! Generic segmentation in software: what an offload device does, for a device without offload.
 //!
 //! A stack produces packets of up to 64 KB with a segment size ([`TxPacket::segment_size`]) and unfinished
-//! checksums ([`ChecksumState::Partial`]). This module cuts such a packet into what belongs on the wire. TCP
-//! segments get new lengths, sequence numbers and checksums; PSH and FIN stay with the last segment, CWR with
-//! the first. UDP datagrams get new lengths and checksums. An unfinished checksum of any other transport is
-//! finished in place.
+//! checksums ([`ChecksumState::Partial`]). This module cuts such a packet into the packets that belong on the
+//! wire. TCP segments get new lengths, sequence numbers and checksums; PSH and FIN stay with the last
+//! segment, CWR with the first. UDP datagrams get new lengths and checksums. An unfinished checksum of any
+//! other transport is finished in place.
 
 use crate::bytes::{put, read, read_u16};
 use crate::checksum::{Sum, pseudo_header, sum};

@@ -37,7 +37,7 @@ pub(crate) fn refuse(exit: Exit, error: &str, help: Option<&str>) {
     show(Refusal { exit_code: exit.code(), error_kind: exit.kind().unwrap_or("failed"), error, help });
 }
 
-/// Says a failure, also as JSON if that is asked for; the code to exit with.
+/// Reports a failure, also as JSON if `json`. Returns the exit code.
 pub(crate) fn fail(failure: &Failure, json: bool) -> Exit {
     say!("tcpcat: {failure}");
     if json {

@@ -80,8 +80,8 @@ async fn run(args: Tun2socksArgs, threads: Vec<Handle>) -> anyhow::Result<()> {
         stack = stack.control(path);
     }
     let stack = stack.spawn_on(&threads)?;
-    // A client waits for the proxy's answer before its own, which for a dead destination takes a minute. One
-    // address may have half of the places.
+    // A client gets its answer after the proxy's, which takes a minute for a dead destination. One address
+    // may have half of the places.
     let connections_max = args.connections as usize;
     let listener = stack.listener().syn_backlog(2 * connections_max).decisions_max(2 * connections_max);
     let (listener, bounds) = (Arc::new(listener.deferred()?), Arc::new(Bounds::new(connections_max)));

@@ -262,7 +262,7 @@ impl Peers {
         }
     }
 
-    /// The address under which the client gets what `from` sends; `None` if it may not answer.
+    /// The source address that the client sees on datagrams of `from`; `None` if `from` may not answer.
     fn shown(&mut self, from: &Destination) -> Option<SocketAddr> {
         let real = match from {
             Destination::Name(..) => {

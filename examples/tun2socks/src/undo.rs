@@ -45,7 +45,8 @@ pub(crate) enum ChangeError {
 }
 
 impl Changes {
-    /// Opens the file, after taking back what a killed gateway has left. Returns how much that was.
+    /// Opens the file, and first takes back the changes that a killed gateway has left. Returns how many
+    /// there were.
     pub(crate) fn begin(path: &Path) -> Result<(Self, usize), ChangeError> {
         let unusable = |error| ChangeError::File(path.to_owned(), error);
         let mut options = File::options();

@@ -132,7 +132,7 @@ fn assert_full(race: &Race) {
 }
 
 /// quinn's controller is CUBIC, as this stack's is by default, and the round trips are the same. Neither can
-/// have more than twice what the other has, however the losses fall.
+/// get more than twice the other's rate, however the losses fall.
 #[test]
 fn quic_and_tcp_share_a_queue_by_their_equal_controllers() {
     for limit in [37, 50, 100] {

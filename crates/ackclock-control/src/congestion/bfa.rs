@@ -444,7 +444,8 @@ mod tests {
         // A round trip 60 ms longer: srv is 30 ms.
         assert!(with(fixed(29, 10).unwrap(), &[100, 160]).avoiding);
         assert!(!with(fixed(30, 10).unwrap(), &[100, 160]).avoiding);
-        // In ticks of 100 ms it is no longer than before; in ticks of 1 ms it is 44 ms longer.
+        // Measured in ticks of 100 ms the round trip is as long as before; in ticks of 1 ms it is 44 ms
+        // longer.
         assert_eq!(with(Bfa::PAPER.with_tick(Duration::from_millis(100)).unwrap(), &[100, 144]).srv, 0);
         assert_eq!(
             with(Bfa::PAPER.with_tick(Duration::from_millis(1)).unwrap(), &[100, 144]).srv,

@@ -127,8 +127,8 @@ impl Endpoint {
         !self.is_taken(tuple) && self.tuples.hold(tuple).is_ok()
     }
 
-    /// Whether a connection or record of any endpoint has this four-tuple. If so, its port is known to be
-    /// taken then.
+    /// Whether a connection or record of any endpoint has this four-tuple. If so, remembers that its port is
+    /// taken.
     fn is_taken(&mut self, tuple: &FourTuple) -> bool {
         self.tuples.is_taken_anywhere(tuple).unwrap_or_else(|| {
             let is_taken = self.find(tuple).is_some();

@@ -316,7 +316,7 @@ impl Endpoint {
         true
     }
 
-    /// A connection is over. Had a SYN with data opened it, and nothing completed the handshake, it keeps its
+    /// A connection is over. If a SYN with data opened it, and nothing completed the handshake, it keeps its
     /// place among the pending.
     pub(super) fn keep_fast_open_place(&mut self, index: u32) {
         let Some(slot) = self.connections.at(index) else { return };

@@ -529,8 +529,8 @@ pub(super) enum Use {
 /// hits), so hardly any port is unknown when the range is full: a choice, and a refusal, then take a look or
 /// two. Only ports taken otherwise, by the peer or by number, are learnt one by one, each once.
 ///
-/// A port's users are found in the same way: a bind that must not meet a connection counts the connections on
-/// each port once there are [`NAMES_INDEXED`], and keeps that until few are left.
+/// The index of a port's users works alike. A bind that must not meet a connection counts the connections on
+/// each port once there are [`NAMES_INDEXED`] of them, and keeps the counts until few are left.
 #[derive(Debug)]
 struct Taken {
     range: Range,

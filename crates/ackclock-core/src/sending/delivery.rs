@@ -73,7 +73,8 @@ impl Delivery {
         self.rate
     }
 
-    /// The values that samples of `bytes` that leave now will need, with `in_flight` bytes in flight.
+    /// Notes the departure of `bytes` with `in_flight` bytes before them in flight. Returns the values that
+    /// their samples will need.
     #[inline]
     pub fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
         if in_flight == 0 {

@@ -45,7 +45,7 @@ pub(crate) struct Pacer {
     rate: u64,
     /// The recent lateness of its timer: the real granularity of the driver's timers.
     late_ns: u64,
-    /// Data has waited for the rate since `even_at`, so the time since then is not lost.
+    /// Data has waited for the rate since `even_at`, so it may use the time since then.
     is_owed: bool,
 }
 

@@ -288,8 +288,8 @@ impl Scoreboard {
             if record.start >= until {
                 break;
             }
-            // RFC 6675 §4: each octet that is SACKed is marked. A peer may hold a part of a segment: one that
-            // was sent again in other segments, or that something on the way cut.
+            // RFC 6675 §4: each octet that is SACKed is marked. A peer may hold a part of a segment, because
+            // a retransmission or a box on the path cut it differently.
             let (start, end) = if self.sacked.len() < Self::EXACT_RANGES_MAX {
                 (record.start.max(from), record.end.min(until))
             } else {

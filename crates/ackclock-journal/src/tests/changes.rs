@@ -64,7 +64,7 @@ fn with_settings() -> ListenOptions {
     ListenOptions { tcp: Some(TcpConfig::default()), ..options }
 }
 
-/// A packet without its payload has no checksum that could be verified; it was, when it was recorded.
+/// A packet without its payload has no checksum to verify. It was verified before it was recorded.
 #[test]
 fn payload_of_a_whole_packet_is_left_out_and_its_checksum_taken_as_verified() {
     let addr = |last| SocketAddr::new([10, 0, 0, last].into(), 7);

@@ -211,7 +211,7 @@ fn wrong_timeouts_make_the_timer_more_patient() {
         timeouts += sent.timeouts;
         bytes += sent.bytes;
     }
-    // With averages that only know samples, it is 0.97 a jump, and 2 % more is carried.
+    // With averages of samples only, it is 0.97 a jump, and the path carries 2 % more.
     let rate = timeouts as f64 / f64::from(jumps);
     assert!((0.6..0.9).contains(&rate), "{timeouts} timeouts in {jumps} jumps");
     assert!((33_000_000..35_000_000).contains(&bytes), "{bytes}");

@@ -432,8 +432,8 @@ async fn the_traffic_class_is_set_for_each_socket_and_ecn_for_each_datagram() {
     assert_eq!(classes, [184, 186, 184, 186]);
 }
 
-/// As Linux does with one interface: any of its addresses stands for it, for joining and leaving, and one of
-/// no interface leaves nothing.
+/// As on Linux with one interface: any of its addresses stands for it in joins and leaves. A foreign address
+/// leaves nothing.
 #[tokio::test]
 async fn a_group_is_left_at_any_address_of_the_stack_and_at_no_other() {
     let hosts = hosts();

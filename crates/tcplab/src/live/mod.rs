@@ -63,7 +63,7 @@ struct Server {
 }
 
 impl LiveArgs {
-    /// Whether the page is served, and the network moves with the wall clock for it.
+    /// Whether to serve the page. If so, the network moves with the wall clock.
     pub fn serves(&self) -> bool {
         self.live.is_some()
     }

@@ -45,5 +45,5 @@ pub(crate) async fn leave(
 
 /// How long the program behind the network may take to answer.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
-/// After how many bytes a connection lets the network go first: some 20 µs of copying.
+/// A connection lets the network go first after this many bytes, which take some 20 µs to copy.
 pub(crate) const TURN_BYTES: usize = 64 << 10;

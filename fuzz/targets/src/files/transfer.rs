@@ -9,7 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use crate::protocol::{FrameReader, Header, Nonce, Opening, Receipt, await_greeting, write_end};
 
-/// The first byte says which part of the protocol the others are, and in what crumbs they come.
+/// The first byte selects the part of the protocol that the others are, and the size of the pieces in which
+/// they arrive.
 pub(crate) fn transfer(bytes: &[u8]) -> u64 {
     let Some((&kind, rest)) = bytes.split_first() else { return 1 };
     let size = 1 + usize::from(kind / 4);
@@ -62,8 +63,8 @@ async fn frames(bytes: &[u8], size: usize) {
     }
 }
 
-/// The data in frames, the hash at their end and what follows it, read another way; `None`: they are cut
-/// short.
+/// Reads frames independently: returns their data, the hash at their end and the bytes behind it; `None` if
+/// they are cut short.
 fn unframed(mut bytes: &[u8]) -> Option<(Vec<u8>, Hash, &[u8])> {
     let mut data = Vec::new();
     loop {

@@ -1,9 +1,9 @@
 //! Long transfers: connections that always have something to send, over a path with a delay, a queue and an
 //! MTU, while the input makes calls and changes the path.
 //!
-//! The steps of [`FuzzedPair`] alone seldom send much for long. Here each round takes a fixed time, the
-//! applications write and read in each, and what was under way at its beginning arrives, is lost or waits: a
-//! round trip takes two rounds.
+//! The steps of [`FuzzedPair`] alone seldom send much for long. Here each round takes a fixed time. The
+//! applications write and read in each, and each packet under way at its beginning arrives, is lost or waits.
+//! A round trip takes two rounds.
 
 use std::mem;
 use std::time::Duration;

@@ -55,8 +55,8 @@ fn sec_a2_syn_in_a_synchronized_state_is_challenged() {
 // Tests: RFC 9293 MAY-12
 #[test]
 fn sec_a3_data_with_an_impossible_ack_is_not_taken() {
-    // Nothing was ever sent: below the SYN nothing can have been acknowledged (ghost ACKs), above it neither.
-    // Zero is our SYN's number, exactly one below the first byte.
+    // Only the SYN was sent, so no number below it (ghost ACKs) or above it can be acknowledged. Zero is our
+    // SYN's number, exactly one below the first byte.
     for ack in [0_u32, 2, 100, 1 << 31, u32::MAX, 0_u32.wrapping_sub(1_000), 0_u32.wrapping_sub(65_535)] {
         let mut s = Script::accepted(&Setup::default());
         s.peer(seg(PSH).seq(1).ack(ack).data(b"evil"));

@@ -195,8 +195,8 @@ proptest! {
 }
 
 proptest! {
-    /// Whether another byte fits is known beforehand, whatever is in the queue; and of what does not fit
-    /// whole, a part is taken unless not even one byte fits.
+    /// The queue knows beforehand whether another byte fits, whatever it holds. If data does not fit whole,
+    /// the queue takes a part of it, unless not even one byte fits.
     #[test]
     fn takes_more_exactly_if_another_byte_can_be_appended(
         steps in prop::collection::vec((0..4u8, 1..70_000usize), 1..40), limit in 4096..300_000usize,

@@ -29,7 +29,7 @@ pub(super) struct ReceiveHalf {
     nxt: Position,
     /// Right edge of the offered window: RCV.NXT + RCV.WND. It never retreats.
     edge: Position,
-    /// How far before it the last window seemed to end, which was rounded down to its unit.
+    /// How far before `edge` the last window, rounded down to its unit, seemed to end.
     hidden: u16,
     /// Shift count of our windows.
     scale: u8,

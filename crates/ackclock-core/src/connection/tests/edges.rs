@@ -461,9 +461,9 @@ fn text_beyond_the_peers_fin_is_forgotten() {
     }
 }
 
-/// RFC 9293 MUST-62: the pointer names the octet after the urgent data. A device repeats it on each piece
-/// that it cuts, where it names another octet, so until the urgent data has left segments leave one by one.
-/// So do those that are sent again before it is acknowledged.
+/// RFC 9293 MUST-62: the pointer names the octet after the urgent data. A device would repeat it on each
+/// piece that it cuts, where it names another octet. So segments leave one by one until the urgent data has
+/// left, and so do retransmissions until it is acknowledged.
 #[test]
 fn segments_before_the_end_of_urgent_data_are_not_cut_by_the_device() {
     let mut tcp = TcpConfig { nodelay: true, ..TcpConfig::default() };

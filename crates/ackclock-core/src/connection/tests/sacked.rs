@@ -66,7 +66,8 @@ fn segments_made_short_by_options_are_held_whole() {
     }
 }
 
-/// After "packet too big" what was in flight leaves again, in one packet for the device, in smaller segments.
+/// After "packet too big" the data in flight leaves again, as one packet for the device, cut into smaller
+/// segments.
 #[test]
 fn segments_that_a_router_made_smaller_are_held_whole() {
     for written in [2 * SMSS, 5 * SMSS] {

@@ -212,9 +212,9 @@ fn report_of_old_data_sent_once_takes_the_timeout_back() {
     }
 }
 
-/// A timeout of a tail, with nothing new to send: the window of one segment holds back what is lost, so the
-/// first acknowledgement makes it two (RFC 5681 §3.1), also while F-RTO judges (RFC 5682 §2.1 (3): without
-/// new data the conventional recovery goes on).
+/// The tail times out, and there is nothing new to send. The window of one segment holds back the other lost
+/// segments, so the first acknowledgement makes it two (RFC 5681 §3.1), also while F-RTO judges (RFC 5682
+/// §2.1 (3): without new data the conventional recovery goes on).
 #[test]
 fn window_grows_by_the_first_answer_to_a_timeout_where_nothing_new_waits() {
     for frto in [true, false] {

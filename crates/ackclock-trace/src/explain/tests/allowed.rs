@@ -1,5 +1,5 @@
-//! Goal: what theory allows is shown beside what was reached, for the controllers and connections that the
-//! theory covers.
+//! Goal: the account shows the rate that theory allows beside the rate reached, for the controllers and
+//! connections that the theory covers.
 
 use ackclock_sim::scenario::{Loss, Reordering};
 use ackclock_sim::units::Share;

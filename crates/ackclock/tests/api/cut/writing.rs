@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use super::{Cut, a_little_later, at_every_poll, joined, leaves_nothing};
 use crate::support::{hosts, settle};
 
-/// Runs `call` on a stream that has no room, and whose peer begins to read a little later; `call` gets what
-/// comes next in the stream, and gives how much of it was taken. The peer gets just that.
+/// Runs `call` on a stream that has no room, and whose peer begins to read a little later; `call` gets the
+/// next bytes of the stream and returns how many of them it wrote. The peer gets exactly those.
 async fn writes(call: impl AsyncFn(&Cut, &mut TcpStream, &[u8]) -> usize) {
     at_every_poll(async |cut| {
         let hosts = hosts();

@@ -76,7 +76,7 @@ pub(super) async fn free_port(host: &Loopback) -> io::Result<SocketAddr> {
     host.listen(addr(ANY_PORT)).await?.local_addr()
 }
 
-/// Lets what is under way arrive: the loopback of a kernel and a stack's take far less.
+/// Lets packets under way arrive; the loopbacks of the kernel and of the stack take far less time.
 pub(super) async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
