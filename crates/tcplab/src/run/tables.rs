@@ -16,7 +16,7 @@ pub(crate) fn links(report: &Report) -> String {
     aligned(&tables::links(report))
 }
 
-/// The same as a page about the scenario called `name`.
+/// The report as a page about the scenario called `name`.
 pub(super) fn page(report: &Report, name: &str) -> Page {
     let mut page = Page::new(name);
     let table = |page: &mut Page, Rows { head, rows }: Rows| {
