@@ -11,6 +11,7 @@ class Listing {
     this.found = search.querySelector("[role=status]");
     search.hidden = false;
     search.querySelector("input").addEventListener("input", event => this.filter(event.target.value));
+    element.classList.add("made");
   }
 
   head(head, column) {

@@ -75,6 +75,7 @@ class Graph {
     this.label();
     this.size();
     this.pick(null);
+    element.classList.add("made");
   }
 
   // What has to be made again for other data.

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ackclock_chart::{Axis, Figure, Html, Panel, Point, Scale, Series, Style, data};
 use ackclock_test_browser::Browser;
@@ -409,11 +411,7 @@ fn nothing_moves_and_nothing_overflows_at_any_width() {
     for (width, beside) in [(400, false), (1600, true), (2000, true)] {
         browser.resize(width, 900);
         browser.load(&page.0);
-        browser.run(
-            "window.moved = 0;
-             new PerformanceObserver(list => list.getEntries().forEach(entry => (moved += entry.value)))
-                 .observe({ type: 'layout-shift', buffered: true });",
-        );
+        browser.run(MOVED);
         browser.run("scrollTo(0, document.querySelector('.graph').offsetTop)");
         browser.click((
             browser.tick("x", "50"),
@@ -430,6 +428,56 @@ fn nothing_moves_and_nothing_overflows_at_any_width() {
         assert!(found[3].as_f64() > Some(f64::from(width) * 0.6), "at {width}: {found}");
     }
     browser.assert_quiet();
+}
+
+/// Adds up in `moved` how much has moved in the page since it was opened.
+const MOVED: &str = "window.moved = 0;
+     new PerformanceObserver(list => list.getEntries().forEach(entry => (moved += entry.value)))
+         .observe({ type: 'layout-shift', buffered: true });";
+
+/// A page that arrives in pieces is painted before its scripts are there. They move nothing of what is seen.
+#[test]
+fn nothing_moves_while_a_page_arrives() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut report = listed();
+    report.words(&["A sentence."; 3]).figure(&figure()).words(&["Another one."; 3]).figure(&figure());
+    let text = report.finish();
+    let scripts = text.rfind("<script>").expect("scripts at the end");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = std::thread::spawn(move || {
+        for _ in [400, 1600] {
+            let (mut stream, _) = listener.accept().expect("a browser");
+            let mut request = BufReader::new(stream.try_clone().expect("a descriptor"));
+            let mut line = String::new();
+            while request.read_line(&mut line).expect("a request") > 2 {
+                line.clear();
+            }
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                text.len()
+            )
+            .expect("a reader");
+            for piece in [&text[..scripts], &text[scripts..]] {
+                stream.write_all(piece.as_bytes()).expect("a reader");
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+    });
+    for width in [400, 1600] {
+        browser.resize(width, 900);
+        browser.open_url(&format!("http://{address}/{width}"));
+        browser.wait_until("return document.querySelector('.graph')?.dataset.x !== undefined");
+        browser.run(MOVED);
+        let found = browser.run(
+            "const painted = performance.getEntriesByName('first-contentful-paint')[0].startTime;
+             const [made] = performance.getEntriesByName('graph');
+             return [moved, painted < made.startTime];",
+        );
+        assert_eq!(found, serde_json::json!([0, true]), "at {width}");
+    }
+    server.join().expect("a server");
 }
 
 #[test]
