@@ -147,8 +147,7 @@ fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     fs::set_permissions(beside, fs::Permissions::from_mode(mode))
 }
 
-/// Elsewhere a file has the owner and the rights that its folder gives it; only whether it may be written is
-/// its own.
+/// Elsewhere a file inherits its owner and rights from its folder. Only its read-only flag is its own.
 #[cfg(not(unix))]
 fn inherit(beside: &Path, existing: &fs::Metadata) -> io::Result<()> {
     fs::set_permissions(beside, existing.permissions())

@@ -68,8 +68,8 @@ pub(crate) struct TransferResult {
 }
 
 impl Session {
-    /// Runs `body` on a host made from the flags, and reports the result. `file` is the one that is moved;
-    /// before it stands the word for it in messages, empty if it is only read.
+    /// Runs `body` on a host made from the flags, and reports the result. `file` is the file that is moved,
+    /// after the word for it in messages, which is empty if the file is only read.
     pub async fn run<F>(
         kind: Kind,
         common: &Common,

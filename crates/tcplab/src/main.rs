@@ -48,7 +48,7 @@ enum Command {
     ///
     /// Accepts connections, and datagrams, at --listen, carries each through the scenario's links, queues and
     /// faults from its first host to its last, and connects it to --to. No privilege is needed. At the end,
-    /// after a signal or --duration, it prints what the links did. If the machine fell behind, it says so and
+    /// after a signal or --duration, it prints the links' figures. If the machine fell behind, it says so and
     /// exits with 1.
     Between(between::BetweenArgs),
     /// Run a command whose packets all pass a scenario's network, in real time (Linux)

@@ -21,7 +21,7 @@ const AGE_MAX: Duration = Duration::from_secs(60);
 struct Seen {
     /// Bytes that the first and the last upload sent twice.
     repeated: [u64; 2],
-    /// How long a connection between them took to open whose first SYN the path dropped.
+    /// How long a connection between them took to open after the path had dropped its first SYN.
     opened: Duration,
 }
 

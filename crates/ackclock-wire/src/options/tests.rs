@@ -238,7 +238,8 @@ fn accurate_ecn_counters_come_in_both_orders() {
     assert_eq!((option.ect0(), option.ce(), option.ect1()), (Some(3), Some(2), Some(1)));
 }
 
-/// RFC 9768 §3.2.3: of an unusual length the whole counters count; a segment's first option counts.
+/// RFC 9768 §3.2.3: in an option of unusual length, the complete counters count. Of several options, the
+/// first counts.
 #[test]
 fn accurate_ecn_option_of_any_length_is_read_as_far_as_it_goes() {
     for len in 0..=20u8 {

@@ -1,4 +1,5 @@
-//! The moments that are kept: the latest all, older ones ever fewer, so that a run may last for days.
+//! The moments that are kept: all of the latest, and ever fewer of the older ones, so that a run may last for
+//! days.
 
 use std::sync::Arc;
 

@@ -46,7 +46,8 @@ pub(crate) fn enter(args: &InsideArgs) -> anyhow::Result<ExitCode> {
     names(args);
     channel::send(&channel, &tun)?;
     drop(tun);
-    // After the namespace, whose rights would clear it: without the network there is nothing to run in.
+    // Set it after entering the namespace, because the new rights would clear it. Without the network there
+    // is nothing to run in.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if channel::wait(&channel).is_err() {
         return Ok(Exit::Failed.into());

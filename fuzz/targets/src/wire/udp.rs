@@ -10,7 +10,7 @@ use etherparse::UdpSlice;
 use super::Count;
 use super::tcp::same_sum;
 
-/// Parses a datagram, and holds what comes of it against etherparse and against its own printing.
+/// Parses a datagram, and compares the result with etherparse's and with the datagram written again.
 pub(super) fn judge(ip: &IpPacket<'_>, bytes: &[u8], count: &mut Count) {
     let parsed = |checksum| UdpDatagram::parse(ip.src, ip.dst, bytes, checksum);
     let (verified, complete) = (parsed(ChecksumState::Verified), parsed(ChecksumState::Complete));

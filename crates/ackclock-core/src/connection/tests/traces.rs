@@ -1,5 +1,5 @@
-//! Goal: the trace of a connection alone shows what was sent, what was lost and why, what moved the windows,
-//! and what sending waited for.
+//! Goal: the trace of a connection alone shows the data sent, the losses and their rules, the causes of
+//! window changes, and the limits of sending.
 
 use std::time::Duration;
 
