@@ -79,6 +79,8 @@ pub(crate) const SINCE: &str = "4.3BSD+";
 /// Greys, for everything but controllers.
 pub(crate) const OTHER: u8 = 6;
 pub(crate) const PALE: u8 = 10;
+/// Hosts, conversations, estimators.
+pub(crate) const KINDS: [u8; 6] = [3, 4, 5, 7, 12, 14];
 
 /// An axis whose ends come from its points.
 pub(crate) fn axis(label: &str) -> Axis {
@@ -93,7 +95,7 @@ mod tests {
     fn each_controller_has_a_colour_of_its_own() {
         let colours: std::collections::BTreeSet<u8> = CONTROLLERS.iter().map(|(_, colour)| *colour).collect();
         assert_eq!(colours.len(), CONTROLLERS.len());
-        assert!(!colours.contains(&OTHER) && !colours.contains(&PALE));
+        assert!([OTHER, PALE].iter().chain(&KINDS).all(|other| !colours.contains(other)));
         assert_eq!(colour("anything else"), OTHER);
     }
 

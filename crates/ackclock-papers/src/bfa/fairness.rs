@@ -127,8 +127,8 @@ fn table(title: &str, curves: &[Vec<Point>]) -> Table {
 
 fn shares(curve: &[Point]) -> Figure {
     let line = |one: usize| curve.iter().map(move |point| (point.buffers as f64, point.shares[one]));
-    let series =
-        (0..6u8).map(|one| draw::series(&format!("source {}", one + 1), Style::Line, one, line(one.into())));
+    let series = (0..6)
+        .map(|one| draw::series(&format!("source {}", one + 1), Style::Line, draw::KINDS[one], line(one)));
     let caption = "Six BFA sources that start 2 s apart, one run a point: throughput of each.";
     let panel = draw::panel("throughput (packets/s)", series.collect());
     draw::figure("What six BFA sources get", caption, "buffers (packets)", vec![panel])

@@ -447,16 +447,17 @@ impl Run {
 
     fn sequences(&self, how: &str, place: Place) -> Figure {
         let mut series = Vec::new();
-        for (number, one) in (0..).zip(&self.conversations) {
+        for (number, one) in self.conversations.iter().enumerate() {
             let dots = one.sent.iter().step_by(DOT_EVERY);
             let dots = dots.map(|sent| (sent.at.as_nanos() as f64 / 1e9, sent.from as f64 / 1000.0));
-            series.push(draw::series(&format!("conversation {}", number + 1), Style::Dots, number, dots));
+            let name = format!("conversation {}", number + 1);
+            series.push(draw::series(&name, Style::Dots, draw::KINDS[number], dots));
         }
-        let paper = (0..4u8).map(|number| {
+        let paper = (0..4).map(|number| {
             let rate = place.number(RATE, &(number + 1).to_string());
-            let begin = APART * f64::from(number);
+            let begin = APART * number as f64;
             let end = (begin + TRANSFER.0 as f64 / 1000.0 / rate).min(seconds(END));
-            (number, vec![(begin, 0.0), (end, (end - begin) * rate)])
+            (draw::KINDS[number], vec![(begin, 0.0), (end, (end - begin) * rate)])
         });
         series.extend(draw::dotted(place, paper));
         let caption = format!(

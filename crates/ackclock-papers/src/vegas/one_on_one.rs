@@ -234,6 +234,22 @@ mod tests {
         assert!(again(&reno) > 10.0 && again(&vegas) < 0.05 * again(&reno));
         assert!(vegas[0].throughput.mean > reno[0].throughput.mean);
     }
+
+    #[test]
+    fn the_picture_has_the_papers_numbers_over_the_bars_and_the_spread() {
+        let runs = [1.0, 3.0].map(|throughput| Transfer { throughput, ..Transfer::default() });
+        let (_, figure) = figure(&PAIRS.map(|_| [Transfers::of(&runs); 2]));
+        let of = |style| figure.panels[0].series.iter().filter(move |series| series.style == style);
+        assert!(of(Style::Bars).all(|bars| bars.points.iter().all(|point| point.range == Some((1.0, 3.0)))));
+        let numbers: Vec<Vec<f64>> =
+            of(Style::Rings).map(|rings| rings.points.iter().map(|point| point.y).collect()).collect();
+        // Brakmo and Peterson 1995, table III.
+        assert_eq!(numbers, [[60.0, 61.0, 66.0, 74.0], [109.0, 123.0, 119.0, 131.0]]);
+        let named: Vec<&str> = of(Style::Rings).map(|rings| rings.name.as_str()).collect();
+        assert_eq!(named, ["the paper's (table III)", ""]);
+        assert!(of(Style::Rings).map(|rings| rings.colour).eq(of(Style::Bars).map(|bars| bars.colour)));
+    }
+
     #[test]
     fn all_pairs_are_as_fast_and_send_as_much_again_as_in_the_model() {
         for pair in &PAIRS {
