@@ -129,7 +129,7 @@ fn rings_stand_over_the_bars_of_their_colour() {
     let document = Document::parse(&text).expect("XML");
     let marks = marks(&document);
     let vegas = pen(marks[1].attribute("d").expect("a path"));
-    let ring = pen(&marks[2].attribute("d").expect("a path").split('a').next().expect("a place"));
+    let ring = pen(marks[2].attribute("d").expect("a path").split('a').next().expect("a place"));
     let (left, right) = (vegas[4].0, vegas[6].0);
     // A circle begins at its left.
     assert!((ring[0].0 + 4.0 - (left + right) / 2.0).abs() < 0.2, "{ring:?} in {left} to {right}");
