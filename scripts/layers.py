@@ -43,10 +43,10 @@ FLOORS = {
     "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}, "tests": {"test-browser"}},
-    "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"tests"}},
+    "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"test-features", "tests"}},
     "tcplab": {
         "uses": {"", "assess", "chart", "cli", "control", "core", "device", "journal", "lab", "papers", "sim", "trace", "wire"},
-        "tests": {"test-browser", "tests"},
+        "tests": {"test-browser", "test-features", "tests"},
     },
 }
 # Packages above the floors: they may use everything.
@@ -55,6 +55,7 @@ ROOF = {
     "ackclock-examples",
     "ackclock-fuzz",
     "ackclock-packets",
+    "ackclock-test-features",
     "ackclock-tests",
     "ackclock-tun2socks",
     "ackclock-wireguard",

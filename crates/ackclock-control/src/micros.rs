@@ -12,7 +12,7 @@ pub fn one<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_u64(whole(*time))
 }
 
-/// The same for a time that may be unknown.
+/// Writes a time that may be unknown.
 ///
 /// # Errors
 /// The serializer's.

@@ -80,7 +80,7 @@ pub enum Recovery {
     Tahoe,
     /// Fast recovery up to the first new acknowledgement (4.3BSD-Reno; RFC 5681).
     Reno,
-    /// The same as it was released in 1990 and 1991: duplicates after a timeout retransmit, too (Net/2).
+    /// Reno as it was released in 1990 and 1991: duplicates after a timeout retransmit, too (Net/2).
     Net2Reno,
     /// Fast recovery up to the last segment outstanding at its start (RFC 6582).
     NewReno,
@@ -90,7 +90,7 @@ pub enum Recovery {
     RackTlp,
     /// Reno with the fine-grained check of first duplicates (Brakmo and Peterson 1995, §III-A).
     Vegas,
-    /// The same by the clock of USC's NetBSD.
+    /// Vegas by the clock of USC's NetBSD.
     VegasUsc,
 }
 

@@ -58,7 +58,7 @@ impl Instant {
         Duration::from_nanos(self.nanos_since(earlier))
     }
 
-    /// The same in nanoseconds.
+    /// The time from `earlier` to `self` in nanoseconds; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn nanos_since(self, earlier: Self) -> u64 {

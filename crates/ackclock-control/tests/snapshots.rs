@@ -44,8 +44,8 @@ fn windows_by_round() -> String {
     table
 }
 
-/// What each event does to a controller's window, in tenths of a segment: growth from ten segments, then a
-/// loss and three round trips, its undo, a timeout and four round trips, its undo, idleness, and a mark.
+/// The effect of each event on a controller's window, in tenths of a segment: growth from ten segments, then
+/// a loss and three round trips, its undo, a timeout and four round trips, its undo, idleness, and a mark.
 fn windows_by_event() -> String {
     let mut table = String::from(
         "Window in segments, ssthresh behind the slash (-: none yet), after what the column says; a round \

@@ -111,7 +111,7 @@ impl Budget {
         self.0.limit.saturating_sub(self.0.limit / 4)
     }
 
-    /// What a single buffer may have once the last quarter is in use: one of two shares for each connection,
+    /// The limit of a single buffer once the last quarter is in use: one of two shares for each connection,
     /// or all for a single one.
     fn share(&self, used: usize) -> usize {
         let sharers = usize::try_from(self.0.sharers.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
@@ -123,7 +123,7 @@ impl Budget {
         free.saturating_mul(4).checked_div(buffers).unwrap_or(free).max(SHARE_MIN)
     }
 
-    /// What is in use once a lease that then has `total` has taken `more`; `None` if it may not.
+    /// The bytes in use once a lease that then has `total` has taken `more`; `None` if it may not.
     fn used_with(&self, used: usize, more: usize, total: usize) -> Option<usize> {
         let after = used.checked_add(more)?;
         let allowed = after <= self.unpressed() || after <= self.0.limit && total <= self.share(used);

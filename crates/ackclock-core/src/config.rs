@@ -64,8 +64,8 @@ pub struct EndpointConfig {
     pub other_packets: usize,
     /// The most ICMP echo requests answered in a second (RFC 1122 §3.2.2.6, RFC 4443 §4.2); 0: none.
     pub echo_replies_per_second: u32,
-    /// What becomes of echo requests to addresses that are not the endpoint's; [`PingPolicy::Own`] (the
-    /// default): the endpoint does not answer them.
+    /// The answer to echo requests for addresses that are not the endpoint's. With [`PingPolicy::Own`] (the
+    /// default) there is none.
     pub pings: PingPolicy,
     /// The most echo requests that wait for the program with [`PingPolicy::Deferred`].
     pub pings_max: usize,
@@ -181,7 +181,7 @@ pub struct TcpConfig {
     /// Name of the profile last applied. Single settings may differ from it.
     pub profile: &'static str,
     // RFC 9293 MAY-18: CUBIC (RFC 9438) unless another is asked for.
-    /// What makes the congestion controller.
+    /// Makes the congestion controller.
     pub congestion: Arc<dyn ControllerFactory>,
     /// How to send and acknowledge.
     pub choices: Choices,
@@ -191,7 +191,7 @@ pub struct TcpConfig {
     /// room; `None` (the default): none. Only a participant receives what the peer sent in the same
     /// experiment: [`Connection::peer_experiment`](crate::Connection::peer_experiment).
     pub experiment: Option<Experiment>,
-    /// What to trace of the connection; `None` (the default): nothing.
+    /// The trace of the connection; `None` (the default): nothing is traced.
     pub trace: Option<TraceConfig>,
     /// Send small segments at once (RFC 9293 MUST-17: switches Nagle's algorithm off).
     pub nodelay: bool,
@@ -241,7 +241,7 @@ impl TcpConfig {
         Ok(())
     }
 
-    /// What a peer sent in the experiment that this end takes part in.
+    /// The peer's data in the experiment that this end takes part in.
     pub(crate) fn shared_experiment(&self, options: &TcpOptions) -> Option<Experiment> {
         options.experiment.filter(|theirs| self.experiment.is_some_and(|ours| ours.id == theirs.id))
     }
@@ -311,8 +311,8 @@ impl Default for MtuProbing {
     }
 }
 
-/// What the option of RFC 5482 may do to a connection. The user timeout becomes the larger of both ends'
-/// values, within `least` and `most`.
+/// The effect that the option of RFC 5482 may have on a connection. The user timeout becomes the larger of
+/// both ends' values, within `least` and `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserTimeoutOption {
     /// L_LIMIT: the peer cannot lower the timeout below this. 100 s by default (RFC 9293 SHLD-11).
@@ -334,7 +334,7 @@ impl Default for UserTimeoutOption {
 /// Settings of one listener.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
-    /// What to listen on.
+    /// The addresses and the port to listen on.
     pub addr: ListenAddr,
     /// The most established connections waiting to be accepted.
     pub backlog: usize,

@@ -36,7 +36,7 @@ pub enum ConnectionError {
     OutOfMemory,
 }
 
-/// What an ICMP error reported about a segment.
+/// An ICMP error's report about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IcmpError {

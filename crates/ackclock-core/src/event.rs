@@ -83,7 +83,7 @@ pub enum Event {
     Udp(UdpId, UdpReadiness),
 }
 
-/// What became possible, or happened, on a connection.
+/// The possibilities and events that a connection has for its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// The handshake is complete.
@@ -98,8 +98,8 @@ pub struct Readiness {
     pub urgent: bool,
     /// A soft error was noted (RFC 9293 MUST-47, RFC 9293 SHLD-9, RFC 9293 SHLD-25).
     pub soft_error: bool,
-    /// What was waited for with [`Connection::await_delivered`](crate::Connection::await_delivered) is
-    /// acknowledged, or the figures of [`Connection::delivery`](crate::Connection::delivery) changed.
+    /// The data of [`Connection::await_delivered`](crate::Connection::await_delivered) is acknowledged, or
+    /// the figures of [`Connection::delivery`](crate::Connection::delivery) changed.
     pub delivered: bool,
 }
 

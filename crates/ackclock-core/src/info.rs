@@ -148,7 +148,7 @@ pub struct ConnectionInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerInfo {
-    /// What it listens on.
+    /// The addresses and the port that it listens on.
     pub addr: ListenAddr,
     /// Established connections that wait to be accepted.
     pub waiting: usize,
@@ -160,7 +160,7 @@ pub struct ListenerInfo {
     pub deferred: bool,
 }
 
-/// What became of what was written, and how fast the path is, by the last acknowledgement. Bytes are of
+/// Delivery of the written bytes, and the speed of the path, by the last acknowledgement. Bytes are of
 /// payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -190,7 +190,7 @@ pub struct DeliveryInfo {
         serde(rename = "rtt_min_us", serialize_with = "ackclock_control::micros::one")
     )]
     pub rtt_min: Duration,
-    /// What the queues on the path add to the round trip: [`srtt`](Self::srtt) less
+    /// The delay that the queues on the path add to the round trip: [`srtt`](Self::srtt) less
     /// [`rtt_min`](Self::rtt_min), not below zero.
     #[cfg_attr(
         feature = "serde",
@@ -253,7 +253,7 @@ impl UndoCounts {
     }
 }
 
-/// What the sending side contributes to [`ConnectionInfo`], by the names used there.
+/// The sending side's part of [`ConnectionInfo`], by the names used there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlightInfo {
     pub start_up: Option<StartUpEstimate>,

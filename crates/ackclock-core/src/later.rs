@@ -90,7 +90,7 @@ pub fn drop_later(value: impl Any) {
     keep(|| Kept::Other(Box::new(value)));
 }
 
-/// The same with a value that the endpoint knows; `kept` is called only within a scope.
+/// Keeps a value that the endpoint knows; `kept` is called only within a scope.
 pub(crate) fn keep(kept: impl FnOnce() -> Kept) {
     let _ = WAITING.try_with(|waiting| {
         if waiting.scopes.get() > 0 {

@@ -51,7 +51,7 @@ impl Position {
         self.0.get().saturating_sub(earlier.0.get())
     }
 
-    /// The same as an index into a buffer that begins at `earlier`.
+    /// The distance from `earlier`, as an index into a buffer that begins there.
     #[inline]
     pub fn index_from(self, earlier: Self) -> usize {
         usize::try_from(self.since(earlier)).unwrap_or(usize::MAX)

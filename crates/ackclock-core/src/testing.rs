@@ -44,7 +44,7 @@ pub struct Pair {
     pub server: Endpoint,
     /// The time. Only [`run`](Self::run) and the caller let it pass.
     pub now: Instant,
-    /// What both devices can do; at first, nothing but carry packets.
+    /// The limits of both devices; at first, they carry nothing but packets.
     pub limits: Limits,
     /// Whether the devices have verified the checksums of what arrives.
     pub verified: bool,
@@ -125,7 +125,7 @@ impl Pair {
         }
     }
 
-    /// What `from` sends now and does not get lost. It is the caller's to deliver.
+    /// The packets that `from` sends now and that do not get lost. The caller delivers them.
     pub fn carry(&mut self, from: usize) -> Vec<Vec<u8>> {
         self.send(from);
         mem::take(&mut self.on_the_way[1 - from]).packets().map(|packet| packet.bytes.to_vec()).collect()

@@ -48,7 +48,7 @@ impl fmt::Debug for FourTuple {
     }
 }
 
-/// What a listener listens on; `None` means any. An unspecified address means any of its family.
+/// The address and port of a listener; `None` means any. An unspecified address means any of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ListenAddr {
     /// The local address, or any (including addresses that the endpoint was not configured with, as a proxy

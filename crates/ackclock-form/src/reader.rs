@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What was lent of this type.
+    /// The value of this type that was lent.
     #[must_use]
     pub fn lent<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.lent.iter().find_map(|lent| Arc::clone(lent).downcast().ok())
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         self.notes.push(note);
     }
 
-    /// What was noted since the last call.
+    /// The notes since the last call.
     pub fn take_notes(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.notes)
     }

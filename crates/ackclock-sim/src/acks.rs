@@ -30,8 +30,8 @@ pub(crate) struct FlowKey {
 }
 
 impl Ack {
-    /// What `packet` acknowledges. `None` for a packet without a whole TCP header, and for a segment that
-    /// acknowledges nothing.
+    /// The acknowledgement in `packet`. `None` for a packet without a whole TCP header, and for a segment
+    /// that acknowledges nothing.
     pub fn of(packet: &Packet) -> Option<Self> {
         let tcp = packet.tcp()?;
         let transport = packet.transport();

@@ -14,7 +14,7 @@ pub struct Dumbbell {
     pub access: Direction,
     /// The link between the routers, from the a's to the b's.
     pub bottleneck: Direction,
-    /// The same from the b's to the a's; as `bottleneck` by default.
+    /// The bottleneck from the b's to the a's; as `bottleneck` by default.
     pub back: Option<Direction>,
 }
 

@@ -19,14 +19,14 @@ pub(crate) struct Names {
     /// Nodes from this number on are routers.
     host_count: u32,
     links: Vec<String>,
-    /// What traces set, by direction; only those of links that follow any.
+    /// The properties that traces set, by direction; only those of links that follow any.
     followed: BTreeMap<usize, (String, Governed)>,
 }
 
 /// A change, with numbers in the place of names.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// What a link and its directions get.
+    /// A change of a link and its directions.
     Links(Vec<usize>, Box<Change>),
     Cut(Pair, bool),
     Hold(Pair, bool),
@@ -51,7 +51,7 @@ pub(crate) struct Faults {
     held: Vec<PacketId>,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passes,
@@ -112,14 +112,14 @@ impl Names {
         self.links.iter().flat_map(|name| ["there", "back"].map(|way| format!("{name}:{way}")))
     }
 
-    /// What a change that stands nowhere in particular does, if it can be done.
+    /// The act of a change that stands at no place in particular, if it can be done.
     pub fn act(&self, change: &Change) -> Result<Act, Problem> {
         let act = self.resolve(change, "change")?;
         check_change(&act, "change")?;
         Ok(act)
     }
 
-    /// What `change` does. `path` is where it stands.
+    /// The act of `change`. `path` is where it stands.
     pub fn resolve(&self, change: &Change, path: &str) -> Result<Act, Problem> {
         let pair = |[a, b]: &[String; 2], key: &str| {
             let [a, b] =
@@ -199,7 +199,7 @@ impl Names {
     }
 }
 
-/// What the traces of a scenario's links set, by direction.
+/// The properties that the traces of a scenario's links set, by direction.
 fn followed(scenario: &Scenario) -> BTreeMap<usize, (String, Governed)> {
     let directions = scenario.links.iter().flat_map(|link| [&link.there, link.back()]).enumerate();
     let followed = directions.filter_map(|(number, direction)| {
@@ -209,7 +209,7 @@ fn followed(scenario: &Scenario) -> BTreeMap<usize, (String, Governed)> {
     followed.collect()
 }
 
-/// What stands for the names that `pattern` fits, in order.
+/// The things whose names `pattern` fits, in order.
 fn find<'a, T: Ord>(
     pattern: &str,
     names: impl Iterator<Item = (&'a str, T)> + Clone,
@@ -291,7 +291,7 @@ impl Faults {
         pairs.filter(|[a, b]| self.is_cut(*a, *b)).collect()
     }
 
-    /// What becomes of a packet that arrives at its destination.
+    /// The fate of a packet that arrives at its destination.
     pub fn verdict(&self, from: u32, to: u32) -> Verdict {
         if self.is_cut(from, to) {
             Verdict::Cut

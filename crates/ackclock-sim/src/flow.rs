@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub completed: Option<Instant>,
     /// When the last of its connections ended, in order or not.
     pub ended: Option<Instant>,
-    /// What `from` sent, and what `to` sent, on connections that are over.
+    /// Totals of the segments of `from`, and of those of `to`, on connections that are over.
     pub sent: [SentTotals; 2],
     pub rtt: [Histogram; 2],
     pub latency: Histogram,
@@ -47,7 +47,7 @@ impl Flow {
     }
 }
 
-/// What one side's connections sent.
+/// Totals of the segments that one side's connections sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentTotals {
     pub bytes: u64,

@@ -88,7 +88,7 @@ pub(crate) struct Seat {
     pub received: Count,
 }
 
-/// What passed the edge of the network.
+/// The traffic over the edge of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub packets: u64,

@@ -41,7 +41,7 @@ pub(crate) struct Link {
     pub stats: LinkStats,
     pub queue: Box<dyn Queue>,
     pub rng: Rng,
-    /// What lets packets leave, if the transmitter is not free to send one after the other.
+    /// Lets packets leave, if the transmitter is not free to send one after the other.
     pub service: Option<Box<Service>>,
 }
 

@@ -58,9 +58,9 @@ pub struct FlowReport {
     pub closed: u64,
     /// Connections that ended in error.
     pub failed: u64,
-    /// What `from` sent to `to`.
+    /// The traffic from `from` to `to`.
     pub there: WayReport,
-    /// What `to` sent to `from`.
+    /// The traffic from `to` to `from`.
     pub back: WayReport,
     /// Payload delivered in both directions, from the traffic's start to its last byte, per second.
     pub goodput_bytes_per_second: f64,
@@ -89,7 +89,7 @@ pub struct GuestReport {
     pub bytes_received: u64,
 }
 
-/// What one side of a traffic sent.
+/// The traffic that one side sent.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WayReport {
     /// Payload that the other side read.
@@ -157,7 +157,7 @@ pub struct LinkReport {
     pub queue_peak_bytes: u64,
     /// How long packets waited in the queue.
     pub queue_delay: TimeReport,
-    /// The same for each of the queues that the discipline has for different traffic: DualPI2's L queue and
+    /// The figures of each of the queues that the discipline has for different traffic: DualPI2's L queue and
     /// its C queue. Empty for other disciplines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneReport>,

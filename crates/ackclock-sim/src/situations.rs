@@ -115,7 +115,7 @@ impl Situation {
 /// The competing controller.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
-    /// The same controller.
+    /// A flow of this controller.
     Same,
     /// This one.
     Other(&'static str),

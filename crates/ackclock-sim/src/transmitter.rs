@@ -12,7 +12,7 @@ pub(crate) struct Transmitter {
     rate: Rate,
     /// When the present transmission ends, in nanoseconds, rounded down.
     busy_until: u64,
-    /// What the rounding took away, in units of 1/rate nanoseconds.
+    /// The remainder of the rounding, in units of 1/rate nanoseconds.
     remainder: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What can happen to a packet on the wire, after the queue: loss, damage, extra delay, a second copy.
+//! The wire behind the queue: loss, damage, extra delay and second copies of packets.
 
 use crate::packet::Packet;
 use crate::queue::DropRule;
@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     blackouts: Vec<Blackout>,
 }
 
-/// What happens to a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Lost(DropRule),
@@ -232,7 +232,7 @@ mod tests {
         Direction::new(Rate::mbit(1), Span(0))
     }
 
-    /// What became of `N` packets, in order.
+    /// The fates of `N` packets, in order.
     fn fates(config: &Direction, seed: u64) -> Vec<Fate> {
         let mut wire = Wire::new(config, |_| None).expect("something happens");
         let mut rng = Rng::derive(seed, "wire");

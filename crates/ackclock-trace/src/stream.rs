@@ -1,4 +1,4 @@
-//! What the views of a stream share: extended sequence numbers, and the segment size.
+//! Extended sequence numbers and the segment size, which the views of a stream share.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What loss and round trip allow a controller to reach: the response functions of Reno and CUBIC.
+//! Windows that loss and round trip allow a controller to reach: the response functions of Reno and CUBIC.
 //!
 //! Both give the mean window, in segments, of a sender that always has data and that loses one segment in 1/p
 //! at equal intervals. They assume no timeouts, no first slow start and no limit other than the window.

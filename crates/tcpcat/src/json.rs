@@ -20,7 +20,7 @@ struct Refusal<'a> {
     exit_code: u8,
     error_kind: &'static str,
     error: &'a str,
-    /// What to do, if that is known.
+    /// The remedy, if one is known.
     help: Option<&'a str>,
 }
 

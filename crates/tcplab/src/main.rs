@@ -102,7 +102,7 @@ enum Command {
     Ssthresh(ssthresh::SsthreshArgs),
 }
 
-/// What another system ignores.
+/// The words after a command that only Linux has; they are ignored.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug, clap::Args)]
 struct NotHere {
@@ -157,7 +157,7 @@ fn ended(outcome: anyhow::Result<impl Into<ExitCode>>) -> ExitCode {
     }
 }
 
-/// What traces name as the program that made them.
+/// The program's name in traces.
 const PROGRAM: &str = concat!("tcplab ", env!("CARGO_PKG_VERSION"));
 
 /// The head of the help, with the exit codes.

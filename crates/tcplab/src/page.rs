@@ -31,7 +31,7 @@ pub enum Block {
     Picture {
         /// The path of its file relative to the page.
         path: String,
-        /// What it shows.
+        /// The figure that it shows.
         figure: Box<Figure>,
     },
 }

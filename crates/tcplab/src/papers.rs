@@ -63,7 +63,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What a terminal has, and the longest name with some room.
+/// The columns of a terminal, and the longest name with some room.
 const LIST_WIDTH: usize = 100;
 const LIST_INDENT: usize = 12;
 

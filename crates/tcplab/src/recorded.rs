@@ -1,4 +1,4 @@
-//! What the assessments of captures share: their files, their remarks, and their output.
+//! Files, remarks and output, which the assessments of captures share.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub(crate) struct Inputs {
     json: Option<PathBuf>,
 }
 
-/// What the captures contain.
+/// The contents of the captures.
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     /// The files, in order.
@@ -60,7 +60,7 @@ pub(crate) struct Connection {
     doubts: Vec<Doubt>,
 }
 
-/// What was read, and what of it is not assessed.
+/// The captures that were read, and the parts of them that are not assessed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Remarks {
     files: Vec<FileReport>,

@@ -55,7 +55,7 @@ enum Until {
     Call(u64),
 }
 
-/// What a replay came to.
+/// The findings of a replay.
 #[derive(Debug, Default)]
 struct Found {
     first: Option<Departure>,

@@ -28,7 +28,7 @@ pub(crate) struct RtoArgs {
 struct Connection {
     #[serde(flatten)]
     about: recorded::Connection,
-    /// What the sender's timers retransmitted.
+    /// The segments that the sender's timers retransmitted.
     timed_retransmissions: Vec<Timed>,
     presets: Vec<Row>,
 }

@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     files: Vec<PathBuf>,
 }
 
-/// What the pages share.
+/// State that the pages share.
 #[derive(Debug)]
 struct Shop {
     files: Vec<PathBuf>,
@@ -45,7 +45,7 @@ struct Shop {
     pages: Mutex<VecDeque<(String, Arc<Mutex<Lab>>)>>,
 }
 
-/// What a page opens.
+/// A file or a scenario that a page opens.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Open {
     /// The file's index in the list.

@@ -2,9 +2,11 @@
 //!
 //! All transfers of one loss run at once on one stack: they mostly wait for timers. At 5 % loss a sender of
 //! 1988 to 1998 has a timeout of 1 to 3 s for about every second lost packet, and their number decides the
-//! time of a transfer. So packets are 9,000 bytes long, which makes them 1,900 and the losses 94. A transfer
-//! may take twice what `ackclock_tests::model` says, plus what a slow machine may add.
+//! time of a transfer. So packets are 9,000 bytes long, which makes them 1,900 and the losses 94, and four
+//! connections share them. A connection may take twice what `ackclock_tests::model` says, plus what a slow
+//! machine may add.
 
+use std::iter::repeat_n;
 use std::time::{Duration, Instant};
 
 use ackclock::{Stack, TcpConfig};
@@ -46,7 +48,8 @@ async fn every_profile(loss: Share) {
     let mut transfers = JoinSet::new();
     let registry = Registry::builtin();
     let of_devices = Profile::all().filter(|profile| registry.find(profile.congestion).is_ok());
-    for (number, profile) in (0_u16..).zip(of_devices) {
+    let connections = of_devices.flat_map(|profile| repeat_n(profile, CONNECTIONS));
+    for (number, profile) in (0_u16..).zip(connections) {
         transfers.spawn(to_the_kernel(stack.clone(), profile, 1_000 + number, loss));
         transfers.spawn(from_the_kernel(stack.clone(), profile, 2_000 + number, loss));
     }
@@ -108,7 +111,9 @@ impl Limit {
     }
 }
 
-const BYTES: u64 = 16 << 20;
+const CONNECTIONS: usize = 4;
+/// Of a connection: together they have 16 MB.
+const BYTES: u64 = (16 << 20) / CONNECTIONS as u64;
 const MTU: u64 = 9_000;
 /// One way.
 const DELAY: Duration = Duration::from_millis(1);

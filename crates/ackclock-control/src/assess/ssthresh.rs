@@ -23,7 +23,7 @@ use crate::divide::{SECOND, at_least_one, times};
 use crate::tally::Tally;
 use crate::time::nanos;
 
-/// What is known about a connection's path.
+/// Figures of a connection's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownPath {
     /// B: the bandwidth of the bottleneck, in bytes a second.
@@ -37,7 +37,7 @@ pub struct KnownPath {
     pub segments_per_ack: u32,
 }
 
-/// What an estimate would have done to a connection that lost a segment (§3.1.1).
+/// The effect that an estimate would have had on a connection that lost a segment (§3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossRegion {
     /// No estimate was made before the first loss.
@@ -54,7 +54,7 @@ pub enum LossRegion {
     ReducedPerformance,
 }
 
-/// What an estimate would have done to a connection without loss (§3.1.2).
+/// The effect that an estimate would have had on a connection without loss (§3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LosslessRegion {
     /// No estimate was made.

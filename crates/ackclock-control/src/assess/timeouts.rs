@@ -38,7 +38,7 @@ use crate::Instant;
 use crate::rtt::{RtoConfig, RttEstimator};
 use crate::time::nanos;
 
-/// What happened on a recorded connection, at its sender. Positions count bytes from the start of the stream.
+/// An event of a recorded connection, at its sender. Positions count bytes from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A data segment was sent.
@@ -76,7 +76,7 @@ pub enum Why {
     },
 }
 
-/// What an estimator did on one connection.
+/// The timeouts of an estimator on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timeouts {
     /// T: the time waited for good first timeouts.
@@ -105,7 +105,7 @@ impl Timeouts {
     }
 }
 
-/// What an estimator did on many connections: one row of tables 1 to 4.
+/// The timeouts of an estimator on many connections: one row of tables 1 to 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// W: the total time waited for good first timeouts.

@@ -1,16 +1,16 @@
-//! What a controller is, for tables and reports.
+//! Descriptions of controllers, for tables and reports.
 
-/// What a controller is: the row of the table in the module documentation of [`congestion`](super), and what
-/// `tcpcat profiles` prints.
+/// A controller's description: the row of the table in the module documentation of [`congestion`](super),
+/// which `tcpcat profiles` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Year of the source.
     pub year: u16,
     /// Author, title and place.
     pub source: &'static str,
-    /// What signals congestion to it.
+    /// The signal that it takes for congestion.
     pub signal: Signal,
-    /// What it keeps in the queue of an otherwise empty path.
+    /// The queue that it keeps on an otherwise empty path.
     pub keeps_in_queue: &'static str,
     /// Where it departs from its source.
     pub deviations: &'static str,
@@ -30,7 +30,7 @@ impl About {
     };
 }
 
-/// What signals congestion to a controller.
+/// A signal that a controller takes for congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {

@@ -182,7 +182,7 @@ pub enum BfaThresholds {
 }
 
 impl Bfa {
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1998,
         source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance",

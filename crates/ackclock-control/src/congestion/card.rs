@@ -20,14 +20,14 @@ pub struct Card {
     rounds: RoundTimes,
     /// Window and round-trip time two round trips ago.
     old: Option<(u64, u64)>,
-    /// The same before the last reduction.
+    /// `old` before the last reduction.
     prior_old: Option<(u64, u64)>,
 }
 
 impl Card {
     /// The name in the registry.
     pub const NAME: &'static str = "card";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1989,
         source: "Jain, A Delay-Based Approach for Congestion Avoidance, ACM CCR 19(5)",

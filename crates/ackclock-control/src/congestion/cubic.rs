@@ -39,7 +39,7 @@ impl Cubic {
     pub const NAME: &'static str = "cubic";
     /// The name in the registry of CUBIC with RFC 5681's slow start.
     pub const NAME_PLAIN: &'static str = "cubic-plain";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2023,
         source: "Xu, Ha, Rhee, Goel and Eggert, CUBIC for Fast and Long-Distance Networks, RFC 9438",

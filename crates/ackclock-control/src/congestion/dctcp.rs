@@ -51,7 +51,7 @@ impl Dctcp {
     pub const NAME: &'static str = "dctcp";
     /// The name in the registry of the variant for L4S.
     pub const NAME_PRAGUE: &'static str = "prague";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2017,
         source: "Bensley, Thaler, Balasubramanian, Eggert and Judd, DCTCP, RFC 8257",

@@ -29,7 +29,7 @@ pub struct Dual {
 impl Dual {
     /// The name in the registry.
     pub const NAME: &'static str = "dual";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1992,
         source: "Wang and Crowcroft, Eliminating Periodic Packet Losses in 4.3-Tahoe, ACM CCR 22(2)",

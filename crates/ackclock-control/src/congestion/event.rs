@@ -1,10 +1,10 @@
-//! What happens to a connection, as its congestion controller sees it.
+//! Events of a connection, as its congestion controller sees them.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// What a controller is made from.
+/// The facts from which a controller is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// The sender's maximum segment size in bytes, options excluded (RFC 5681's SMSS); at least 1.
@@ -88,7 +88,7 @@ pub enum LossCause {
 pub struct LossEpisode {
     /// When the loss was found.
     pub now: Instant,
-    /// What found it.
+    /// The mechanism that found it.
     pub cause: LossCause,
     /// Bytes outstanding when the loss was found (RFC 5681's FlightSize), or the used part of the window if
     /// use validates it ([`Validation::as_used`](super::Validation::as_used)).

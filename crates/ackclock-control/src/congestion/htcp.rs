@@ -36,11 +36,11 @@ pub struct Htcp {
     /// The smallest round trip so far, in nanoseconds.
     rtt_min: u64,
     epoch: Epoch,
-    /// The same before the last reduction.
+    /// The epoch before the last reduction.
     prior: Epoch,
 }
 
-/// What congestion events change.
+/// The state that congestion events change.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// When the last congestion event was.
@@ -58,7 +58,7 @@ struct Epoch {
 impl Htcp {
     /// The name in the registry.
     pub const NAME: &'static str = "htcp";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2008,
         source: "Leith, H-TCP, draft-leith-tcp-htcp-06; first Shorten and Leith, PFLDnet 2004",

@@ -173,7 +173,7 @@ mod tests {
             self.round_of(|_| rtt_ms)
         }
 
-        /// The same, with a round trip for each segment.
+        /// A round with a round trip for each segment.
         fn round_of(&mut self, rtt_ms: impl Fn(u64) -> u64) -> u64 {
             let prior_delivered = self.delivered;
             for segment in 0..self.window.cwnd() / SMSS {

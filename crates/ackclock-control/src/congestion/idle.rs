@@ -1,4 +1,4 @@
-//! What happens to an unused window: after a pause, or when the application sends little.
+//! Shrinks an unused window: after a pause, or when the application sends little.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Ack, Controller, IdleRestart, LossEpisode, Start};
 use crate::time::nanos;
 use crate::{Instant, InvalidParameter};
 
-/// What happens to the window after nothing was sent for longer than a retransmission timeout.
+/// The window after nothing was sent for longer than a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdlePolicy {

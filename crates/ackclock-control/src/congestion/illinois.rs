@@ -31,7 +31,7 @@ pub struct Illinois {
     sum_rtt: u64,
     samples: u64,
     factors: Factors,
-    /// The same before the last timeout.
+    /// The factors before the last timeout.
     prior: Option<Factors>,
 }
 
@@ -60,7 +60,7 @@ pub struct IllinoisThresholds {
 impl Illinois {
     /// The name in the registry.
     pub const NAME: &'static str = "illinois";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2008,
         source: "Liu, Başar and Srikant, TCP-Illinois, Performance Evaluation 65, 2008",

@@ -8,7 +8,7 @@ use super::{
     Snapshot, Start, Timeout, Undo,
 };
 
-/// What a layer changes; everything else goes to the controller inside.
+/// The events that a layer changes; everything else goes to the controller inside.
 pub(super) trait Layer: fmt::Debug + Send + 'static {
     fn on_ack(&mut self, inner: &mut dyn Controller, ack: &Ack) {
         inner.on_ack(ack);

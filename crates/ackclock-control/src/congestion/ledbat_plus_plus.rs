@@ -40,7 +40,7 @@ pub struct LedbatPlusPlus {
     slow_growth: Remainder,
     growth: Remainder,
     slowdown: Slowdown,
-    /// The same before the last reduction.
+    /// The slowdown before the last reduction.
     prior: Slowdown,
 }
 
@@ -68,7 +68,7 @@ struct BaseDelay {
 impl LedbatPlusPlus {
     /// The name in the registry.
     pub const NAME: &'static str = "ledbat-plus-plus";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2019,
         source: "Balasubramanian et al., LEDBAT++, draft-irtf-iccrg-ledbat-plus-plus; RFC 6817",
@@ -182,7 +182,7 @@ impl LedbatPlusPlus {
         }
     }
 
-    /// What the window returns to: itself, but during a slowdown the one before.
+    /// The window to which it returns: the present one, but during a slowdown the one before.
     fn lasting(&self) -> u64 {
         match self.slowdown {
             Slowdown::Frozen { .. } | Slowdown::Recovering { .. } => self.window.ssthresh(),

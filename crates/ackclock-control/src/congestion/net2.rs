@@ -36,7 +36,7 @@ pub struct Net2Reno {
 impl Net2Reno {
     /// The name in the registry.
     pub const NAME: &'static str = "net2-reno";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1991,
         source: "Net/2, tcp_input.c and tcp_timer.c of June 1990; Jacobson 1990",

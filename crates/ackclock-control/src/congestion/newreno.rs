@@ -22,7 +22,7 @@ pub struct NewReno {
 impl NewReno {
     /// The name in the registry.
     pub const NAME: &'static str = "newreno";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1999,
         source: "Henderson, Floyd, Gurtov and Nishida, NewReno, RFC 6582 (first RFC 2582)",

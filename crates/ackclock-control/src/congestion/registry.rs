@@ -115,7 +115,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     /// The name under which the kind is chosen.
     fn name(&self) -> &'static str;
 
-    /// What [`Registry::find`] takes for this kind with these parameters, for example
+    /// The words by which [`Registry::find`] finds this kind with these parameters, for example
     /// `vegas:alpha=2,beta=4`.
     fn words(&self) -> String {
         self.name().to_owned()
@@ -225,7 +225,7 @@ pub enum UnknownController {
     Parameter {
         /// Its name.
         controller: &'static str,
-        /// What is wrong, and what is valid.
+        /// The parameter that is wrong, and its valid values.
         invalid: InvalidParameter,
     },
 }

@@ -19,7 +19,7 @@ pub struct Reno {
 impl Reno {
     /// The name in the registry.
     pub const NAME: &'static str = "reno";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2009,
         source: "Allman, Paxson and Blanton, TCP Congestion Control, RFC 5681",

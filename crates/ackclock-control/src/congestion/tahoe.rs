@@ -20,7 +20,7 @@ pub struct Tahoe {
 impl Tahoe {
     /// The name in the registry.
     pub const NAME: &'static str = "tahoe";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1988,
         source: "Jacobson and Karels, Congestion Avoidance and Control, SIGCOMM 1988",

@@ -24,14 +24,14 @@ pub struct TriS {
     latest: [(u64, u64); 2],
     /// Bytes outstanding and throughput (bytes a second) a round trip ago.
     old: Option<(u64, u64)>,
-    /// The same before the last reduction.
+    /// `old` before the last reduction.
     prior_old: Option<(u64, u64)>,
 }
 
 impl TriS {
     /// The name in the registry.
     pub const NAME: &'static str = "tri-s";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1991,
         source: "Wang and Crowcroft, Slow Start and Search (Tri-S), ACM CCR 21(1)",

@@ -39,7 +39,7 @@ impl AfterTimeout {
 impl Uncontrolled {
     /// The name in the registry.
     pub const NAME: &'static str = "none-1987";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1987,
         source: "4.3BSD before Jacobson and Karels, SIGCOMM 1988, figs. 3 and 8",

@@ -18,7 +18,7 @@ enum Mistake {
     Both,
 }
 
-/// What was wrong, with the proof at once: as Eifel finds it, before the acknowledgement counts.
+/// Makes a mistake and proves it at once, as Eifel does: before the acknowledgement counts.
 fn mistake(flow: &mut Flow, mistake: Mistake) {
     let undo = |flow: &mut Flow| flow.tell(|controller, now, _, _| controller.on_undo(&Undo { now }));
     let lose = |flow: &mut Flow| {

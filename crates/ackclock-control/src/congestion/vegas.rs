@@ -73,7 +73,7 @@ enum Overshoot {
     Gone,
 }
 
-/// What §III-B compares at the end of a round trip.
+/// The comparison of §III-B at the end of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Comparison {
     /// The window over BaseRTT, and the bytes sent in the round trip over its length, in bytes a second.
@@ -171,7 +171,7 @@ impl Vegas {
     pub const NAME: &'static str = "vegas";
     /// The registry's name for thresholds of 2 and 4.
     pub const NAME_2_4: &'static str = "vegas-2-4";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1995,
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8)",

@@ -47,7 +47,7 @@ struct Train {
 impl VegasStar {
     /// The name in the registry.
     pub const NAME: &'static str = "vegas-star";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1995,
         source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8), §III-C, Vegas*",

@@ -17,7 +17,7 @@ pub struct Window {
     bytes_acked: u32,
     /// Whether slow start follows a timeout.
     after_timeout: bool,
-    /// The same before the last reduction. A cwnd of zero: nothing to undo.
+    /// These before the last reduction. A cwnd of zero: nothing to undo.
     prior_cwnd: u64,
     prior_ssthresh: u64,
     prior_bytes_acked: u32,
@@ -30,13 +30,13 @@ pub struct Window {
 pub enum SlowStart {
     /// One segment for each acknowledgement, but no more than it acknowledges (RFC 5681 §3.1).
     PerAck,
-    /// What it acknowledges, up to two segments; up to one after a timeout (RFC 3465 §2.3: L = 2).
+    /// The bytes that it acknowledges, up to two segments; up to one after a timeout (RFC 3465 §2.3: L = 2).
     Counted,
-    /// What it acknowledges (RFC 9406 §4.3: L is infinite for a sender that paces).
+    /// All bytes that it acknowledges (RFC 9406 §4.3: L is infinite for a sender that paces).
     Unlimited,
 }
 
-/// What an acknowledgement counts for in standard growth.
+/// The bytes for which an acknowledgement counts in standard growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counting {
@@ -297,8 +297,8 @@ impl Window {
     }
 }
 
-/// What a division into bytes leaves, kept for the next: a window of thousands of segments grows by less than
-/// a byte with each acknowledgement.
+/// The remainder of a division into bytes, kept for the next: a window of thousands of segments grows by less
+/// than a byte with each acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Remainder(u64);
 

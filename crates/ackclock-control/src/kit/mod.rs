@@ -49,7 +49,7 @@ pub fn check_names() -> impl Iterator<Item = &'static str> {
     checks::ALL.iter().map(|&(name, _)| name)
 }
 
-/// What [`examine`] found.
+/// The findings of [`examine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KitReport {
     /// The name of the controller.

@@ -115,7 +115,7 @@ impl Operation {
     }
 }
 
-/// What a sequence of operations carries along.
+/// The state that a sequence of operations carries along.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// The present time.

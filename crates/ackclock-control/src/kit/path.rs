@@ -98,7 +98,7 @@ pub struct Flow {
     totals: Totals,
 }
 
-/// What happened to a [`Flow`].
+/// The events of a [`Flow`], added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes sent.

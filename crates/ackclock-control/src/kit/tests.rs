@@ -48,7 +48,7 @@ impl Flawed {
         ack
     }
 
-    /// What a defective controller trusts.
+    /// Trusts what a peer reports, as a defective controller does.
     fn trust(&mut self, ack: &Ack) {
         let (last_time, last_prior) = std::mem::replace(&mut self.last, (ack.now, ack.prior_delivered));
         match self.flaw {

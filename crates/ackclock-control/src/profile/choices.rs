@@ -18,11 +18,11 @@ pub struct Choices {
     pub recovery: Recovery,
     /// Parameters of the retransmission timeout, with the tick of its clock.
     pub rto: RtoConfig,
-    /// What sets the first ssthresh, if anything.
+    /// The estimator that sets the first ssthresh, if any.
     pub start_up: Option<SenderEstimatorKind>,
     /// The proofs that take a wrong reduction back.
     pub undo: UndoChoice,
-    /// What happens to the congestion window after idleness.
+    /// The congestion window after idleness.
     pub idle: IdlePolicy,
     /// Whether to spread the window over the round trip, at a rate computed from the two, if the controller
     /// has no rate.
@@ -110,7 +110,7 @@ enum Names {
 pub struct Named {
     /// The name.
     pub name: &'static str,
-    /// What it does, and where it is described.
+    /// Its behaviour, and the place that describes it.
     pub summary: &'static str,
 }
 
@@ -172,7 +172,7 @@ pub struct InvalidChoice {
     pub key: String,
     /// The value; empty if no choice has the key.
     pub value: String,
-    /// What is wrong, and what is valid.
+    /// The mistake, and the valid values.
     pub what: String,
 }
 
@@ -196,7 +196,7 @@ macro_rules! choices {
             $($rest)*
         }),*];
 
-        /// What the choice with this key decides, as the documentation of its setters.
+        /// The decision of the choice with this key, as the documentation of its setters.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! choice_doc {

@@ -20,7 +20,7 @@ pub struct System {
     /// The choices that a document gives: a key of [`CHOICES`](super::CHOICES) or `congestion`, and where.
     /// The others are assumed to be `modern`'s.
     pub documented: &'static [(&'static str, &'static str)],
-    /// What the documents say and these choices cannot express.
+    /// Facts of the documents that these choices cannot express.
     pub deviations: &'static [&'static str],
 }
 

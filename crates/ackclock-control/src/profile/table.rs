@@ -215,11 +215,11 @@ const TAHOE_1988: Profile = Profile {
     },
 };
 
-/// What the traces of "4.3+BSD" show: no fast retransmit, which "is described in a soon-to-be-published
-/// RFC" (§3), and a timeout of about three seconds, to which the intervals of figure 12 "were chosen to
-/// match", as a + 4v has it and a + 2v does not. Deltas of `sys/netinet`: `tcp_timer.c` of 30 June (mean
-/// and variance), 10 August (Karn's rule, doubling, the round trip of the SYN) and 4 September 1987
-/// (ssthresh).
+/// The system of the traces of "4.3+BSD". They show no fast retransmit, which "is described in a
+/// soon-to-be-published RFC" (§3), and a timeout of about three seconds, to which the intervals of figure 12
+/// "were chosen to match", as a + 4v has it and a + 2v does not. Deltas of `sys/netinet`: `tcp_timer.c` of 30
+/// June (mean and variance), 10 August (Karn's rule, doubling, the round trip of the SYN) and 4 September
+/// 1987 (ssthresh).
 const BSD43_PLUS_1987: Profile = Profile {
     name: "bsd43-plus-1987",
     summary: "slow start and avoidance by the timer alone, a + 4v in ticks of 500 ms",

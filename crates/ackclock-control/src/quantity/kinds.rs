@@ -100,7 +100,7 @@ impl Span {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The same as a [`Duration`].
+    /// The time as a [`Duration`].
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
@@ -132,7 +132,7 @@ impl Share {
         self.0
     }
 
-    /// The same as a number from 0 to 1, for reports.
+    /// The share as a number from 0 to 1, for reports.
     #[must_use]
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / 1e9

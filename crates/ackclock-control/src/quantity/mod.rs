@@ -40,7 +40,7 @@ pub enum UnitError {
     Unknown {
         /// The text.
         found: String,
-        /// What is allowed.
+        /// The values that are allowed.
         allowed: &'static str,
     },
     /// A number that could mean several things.
@@ -56,7 +56,7 @@ pub enum UnitError {
     OutOfRange {
         /// The text.
         found: String,
-        /// What is allowed.
+        /// The values that are allowed.
         allowed: &'static str,
     },
     /// A fraction of the smallest unit.
@@ -66,7 +66,7 @@ pub enum UnitError {
         found: String,
         /// The smallest unit.
         smallest: &'static str,
-        /// What is allowed.
+        /// The values that are allowed.
         allowed: &'static str,
     },
 }

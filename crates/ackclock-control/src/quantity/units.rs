@@ -17,7 +17,7 @@ pub(super) struct Kind {
     pub smallest: &'static str,
     /// Two units that a number without one could have.
     pub missing: [&'static str; 2],
-    /// What is allowed.
+    /// The values that are allowed.
     pub allowed: &'static str,
     /// The range of values that are allowed.
     pub range: &'static str,
@@ -113,7 +113,7 @@ const fn unit(scale: u64, names: &'static [&'static str]) -> Unit {
     Unit { names, scale }
 }
 
-/// What rates allow.
+/// The rates that are allowed, in words.
 macro_rules! rates_allowed {
     () => {
         "a rate from 1bit/s to 1Tbit/s in bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, B/s, kB/s, MB/s or GB/s \

@@ -28,7 +28,7 @@ pub enum InvalidRto {
     Time {
         /// The word.
         word: String,
-        /// What its value lacks.
+        /// The mistake in its value.
         error: UnitError,
     },
     /// The parameter is not part of the preset's formula.

@@ -28,13 +28,13 @@ pub struct RtoConfig {
     /// Tick of the clock that measures round trips and runs timeouts (G); zero means a nanosecond.
     #[cfg_attr(feature = "serde", serde(rename = "granularity_us", serialize_with = "crate::micros::one"))]
     pub granularity: Duration,
-    /// What the granularity bounds from below.
+    /// The quantity that the granularity bounds from below.
     pub deviation_floor: DeviationFloor,
     /// Whether timeouts happen only at the ticks of a free-running clock, as in BSD.
     pub heartbeat: bool,
     /// Which segments are timed.
     pub sampling: Sampling,
-    /// What expiries in a row make of the timeout.
+    /// The growth of the timeout with expiries in a row.
     pub backoff: Backoff,
 }
 
@@ -151,16 +151,16 @@ pub enum Arithmetic {
     /// In eighths and quarters of a tick, as in Jacobson 1988 (Appendix A). The gains are 1/8 and 1/4
     /// whatever the configuration says.
     Ticks,
-    /// The same as the code of 4.3BSD had it from September 1987 on: the counter of a round trip begins at
-    /// one, and only later samples take that off, so that the first mean is a tick more.
+    /// [`Self::Ticks`] as the code of 4.3BSD had it from September 1987 on: the counter of a round trip
+    /// begins at one, and only later samples take that off, so that the first mean is a tick more.
     BsdTicks,
     /// As 4.3BSD had it in 1986: a mean of real numbers. Each sample counts a tick more than went by, and the
     /// timeout is cut to whole ticks.
     Bsd43,
 }
 
-/// What expiries in a row make of the timeout. RFC 9293 requires [`Self::Doubling`] (MUST-19); no parameter
-/// turns it off, and the others are for simulated networks only.
+/// The growth of the timeout with expiries in a row. RFC 9293 requires [`Self::Doubling`] (MUST-19); no
+/// parameter turns it off, and the others are for simulated networks only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
@@ -174,7 +174,7 @@ pub enum Backoff {
     Bsd43,
 }
 
-/// What must not be smaller than one tick of the clock.
+/// The quantity that must not be smaller than one tick of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]

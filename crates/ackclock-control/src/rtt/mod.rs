@@ -272,7 +272,7 @@ impl RttEstimator {
         Duration::from_nanos(self.srtt_nanos())
     }
 
-    /// The same in nanoseconds.
+    /// [`Self::srtt`] in nanoseconds.
     #[must_use]
     #[inline]
     pub fn srtt_nanos(&self) -> u64 {
@@ -300,7 +300,7 @@ impl RttEstimator {
         Duration::from_nanos(self.rtt_min_nanos())
     }
 
-    /// The same in nanoseconds.
+    /// [`Self::rtt_min`] in nanoseconds.
     #[must_use]
     #[inline]
     pub fn rtt_min_nanos(&self) -> u64 {
@@ -478,7 +478,7 @@ impl RttEstimator {
         whole_nanos(srtt).saturating_add(term)
     }
 
-    /// What a clock of granularity G shows for a round trip, ignoring phase: the nearest number of ticks.
+    /// The round trip as a clock of granularity G shows it, ignoring phase: the nearest number of ticks.
     fn ticks_of(&self, rtt_ns: u64) -> u64 {
         let tick = self.tick_ns();
         if tick == NonZeroU64::MIN {
@@ -502,7 +502,7 @@ impl RttEstimator {
     }
 }
 
-/// What is known about the round trip.
+/// The averages of the round trip, once there is one.
 #[derive(Clone, Copy, Debug)]
 enum Averages {
     /// Nothing.

@@ -149,7 +149,7 @@ const TABLE_4: [Preset; 12] = [
     row("ap-min-250-k-6", TABLE_4_SOURCE, factor(250, 6)),
 ];
 
-/// What the rows share (§2.1): G = 1 ms and no lower bound.
+/// The settings that the rows share (§2.1): G = 1 ms and no lower bound.
 const BASE: RtoConfig = RtoConfig {
     srtt_gain: Gain::one_in(8),
     rttvar_gain: Gain::one_in(4),

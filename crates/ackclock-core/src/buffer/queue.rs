@@ -79,7 +79,7 @@ impl Queue {
         charge == self.beside() || self.lease.resize(self.capacity().saturating_add(charge))
     }
 
-    /// What the lease covers of `bytes` kept beside the queue.
+    /// The part of `bytes`, kept beside the queue, that the lease covers.
     fn charge_for(&self, bytes: usize) -> usize {
         let free = self.capacity().max(BLOCK_MIN) / 8;
         bytes.saturating_sub(free).next_multiple_of(BESIDE_STEP)
@@ -159,7 +159,7 @@ impl Queue {
         self.append_storage(Storage::Shared(bytes, pinned))
     }
 
-    /// The same with a slice of the program's memory.
+    /// Appends a slice of the program's memory without copying it.
     pub fn append_given(&mut self, bytes: Bytes) -> bool {
         self.append_storage(Storage::Given(Given(bytes)))
     }

@@ -30,7 +30,7 @@ pub(crate) struct ReceiveBuffer {
 /// The shortest text whose packet is kept instead of copied: half of a block.
 const KEPT_MIN: usize = BLOCK / 2;
 
-/// What happened to a segment's text.
+/// The outcome of a segment's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     /// Bytes that became readable, including those that had waited beyond a gap.

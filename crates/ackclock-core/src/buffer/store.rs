@@ -34,7 +34,7 @@ impl Store {
         self.blocks.partition_point(|block| block.start.wrapping_sub(base) <= offset).saturating_sub(1)
     }
 
-    /// The same, starting at the block last sought.
+    /// The index of the block at a stream position, sought from the block last found.
     #[inline]
     pub fn find(&self, place: usize) -> usize {
         let sought = self.blocks.get(self.at).is_some_and(|block| block.index(place) < block.len);
@@ -100,7 +100,7 @@ impl Store {
         freed
     }
 
-    /// What is shown for bytes that are not kept.
+    /// The slices shown for bytes that are not kept.
     #[cold]
     pub fn zeros(&self, offset: usize, len: usize) -> [&[u8]; 2] {
         let len = len.min(self.capacity.saturating_sub(offset));

@@ -178,7 +178,7 @@ impl Connection {
         self.is_old(arrival.now, arrival.segment.options.timestamps)
     }
 
-    /// The same for a segment with this option.
+    /// PAWS for a segment with this option.
     #[inline]
     fn is_old(&self, now: Instant, option: Option<(u32, u32)>) -> bool {
         let both = self.timestamps.zip(option);

@@ -22,7 +22,7 @@ pub(super) struct Parts {
     pub(super) user_timeouts: Option<UserTimeouts>,
     /// Since when no data has moved, with an idle timeout.
     pub(super) quiet: Option<Quiet>,
-    /// What earlier connections have learned of the path, until the handshake is over.
+    /// Knowledge of the path from earlier connections, until the handshake is over.
     pub(super) known: Option<Known>,
     /// The handshake with data in its SYN, until it is over and its outcome reported.
     pub(super) fast_open: Option<FastOpening>,
@@ -40,7 +40,7 @@ impl Cold {
         self.0.as_deref_mut()
     }
 
-    /// The same, from now on needed.
+    /// The parts, made if they were not needed before.
     #[cold]
     pub(super) fn need(&mut self) -> &mut Parts {
         self.0.get_or_insert_default()

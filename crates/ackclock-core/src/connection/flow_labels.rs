@@ -41,7 +41,7 @@ impl FlowLabels {
         label(u64::from(self.first.bits()).saturating_sub(1).saturating_add(ahead))
     }
 
-    /// The same after this many more changes.
+    /// The labels after this many more changes.
     pub fn after(self, changes: u8) -> Self {
         Self { changes: self.changes.wrapping_add(changes), ..self }
     }

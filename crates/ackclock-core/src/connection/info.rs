@@ -8,7 +8,7 @@ use super::{Connection, State};
 use crate::trace::{BatchCause, Deadlines, Entry, Limit, Reader, Record, TraceConfig, WindowCause};
 use crate::{ConnectionError, ConnectionInfo, FourTuple, IcmpError, Instant};
 
-/// What an established connection was like in the end.
+/// The last figures of an established connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AtEnd {
     /// Smoothed round-trip time, if one was measured.
@@ -32,7 +32,7 @@ pub(crate) struct AtEnd {
 }
 
 impl Connection {
-    /// What it was like, if it was ever established.
+    /// Its last figures, if it was ever established.
     pub(crate) fn at_end(&self) -> Option<AtEnd> {
         let rtt = self.snd.rtt();
         let (bytes_sent, bytes_retransmitted, _) = self.snd.sent_counts();
@@ -79,9 +79,9 @@ impl Connection {
         self.life.is_orphaned()
     }
 
-    /// What the peer's application sent in its SYN or SYN-ACK in the experiment (RFC 6994) that this end
-    /// takes part in ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if it arrived. A handshake by
-    /// cookie does not keep it.
+    /// The peer's data in its SYN or SYN-ACK for the experiment (RFC 6994) that this end takes part in
+    /// ([`TcpConfig::experiment`](crate::TcpConfig::experiment)), if any arrived. A handshake by cookie does
+    /// not keep it.
     #[must_use]
     pub fn peer_experiment(&self) -> Option<Experiment> {
         self.cold.parts()?.experiment
@@ -198,8 +198,8 @@ impl Connection {
         self.tcp.trace
     }
 
-    /// What keeps the connection from sending more than it has sent: what a trace tells each time when
-    /// nothing more leaves.
+    /// The limit that keeps the connection from sending more than it has sent. A trace tells it each time
+    /// when nothing more leaves.
     #[must_use]
     pub fn limited_by(&self) -> Limit {
         self.snd.limit(self.life.state(), &self.tcp)

@@ -1,5 +1,5 @@
-//! What a connection begins with because earlier ones between the same addresses have learned it (RFC 9040);
-//! see `endpoint/path_cache.rs`.
+//! Figures of a path that earlier connections between the same addresses have learned, for a new one to begin
+//! with (RFC 9040); see `endpoint/path_cache.rs`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Connection, lend};
 use crate::Instant;
 use crate::trace::Extension;
 
-/// What is known of a path.
+/// Figures of a path; `None` where nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The largest IP packet in bytes, if it is less than the device's MTU.

@@ -11,7 +11,7 @@ pub(crate) struct Limiter {
     next: [Instant; 3],
 }
 
-/// What provoked the answer. The budgets are separate, so that one attack does not suppress another answer.
+/// The reason for an answer. The budgets are separate, so that one attack does not suppress another answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provocation {
     /// A RST in the window, not at its edge (RFC 5961 §3).

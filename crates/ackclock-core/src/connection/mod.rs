@@ -108,7 +108,7 @@ pub(crate) use self::transmit::Outgoing;
 pub(crate) use self::user_timeout::told_user_timeout;
 pub(crate) use crate::sending::clock as timestamp_clock;
 
-/// What the connection lends its sending half for one call.
+/// Lends the parts of a connection to its sending half for one call.
 macro_rules! lend {
     ($connection:ident, $now:expr) => {
         crate::connection::send::Lent {
@@ -149,7 +149,7 @@ pub struct Connection {
     trace: Trace,
 }
 
-/// What the endpoint keeps of a connection in TIME-WAIT.
+/// The parts of a connection that the endpoint keeps in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWaitParams {
     pub snd_nxt: SeqNum,
@@ -214,7 +214,7 @@ impl Connection {
         self.snd.queued() <= self.snd.smss() as usize
     }
 
-    /// What to keep of a connection in TIME-WAIT.
+    /// The parts to keep of a connection in TIME-WAIT.
     pub(crate) fn time_wait(&self) -> Option<TimeWaitParams> {
         (self.life.state() == State::TimeWait && !self.pending.has_reply()).then(|| TimeWaitParams {
             snd_nxt: self.snd.nxt().seq(),
@@ -345,7 +345,7 @@ impl Connection {
         }
     }
 
-    /// What does not hold between two calls, if anything, besides the sending half's own.
+    /// Names an invariant that does not hold between two calls, if any, besides the sending half's own.
     fn violated(&self) -> Option<&'static str> {
         let holds = self.rcv.nxt() <= self.rcv.edge() + 1;
         (!holds).then_some("RCV.NXT is not beyond the offered window and a FIN")

@@ -29,11 +29,11 @@ use crate::position::Position;
 use crate::trace::{Entry, Extension, Trace};
 use crate::{FourTuple, Instant, TcpConfig};
 
-/// What the endpoint gives a new connection.
+/// The settings and the knowledge that the endpoint gives a new connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     pub iss: SeqNum,
-    /// What earlier connections between these addresses have learned of the path.
+    /// Figures of the path that earlier connections between these addresses have learned.
     pub known: Option<Known>,
     pub timestamp_offset: u32,
     pub flow_labels: FlowLabels,
@@ -46,7 +46,7 @@ pub(crate) struct Environment {
     pub authenticated: bool,
 }
 
-/// What a passive handshake settled. All of it fits into a half-open record or a SYN cookie.
+/// The outcome of a passive handshake. All of it fits into a half-open record or a SYN cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handshake {
     pub irs: SeqNum,

@@ -1,4 +1,4 @@
-//! What must be sent besides data and the acknowledgement of data.
+//! The segments that a connection owes besides data and the acknowledgement of data.
 
 use ackclock_wire::SeqNum;
 
@@ -16,7 +16,7 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pending {
     reply: Option<Reply>,
-    /// What else must be sent, as bits, so that one test finds nothing to send.
+    /// The other segments owed, as bits, so that one test finds nothing to send.
     owed: u8,
 }
 

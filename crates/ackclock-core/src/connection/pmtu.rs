@@ -1,4 +1,4 @@
-//! What path MTU is believed of an ICMP message (RFC 1191, RFC 8201, RFC 5927 §7).
+//! Decides which path MTU to believe of an ICMP message (RFC 1191, RFC 8201, RFC 5927 §7).
 
 /// The smallest path MTU that is believed (RFC 5927 §7): IPv4 routers that cannot carry this no longer exist.
 pub(crate) const PMTU_MIN_V4: u32 = 552;

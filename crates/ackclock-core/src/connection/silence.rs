@@ -16,7 +16,7 @@ pub(super) struct Silence {
     deadline: Deadline,
 }
 
-/// What a silent peer calls for.
+/// The measure that a silent peer calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Wait,
@@ -34,7 +34,7 @@ impl Silence {
         self.heard_at
     }
 
-    /// The same; `None` if none ever did.
+    /// The time of the last arrival; `None` if nothing ever arrived.
     pub fn received_at(&self) -> Option<Instant> {
         self.heard.then_some(self.heard_at)
     }

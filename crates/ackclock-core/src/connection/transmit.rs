@@ -1,5 +1,5 @@
-//! What to send next: a reply, a SYN, a probe, lost data, new data, an acknowledgement, in this order; and
-//! the header of each.
+//! Chooses the next segment to send: a reply, a SYN, a probe, lost data, new data, an acknowledgement, in
+//! this order; and makes the header of each.
 //!
 //! Most headers are plain: nothing differs from the last one but five fields. This is the counterpart of the
 //! predicted segment in [`arrives`](super::arrives), and V. Jacobson's idea again ("4BSD TCP Header
@@ -400,6 +400,6 @@ impl Connection {
     }
 }
 
-/// What a segment may say besides ACK and PSH, before urgent data and ECN are considered. Comparing flags
-/// would not work: equality ignores RARE.
+/// Flags that a segment may have besides ACK and PSH, before urgent data and ECN are considered. Comparing
+/// flags would not work: equality ignores RARE.
 const UNUSUAL: Flags = Flags::SYN.union(Flags::FIN).union(Flags::RST).union(Flags::RARE);

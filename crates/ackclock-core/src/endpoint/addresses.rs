@@ -93,7 +93,7 @@ impl Addresses {
         self.link_to(remote).map_or(self.mtu, |link| link.mtu)
     }
 
-    /// The same with other routes.
+    /// The largest IP packet to `remote`, by these routes.
     pub fn mtu_by(&self, links: &[Route<Egress>], remote: IpAddr) -> usize {
         Route::longest(links, remote).map_or(self.mtu, |route| route.to.mtu)
     }

@@ -58,7 +58,7 @@ struct Session {
     noted: Noted,
 }
 
-/// What the connection's trace knows about its keys.
+/// The keys that the connection's trace knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Noted {
     /// KeyID of what it sends, and RNextKeyID: what it would like to receive.

@@ -264,7 +264,7 @@ impl Endpoint {
         self.listen_bound(now, bound, options)
     }
 
-    /// The same with a bound socket. Its address, port and sharing count, and `options` give the rest. The
+    /// Listens with a bound socket. Its address, port and sharing count, and `options` give the rest. The
     /// socket becomes the listener's, even if this fails.
     ///
     /// # Errors
@@ -348,7 +348,7 @@ impl Endpoint {
         self.accept_decided(now, id).map(|(connection, _)| connection)
     }
 
-    /// The same, with the SYN that a listener with deferred accept had reported.
+    /// Accepts with the SYN that a listener with deferred accept had reported.
     pub fn accept_decided(
         &mut self,
         now: Instant,
@@ -494,13 +494,13 @@ impl Endpoint {
         self.traces.next(Reader::Trace)
     }
 
-    /// The same, of the first batch that is `wanted`; the others stay where they are.
+    /// Gives out the first batch that is `wanted`; the others stay where they are.
     pub fn poll_trace_if(&mut self, wanted: impl Fn(&Batch) -> bool) -> Option<Batch> {
         self.traces.next_if(wanted)
     }
 
-    /// What a connection's trace has written down and not given out, as a copy: it stays there. `None`: it
-    /// has no trace, or none that keeps records.
+    /// A copy of the records that a connection's trace has not given out; they stay there. `None`: it has no
+    /// trace, or none that keeps records.
     #[must_use]
     pub fn recorded(&self, id: ConnectionId) -> Option<Batch> {
         recorded(self.connections.get(id.index, id.generation)?)
@@ -519,7 +519,7 @@ impl Endpoint {
         found.map(|(index, generation, _)| ConnectionId { index, generation })
     }
 
-    /// What changed a connection or cost it data, if the endpoint [reports
+    /// Gives out the events that changed a connection or cost it data, if the endpoint [reports
     /// changes](crate::EndpointConfig::tell_changes), whether or not the connection is traced. A driver that
     /// reports it calls this after each turn. The bound is that of [`poll_trace`](Self::poll_trace), for both
     /// together.

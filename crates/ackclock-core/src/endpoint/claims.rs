@@ -64,7 +64,7 @@ impl Claims {
         Ok(id)
     }
 
-    /// The same under a given id. Those of one port increase.
+    /// Claims under a given id. Those of one port increase.
     pub fn claim_as(
         &mut self,
         id: BoundId,

@@ -74,7 +74,7 @@ impl Orphans {
         debug_assert_eq!(self.violated(), None);
     }
 
-    /// What does not hold between two calls, if anything.
+    /// Names an invariant that does not hold between two calls, if any.
     fn violated(&self) -> Option<&'static str> {
         let checks = [
             (self.count <= self.max, "orphans are bounded"),

@@ -1,4 +1,4 @@
-//! What half-open and TIME-WAIT records share: the checks of RFC 9293 §3.10.7.4 that need no buffers.
+//! Checks that half-open and TIME-WAIT records share: those of RFC 9293 §3.10.7.4 that need no buffers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an endpoint did and refused, with a counter for each reason.
+//! Counters of an endpoint's work and of its refusals, with one for each reason.
 //!
 //! Callers see one flat [`Counters`]. An endpoint keeps the counters of plain TCP inline, and allocates the
 //! others when the first of them counts. A host with connections only saves their 200 bytes, and a simulation

@@ -14,7 +14,7 @@ pub struct IncomingId {
     pub(crate) generation: u32,
 }
 
-/// What is known of a SYN before it is answered.
+/// A SYN before it is answered.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Incoming {

@@ -108,7 +108,7 @@ impl ServerCache {
         Self { servers: Remembered::new(CACHE_MAX) }
     }
 
-    /// What to put on a SYN to this server; `None`: neither cookie nor data, for some time.
+    /// The cookie and the limit of data for a SYN to this server; `None`: neither, for some time.
     pub fn offer(&mut self, now: Instant, remote: IpAddr, mss: u16) -> Option<FastOpenOffer> {
         let Some(server) = self.servers.touch(&remote) else {
             return Some(FastOpenOffer { cookie: FastOpenCookie::REQUEST, mss });

@@ -126,7 +126,7 @@ pub enum FreezeError {
     Keys,
 }
 
-/// What a form begins with.
+/// The first bytes of a form.
 const MAGIC: [u8; 16] = *b"ackclock: frozen";
 /// The version of the format: one more with each change of any owner's form.
 const VERSION: u32 = 1;

@@ -10,7 +10,7 @@ use ackclock_control::tally::Tally;
 use crate::connection::AtEnd;
 use ackclock_form::{Form, FormError, Reader, Writer};
 
-/// What a histogram counts, and its buckets.
+/// A quantity that a histogram counts, and its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Measure {
@@ -55,7 +55,7 @@ impl Histogram {
         Self { measure, counts: Vec::new(), sum: 0 }
     }
 
-    /// What it counts.
+    /// The quantity that it counts.
     #[must_use]
     pub fn measure(&self) -> &'static Measure {
         self.measure

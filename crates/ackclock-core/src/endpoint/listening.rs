@@ -1,4 +1,5 @@
-//! What LISTEN and SYN-RECEIVED own: listeners, half-open records, and connections that wait to be accepted.
+//! Listeners, half-open records, and connections that wait to be accepted: the state of LISTEN and
+//! SYN-RECEIVED.
 //!
 //! Half-open records are small: only such a record is kept for a peer that has not completed a handshake.
 //! Their number is bounded for each listener and, within it, for each source network. SYNs beyond that are
@@ -138,7 +139,7 @@ pub(super) struct PeerSyn {
     wants_cookie: bool,
 }
 
-/// What a half-open record waits for.
+/// The event that a half-open record waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// For [`crate::Endpoint::decide`]: nothing has been sent.
@@ -159,7 +160,7 @@ pub(super) enum Room {
     None,
 }
 
-/// What to do about a segment for a half-open connection.
+/// The answer to a segment for a half-open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HalfOpenAction {
     /// Nothing.
@@ -176,7 +177,7 @@ pub(super) enum HalfOpenAction {
     Establish,
 }
 
-/// What to do when a half-open connection's timer expires.
+/// The consequence of a half-open connection's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// Send the SYN-ACK again.
@@ -185,7 +186,7 @@ pub(super) enum Expiry {
     GiveUp { index: u32, undecided: bool },
 }
 
-/// What a listener that was closed leaves.
+/// The remains of a listener that was closed.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub tcp: Arc<TcpConfig>,
@@ -334,7 +335,7 @@ impl Listening {
         self.get(id).map(|listener| &listener.tcp)
     }
 
-    /// The same, to change.
+    /// The settings of its connections, to change.
     pub fn tcp_mut(&mut self, id: ListenerId) -> Option<&mut TcpConfig> {
         self.get_mut(id).map(|listener| Arc::make_mut(&mut listener.tcp))
     }
@@ -393,7 +394,7 @@ impl Listening {
         self.get(id).is_some_and(|listener| listener.deferred)
     }
 
-    /// What a SYN says to a listener.
+    /// The peer of a SYN, as a listener sees it.
     pub fn peer(&self, id: ListenerId, segment: &Segment<'_>, codepoint: Codepoint) -> Option<PeerSyn> {
         Some(PeerSyn::new(segment, codepoint, &self.get(id)?.tcp))
     }
@@ -478,7 +479,7 @@ impl Listening {
         }
     }
 
-    /// What to report to the application about a record.
+    /// The event about a record that the application is to see.
     pub fn event(&mut self, index: u32) -> Option<Event> {
         let generation = self.records.generation(index)?;
         let record = self.records.at_mut(index)?;
@@ -583,7 +584,7 @@ impl Listening {
         Some(Answer { tuple: record.tuple, ttl, label_changes, recent, fields })
     }
 
-    /// What a record's exchange of SYNs settled, and its listener, ISS and reported SYN.
+    /// The outcome of a record's exchange of SYNs, and its listener, ISS and reported SYN.
     pub fn handshake(
         &self,
         now: Instant,
@@ -647,7 +648,7 @@ impl Listening {
         self.get(id).is_some_and(|listener| elsewhere || listener.overflowed.is_some_and(recently))
     }
 
-    /// What the exchange of SYNs settled, if this ACK returns a cookie. `driver`: the driver's time.
+    /// The outcome of the exchange of SYNs, if this ACK returns a cookie. `driver`: the driver's time.
     pub fn check_cookie(
         &self,
         driver: Instant,
@@ -825,7 +826,8 @@ impl HalfOpen {
         if segment.ack == self.iss + 1 { HalfOpenAction::Establish } else { HalfOpenAction::Reset }
     }
 
-    /// The same before a SYN-ACK has been sent: the peer can only repeat its SYN, or take it back.
+    /// Judges a segment that comes before a SYN-ACK has been sent: the peer can only repeat its SYN, or take
+    /// it back.
     fn judge_undecided(&self, segment: &Segment<'_>) -> HalfOpenAction {
         let took_back = segment.flags.contains(Flags::RST) && segment.seq == self.peer.irs + 1;
         if took_back { HalfOpenAction::Forget } else { HalfOpenAction::Drop }
@@ -901,7 +903,7 @@ impl PeerSyn {
         self.ecn
     }
 
-    /// What the exchange of SYNs settles, if the SYN-ACK goes out once.
+    /// The outcome of the exchange of SYNs, if the SYN-ACK goes out once.
     pub fn handshake(&self, tuple: &FourTuple, tcp: &TcpConfig) -> Handshake {
         let ours = window_scale_for(tcp.receive_buffer_max);
         Handshake {
@@ -972,7 +974,7 @@ struct Cookies {
     mask: Key,
 }
 
-/// What a cookie carries.
+/// The options that a cookie carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CookieOptions {
     /// The peer's MSS, rounded down to one of [`MSS_CODES`].
@@ -981,7 +983,7 @@ struct CookieOptions {
     with_timestamps: Option<CookieExtras>,
 }
 
-/// What a cookie carries in the timestamp.
+/// The options that a cookie carries in the timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CookieExtras {
     /// The peer's shift count, if it offered one.
@@ -1076,7 +1078,7 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / (TICK_SECONDS * 1_000_000_000)) as u32
 }
 
-/// What a cookie says about ECN if there was an agreement.
+/// The ECN of a cookie if there was an agreement.
 // RFC 9768 §3.2.2.1: the acknowledgement of a SYN-ACK that agreed on Accurate ECN never has an ACE field of
 // zero, and one that agreed on classic ECN always.
 fn ecn_of_cookie(wanted: Ecn, flags: Flags) -> Offer {

@@ -219,7 +219,8 @@ pub struct Endpoint {
     config: Settings,
 }
 
-/// What an endpoint keeps of its configuration. The rest went to its tables, and the secret into their keys.
+/// The part of its configuration that an endpoint keeps. The rest went to its tables, and the secret into
+/// their keys.
 #[derive(Debug)]
 struct Settings {
     connections_max: usize,
@@ -249,10 +250,10 @@ struct Received<'a> {
 pub struct RxPacket<'a> {
     /// The packet.
     pub bytes: &'a [u8],
-    /// What the device knows about it.
+    /// The device's findings about it.
     pub meta: RxMeta,
-    /// The same bytes, if a connection may keep part of them instead of copying. It does so with at least
-    /// 32 KiB of text that is next in order. In the memory budget the packet then counts as a block of
+    /// The bytes once more, if a connection may keep part of them instead of copying. It does so with at
+    /// least 32 KiB of text that is next in order. In the memory budget the packet then counts as a block of
     /// 64 KiB.
     pub block: Option<Bytes>,
 }
@@ -295,7 +296,7 @@ struct Answer {
     fields: Fields,
 }
 
-/// What follows from a change of a connection.
+/// The consequences of a change of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Followup {
     /// Whether the application has something new to learn.
@@ -421,7 +422,7 @@ impl Endpoint {
         self.histograms.as_deref_mut().map(record);
     }
 
-    /// What connections have learned of their paths and the next ones begin with, if they remember it
+    /// The figures of paths that connections have learned and the next ones begin with, if they are kept
     /// ([`EndpointConfig::path_cache`]), in the order of addresses.
     #[must_use]
     pub fn known_paths(&self, now: Instant) -> Vec<KnownPath> {

@@ -434,7 +434,7 @@ impl Endpoint {
         self.udp_update(id, |socket| socket.read(buf, many))?
     }
 
-    /// The same with one datagram, without removing it.
+    /// Reads one datagram without removing it.
     ///
     /// # Errors
     /// As [`udp_receive`](Self::udp_receive).

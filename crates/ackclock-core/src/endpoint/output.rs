@@ -1,4 +1,4 @@
-//! What leaves an endpoint: packets, deadlines and events.
+//! The output of an endpoint: packets, deadlines and events.
 //!
 //! Packets that an endpoint sends to its own addresses return without crossing a device. Such a packet is
 //! copied into a queue when it would leave, and handled as a received one before the sending call returns.
@@ -21,7 +21,7 @@ pub struct Limits {
     /// The largest IPv4 packet with a segment size (see [`TxPacket::segment_size`]) that may be made; if it
     /// is at most the MTU, none are made.
     pub gso_max_v4: usize,
-    /// The same for IPv6.
+    /// The largest packet of IPv6 that the device cuts, in bytes.
     pub gso_max_v6: usize,
     /// Whether the device finishes TCP checksums.
     pub tx_checksum: bool,
@@ -141,8 +141,8 @@ impl Endpoint {
         self.predicts && self.replies.is_empty() && self.non_tcp.is_none()
     }
 
-    /// What goes before the segments of connections: a reply or, every second time, a whole packet. Also
-    /// whether it is for the endpoint itself.
+    /// The packet that goes before the segments of connections: a reply or, every second time, a whole
+    /// packet. Also whether it is for the endpoint itself.
     #[inline(never)]
     fn next_before_segments(&mut self) -> Option<(Leaving, bool)> {
         if self.replies.takes_turn(self.counters.packets_received) {
@@ -152,7 +152,7 @@ impl Endpoint {
         if is_turn { self.next_of_outbox() } else { None }
     }
 
-    /// What is left to send when no connection has a segment.
+    /// The packet that is left to send when no connection has a segment.
     #[inline(never)]
     fn next_after_segments(&mut self) -> Option<(Leaving, bool)> {
         self.next_reply().or_else(|| self.next_of_outbox())
@@ -283,7 +283,7 @@ impl Endpoint {
         self.next_due().map(|due| self.clock.driver(due))
     }
 
-    /// The same by the endpoint's own clock.
+    /// The next deadline by the endpoint's own clock.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let earlier = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,5 +1,5 @@
-//! What ended connections have learned of their paths, for those that come after them (temporal sharing):
-//! J. Touch, M. Welzl, S. Islam, "TCP Control Block Interdependence", RFC 9040, 2021, §6.
+//! Keeps the figures of their paths that ended connections have learned, for those that come after them
+//! (temporal sharing): J. Touch, M. Welzl, S. Islam, "TCP Control Block Interdependence", RFC 9040, 2021, §6.
 //!
 //! | what | kept | from | used |
 //! |---|---|---|---|
@@ -47,7 +47,7 @@ pub struct PathCacheConfig {
     pub age_max: Duration,
 }
 
-/// What the connections between two addresses have learned of their path, and the next one begins with.
+/// Figures of a path that the connections between two addresses have learned, and the next one begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -107,7 +107,7 @@ impl PathCache {
         Self { paths: Remembered::new(config.paths_max), age_max: config.age_max }
     }
 
-    /// What a new connection begins with.
+    /// The figures with which a new connection begins.
     pub fn known(&mut self, now: Instant, tuple: &FourTuple) -> Option<Known> {
         let age_max = self.age_max;
         let known = self.paths.touch(&pair(tuple))?.valid(now, age_max);
@@ -159,7 +159,7 @@ impl PathCache {
 }
 
 impl Path {
-    /// What is still valid of it, if anything is.
+    /// The figures that are still valid, if any are.
     fn valid(&self, now: Instant, age_max: Duration) -> Option<Known> {
         let is_young = |at| now.saturating_since(at) < age_max;
         let pmtu = self.known.pmtu.filter(|_| is_young(self.pmtu_at));

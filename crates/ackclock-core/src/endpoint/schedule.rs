@@ -1,5 +1,4 @@
-//! What waits for its turn or its time: connections that may have something to send, timers, and events for
-//! the application.
+//! Queues of connections that may have something to send, of timers, and of events for the application.
 
 use std::collections::VecDeque;
 
@@ -27,7 +26,7 @@ pub(super) struct Schedule {
     fair: Option<Box<Fair>>,
 }
 
-/// What has something to report to the application, by index.
+/// The source of a report to the application, by index.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     Listener(u32),
@@ -171,7 +170,7 @@ impl Schedule {
         }
     }
 
-    /// What to report next.
+    /// The subject of the next report.
     pub fn next_report(&mut self) -> Option<Subject> {
         let listener = self.listeners.pop().map(Subject::Listener);
         let half_open = || self.half_open.pop().map(Subject::HalfOpen);
@@ -238,7 +237,7 @@ pub(super) struct IndexQueue {
     rest: Option<Box<Rest>>,
 }
 
-/// What waits behind the first.
+/// The queue behind the first.
 #[derive(Debug, Default)]
 struct Rest {
     order: VecDeque<u32>,

@@ -32,7 +32,7 @@ impl Shaping {
         Self { rate, burst: (rate / 200).max(15_000) }
     }
 
-    /// The same rate with this burst.
+    /// Sets the burst, in bytes.
     #[must_use]
     pub fn burst(self, burst: u64) -> Self {
         Self { burst, ..self }

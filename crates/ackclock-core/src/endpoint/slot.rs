@@ -74,12 +74,12 @@ impl Slot {
         self.reports()
     }
 
-    /// What to report to the application, once; `None` if there is nothing.
+    /// Takes the report for the application; `None` if there is nothing.
     pub(super) fn take_report(&mut self) -> Option<Readiness> {
         self.reports().then(|| self.connection.take_readiness())
     }
 
-    /// What follows from a change of the connection. `shortcuts`: it is not asked to send where it is idle.
+    /// The consequences of a change of the connection. `shortcuts`: it is not asked to send where it is idle.
     #[inline(always)]
     pub(super) fn followup(&mut self, shortcuts: bool) -> Followup {
         let sends = if shortcuts && self.connection.is_idle() {
@@ -92,7 +92,7 @@ impl Slot {
         Followup { sends, ..self.settled() }
     }
 
-    /// The same where it has nothing to send.
+    /// The consequences of a change that leaves nothing to send.
     // Always inlined, for all four rows of the counted instructions.
     #[inline(always)]
     pub(super) fn settled(&mut self) -> Followup {

@@ -100,7 +100,7 @@ impl<T> Slots<T> {
             .filter_map(|(index, entry)| Some((index, entry.generation, entry.value.as_ref()?)))
     }
 
-    /// The same for a range of indices.
+    /// Walks through a range of indices.
     pub fn iter_in(&self, range: std::ops::Range<u32>) -> impl Iterator<Item = (u32, u32, &T)> + '_ {
         let at = |index: u32| Some((index, self.slots.get(index as usize)?));
         range

@@ -35,7 +35,7 @@ struct TimeWait {
     previous: u32,
 }
 
-/// What to do about a segment for a connection in TIME-WAIT.
+/// The answer to a segment for a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeWaitAction {
     /// Nothing.

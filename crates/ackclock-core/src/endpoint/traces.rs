@@ -66,7 +66,7 @@ impl Traces {
         Some(batch)
     }
 
-    /// What the batches count.
+    /// The sum of the batches' costs.
     fn counted(&self) -> usize {
         let waiting = self.waiting.iter().flat_map(|waiting| waiting.traces.iter().chain(&waiting.changes));
         waiting.map(|batch| cost_of(&batch.records)).sum()
@@ -119,7 +119,7 @@ impl Waiting {
     }
 }
 
-/// What a connection's trace has written down and not given out, as a copy.
+/// A copy of the records that a connection's trace has not given out.
 pub(super) fn recorded(slot: &Slot) -> Option<Batch> {
     let connection = &slot.connection;
     let (names, missed) = connection.trace_kept()?;
@@ -139,7 +139,7 @@ pub(super) fn recorded(slot: &Slot) -> Option<Batch> {
 /// The most records that wait: 64 MiB.
 const HELD_MAX: usize = 4 << 20;
 
-/// What a batch of these records counts.
+/// The cost of a batch of these records.
 fn cost_of(records: &[Record]) -> usize {
     records.len().saturating_add(BATCH_COST)
 }

@@ -168,7 +168,8 @@ impl Tuples {
         self.taken(|taken| taken.pick(wanted, random))
     }
 
-    /// The same for a connection from a port that the application chose: always the same one for that port.
+    /// Draws a port for a connection from a port that the application chose: always the same one for that
+    /// port.
     pub fn sample_port(&mut self, chosen: &FourTuple) -> Option<u16> {
         let wanted = Use::of(chosen);
         let random = self.ports.hash(wanted, chosen.local_port, 0);
@@ -473,7 +474,7 @@ fn seconds(now: Instant) -> u64 {
 struct Ports {
     key: Key,
     drawn: u64,
-    /// What is known to be taken. Of several endpoints, the directory knows that.
+    /// The ports that are known to be taken. Of several endpoints, the directory knows that.
     taken: Taken,
 }
 
@@ -505,7 +506,7 @@ impl Ports {
     }
 }
 
-/// What a port is for. Each use has its own free ports.
+/// The purpose of a port. Each use has its own free ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// A connection from an address to a peer.

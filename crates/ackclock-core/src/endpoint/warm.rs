@@ -19,7 +19,7 @@ pub enum WarmStep {
     Slot,
     /// That connection.
     Connection,
-    /// What it points to.
+    /// The memory that it points to.
     Behind,
 }
 

@@ -49,7 +49,7 @@ impl Default for ReassemblyConfig {
     }
 }
 
-/// What happened to a fragment.
+/// The fate of a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FragmentFate {
     /// It waits for others.
@@ -69,7 +69,7 @@ pub(crate) enum FragmentFate {
 pub(crate) struct Reassembler {
     config: ReassemblyConfig,
     packets: BTreeMap<Name, Partial>,
-    /// The same by age.
+    /// The names by age.
     by_age: BTreeMap<(Instant, u64), Name>,
     begun: u64,
     bytes: usize,
@@ -77,7 +77,8 @@ pub(crate) struct Reassembler {
     evicted: u64,
 }
 
-/// What the fragments of one packet share. The source comes first, so that its packets are adjacent.
+/// The fields that the fragments of one packet share. The source comes first, so that its packets are
+/// adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     src: IpAddr,

@@ -53,7 +53,7 @@ pub(crate) struct AckNews {
     outcome: AckOutcome,
 }
 
-/// What congestion control learns from an acknowledgement.
+/// An acknowledgement as congestion control sees it.
 struct Delivered<'a> {
     /// The newest transmission among the delivered data.
     pub moment: &'a SendMoment,
@@ -292,8 +292,8 @@ impl Flight {
         self.history.as_ref().and_then(|history| history.resumed).is_some_and(|resumed| at < resumed)
     }
 
-    /// What left before a pause gives no sample; whether all that the acknowledgement delivered did, or what
-    /// it echoes.
+    /// Leaves the segments sent before a pause out of the samples. Whether all that the acknowledgement
+    /// delivered left then, or the one that it echoes.
     fn leave_out_pause(&self, seen: &Acknowledgement<'_>, outcome: &mut AckOutcome) -> bool {
         let Some(resumed) = self.history.as_ref().and_then(|history| history.resumed) else { return false };
         outcome.newest_once = outcome.newest_once.filter(|at| *at >= resumed);
@@ -645,8 +645,7 @@ impl Flight {
         is_copy
     }
 
-    /// What lies before `end` was lost, and the probe repaired it: congestion control learns of it as of any
-    /// loss.
+    /// Reports a loss before `end` that the probe repaired: congestion control learns of it as of any loss.
     fn process_repaired_loss(
         &mut self,
         call: &mut Call<'_>,

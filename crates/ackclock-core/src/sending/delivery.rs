@@ -1,4 +1,4 @@
-//! What was delivered, for samples of the delivery rate.
+//! Counts delivered bytes, for samples of the delivery rate.
 //!
 //! Y. Cheng, N. Cardwell, S. Hassas Yeganeh and V. Jacobson, "Delivery Rate Estimation",
 //! draft-ietf-ccwg-bbr-05 §4.1, which took it in.
@@ -24,7 +24,7 @@ pub(super) struct Delivery {
     cwnd_limited_until: Option<Position>,
     /// Bytes found to be lost (C.lost), modulo 2^32.
     lost: u32,
-    /// What an acknowledgement's time is compared with.
+    /// The times with which an acknowledgement's time is compared.
     path_rtt: PathRtt,
 }
 
@@ -73,7 +73,7 @@ impl Delivery {
         self.rate
     }
 
-    /// What samples of `bytes` that leave now will need, with `in_flight` bytes in flight.
+    /// The moment that samples of `bytes` that leave now will need, with `in_flight` bytes in flight.
     #[inline]
     pub fn moment(&mut self, now: Instant, in_flight: u64, bytes: u64) -> SendMoment {
         if in_flight == 0 {

@@ -47,7 +47,7 @@ pub(super) struct Doubt {
 enum Proof {
     /// The next burst is to be short.
     Wanted,
-    /// What ends here was chosen to be sent.
+    /// The segment that ends here was chosen to be sent.
     Chosen(Position),
     /// It left at this time, in segments of this size.
     Sent { edge: Position, at: Instant, segment: u64 },

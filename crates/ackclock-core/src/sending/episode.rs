@@ -168,7 +168,7 @@ impl Episode {
         self.left_network = self.left_network.saturating_add(bytes).min(most);
     }
 
-    /// The same, counted from zero.
+    /// Sets the bytes that left the network, counted from zero.
     pub fn set_left_network(&mut self, una: Position, scoreboard: &Scoreboard, bytes: u64) {
         self.left_network = 0;
         self.inflate(una, scoreboard, bytes);

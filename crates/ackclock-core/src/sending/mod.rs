@@ -93,14 +93,14 @@ fn quarters(time: Duration, number: u32) -> Duration {
     Duration::from_nanos((nanos(time) / 4).saturating_mul(number.into()))
 }
 
-/// What the connection lends the flight for one call.
+/// The parts that the connection lends the flight for one call.
 pub(crate) struct Call<'a> {
     pub now: Instant,
     pub tcp: &'a TcpConfig,
     pub trace: &'a mut Trace,
 }
 
-/// What is outstanding, and what could be, when a loss is found.
+/// Data that is outstanding, and data that could be, when a loss is found.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     /// RFC 5681's FlightSize, before what led to it.
@@ -547,7 +547,7 @@ impl Flight {
         self.trace_window(call, WindowCause::RecoveryEnd);
     }
 
-    /// What DupThresh full segments carry.
+    /// The bytes of DupThresh full segments.
     fn dup_thresh_bytes(&self) -> u64 {
         u64::from(DUP_THRESH).saturating_mul(u64::from(self.smss))
     }
@@ -634,7 +634,7 @@ impl Flight {
         }
     }
 
-    /// What does not hold between two calls, if anything, without a look at each record.
+    /// Names an invariant that does not hold between two calls, if any, without a look at each record.
     pub(crate) fn violated(&self) -> Option<&'static str> {
         if self.una > self.nxt {
             return Some("SND.UNA is not beyond SND.NXT");
@@ -642,7 +642,7 @@ impl Flight {
         (self.control.cwnd() < 1).then_some("the congestion window is never empty")
     }
 
-    /// The same with a look at each record, for a flight that was read.
+    /// Whether the invariants hold, with a look at each record, for a flight that was read.
     fn is_sound(&self) -> bool {
         let board = &self.scoreboard;
         let agrees = board.violated().is_none() && board.marks_agree();

@@ -53,7 +53,7 @@ impl Pacer {
     /// of a window.
     const LATE_MAX_NS: u64 = 40_000_000;
     const SECOND_NS: u64 = 1_000_000_000;
-    /// What is sent at one time is far below this, and its product with a second in nanoseconds fits.
+    /// Bursts are far below this, and its product with a second in nanoseconds fits.
     pub(crate) const BYTES_MAX: u64 = 1 << 32;
     const RATE_MAX: u64 = 1 << 62;
 

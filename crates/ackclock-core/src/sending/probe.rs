@@ -27,9 +27,9 @@ use crate::position::Position;
 
 /// TLP.max_ack_delay (RFC 8985 §7.2).
 const PEER_ACK_DELAY_MAX_NS: u64 = 200_000_000;
-/// What timers and schedulers of both ends may add to two round trips.
+/// Time that timers and schedulers of both ends may add to two round trips.
 const PROBE_SLACK_NS: u64 = 1_000_000;
-/// The same while the connection has lost nothing: a silence is then more likely due to a busy host than to
+/// The slack while the connection has lost nothing: a silence is then more likely due to a busy host than to
 /// the path.
 const PROBE_SLACK_LOSSLESS_NS: u64 = 10_000_000;
 
@@ -47,7 +47,7 @@ pub(super) struct TailProbe {
     end: Position,
 }
 
-/// What decides how long a silence may be before a probe leaves.
+/// The facts that decide how long a silence may be before a probe leaves.
 pub(super) struct Silence {
     pub srtt_ns: u64,
     /// The connection has lost something before.

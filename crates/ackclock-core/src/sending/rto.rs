@@ -132,8 +132,8 @@ impl Rto {
         self.deadline = self.expires_at(now, tcp);
     }
 
-    /// What left at `sent_at` was not lost to congestion: takes a backoff back, if one was made since the
-    /// last answer. Returns whether there was.
+    /// Takes a backoff back, if one was made since the last answer: the segments that left at `sent_at` were
+    /// not lost to congestion. Returns whether there was one.
     // RFC 6069 §4.2: step (4), and (7) in the estimator. If the shorter timeout is over already, the timer
     // expires at once, as (8) says.
     pub fn undo_backoff(&mut self, now: Instant, sent_at: Instant, tcp: &TcpConfig) -> bool {

@@ -1,4 +1,4 @@
-//! What is outstanding: one record for each transmission that may still be unacknowledged.
+//! The outstanding data: one record for each transmission that may still be unacknowledged.
 //!
 //! Records are in order of position. Each is in one of three conditions, as the pipe of RFC 6675 §2 requires:
 //! outstanding (counted in the pipe), lost (not counted until retransmitted), or held by the peer (SACKed).
@@ -82,9 +82,9 @@ impl Record {
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     records: Records,
-    /// What the peer holds beyond a gap.
+    /// The ranges that the peer holds beyond a gap.
     sacked: RangeSet,
-    /// What is lost and waits to be retransmitted.
+    /// The ranges that are lost and wait to be retransmitted.
     lost: RangeSet,
     outstanding: u64,
     /// Records before this have been judged by `mark_lost_before` once.
@@ -96,7 +96,7 @@ pub(super) struct Scoreboard {
     order: VecDeque<(Instant, Position, Position)>,
 }
 
-/// What one acknowledgement did.
+/// The effect of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
@@ -381,7 +381,8 @@ impl Scoreboard {
             .then(|| (start, record.end.min(start + u64::from(record.segment))))
     }
 
-    /// What the peer was known to hold is outstanding again, for a policy that does not use SACKs.
+    /// Counts the data that the peer was known to hold as outstanding again, for a policy that does not use
+    /// SACKs.
     pub(super) fn forget_held(&mut self) {
         let outstanding = &mut self.outstanding;
         self.records.for_each_mut(|record| {
@@ -517,7 +518,7 @@ impl Scoreboard {
         assert_eq!(self.violated(), None);
     }
 
-    /// What does not hold of the records and their sums, if anything.
+    /// Names an invariant of the records and their sums that does not hold, if any.
     pub(super) fn violated(&self) -> Option<&'static str> {
         let (mut outstanding, mut lost, mut sacked) = (0_u64, 0_u64, 0_u64);
         let mut before: Option<&Record> = None;

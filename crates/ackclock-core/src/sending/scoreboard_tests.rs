@@ -227,7 +227,7 @@ fn each_octet_that_the_peer_holds_is_marked() {
 }
 
 /// A peer that reports every other byte is believed up to a number of ranges; then only for whole segments.
-/// What is kept stays within what the flight says of itself.
+/// The records stay within the flight's own figures.
 #[test]
 fn reports_of_single_bytes_cut_few_records() {
     const SIZE: u64 = 1000;

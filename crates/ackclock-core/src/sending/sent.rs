@@ -18,7 +18,7 @@ pub(crate) struct Chosen {
     pub reason: SendReason,
 }
 
-/// What limits a retransmission, besides the congestion window.
+/// Limits of a retransmission, besides the congestion window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// The most payload of one call.
@@ -77,8 +77,8 @@ impl Flight {
         self.scoreboard.lost() > 0 || self.probe.is_due()
     }
 
-    /// What must be retransmitted now: lost data, as far as the window and the pipe allow (RFC 6675 §4
-    /// NextSeg (1)), or a probe for a lost tail.
+    /// Chooses the data that must be retransmitted now: lost data, as far as the window and the pipe allow
+    /// (RFC 6675 §4 NextSeg (1)), or a probe for a lost tail.
     pub(crate) fn next_resend(&mut self, call: &mut Call<'_>, offer: &Offer) -> Option<Chosen> {
         if self.scoreboard.lost() == 0 {
             // Everything may have been acknowledged since the probe was decided on; then new data leaves.
@@ -134,7 +134,8 @@ impl Flight {
         self.history.as_ref().is_some_and(|history| history.undo.retransmits_alone())
     }
 
-    /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.
+    /// Chooses the rescue retransmission of RFC 6675, for when nothing is known to be lost and new data
+    /// cannot leave.
     pub(crate) fn next_rescue(&mut self) -> Option<Chosen> {
         // What waits for its time is known to be lost, or can leave then.
         if self.pacing.is_waiting() || !self.episode.in_recovery() || self.room() < u64::from(self.smss) {
@@ -265,7 +266,7 @@ impl Flight {
         }
     }
 
-    /// The same for a window last used at `sent_at`.
+    /// Restarts from a window last used at `sent_at`.
     #[inline(never)]
     fn restart_after(&mut self, call: &mut Call<'_>, sent_at: Instant) {
         let (idle, rto) = (call.now.saturating_since(sent_at), self.rto.estimator().rto());
@@ -282,7 +283,7 @@ impl Flight {
         self.rate(tcp, true)
     }
 
-    /// The same, without the window's rate unless `spreads_window`.
+    /// The pacing rate, without the window's rate unless `spreads_window`.
     // Always inlined, for the row "data segment sent" of the counted instructions.
     #[inline(always)]
     fn rate(&self, tcp: &TcpConfig, spreads_window: bool) -> Option<u64> {
@@ -406,7 +407,7 @@ impl Flight {
         self.scoreboard.lost() > 0 && !self.holds_retransmissions() || self.probe_segment().is_some()
     }
 
-    /// What a probe repeats if no lost data may leave.
+    /// The segment that a probe repeats if no lost data may leave.
     fn probe_segment(&self) -> Option<(Position, Position)> {
         if self.holds_retransmissions() {
             self.scoreboard.first_segment()

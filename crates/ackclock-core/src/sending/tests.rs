@@ -31,7 +31,7 @@ struct Sender {
     now: Instant,
     /// Bytes of new data that may leave, as acknowledgements find them.
     sendable: u64,
-    /// The same flight byte by byte; `None` once it is too large for that.
+    /// The flight byte by byte; `None` once it is too large for that.
     board: Option<Board>,
 }
 
@@ -142,7 +142,7 @@ impl Sender {
         self.acknowledge(una, &sack)
     }
 
-    /// The same with reports that begin and end anywhere.
+    /// Acknowledges with reports that begin and end anywhere.
     fn acknowledge(&mut self, una: u64, sack: &[(Position, Position)]) -> &mut Self {
         self.acknowledge_before(at(una), sack)
     }

@@ -24,7 +24,7 @@ pub enum Entry {
         /// Bytes of payload, less than 2^24.
         len: u32,
     },
-    /// What sent segments acknowledge or offer from here on has changed.
+    /// Sent segments acknowledge or offer other values from here on.
     Told {
         /// All of the peer's data before this has arrived.
         ack: u32,
@@ -365,7 +365,7 @@ impl Entry {
     }
 }
 
-/// What a table shows of an entry.
+/// A field of an entry, as a table shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shown {

@@ -1,4 +1,4 @@
-//! What the entries of a trace can name: reasons, rules, causes.
+//! Names that the entries of a trace use: reasons, rules, causes.
 
 use ackclock_control::tally::Tally;
 
@@ -91,7 +91,7 @@ coded! {
         PartialAck = "partial-ack",
         /// The first segment was older than the fine timeout when a duplicate acknowledgement came (Vegas).
         OverdueAtDuplicate = "overdue-at-duplicate",
-        /// The same at the first or second new acknowledgement after a retransmission (Vegas).
+        /// A segment was overdue at the first or second new acknowledgement after a retransmission (Vegas).
         OverdueAfterRetransmission = "overdue-after-retransmission",
         /// The retransmission timer expired (RFC 6298 §5).
         Timeout = "timeout",
@@ -117,7 +117,7 @@ coded! {
 }
 
 coded! {
-    /// What moved the congestion window or the slow-start threshold.
+    /// The cause of a change of the congestion window or the slow-start threshold.
     pub enum WindowCause {
         /// The connection was established, or its controller replaced.
         Start = "start",
@@ -145,7 +145,7 @@ coded! {
 }
 
 coded! {
-    /// What keeps a connection from sending more.
+    /// The limit that keeps a connection from sending more.
     pub enum Limit {
         /// Nothing waits to be sent, and the application is not known to have more.
         Application = "application",

@@ -4,7 +4,7 @@
 //! to the most specific name that matches, as a segment goes to a listener; one for a multicast group goes
 //! to each socket that has joined the group (RFC 3376 §3.1, §3.2). A connected socket only accepts its
 //! peer's. Limits for each socket, and the endpoint's budget for all, bound what waits to be read or sent.
-//! What has no room is dropped and counted on arrival, and refused on sending. `endpoint/non_tcp.rs`
+//! A datagram without room is dropped and counted on arrival, and refused on sending. `endpoint/non_tcp.rs`
 //! connects this to packets.
 
 mod error;

@@ -99,7 +99,7 @@ pub struct UdpNames {
     pub fragments: bool,
 }
 
-/// What was received.
+/// The addresses and marks of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UdpMeta {
@@ -117,7 +117,7 @@ pub struct UdpMeta {
     pub truncated: bool,
 }
 
-/// What became possible on a socket.
+/// The possibilities and events that a socket has for its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct UdpReadiness {
     /// There is a datagram or an error.
@@ -163,7 +163,7 @@ pub(crate) struct Datagram {
 }
 
 impl Socket {
-    /// What the datagrams that wait to be read take.
+    /// The bytes of the datagrams that wait to be read.
     fn held(&self) -> usize {
         self.received.iter().map(|datagram| UdpOptions::held_by(datagram.payload.len())).sum()
     }
@@ -257,7 +257,7 @@ impl Socket {
         Ok(meta)
     }
 
-    /// The same with one datagram, without removing it.
+    /// Reads one datagram without removing it.
     pub fn peek(&mut self, buf: &mut [u8]) -> Result<UdpMeta, UdpSocketError> {
         self.take_error()?;
         self.received.front().map(|first| copied(first, buf)).ok_or(UdpSocketError::WouldBlock)

@@ -1,4 +1,4 @@
-//! What drives an interface, for messages: whether its name can be a TUN device's.
+//! The kind of an interface, for messages: whether its name can be a TUN device's.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::netlink::{Request, attribute};
 use super::{link_header, link_index};
 
-/// What an interface is.
+/// The kind of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkKind {
     /// Made by the TUN driver.

@@ -156,7 +156,7 @@ impl Reader {
         Ok((self.extent.unwrap_or(ReadExtent::Whole), self.state.undescribed))
     }
 
-    /// The same where the system could not read on.
+    /// The end of a recording where the system could not read on.
     fn broken_off(mut self, each: impl FnMut(&Frame<'_>)) -> Result<(ReadExtent, u64), NotCapture> {
         if self.parser.is_none() && self.feed.lock().bytes.is_empty() {
             return Err(NotCapture::Unreadable);

@@ -23,7 +23,7 @@ pub(super) struct Attached(Arc<Mutex<Place>>);
 
 struct Place {
     device: Box<dyn Device>,
-    /// What was received.
+    /// The received packets.
     batch: ReceiveBatch,
     /// How many packets of it have been sent.
     sent: usize,

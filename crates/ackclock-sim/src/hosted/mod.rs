@@ -98,8 +98,8 @@ use turn::Turn;
 ///
 /// # What is reproducible
 ///
-/// The same scenario, seed and program give the same packets at the same nanoseconds, in every build, as long
-/// as the program uses nothing from outside:
+/// A scenario, a seed and a program give the same packets at the same nanoseconds each time, in every build,
+/// as long as the program uses nothing from outside:
 ///
 /// - `tokio::select!` without `biased;` polls its branches in an order that tokio draws at random. The seed
 ///   can be set only if the program is built with `--cfg tokio_unstable`; it then comes from the scenario's
@@ -129,7 +129,7 @@ pub struct VirtualNetwork {
     simulation: Simulation,
     stage: Stage,
     pulse: Arc<Pulse>,
-    /// What keeps step with the wall clock, if that moves the network.
+    /// Keeps step with the wall clock, if that moves the network.
     #[cfg(feature = "real-time")]
     pacer: Option<real::Pacer>,
 }
@@ -203,7 +203,7 @@ pub enum RunError {
         seconds(*clock), seconds(*event)
     )]
     ClockMoved {
-        /// What tokio's clock says.
+        /// The time by tokio's clock.
         clock: Instant,
         /// The event that should have happened first.
         event: Instant,
@@ -499,7 +499,7 @@ impl VirtualNetwork {
         self.start(host, move |stack| name_server::serve(stack, names.clone()))
     }
 
-    /// What a test can do to the network and its hosts while its program runs.
+    /// The faults that a test can make in the network and at its hosts while its program runs.
     #[must_use]
     pub fn faults(&self) -> Faults {
         let (names, requests) = (Arc::clone(&self.simulation.names), Arc::clone(self.stage.requests()));

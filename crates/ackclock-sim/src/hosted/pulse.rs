@@ -1,4 +1,5 @@
-//! What the runtime's hooks, the stacks and the turn share: the time, the wakers, and the runtime itself.
+//! State that the runtime's hooks, the stacks and the turn share: the time, the wakers, and the runtime
+//! itself.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -92,7 +93,7 @@ impl Pulse {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same in numbers; `None` in virtual time.
+    /// The lateness in numbers; `None` in virtual time.
     #[cfg(feature = "real-time")]
     pub fn lateness(&self) -> Option<Lateness> {
         self.is_real.then(|| self.record().lateness())

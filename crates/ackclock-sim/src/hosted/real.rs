@@ -76,7 +76,7 @@ impl fmt::Display for Lateness {
     }
 }
 
-/// What keeps a network in step with the wall clock.
+/// Keeps a network in step with the wall clock.
 #[derive(Debug)]
 pub(super) struct Pacer {
     alarm: Alarm,
@@ -292,7 +292,7 @@ impl Shared {
 
 /// The most that an event may be late.
 const LATE_MAX: u64 = 1_000_000;
-/// What an idle machine keeps.
+/// The least lateness, which an idle machine keeps.
 const LATE_MIN: u64 = 100_000;
 /// How long before an event the turn polls instead of sleeping. Two threads wake one after the other in some
 /// 0.1 ms; a virtual machine whose processor was halted takes milliseconds at times.

@@ -30,7 +30,7 @@ use crate::scenario::{Change, Problem, Scenario};
 use crate::simulation::Simulation;
 use crate::units::Span;
 
-/// What a host runs, from the beginning, whenever it starts.
+/// The program of a host, from the beginning, whenever it starts.
 pub(super) type Program = Arc<Play>;
 
 /// A program, and what its host's stack is to have.
@@ -49,7 +49,7 @@ pub(super) struct Stage {
     pulse: Arc<Pulse>,
     requests: Arc<Requests>,
     hosts: BTreeMap<u32, Played>,
-    /// What the stacks call each other.
+    /// The names by which the stacks call each other.
     names: Option<Hosts>,
 }
 
@@ -65,14 +65,14 @@ struct Played {
     attached: Option<Attached>,
 }
 
-/// What the program asks of the network while it runs.
+/// Requests of the program to the network while it runs.
 #[derive(Default)]
 pub(super) struct Requests(Mutex<Asked>);
 
 #[derive(Default)]
 struct Asked {
     all: Vec<Request>,
-    /// What the program of a host panicked with.
+    /// The panic of a host's program.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -80,13 +80,13 @@ struct Asked {
 pub(super) enum Request {
     /// At its time, or now if that is over.
     Change(Box<Change>),
-    /// What a host runs from its next start on.
+    /// The program of a host from its next start on.
     Program(u32, Program),
     /// To be shown the network.
     Look(Look),
 }
 
-/// What looks at the network.
+/// A look at the network.
 pub(super) type Look = Box<dyn FnOnce(&Simulation) + Send>;
 
 impl Stage {

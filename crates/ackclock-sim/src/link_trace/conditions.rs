@@ -22,7 +22,7 @@ pub(crate) struct Conditions {
     round: u128,
 }
 
-/// What holds from a time on.
+/// The conditions from a time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row {
     from: u64,
@@ -96,7 +96,7 @@ impl Conditions {
         self.length
     }
 
-    /// What holds at `now`. A trace that does not repeat keeps its last row.
+    /// The row that holds at `now`. A trace that does not repeat keeps its last row.
     pub fn at(&self, now: u64, repeats: bool) -> Position {
         let now = if repeats { now % self.length } else { now };
         let next = self.rows.partition_point(|row| row.from <= now);
@@ -121,7 +121,7 @@ impl Conditions {
         }
     }
 
-    /// The same within the first round.
+    /// The capacity within the first round.
     fn capacity(&self, until: u64) -> u128 {
         let ends = self.rows.iter().skip(1).map(|row| row.from).chain([self.length]);
         let rows = self.rows.iter().zip(ends).take_while(|(row, _)| row.from < until);

@@ -21,7 +21,7 @@ use crate::units::Rate;
 pub(crate) use conditions::{Conditions, Position};
 pub(crate) use opportunities::{OPPORTUNITY_BYTES, Opportunities};
 
-/// What a link does over time.
+/// A link over time: its rate, delay and loss.
 ///
 /// ```
 /// use ackclock_sim::LinkTrace;
@@ -60,7 +60,7 @@ pub enum LinkTraceError {
     Line {
         /// The line, from 1.
         line: usize,
-        /// What was found there, and what is allowed.
+        /// The text found there, and the values that are allowed.
         what: String,
     },
     /// The trace never carries anything.

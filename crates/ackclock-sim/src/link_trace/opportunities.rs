@@ -67,7 +67,7 @@ impl Opportunities {
     }
 }
 
-/// What an opportunity carries.
+/// The bytes that an opportunity carries.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
 /// The most lines of a trace, 40 MB of memory.
 const OPPORTUNITIES_MAX: usize = 10_000_000;

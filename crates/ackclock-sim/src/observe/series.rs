@@ -33,7 +33,7 @@ pub struct LinkPoint {
 pub struct FlowPoint {
     /// Payload bytes that `to` has received in order since the beginning.
     pub bytes: u64,
-    /// The same at `from`.
+    /// The bytes that `from` has received.
     pub bytes_back: u64,
     /// The sum of the congestion windows of the open connections at `from`, in bytes.
     pub cwnd: u64,

@@ -7,7 +7,7 @@ use crate::{Direction, Scenario, TcpSettings, TrafficConfig};
 
 /// The packets of §4: "64 Kbps translates to 8.0 packets/sec".
 pub const PACKET_BYTES: u64 = 1000;
-/// What they carry beside the headers.
+/// Their bytes beside the headers.
 pub const PAYLOAD_BYTES: u64 = PACKET_BYTES - 40;
 /// The rate of the link between the routers.
 pub const LINK: Rate = Rate::bits_per_second(64_000);

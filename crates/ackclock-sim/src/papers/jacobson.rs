@@ -58,7 +58,7 @@ pub struct PathOf {
     pub others_percent: u64,
 }
 
-/// What is taken for them: with 110 ms each way slow start takes the two seconds of fig. 4, and 20 of the
+/// The values taken for them: with 110 ms each way slow start takes the two seconds of fig. 4, and 20 of the
 /// link's 25 KB/s "were available".
 pub const PATH: PathOf = PathOf { delay_ms: 110, others_percent: 20 };
 
@@ -100,7 +100,7 @@ pub fn conversations(settings: &TcpSettings, all_lazy: bool, delay_ms: u64, late
 
 /// The longest that a host takes for a packet.
 const HOST_TIME: Span = Span::millis(1);
-/// What each of four conversations sends.
+/// The bytes that each of four conversations sends.
 pub const TRANSFER: Bytes = Bytes(2048 * SEGMENT_BYTES);
 /// How long four conversations are watched.
 pub const END: Span = Span::seconds(200);

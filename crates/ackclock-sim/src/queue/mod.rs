@@ -74,7 +74,7 @@ pub trait Queue: fmt::Debug {
     }
 }
 
-/// What has passed one of the queues of a discipline.
+/// The traffic through one of the queues of a discipline.
 #[derive(Clone, Debug, Default)]
 pub struct LaneStats {
     /// Packets that left it for the link.
@@ -111,7 +111,7 @@ impl Queued {
     }
 }
 
-/// What a discipline may use, and where it reports its decisions.
+/// The means of a discipline, and the place where it reports its decisions.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The time.

@@ -12,7 +12,7 @@ use crate::units::{Limit, Share, Span};
 /// The link's rate, as `tests/reference/link.py` has it.
 const RATE_BPS: u64 = 3_000_000;
 
-/// What became of a packet, when, and whether it was marked.
+/// A packet's fate: when it came, and whether it was marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fate {
     word: String,

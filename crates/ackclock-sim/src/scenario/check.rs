@@ -13,13 +13,13 @@ use super::{
 use crate::faults::{Act, Names};
 use crate::units::{Bytes, Limit, Span};
 
-/// What is wrong with a scenario.
+/// A mistake in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", KeyPath(path))]
 pub struct Problem {
     /// Where: keys and list indices, as in `link[0].there.rate`.
     pub path: Vec<PathStep>,
-    /// What was found there and what is allowed.
+    /// The value found there, and those that are allowed.
     pub what: String,
 }
 

@@ -18,7 +18,7 @@ pub struct FollowedTrace {
     trace: Option<LinkTrace>,
 }
 
-/// What a link does at the end of its trace.
+/// A link's behaviour at the end of its trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -134,7 +134,7 @@ impl Scenario {
 }
 
 impl Direction {
-    /// What the trace sets, if one is loaded.
+    /// The properties that the trace sets, if one is loaded.
     pub(crate) fn governed(&self) -> Governed {
         self.trace.as_ref().and_then(FollowedTrace::trace).map(LinkTrace::governed).unwrap_or_default()
     }
@@ -202,5 +202,5 @@ fn directions_mut(scenario: &mut Scenario) -> impl Iterator<Item = (String, &mut
     })
 }
 
-/// What models' names begin with in a scenario.
+/// The beginning of models' names in a scenario.
 const MODEL: &str = "model:";

@@ -39,10 +39,10 @@ pub struct Direction {
     /// The largest IP packet.
     #[serde(default = "mtu", skip_serializing_if = "is_usual_mtu")]
     pub mtu: Bytes,
-    /// What the link follows over time.
+    /// The trace that the link follows over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<FollowedTrace>,
-    /// What it does at the end of the trace.
+    /// The behaviour at the end of the trace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_end: TraceEnd,
     /// Where packets wait.
@@ -144,7 +144,7 @@ pub enum QueueConfig {
         /// The number of queues.
         #[serde(default = "fq_queues")]
         queues: u16,
-        /// What a queue may send per turn.
+        /// The bytes that a queue may send per turn.
         #[serde(default = "fq_quantum")]
         quantum: Bytes,
         /// Whether ECN-capable packets are marked instead.
@@ -238,7 +238,7 @@ pub enum Isolation {
 pub struct Aggregation {
     /// How long the link waits for the medium before each burst.
     pub access: TimeOf,
-    /// What each burst takes besides its packets.
+    /// The time that each burst takes besides its packets.
     #[serde(default)]
     pub preamble: Span,
     /// The most packets of a burst.
@@ -270,7 +270,7 @@ pub enum ThinAcks {
 pub struct PolicerConfig {
     /// The rate that conforms.
     pub rate: Rate,
-    /// What conforms at once after a pause.
+    /// The bytes that conform at once after a pause.
     pub burst: Bytes,
     /// Whether ECN-capable packets that do not conform are marked and passed.
     #[serde(default)]
@@ -297,7 +297,7 @@ pub enum Variation {
     Uniform(Span),
     /// Exponentially with this mean.
     Exponential(Span),
-    /// The same for all packets until another one is drawn.
+    /// One delay of all packets until another one is drawn.
     Held {
         /// How long a packet waits.
         wait: TimeOf,

@@ -21,7 +21,7 @@ pub struct ScenarioError {
     pub line: usize,
     /// The key, with its enclosing tables; empty if the text is not TOML.
     pub key: String,
-    /// What was found there, and what is allowed.
+    /// The value found there, and those that are allowed.
     pub what: String,
 }
 

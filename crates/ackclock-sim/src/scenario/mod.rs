@@ -1,8 +1,8 @@
 //! Scenarios: a network, its traffic, its changes and a seed, as plain data.
 //!
-//! The same type is read from TOML ([`Scenario::from_toml`], [`Scenario::to_toml`]) and built in Rust with
-//! the methods below. [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds what
-//! cannot be run.
+//! A [`Scenario`] is read from TOML ([`Scenario::from_toml`], [`Scenario::to_toml`]) or built in Rust with
+//! the methods below. [`Simulation::new`](crate::Simulation::new) runs it. [`Scenario::check`] finds mistakes
+//! that keep it from running.
 
 mod check;
 mod follow;
@@ -255,7 +255,7 @@ impl Scenario {
     /// Reads a scenario from the text of a TOML file called `file`, and checks it.
     ///
     /// # Errors
-    /// What is wrong: the file, the line, the key, what was found there and what is allowed.
+    /// The mistake: the file, the line, the key, the value found there and the values that are allowed.
     ///
     /// ```
     /// use ackclock_sim::Scenario;
@@ -290,7 +290,7 @@ impl Scenario {
     /// Finds the first thing that cannot be run: an unknown name or an impossible value.
     ///
     /// # Errors
-    /// What it is, and where.
+    /// The mistake, and its place.
     pub fn check(&self) -> Result<(), Problem> {
         check::check(self)
     }
@@ -341,7 +341,7 @@ impl Change {
         Self { at, hold: pair(a, b), ..Self::default() }
     }
 
-    /// What was held back arrives.
+    /// The packets that were held back arrive.
     #[must_use]
     pub fn release(at: Span, a: &str, b: &str) -> Self {
         Self { at, release: pair(a, b), ..Self::default() }

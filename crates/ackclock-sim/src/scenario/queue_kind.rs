@@ -105,7 +105,7 @@ impl QueueConfig {
         }
     }
 
-    /// What fits into it.
+    /// The bytes or packets that fit into it.
     #[must_use]
     pub fn limit(&self) -> Limit {
         match self {

@@ -45,7 +45,7 @@ pub struct TcpSettings {
     /// Whether and how to find the path's MTU without ICMP; off by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu_probing: Option<Box<MtuProbingSetting>>,
-    /// What to record of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
+    /// The records of the connections, for [`Observer::trace`](crate::observe::Observer::trace).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSetting>,
 }
@@ -62,7 +62,7 @@ pub struct MtuProbingSetting {
     pub raise_after: Option<Span>,
 }
 
-/// What to record of a connection.
+/// The records of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]

@@ -24,11 +24,11 @@ pub struct TrafficConfig {
     /// Settings of the connections at `to`; they override its host's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub peer_tcp: TcpSettings,
-    /// What is sent.
+    /// The kind of traffic.
     pub what: TrafficKind,
 }
 
-/// What is sent.
+/// A kind of traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]

@@ -40,7 +40,7 @@ enum Turns {
     Bursts(Bursts),
 }
 
-/// What a trace says about packets that leave at a time.
+/// The conditions of a trace for packets that leave at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     /// In nanoseconds.
@@ -103,7 +103,7 @@ impl Service {
         }
     }
 
-    /// What a trace says about packets that leave at `now`.
+    /// The conditions of the trace for packets that leave at `now`.
     pub fn weather(&self, now: u64) -> Weather {
         match &self.turns {
             Turns::Rates(rates) => rates.weather(now),

@@ -15,7 +15,7 @@ pub(super) struct Rates {
     /// The link's own rate, if the trace has none.
     constant: u64,
     busy_until: u64,
-    /// What rounding took away, in bits times 10⁹.
+    /// The remainder of the rounding, in bits times 10⁹.
     remainder: u128,
     taken: bool,
 }

@@ -28,7 +28,7 @@ struct Served {
     id: ConnectionId,
     caller_port: u16,
     received: u64,
-    /// What is still to be written.
+    /// The bytes that are still to be written.
     pending: u64,
     /// The answer that waits for its time.
     waits: Option<Answer>,

@@ -38,7 +38,7 @@ struct Talk {
     source: Source,
     /// The step that waits for its turn or its time, and whether its timer runs.
     waits: Option<(Step, bool)>,
-    /// What is still to be written.
+    /// The bytes that are still to be written.
     pending: u64,
     /// Bytes in all steps so far.
     asked: u64,

@@ -1,4 +1,4 @@
-//! The same scenario and seed give the same packets at the same nanoseconds.
+//! One scenario and one seed give the same packets at the same nanoseconds.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -60,7 +60,7 @@ think = { fixed = "150ms" }
 requests = 20
 "#;
 
-/// What the simulator's nodes are called by number: hosts come first, in the scenario's order.
+/// The simulator's nodes, by number: hosts come first, in the scenario's order.
 const FLOWS: [(&str, u32, u32, u64); 3] =
     [("first", 0, 3, 0), ("second", 1, 4, 500_000_000), ("asks", 2, 5, 0)];
 /// The bottleneck's direction from left to right: two for each link, and it is the fourth link.
@@ -109,7 +109,7 @@ fn run() -> (Report, Vec<Event>) {
     (report, events)
 }
 
-/// What one side sent, as its packets show it.
+/// One side's traffic, as its packets show it.
 #[derive(Default)]
 struct Seen {
     /// The bytes that came, by connection and position.

@@ -12,7 +12,7 @@ use ackclock_sim::scenario::{Isolation, Loss};
 use ackclock_sim::units::{Limit, Rate, Share, Span};
 use ackclock_sim::{Direction, QueueConfig, Report, Simulation, TcpSettings, TrafficConfig};
 
-/// What one link sent after some time, L4S traffic (ECT(1) or CE) apart.
+/// One link's traffic after some time, L4S traffic (ECT(1) or CE) apart.
 #[derive(Debug, Default)]
 struct Kinds {
     link: u32,

@@ -271,7 +271,7 @@ fn profile_overrides_every_choice_below_it() {
     assert_eq!(config(&other).choices, Profile::find("sack-2003").unwrap().choices);
 }
 
-/// What a file's quantity is read as.
+/// Reads a quantity as a file has it.
 fn in_file<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut table: BTreeMap<String, T> =
         toml::from_str(&format!("value = {text:?}")).map_err(|error| error.to_string())?;

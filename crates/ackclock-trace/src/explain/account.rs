@@ -1,4 +1,4 @@
-//! What a connection did, collected by question.
+//! The account of a connection, collected by question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::file::{Source, TracedSource};
 pub struct Account {
     /// From the first entry to the last.
     pub duration: Duration,
-    /// What it waited for.
+    /// The causes for which it waited.
     pub waits: Waits,
     /// Payload bytes sent for the first time.
     pub bytes_sent: u64,
     /// Payload bytes received, as far as segments show.
     pub bytes_received: u64,
-    /// What was retransmitted.
+    /// The retransmissions.
     pub again: Retransmissions,
-    /// What was declared lost.
+    /// The segments that were declared lost.
     pub verdicts: Verdicts,
     /// Loss episodes without a timeout.
     pub episodes: u64,
@@ -36,7 +36,7 @@ pub struct Account {
     pub round_trips: RoundTrips,
     /// Segments per acknowledgement.
     pub acks: Acks,
-    /// What theory allows, where a theory applies.
+    /// The limits of theory, where a theory applies.
     pub allowed: Option<Allowed>,
     /// How it failed.
     pub failed: Option<Failure>,
@@ -44,7 +44,7 @@ pub struct Account {
     pub span: Option<(Instant, Instant)>,
 }
 
-/// What was retransmitted.
+/// The retransmissions of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Retransmissions {
     /// Bytes.

@@ -6,7 +6,7 @@ use ackclock_core::trace::{Entry, SendReason};
 
 use crate::stream::{Una, most_common};
 
-/// What the peer's acknowledgements covered.
+/// The bytes that the peer's acknowledgements covered.
 ///
 /// Those that repair or follow a loss are left out: one that fills a gap also covers what lies beyond it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct PeerAcks {
     pub stretched: u64,
 }
 
-/// What this end acknowledged.
+/// The acknowledgements of this end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnAcks {
     /// How many times the acknowledgement advanced.

@@ -1,4 +1,4 @@
-//! What theory allows at a connection's losses and round trip, beside what was reached.
+//! Rates that theory allows at a connection's losses and round trip, beside the rate that was reached.
 //!
 //! It covers only controllers made to follow a formula: Reno and NewReno, Mathis's; CUBIC, its response
 //! function with Mathis's beside it. The rate of a controller that goes by delay, bandwidth or marks does not
@@ -18,7 +18,7 @@ use super::waits::Waits;
 use crate::stream::extend;
 use crate::theory::{cubic_window, reno_window};
 
-/// What theory allows. Rates are bytes a second.
+/// Rates that theory allows, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowed {
     /// Lasting reductions of the window: by loss episodes, timeouts and marks.
@@ -27,12 +27,13 @@ pub struct Allowed {
     pub segments: u64,
     /// The mean round trip.
     pub round_trip: Duration,
-    /// What Mathis's formula allows a controller that counts bytes.
+    /// The rate that Mathis's formula allows a controller that counts bytes.
     pub reno: f64,
-    /// What it allows one that counts acknowledgements, and how many segments each covered. Only for Reno and
-    /// NewReno, whose counting the trace does not record, where the receiver delayed acknowledgements.
+    /// The rate that it allows one that counts acknowledgements, and how many segments each covered. Only for
+    /// Reno and NewReno, whose counting the trace does not record, where the receiver delayed
+    /// acknowledgements.
     pub reno_by_acks: Option<(f64, f64)>,
-    /// What CUBIC's response function allows, for CUBIC.
+    /// The rate that CUBIC's response function allows, for CUBIC.
     pub cubic: Option<f64>,
     /// The rate acknowledged, from the end of the handshake on.
     pub reached: f64,
@@ -41,7 +42,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// What the connection's own controller is allowed if it counts bytes.
+    /// The rate that the connection's own controller is allowed if it counts bytes.
     #[must_use]
     pub fn own(&self) -> f64 {
         self.cubic.unwrap_or(self.reno)

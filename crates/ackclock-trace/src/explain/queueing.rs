@@ -33,7 +33,7 @@ pub(super) struct QueueEvidence {
     samples: Vec<Sample>,
     /// When the SYN was last sent, and how often.
     opening: Option<(Instant, u32)>,
-    /// What is on its way, in order.
+    /// The segments on their way, in order.
     flight: VecDeque<Segment>,
     smss: u64,
     acked: u64,

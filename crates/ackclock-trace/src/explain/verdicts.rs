@@ -1,4 +1,4 @@
-//! What was declared lost, what delayed its repair, and which declarations the peer refuted.
+//! Losses that were declared, the delay of their repair, and the declarations that the peer refuted.
 //!
 //! A D-SACK (RFC 2883) reports that data arrived twice. If a rule had declared it lost and it was
 //! retransmitted for that reason, an earlier transmission had arrived after all: the declaration was wrong.
@@ -47,7 +47,7 @@ pub struct Verdicts {
     pub needless_probes: u64,
     /// Reductions taken back, by proof.
     pub undone: BTreeMap<&'static str, u64>,
-    /// What a timer found and could not retransmit at once.
+    /// Segments that a timer found and that could not be retransmitted at once.
     pub held: Held,
 }
 
@@ -88,7 +88,7 @@ struct Found {
     at: Instant,
     start: u64,
     end: u64,
-    /// What held it back in the turn in which it was found.
+    /// The limit that held it back in the turn in which it was found.
     held_by: Option<Limit>,
 }
 

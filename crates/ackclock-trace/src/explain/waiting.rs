@@ -1,8 +1,8 @@
-//! What a connection can wait for.
+//! Causes for which a connection can wait.
 
 use ackclock_core::trace::Limit;
 
-/// What a connection can wait for. A cause has the time by which the stream would have arrived earlier if
+/// A cause for which a connection can wait. It has the time by which the stream would have arrived earlier if
 /// this cause alone had been lifted, until the next cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Waiting {
@@ -20,7 +20,7 @@ pub enum Waiting {
     Reader,
     /// Acknowledgements, with the congestion window full.
     Cwnd,
-    /// The same, with the congestion window still in slow start.
+    /// [`Self::Cwnd`], with the window still in slow start.
     SlowStart,
     /// The slowest link of the path, or a host on it, which is busy with what was sent before.
     Path,
@@ -42,7 +42,7 @@ pub enum Waiting {
     Cork,
     /// The end: all data is sent, and the peer has yet to acknowledge it or to close.
     Closing,
-    /// What a packet capture does not show: the congestion window, pacing, or the application.
+    /// A cause that a packet capture does not show: the congestion window, pacing, or the application.
     Unseen,
 }
 
@@ -111,7 +111,7 @@ impl Waiting {
         matches!(self, Self::Nagle | Self::Cork)
     }
 
-    /// What a recorded limit means before the windows are looked at.
+    /// The cause that a recorded limit means before the windows are looked at.
     pub(super) fn at(limit: Limit) -> Self {
         match limit {
             Limit::Application => Self::Application,

@@ -43,7 +43,7 @@ pub struct Silence {
 pub struct Waits {
     /// The time by cause; absent causes took none.
     pub time: BTreeMap<Waiting, Duration>,
-    /// The same in order of time, without gaps: from, until, and the cause.
+    /// The waits in order of time, without gaps: from, until, and the cause.
     pub spans: Vec<(Instant, Instant, Waiting)>,
     /// Expiries of the retransmission timer.
     pub timeouts: Vec<Silence>,
@@ -87,7 +87,7 @@ pub(super) struct WaitLog {
     sent_end: u32,
 }
 
-/// What the last records say of the windows.
+/// The windows, as the last records show them.
 #[derive(Clone, Copy, Default)]
 struct Windows {
     cwnd: u32,

@@ -192,7 +192,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// What a received segment acknowledged, from the entries right after it.
+/// The acknowledgement in a received segment, from the entries right after it.
 #[derive(Default)]
 struct Acknowledgement {
     ack: u32,

@@ -24,7 +24,7 @@ pub struct TracedSource {
     /// Its index among the connections of the file, or among its queues, from 0. It stays when others are
     /// left out.
     pub number: usize,
-    /// What it is.
+    /// The source of the records.
     pub source: Source,
     /// The entries with their times, oldest first.
     pub entries: Vec<(Instant, Entry)>,
@@ -42,7 +42,7 @@ pub struct TracedSource {
 pub struct Damage {
     /// Its offset.
     pub offset: usize,
-    /// What is wrong there.
+    /// The mistake there.
     pub what: &'static str,
     /// The number of bytes from there on that could not be read.
     pub ignored: usize,

@@ -25,7 +25,7 @@ pub struct Writer<W> {
     sources: HashMap<Key, (u32, Source)>,
 }
 
-/// What identifies a source.
+/// The key of a source.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Key {
     Connection(String, u64),

@@ -9,7 +9,7 @@ use super::{axis, noted, panel, point, series};
 use crate::file::{Source, TracedSource};
 use ackclock_chart::{Figure, Point, Style};
 
-/// What the controller compared at the end of a round trip.
+/// The controller's comparison at the end of a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     /// When it was recorded: up to an eighth of a round trip later.

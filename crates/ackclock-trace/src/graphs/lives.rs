@@ -1,4 +1,4 @@
-//! What became of each transmission, in a sentence.
+//! The life of each transmission, in a sentence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Life {
         name.replace('-', " ")
     }
 
-    /// What was sent, why, and what became of it.
+    /// One sentence about a transmission: its bytes, its reason and its end.
     pub fn sentence(&self, sent: &Transmission) -> String {
         let (first, last) = (sent.start + 1, sent.end());
         let why = match (sent.reason, self.because) {

@@ -260,7 +260,7 @@ fn report_page(trace: &Trace) -> String {
     super::report(trace, "A transfer", &[0, 1].into())
 }
 
-/// What Vegas did to its window at each comparison agrees with the graph.
+/// Vegas's changes of its window at each comparison agree with the graph.
 #[test]
 fn comparisons_of_vegas_lead_to_the_windows_that_followed() {
     let (_, trace) = brakmo("vegas-1995");

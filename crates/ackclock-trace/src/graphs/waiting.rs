@@ -1,4 +1,4 @@
-//! What a connection waited for, as a strip of colours over time.
+//! The waits of a connection, as a strip of colours over time.
 
 use ackclock_core::Instant;
 

@@ -15,7 +15,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The same for each port from this one's to `last`.
+    /// The targets of each port from this one's to `last`.
     pub fn of_each_port(&self, last: Option<u16>) -> impl Iterator<Item = Self> {
         let first = match self {
             Self::Connect { port, .. } | Self::Listen { port, .. } => *port,

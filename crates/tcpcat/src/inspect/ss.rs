@@ -41,7 +41,7 @@ fn list(args: &SsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `--json` prints: connections and listeners as the stack describes them.
+/// The output of `--json`: connections and listeners as the stack describes them.
 fn described(
     client: &mut Client,
     filter: &Filter,

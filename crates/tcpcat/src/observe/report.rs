@@ -86,7 +86,7 @@ pub(super) struct End {
     exit_code: u8,
     error_kind: Option<&'static str>,
     error: Option<String>,
-    /// What to do, if that is known.
+    /// The remedy, if one is known.
     help: Option<String>,
 }
 

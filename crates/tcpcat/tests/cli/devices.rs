@@ -400,7 +400,8 @@ fn the_doctor_and_a_transfer_need_the_same() {
     assert!(group.contains("224.0.0.2 is a group of hosts (multicast)"), "{group}");
 }
 
-/// What it prints for a user without privileges is run word for word, and then nothing is missing.
+/// The commands that it prints for a user without privileges are run word for word, and then nothing is
+/// missing.
 #[test]
 fn the_doctors_commands_are_all_that_a_user_without_privileges_needs() {
     if !have("setpriv") {

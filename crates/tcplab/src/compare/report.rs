@@ -137,5 +137,5 @@ fn remove_others(folder: &Path, figures: &[(String, Figure)]) -> Result<(), Fail
     Ok(())
 }
 
-/// What the names of pictures begin with.
+/// The first letters of the pictures' names.
 const KINDS: [&str; 3] = ["buffer-", "loss-", "controller-"];

@@ -47,7 +47,7 @@ pub fn examine(name: &str, registry: &Registry) -> Result<Examination, Problem> 
     examine_in(name, registry, SITUATIONS, SEEDS)
 }
 
-/// The same in these situations, with `seeds` runs of each.
+/// Examines a controller in these situations, with `seeds` runs of each.
 ///
 /// # Errors
 /// As [`examine`].

@@ -37,7 +37,7 @@ struct Shown {
     over: bool,
 }
 
-/// What a page gets to hear.
+/// A message to a page.
 #[derive(Clone, Debug)]
 enum News {
     State(Arc<State>),
@@ -56,7 +56,7 @@ pub(super) struct State {
     pub over: bool,
 }
 
-/// What is new.
+/// The changes since the last message.
 #[derive(Debug, Serialize)]
 struct Update {
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::scene::Scene;
 
-/// What the page shows of one moment. Times are in seconds, rates in bits a second.
+/// One moment, as the page shows it. Times are in seconds, rates in bits a second.
 #[derive(Debug, Serialize)]
 pub(super) struct Frame {
     pub at: f64,

@@ -1,4 +1,4 @@
-//! What stays while a network runs: its hosts, routers, links and flows.
+//! The parts of a network that stay while it runs: its hosts, routers, links and flows.
 
 use ackclock_sim::Scenario;
 use serde::Serialize;

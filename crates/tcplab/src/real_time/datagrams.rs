@@ -32,7 +32,7 @@ pub(crate) trait Near: Send + Sync + 'static {
     ) -> impl Future<Output = io::Result<usize>> + Send;
 }
 
-/// What has arrived at the near side.
+/// The datagrams that have arrived at the near side.
 pub(crate) struct Arrived {
     len: usize,
     /// The length of each datagram in it; the last may be shorter.

@@ -1,4 +1,4 @@
-//! What was carried, and whether the machine was fast enough.
+//! The carried traffic, and whether the machine was fast enough.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,7 +26,7 @@ impl Count {
     }
 }
 
-/// What was carried so far.
+/// The traffic carried so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Programs that connected.

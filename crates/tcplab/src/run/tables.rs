@@ -18,7 +18,7 @@ pub(crate) fn links(report: &Report) -> String {
     aligned(&tables::links(report))
 }
 
-/// The same as a page about the scenario called `name`, with what flows and queues did over time below the
+/// The report as a page about the scenario called `name`, with what flows and queues did over time below the
 /// table of each.
 pub(super) fn page(report: &Report, name: &str, [flows, queues]: [Figure; 2]) -> Page {
     let mut page = Page::new(name);

@@ -135,7 +135,7 @@ fn cannot_be_end(error: ackclock_sim::HostedError) -> Failure {
     real_time::cannot_be_end(error, "--inside and --outside")
 }
 
-/// What a shell would return.
+/// The code that a shell would return.
 fn code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))

@@ -16,8 +16,8 @@ use crate::real_time::datagrams::{Relay, Route, any};
 use crate::real_time::leave::leave;
 use crate::real_time::outcome::Tally;
 
-/// What the addresses in the namespace stand for: themselves, but the gateway's for this system's loopback,
-/// and its port 53 for this system's name server.
+/// Translates the addresses in the namespace. They stand for themselves, but the gateway's for this system's
+/// loopback, and its port 53 for this system's name server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
     gateway: IpAddr,

@@ -1,4 +1,4 @@
-//! What a command line that cannot be read is answered.
+//! Answers to command lines that cannot be read.
 
 use crate::run;
 

@@ -134,7 +134,7 @@ fn a_model_is_printed_and_followed_from_its_file() {
     assert!(run(&["model", "docis"]).failed(2).contains("the nearest is docsis"));
 }
 
-/// What each gets at other queues is in `tests/theory/beside.rs`.
+/// Their shares at other queues are in `tests/theory/beside.rs`.
 #[test]
 fn vegas_starves_beside_cubic_at_a_long_queue() {
     let report = example("vegas-beside");

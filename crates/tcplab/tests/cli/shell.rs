@@ -20,7 +20,7 @@ use super::through::{Between, PATIENCE, bytes, datagrams, echo_at_end, exchange,
 /// A folder with a scenario, in which any user may write.
 struct Place(TempDir);
 
-/// What a run left behind.
+/// The output and the status of a run.
 struct Ran {
     code: Option<i32>,
     out: String,
@@ -100,7 +100,7 @@ fn visit(this: &Path, what: &str, to: SocketAddr) -> Vec<String> {
     ["env", &set, this, "--exact", "shell::inside", "--nocapture"].map(str::to_owned).into()
 }
 
-/// What runs in a shell. Without its variable, it is not in one.
+/// The part that runs in a shell. Without its variable, it is not in one.
 #[test]
 fn inside() {
     let Ok(visit) = env::var("TCPLAB_VISIT") else { return };
@@ -428,7 +428,7 @@ fn jobs_are_controlled_at_a_terminal() {
 struct Terminal {
     child: Child,
     shown: Receiver<u8>,
-    /// What was shown since the last wait was over.
+    /// The text shown since the last wait was over.
     unseen: String,
 }
 

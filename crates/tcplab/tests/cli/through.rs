@@ -122,7 +122,7 @@ impl Drop for Between {
     }
 }
 
-/// What it says when it refuses to start.
+/// The message with which it refuses to start.
 pub(super) fn refused(scenario: &str, more: &[&str]) -> String {
     let folder = written(scenario);
     let words = ["between", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--scenario"];

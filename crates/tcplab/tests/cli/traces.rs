@@ -219,7 +219,7 @@ fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
     assert!(page.contains(&heading) && page.matches("<h3>Windows: ").count() == 2);
 }
 
-/// The same transfer from the stack's trace and from its packets: bytes, retransmissions and timeouts agree.
+/// A transfer's bytes, retransmissions and timeouts agree, from the stack's trace and from its packets.
 #[test]
 fn a_capture_is_explained_as_the_trace_of_the_same_transfer() {
     let scratch = Scratch::new();

@@ -123,8 +123,8 @@ fn by_chance(mut window: impl Recursion, p: f64) -> f64 {
     sum / f64::from(ROUNDS)
 }
 
-/// What `window` delivers in a round trip on average if one packet in each 1/p is lost. Only whole segments
-/// are in flight, and a round trip of recovery, in which nothing grows, follows each loss.
+/// The segments that `window` delivers in a round trip on average if one packet in each 1/p is lost. Only
+/// whole segments are in flight, and a round trip of recovery, in which nothing grows, follows each loss.
 fn at_equal_intervals(mut window: impl Recursion, p: f64) -> f64 {
     let (mut sent, mut rounds) = (0.0_f64, 0.0);
     for _ in 0..ROUNDS {

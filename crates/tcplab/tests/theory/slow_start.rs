@@ -1,4 +1,4 @@
-//! What the first slow start loses at a queue of one bandwidth-delay product.
+//! Losses of the first slow start at a queue of one bandwidth-delay product.
 
 use crate::paths::{LossyPath, Pattern};
 

@@ -57,7 +57,7 @@ pub(crate) fn recording(bytes: &[u8]) -> u64 {
     steps
 }
 
-/// The same, replayed by endpoints that are frozen and thawed before some of their calls. Counts how often.
+/// Replays a life at endpoints that are frozen and thawed before some of their calls. Counts how often.
 pub(crate) fn thawed(bytes: &[u8]) -> u64 {
     let recorder = Recorder::default();
     live(bytes, &mut Answers::default(), Some(&recorder));

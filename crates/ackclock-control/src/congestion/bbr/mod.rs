@@ -80,7 +80,7 @@ pub struct Bbr {
 impl Bbr {
     /// The name in the registry.
     pub const NAME: &'static str = "bbr";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2026,
         source: "Cardwell, Swett and Beshay, BBR Congestion Control (version 3), draft-ietf-ccwg-bbr",

@@ -7,7 +7,7 @@ use super::max_filter::MaxFilter;
 use crate::Instant;
 use crate::time::nanos;
 
-/// What one acknowledgement reports (the draft's RS).
+/// The sample of one acknowledgement (the draft's RS).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateSample {
     pub now: Instant,
@@ -249,7 +249,7 @@ pub(super) fn scale(value: u64, gain: u64) -> u64 {
     value.saturating_mul(gain) / 100
 }
 
-/// What a path of this bandwidth, in bytes a second, holds in `ns`.
+/// The bytes that a path of this bandwidth, in bytes a second, holds in `ns`.
 pub(super) fn bandwidth_delay(bytes_per_second: u64, ns: u64) -> u64 {
     times(bytes_per_second, fixed_seconds(ns))
 }

@@ -88,7 +88,7 @@ pub(super) enum AckPhase {
     ProbeStopping,
 }
 
-/// What an undone recovery restores (§2.16).
+/// The state that an undone recovery restores (§2.16).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UndoState {
     pub state: Option<State>,

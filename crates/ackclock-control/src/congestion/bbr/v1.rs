@@ -109,7 +109,7 @@ impl State {
 impl BbrV1 {
     /// The name in the registry.
     pub const NAME: &'static str = "bbr1";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 2017,
         source: "Cardwell, Cheng, Hassas Yeganeh and Jacobson, draft-cardwell-iccrg-bbr-congestion-control-00",

@@ -39,13 +39,13 @@ pub struct VegasUsc {
     growth: Growth,
     /// In slow start: whether the window doubles in this round.
     doubling: bool,
-    /// What was compared last.
+    /// The last comparison.
     compared: Comparison,
     /// The last two before the last reduction.
     prior: (Growth, bool),
 }
 
-/// What is measured in a round.
+/// The measurements of a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     /// New bytes sent.
@@ -55,7 +55,7 @@ struct Round {
     samples: u64,
 }
 
-/// What each acknowledgement of a round adds.
+/// The growth with each acknowledgement of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
     Nothing,
@@ -68,7 +68,7 @@ enum Growth {
 impl VegasUsc {
     /// The name in the registry.
     pub const NAME: &'static str = "vegas-usc";
-    /// What it is.
+    /// Its row in tables and reports.
     pub const ABOUT: About = About {
         year: 1995,
         source: "USC's NetBSD-Vegas, after ns' tcp-vegas.cc; Brakmo and Peterson, IEEE JSAC 13(8)",
@@ -260,7 +260,7 @@ mod tests {
             flow
         }
 
-        /// The same in congestion avoidance.
+        /// A flow in congestion avoidance.
         fn steady(segments: u64) -> Self {
             let mut flow = Self::new(segments);
             flow.vegas.window.set_ssthresh(segments * SMSS);
@@ -280,7 +280,7 @@ mod tests {
             }
         }
 
-        /// What is in transit is acknowledged, each segment after one of these times, in turn. Returns the
+        /// Acknowledges everything in transit, each segment after one of these times, in turn. Returns the
         /// window in segments.
         fn round(&mut self, rtts_ms: &[u64]) -> u64 {
             let prior_delivered = self.delivered;

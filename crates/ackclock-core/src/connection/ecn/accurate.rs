@@ -120,7 +120,7 @@ impl Receiver {
     }
 }
 
-/// What the sender knows.
+/// The sender's half: the peer's counters, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     /// s.cep.
@@ -149,7 +149,7 @@ enum Options {
     Mangled,
 }
 
-/// What an acknowledgement reports.
+/// The marks that an acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub packets: u64,

@@ -170,13 +170,13 @@ impl Marking {
     /// ECN was not agreed on.
     pub const OFF: Self = Self(None);
 
-    /// What a passive handshake agreed on.
+    /// The state after a passive handshake with this agreement.
     pub fn passive(agreement: Option<Agreement>) -> Self {
         let state = |Agreement { form, capable }| Box::new(EcnState::new(form, capable, Opening::Hears));
         Self(agreement.map(state))
     }
 
-    /// What a SYN,ACK with these flags agrees on. `retries`: how often our SYN was repeated.
+    /// The state that a SYN,ACK with these flags agrees on. `retries`: how often our SYN was repeated.
     pub fn active(wanted: Ecn, retries: u32, flags: Flags, codepoint: Codepoint) -> Self {
         let Some((form, told)) = answer_of(wanted, flags) else { return Self::OFF };
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has sent a SYN without the flags even once sends

@@ -25,7 +25,7 @@ pub(crate) struct Agreement {
 }
 
 impl Offer {
-    /// What a listener with this setting accepts of a SYN.
+    /// A listener's answer, with this setting, to a SYN.
     pub fn of_syn(wanted: Ecn, flags: Flags, codepoint: Codepoint) -> Self {
         const CLASSIC: u8 = 0b011;
         match (wanted, flags.ace()) {
@@ -53,7 +53,7 @@ impl Offer {
         }
     }
 
-    /// What is agreed on when a SYN,ACK repeated this many times is acknowledged.
+    /// The agreement, once a SYN,ACK repeated this many times is acknowledged.
     pub fn agreement(self, repetitions: u8) -> Option<Agreement> {
         // RFC 9768 §3.1.5, RFC 3168 §6.1.1: a host that has answered without the flags even once sends
         // nothing ECN-capable.
@@ -77,8 +77,8 @@ pub(crate) fn syn_flags(wanted: Ecn, repetitions: u32) -> Flags {
     }
 }
 
-/// What a SYN,ACK answers to a SYN with the flags: the form, and the codepoint with which the SYN arrived, if
-/// reported. `None`: no ECN.
+/// The answer of a SYN,ACK to a SYN with the flags: the form, and the codepoint with which the SYN arrived,
+/// if reported. `None`: no ECN.
 // RFC 9768 §3.1.2, Table 2; for classic RFC 3168 §6.1.1.
 pub(crate) fn answer_of(wanted: Ecn, flags: Flags) -> Option<(Ecn, Codepoint)> {
     match (wanted, flags.ace()) {

@@ -37,7 +37,7 @@ struct Reports {
     queue: VecDeque<AckReport>,
 }
 
-/// What a separate acknowledgement reports: the state after an arrival.
+/// The contents of a separate acknowledgement: the state after an arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckReport {
     /// RCV.NXT at that time.
@@ -115,7 +115,7 @@ impl Acks {
         self.segments
     }
 
-    /// What the next pure acknowledgement reports.
+    /// The report of the next pure acknowledgement.
     #[inline]
     pub fn first_report(&self) -> Option<&AckReport> {
         self.reports.as_ref()?.queue.front()

@@ -60,7 +60,7 @@ struct Rare {
     bytes_duplicate: u64,
     /// Segments that arrived beyond a gap.
     out_of_order: u64,
-    /// What the arrivals of the peer's slow start reveal about the path.
+    /// Learns about the path from the arrivals of the peer's slow start.
     arrivals: Option<bandwidth::Receiver>,
 }
 
@@ -72,13 +72,13 @@ pub(super) struct Text<'a> {
     pub start: Position,
     /// The number of segments on the wire that it came in.
     pub segments: u32,
-    /// What was trimmed at its front.
+    /// The range that was trimmed at its front.
     pub cut: Option<(Position, Position)>,
     /// The block that contains the bytes, if they may stay there.
     pub block: Option<&'a Bytes>,
 }
 
-/// What became of text.
+/// The outcome of text.
 pub(super) struct Taken {
     /// By how many bytes RCV.NXT advanced.
     pub advanced: u64,
@@ -148,7 +148,7 @@ impl ReceiveHalf {
         self.edge.back(u64::from(self.hidden)).max(self.nxt)
     }
 
-    /// What the peer was shown last that it may send beyond RCV.NXT.
+    /// The bytes beyond RCV.NXT that the peer was last shown it may send.
     pub fn shown_wnd(&self) -> u64 {
         self.shown().since(self.nxt)
     }
@@ -424,7 +424,7 @@ impl ReceiveHalf {
         self.acks.set_quick(quick);
     }
 
-    /// What the next segment acknowledges: RCV.NXT, or its value when the next report was made.
+    /// The acknowledgement number of the next segment: RCV.NXT, or its value when the next report was made.
     #[inline]
     pub fn ack_position(&self, pure_ack: bool) -> Position {
         self.acks.first_report().filter(|_| pure_ack).map_or(self.nxt, |report| report.next)

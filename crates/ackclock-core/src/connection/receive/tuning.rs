@@ -20,7 +20,7 @@
 use crate::Instant;
 use crate::position::Position;
 
-/// What the application takes, and the round trips in which it does.
+/// Counts the bytes that the application takes, and the round trips in which it does.
 #[derive(Debug)]
 pub(super) struct Tuning {
     started: Instant,
@@ -126,7 +126,7 @@ impl Tuning {
         wanted
     }
 
-    /// What is taken in the next round trip if it grows by the factor of the last, which is two at most: a
+    /// The bytes taken in the next round trip if they grow by the factor of the last, which is two at most: a
     /// sender in slow start doubles.
     fn expected(taken: u32, before: u32) -> u32 {
         if before == 0 || u64::from(taken).saturating_mul(4) < u64::from(before).saturating_mul(5) {

@@ -1,5 +1,5 @@
-//! What data leaves next: lost data, a probe, new data, as far as both windows, the two silly-window rules,
-//! Nagle's algorithm and the cork allow.
+//! Chooses which data leaves next: lost data, a probe or new data, as far as both windows, the two
+//! silly-window rules, Nagle's algorithm and the cork allow.
 
 use ackclock_control::tally::Tally;
 use ackclock_wire::Flags;
@@ -12,12 +12,12 @@ use crate::position::Position;
 use crate::sending::{Chosen, Departure, Offer, whole_segments};
 use crate::trace::{Extension, SendReason};
 
-/// What limits a segment, besides the path and the peer.
+/// Limits of a segment, besides the path and the peer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) struct SegmentLimits {
     /// The largest packet that the device cuts, in bytes.
     pub gso_max: usize,
-    /// What it says does not bear being cut.
+    /// The segment has a field that the pieces of a cut must not repeat.
     pub lone: bool,
     /// Bytes of its options, without a signature.
     pub options_len: u32,
@@ -156,7 +156,7 @@ impl SendHalf {
         chosen
     }
 
-    /// What RFC 6675 allows when nothing is known to be lost and new data cannot leave.
+    /// The rescue retransmission of RFC 6675, for when nothing is known to be lost and new data cannot leave.
     fn choose_rescue(&mut self) -> Option<Chosen> {
         let stuck = self.unsent() == 0 || self.right_edge() <= self.flight.nxt();
         if stuck { self.flight.next_rescue() } else { None }
@@ -282,14 +282,15 @@ impl SendHalf {
         whole_segments(payload, smss).max(smss)
     }
 
-    /// The same for what begins at `start` or later: a device that cuts would repeat the urgent pointer on
-    /// each piece, where it names another octet (RFC 9293 MUST-62).
+    /// The longest burst that begins at `start`: one segment if the urgent pointer lies beyond, since a
+    /// device that cuts would repeat the pointer on each piece, where it names another octet (RFC 9293
+    /// MUST-62).
     #[inline]
     fn until_urgent(&self, start: Position, burst_max: u64) -> u64 {
         if self.up.is_some_and(|up| up > start) { u64::from(self.smss()) } else { burst_max }
     }
 
-    /// What was chosen leaves.
+    /// Lets the chosen data leave.
     #[inline]
     fn leave(&mut self, lent: &mut Lent<'_>, limits: &SegmentLimits, chosen: Chosen) -> Segment {
         let Chosen { start, end, reason } = chosen;

@@ -99,10 +99,10 @@ struct Rare {
     search: Option<Box<MtuSearch>>,
 }
 
-/// What a connection lends its sending half for one call.
+/// The parts that a connection lends its sending half for one call.
 pub(super) struct Lent<'a> {
     pub state: State,
-    /// What the flight gets of it.
+    /// The flight's part of it.
     pub call: Call<'a>,
     pub readiness: &'a mut ReadinessBits,
 }
@@ -146,7 +146,7 @@ pub(super) struct Before {
     reopened: bool,
 }
 
-/// What an expired timer of the sending half asks of the connection.
+/// The demand of an expired timer of the sending half on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
     /// Nothing.
@@ -411,7 +411,7 @@ impl SendHalf {
         self.base <= una + 1 && una <= self.base + 1
     }
 
-    /// What does not hold between two calls, if anything, besides the flight's own.
+    /// Names an invariant that does not hold between two calls, if any, besides the flight's own.
     fn violated(&self) -> Option<&'static str> {
         let holds = self.base <= self.data_end() && self.wnd <= self.max_wnd;
         (!holds).then_some("the window is one of those offered")

@@ -25,7 +25,7 @@ use std::time::Duration;
 use crate::Instant;
 use crate::deadline::Deadline;
 
-/// What is known about the path, as sizes of IP packets.
+/// Knowledge about the path, as sizes of IP packets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MtuSearch {
     /// The largest size that may be tried: what the device and the peer accept.
@@ -43,7 +43,7 @@ pub(super) struct MtuSearch {
     due: Deadline,
 }
 
-/// What the search does now.
+/// The present step of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The next probe may leave.
@@ -56,7 +56,7 @@ enum Stage {
     Resting,
 }
 
-/// What the outcome of a probe shows.
+/// A probe's outcome, as a finding about the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// The path carries packets of this size.
@@ -83,7 +83,7 @@ impl MtuSearch {
         search
     }
 
-    /// The same, beginning with a rest.
+    /// A search that begins with a rest.
     pub fn resting(known: u32, most: u32) -> Self {
         Self { stage: Stage::Resting, ..Self::new(known, most) }
     }

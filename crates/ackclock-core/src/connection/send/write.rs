@@ -30,8 +30,8 @@ const RETRY_AGAIN: Duration = Duration::from_millis(10);
 /// How often any other writer looks at the budget.
 const RETRY_STALLED: Duration = Duration::from_millis(100);
 
-/// What the application waits for in the send buffer. One byte, so that an acknowledgement asks once whether
-/// there is anything, for the row "acknowledgement received" of the counted instructions.
+/// The events in the send buffer for which the application waits. One byte, so that an acknowledgement asks
+/// once whether there is anything, for the row "acknowledgement received" of the counted instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Awaited(u8);
 
@@ -470,7 +470,7 @@ impl SendHalf {
 
 // For a trace.
 impl SendHalf {
-    /// What would let the next byte leave now if it alone were lifted. RFC 4898's three states
+    /// The limit that holds the next byte back, if it alone does. RFC 4898's three states
     /// (tcpEStatsPerfSndLimTimeRwin, -Cwnd and -Snd), with the last one, "any reason which cannot be
     /// classified as Receiver Limited or Congestion Limited", told apart.
     pub(in crate::connection) fn limit(&self, state: State, tcp: &TcpConfig) -> Limit {

@@ -4,7 +4,7 @@ use super::*;
 use crate::congestion::Registry;
 use crate::{ReadError, WriteError};
 
-/// What can be seen of an end.
+/// All that can be seen of an end.
 fn seen(pair: &ConnectionPair) -> impl PartialEq + std::fmt::Debug + use<> {
     [0, 1].map(|side| {
         let end = &pair.ends[side];

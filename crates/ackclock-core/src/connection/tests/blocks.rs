@@ -1,4 +1,5 @@
-//! What acknowledgements report, against a receiver that remembers every arrival (RFC 2018 §4, RFC 2883 §4).
+//! Acknowledgements report the truth, held against a receiver that remembers every arrival (RFC 2018 §4, RFC
+//! 2883 §4).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What leaves beside a closed window, and what is taken while ours is closed (RFC 9293 §3.4, §3.8.6.1).
+//! Segments that leave beside a closed window, and those that are taken while ours is closed (RFC 9293 §3.4,
+//! §3.8.6.1).
 
 use ackclock_wire::{Codepoint, Fields, Flags};
 

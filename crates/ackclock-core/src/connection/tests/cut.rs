@@ -63,7 +63,7 @@ impl End {
         }
     }
 
-    /// What is on the wire now.
+    /// The packets on the wire now.
     fn wire(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         let mut header = [0; HEADER_MAX];

@@ -40,7 +40,8 @@ fn without_sack() -> Lone {
     lone
 }
 
-/// What the peer has heard, and the duplicates that it has counted at the newest acknowledgement number.
+/// A peer: the numbers that it has heard, and the duplicates that it has counted at the newest
+/// acknowledgement number.
 struct Peer {
     greatest: SeqNum,
     window: u16,

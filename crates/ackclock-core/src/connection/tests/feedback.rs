@@ -1,4 +1,4 @@
-//! What a connection reports about delivery, and how few unsent bytes it lets a writer queue.
+//! A connection reports delivery, and lets a writer queue only so few unsent bytes as was asked.
 
 use super::transfer::losing;
 use super::*;

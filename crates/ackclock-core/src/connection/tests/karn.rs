@@ -21,7 +21,7 @@ struct Sent {
     stamp: u32,
 }
 
-/// What the peer answers.
+/// The peer's answer.
 #[derive(Clone, Debug)]
 struct Answer {
     ack: u32,
@@ -75,7 +75,7 @@ struct LoneTransfer {
     timestamps: bool,
     sack: bool,
     sent: Vec<Sent>,
-    /// What is on its way, to the peer or back.
+    /// The segments on their way, to the peer or back.
     there: Vec<(Instant, Sent)>,
     back: Vec<(Instant, Answer)>,
     acked: u32,
@@ -266,7 +266,7 @@ fn syn_that_was_sent_twice_gives_no_round_trip() {
     }
 }
 
-/// The same of a Fast Open server's SYN,ACK, which its timer or the client's SYN draws again.
+/// A Fast Open server's SYN,ACK that its timer or the client's SYN draws again gives no round trip either.
 #[test]
 fn syn_ack_that_was_sent_twice_gives_no_round_trip() {
     type Again = fn(&mut Lone);

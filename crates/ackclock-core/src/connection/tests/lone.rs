@@ -52,7 +52,7 @@ impl Lone {
         self.sent_by(true)
     }
 
-    /// The same, with or without the fast path.
+    /// Sends, with or without the fast path.
     fn sent_by(&mut self, short: bool) -> Vec<Outgoing> {
         let mut header = [0; HEADER_MAX];
         std::iter::from_fn(|| self.end.poll_transmit(self.now, self.limits, short, &mut header)).collect()
@@ -86,7 +86,7 @@ impl Lone {
         self.give_as(fields, codepoint, payload, RxMeta::default());
     }
 
-    /// The same without text, as a packet that may take the way of what was predicted. Returns whether it
+    /// Gives a segment without text, as a packet that may take the way of a prediction. Returns whether it
     /// did.
     pub(super) fn give_packet(&mut self, fields: &Fields) -> bool {
         let (src, dst) = (tuple().remote(), tuple().local());

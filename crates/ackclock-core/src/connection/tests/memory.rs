@@ -120,7 +120,7 @@ fn a_writer_that_the_budget_refused_waits_no_longer_than_the_stream_is_open() {
     }
 }
 
-/// What a refused writer waits for is room in its send buffer, not its own turn to run.
+/// A refused writer waits for room in its send buffer, not for its own turn to run.
 #[test]
 fn a_writer_that_the_budget_refused_is_limited_by_the_send_buffer() {
     let (mut lone, hog) = refused();

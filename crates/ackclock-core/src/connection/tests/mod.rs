@@ -41,7 +41,7 @@ use crate::budget::Budget;
 use crate::trace::{Entry, TraceClock, TraceConfig, TraceKeep};
 use crate::{FourTuple, Instant, Limits, TcpConfig};
 
-/// What the path between the two does with packet `n` from side `side`.
+/// Decides the fate of packet `n` from side `side` on the path between the two.
 pub(super) type PathRule = Box<dyn FnMut(usize, u64) -> Fate>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) fn software(mtu: usize) -> Limits {
     Limits { gso_max_v4: mtu, gso_max_v6: mtu, tx_checksum: false }
 }
 
-/// What an endpoint would give a connection with this ISS.
+/// The environment that an endpoint would give a connection with this ISS.
 pub(super) fn environment(iss: u32) -> Environment {
     Environment {
         iss: SeqNum::new(iss),

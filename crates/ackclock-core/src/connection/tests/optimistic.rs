@@ -16,7 +16,7 @@ struct Peer {
     one_way: Duration,
     /// When each byte before a position arrives.
     on_the_way: VecDeque<(Instant, SeqNum)>,
-    /// What has arrived ends here.
+    /// The end of the text that has arrived.
     arrived: SeqNum,
     sent: u64,
 }

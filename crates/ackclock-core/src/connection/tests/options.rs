@@ -1,4 +1,4 @@
-//! What a connection reports of its settings.
+//! A connection reports its settings.
 
 use super::*;
 use crate::Keepalive;

@@ -280,7 +280,7 @@ impl Sender {
         (self.reason, self.reason_sent) = (self.step, self.sent);
     }
 
-    /// What is on the way arrives, or is lost, and the peer acknowledges what it has.
+    /// Segments on the way arrive, or are lost, and the peer acknowledges those that it has.
     fn hear(&mut self, walk: &mut Walk) {
         let lossy = walk.number() % 2 == 1;
         if let Some(last) = self.wire.last() {
@@ -326,7 +326,7 @@ impl Sender {
         self.lone.give(&fields, Codepoint::NotEct, &[]);
     }
 
-    /// What is left does not leave, and the figures are those of the model.
+    /// No segment is left to leave, and the figures are those of the model.
     fn check(&mut self, story: &str) {
         let info = self.lone.end.info(self.lone.now);
         let outstanding = self.sent - self.acked;
@@ -390,8 +390,8 @@ impl Sender {
     }
 }
 
-/// What the handshake measured, and what everything takes from then on: a peer that answered sooner would
-/// have to prove that it has what it acknowledges.
+/// The round trip of the handshake, and of everything from then on: a peer that answered sooner would have to
+/// prove that it has the data that it acknowledges.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
 #[test]

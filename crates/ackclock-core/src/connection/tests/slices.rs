@@ -203,7 +203,7 @@ fn slice_is_kept_from_half_a_block_on() {
     }
 }
 
-/// What is missing to a block's quarter behind copied bytes is copied, and the rest is kept.
+/// The bytes missing to a block's quarter behind copied bytes are copied, and the rest is kept.
 #[test]
 fn slice_behind_copied_bytes_is_taken_whole() {
     let mut pair = ConnectionPair::established([TcpConfig::default(), TcpConfig::default()], perfect());

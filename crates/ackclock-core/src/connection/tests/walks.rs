@@ -70,7 +70,7 @@ impl Streams {
         }
     }
 
-    /// What each end says of the streams agrees with what was written and read.
+    /// Each end's account of the streams agrees with the bytes that were written and read.
     fn check(&self) {
         for (side, end) in self.pair.ends.iter().enumerate() {
             let (info, delivery) = (end.info(self.pair.now), end.delivery());

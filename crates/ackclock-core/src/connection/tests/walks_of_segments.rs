@@ -56,11 +56,11 @@ struct Lone {
     offered: Position,
     /// The byte to read next.
     read: Position,
-    /// What was acknowledged last.
+    /// The last acknowledgement number.
     acked: Position,
 }
 
-/// What a segment may change.
+/// The state that a segment may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     state: State,
@@ -152,7 +152,7 @@ impl Lone {
         }
     }
 
-    /// What holds between any two events.
+    /// Checks the invariants that hold between any two events.
     fn check(&mut self) {
         let (end, now) = (&mut self.end, self.now);
         let info = end.info(now);
@@ -280,7 +280,7 @@ impl Lone {
         self.end.handle_timeout(self.now);
     }
 
-    /// What leaves now, or the first of it.
+    /// Takes the segments that leave now, or the first of them.
     fn transmit(&mut self, walk: &mut Walk) {
         let most = walk.pick(&[0, 1, 100, 100]);
         let short = walk.one_in(2);
@@ -348,7 +348,7 @@ impl Lone {
         };
     }
 
-    /// What of the text lies within the window.
+    /// Notes the text within the window.
     fn note_text(&mut self, segment: &Segment<'_>, edge: Position) {
         let nxt = self.end.rcv.nxt();
         let start = nxt.near(segment.seq + u32::from(segment.flags.contains(Flags::SYN)));
@@ -415,7 +415,7 @@ impl Lone {
         walk.pick(&[0, 0, 0, 0, 1, 100, 1448, window, window + 1, window.saturating_sub(1)])
     }
 
-    /// What an honest peer might send.
+    /// A segment that an honest peer might send.
     fn expected(&self, walk: &mut Walk) -> Segment<'static> {
         let end = &self.end;
         let opening = matches!(end.state(), State::SynSent);

@@ -7,7 +7,7 @@ use super::*;
 use crate::connection::Handshake;
 use crate::walks::Walk;
 
-/// What may wait before the application has shown how fast it reads.
+/// The bytes that may wait before the application has shown how fast it reads.
 fn limit(scale: u8) -> u64 {
     (64 << 10).min(65_535 << scale)
 }
@@ -44,7 +44,7 @@ impl Peer {
         self.hear(true);
     }
 
-    /// What the connection says. `now`: it is made to.
+    /// Takes the connection's segments. `now`: it is made to send them.
     fn hear(&mut self, now: bool) {
         if now {
             self.lone.end.rcv.owe_ack_now();

@@ -60,7 +60,7 @@ const TABLES: &[Table] = &[
     },
 ];
 
-/// What bounds something that has no entries to lose, or whose entries leave in order and are never replaced.
+/// Bounds of things that have no entries to lose, or whose entries leave in order and are never replaced.
 const OTHER_BOUNDS: &[(&str, &str)] = &[
     ("INDEX_MAX", "connections: another is refused with an error"),
     ("GROUPS_MAX", "multicast groups of all sockets: another is refused with an error"),
@@ -204,7 +204,7 @@ fn each_bound_of_the_endpoint_is_in_one_of_the_lists() {
     assert_eq!(bounds, BTreeSet::new(), "a bound whose rule this file does not name");
 }
 
-/// The same in the crates around this one, and each test that the list names is there.
+/// The list has each bound of the crates around this one, and each test that it names is there.
 #[test]
 fn each_bound_of_the_link_and_of_the_stack_is_in_the_list() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

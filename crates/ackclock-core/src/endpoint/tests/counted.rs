@@ -1,4 +1,4 @@
-//! What is refused, and how it is counted: once, under its reason, and under no other.
+//! A refusal is counted once, under its reason, and under no other.
 
 use super::icmp::{error, fix_checksum};
 use super::*;
@@ -22,7 +22,7 @@ fn counts(host: &Host) -> Vec<(&'static str, u64)> {
         .collect()
 }
 
-/// What two copies of a packet add to the counters of a host with a listener and a connection.
+/// The counts that two copies of a packet add at a host with a listener and a connection.
 fn added(packet: &[u8], meta: RxMeta) -> Vec<(&'static str, u64)> {
     let (mut host, listener) = Host::listening(on_port(PORT));
     host.accepted(listener, 4000);

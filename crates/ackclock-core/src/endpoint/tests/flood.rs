@@ -1,9 +1,9 @@
-//! What honest users get while SYNs of strangers arrive: turn by turn, as a driver works, which hands in a
+//! Honest users are served while SYNs of strangers arrive: turn by turn, as a driver works, which hands in a
 //! batch of packets and then sends a batch.
 
 use super::*;
 
-/// What a driver sends in a turn.
+/// The packets that a driver sends in a turn.
 const SENT_PER_TURN: usize = 64;
 
 /// Gives the host SYNs from `count` addresses without anyone behind them. Each call has others.
@@ -20,7 +20,7 @@ fn arrives(host: &mut Host, src: SocketAddr, fields: Fields, payload: &[u8]) {
     host.endpoint.handle_packet(host.now, &packet(src, server(), fields, payload), meta);
 }
 
-/// What leaves in one turn.
+/// The packets that leave in one turn.
 fn turn(host: &mut Host) -> Vec<SentSegment> {
     let sent = (0..SENT_PER_TURN).map_while(|_| {
         let packet = host.endpoint.poll_transmit(host.now, LIMITS)?;

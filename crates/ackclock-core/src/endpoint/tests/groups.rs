@@ -119,7 +119,7 @@ fn tcp_hears_nothing_of_groups() {
     assert_eq!(host.give(client(4000), SocketAddr::new(ip(GROUP), PORT), syn(1), &[]), []);
 }
 
-/// What a group's members hear is reassembled, beside a program that takes the packets for all others.
+/// Datagrams for a group's members are reassembled, beside a program that takes the packets for all others.
 #[test]
 fn a_long_datagram_for_a_group_arrives_whole_beside_a_program_for_other_packets() {
     for (group, stranger, from) in

@@ -1,4 +1,4 @@
-//! What waited equals what went at once: datagrams from an endpoint to itself, in its own queue.
+//! Datagrams from an endpoint to itself, in its own queue: those that waited equal those that went at once.
 
 use super::*;
 use crate::{UdpId, UdpMeta, UdpOptions, UdpTransmit};
@@ -19,7 +19,7 @@ const SENT: [(usize, u8, Option<usize>); 12] = [
     (64, 64, None),
 ];
 
-/// What the receiver reads, if the driver's turn comes after each `turn` calls.
+/// The datagrams that the receiver reads, if the driver's turn comes after each `turn` calls.
 fn received(turn: usize) -> Vec<(UdpMeta, Vec<u8>)> {
     let mut host = Host::new();
     let mut bind = |port| {

@@ -129,7 +129,7 @@ impl Host {
         self.sent()
     }
 
-    /// The same from the client's `port` to the server's port.
+    /// Answers to a segment from the client's `port` to the server's port.
     fn from(&mut self, port: u16, fields: Fields) -> Vec<SentSegment> {
         self.give(client(port), server(), fields, &[])
     }

@@ -1,4 +1,4 @@
-//! What a connection begins with because earlier ones to the same host have learned it (RFC 9040): the
+//! A connection begins with the figures that earlier ones to the same host have learned (RFC 9040): the
 //! timeout of its SYN, the size of its packets, the end of its slow start.
 
 use super::icmp::error;
@@ -73,7 +73,7 @@ impl Open {
         host.endpoint.connection(self.id).unwrap().info(host.now).ssthresh
     }
 
-    /// What it took from the cache, as its trace tells.
+    /// The figures that it took from the cache, as its trace tells.
     fn taken(&self, host: &Host) -> Vec<(Extension, u32)> {
         let entries = host.endpoint.connection(self.id).unwrap().trace().filter_map(Entry::decode);
         let of_extension = |entry| match entry {

@@ -1,5 +1,4 @@
-//! What an hour does in which nothing drives an endpoint: a process that is stopped, a clock that is set
-//! forwards.
+//! An hour passes in which nothing drives an endpoint: its process is stopped, or a clock is set forwards.
 
 use super::*;
 use crate::profile::Choices;
@@ -46,7 +45,7 @@ impl OpenPair {
         self.pair.client.update(at, self.id, |_, now| now).unwrap()
     }
 
-    /// What the client sends reaches the server, whose answer lies in the client's device when it returns.
+    /// The client's packets reach the server, whose answer lies in the client's device when it returns.
     fn answered(&mut self) -> Vec<Vec<u8>> {
         let there = self.pair.carry(0);
         assert!(!there.is_empty(), "the client has something to send");

@@ -172,7 +172,7 @@ fn a_bind_beside_many_connections_counts_them_once() {
     assert!(!host.endpoint.tuples.counts_connections(), "and forgets them when few are left");
 }
 
-/// What may be done, by numbers that choose among what there is.
+/// A possible step, by numbers that choose among the ports and sockets that exist.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Connect { from: usize, to: usize, port: u16 },
@@ -205,7 +205,7 @@ fn sockets_that_share_find_the_port_that_they_share() {
     assert_eq!([(); 16].map(|()| bind(0, true)), [(); 16].map(|()| Ok(Some(5_001))));
 }
 
-/// What is taken, kept in lists that are searched whole.
+/// The taken ports, kept in lists that are searched whole.
 #[derive(Default)]
 struct Model {
     names: Vec<(ConnectionId, usize, FourTuple)>,

@@ -81,7 +81,7 @@ struct HarmedPair {
     batches: bool,
     /// Packets in transit: the receiving end, and the packet.
     path: Pipe<Instant, (usize, Arriving)>,
-    /// What was sent and read since the last comparison.
+    /// Everything sent and read since the last comparison.
     seen: String,
 }
 

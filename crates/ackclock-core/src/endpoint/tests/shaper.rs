@@ -10,7 +10,7 @@ const MTU: u64 = 1500;
 struct Shaped {
     pair: Pair,
     listener: ListenerId,
-    /// What left the client: when, from which port, and how many bytes on the wire.
+    /// The client's packets: when each left, from which port, and its bytes on the wire.
     left: Vec<(Instant, u16, u64)>,
 }
 

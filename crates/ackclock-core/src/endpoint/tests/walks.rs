@@ -43,7 +43,7 @@ struct Town {
     listeners: Vec<ListenerId>,
     bound: Vec<BoundId>,
     incoming: Vec<(ListenerId, IncomingId)>,
-    /// What it accepted of them, and does not know to be gone.
+    /// The ones of them that it accepted, and does not know to be gone.
     answered: Vec<(ListenerId, IncomingId)>,
     conns: Vec<ConnectionId>,
     udp: Vec<UdpId>,
@@ -144,7 +144,7 @@ impl Town {
         if self.v6 { SocketAddr::new(ip(edges::CLIENT_V6), port) } else { client(port) }
     }
 
-    /// What left since, and what the endpoint reports.
+    /// Checks the packets that left since, and the endpoint's reports.
     fn check(&mut self) {
         let now = self.host.now;
         while let Some(packet) = self.host.endpoint.poll_transmit(now, LIMITS) {

@@ -62,7 +62,7 @@ pub(super) struct LossFound {
 pub(super) enum LossAnswer {
     /// Tells congestion control of an episode, unless one is under way.
     Episode { cause: LossCause, bytes_lost: u64 },
-    /// The same, and slow start retransmits everything.
+    /// [`Episode`](Self::Episode), and slow start retransmits everything.
     SlowStart { cause: LossCause, bytes_lost: u64 },
     /// Recovery begins; congestion control has answered for this window already.
     Retransmission,
@@ -83,7 +83,7 @@ pub(super) struct Seen<'a> {
     pub(super) outcome: &'a AckOutcome,
 }
 
-/// What a policy judges by, and may mark.
+/// The evidence by which a policy judges, and which it may mark.
 pub(super) struct Evidence<'a> {
     pub now: Instant,
     pub una: Position,
@@ -145,8 +145,8 @@ pub(super) trait Policy {
         false
     }
 
-    /// What must be acknowledged to end an episode that begins now. RFC 6582 §3.2 (2), RFC 6675 §5 (4.1):
-    /// everything outstanding.
+    /// The position that must be acknowledged to end an episode that begins now. RFC 6582 §3.2 (2), RFC 6675
+    /// §5 (4.1): everything outstanding.
     fn recovery_point(&self, _una: Position, nxt: Position) -> Position {
         nxt
     }
@@ -199,7 +199,7 @@ pub(super) trait Policy {
     /// During an episode, `bytes` up to `end` left, as a retransmission or otherwise.
     fn on_sent(&mut self, _end: Position, _bytes: u64, _retransmission: bool) {}
 
-    /// What to send when nothing is known to be lost and no new data may leave.
+    /// Chooses the segment to send when nothing is known to be lost and no new data may leave.
     fn next_rescue(
         &mut self,
         _una: Position,

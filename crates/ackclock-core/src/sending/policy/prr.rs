@@ -139,8 +139,8 @@ mod tests {
             assert!(in_flight <= 10 * SMSS);
         }
     }
-    /// What an acknowledgement of `delivered` bytes lets go, with `in_flight` bytes left, a threshold of 10
-    /// segments and RecoverFS of 20.
+    /// The bytes that an acknowledgement of `delivered` bytes lets go, with `in_flight` bytes left, a
+    /// threshold of 10 segments and RecoverFS of 20.
     fn sndcnt(prr: &mut Prr, delivered: u64, in_flight: u64, safe: bool) -> u64 {
         let episode = Position::default();
         let delivered = Some(delivered);

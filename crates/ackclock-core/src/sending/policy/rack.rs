@@ -67,7 +67,7 @@ impl Rack {
         }
     }
 
-    /// What seemed delivered may have been another transmission of it.
+    /// Forgets the newest delivery, which may have been that of another transmission.
     pub fn forget_delivery(&mut self) {
         self.newest = None;
     }

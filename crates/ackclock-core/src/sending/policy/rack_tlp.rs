@@ -117,8 +117,8 @@ impl Policy for RackTlp {
         self.rack.on_recovery_end();
     }
 
-    /// What PRR lets go follows the threshold of the controller that went. The next acknowledgement begins
-    /// again if the other has one.
+    /// PRR follows the threshold of the former controller. The next acknowledgement begins again if the other
+    /// has one.
     fn on_threshold_change(&mut self) {
         self.prr = None;
     }

@@ -10,7 +10,7 @@ use super::super::records::RecordIndex;
 use super::{Condition, Record, Scoreboard, SendMoment};
 use crate::position::Position;
 
-/// What was found to be lost.
+/// The ranges that were found to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sending) struct Marked {
     /// Bytes that count as lost from now on.

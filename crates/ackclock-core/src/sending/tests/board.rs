@@ -163,7 +163,7 @@ impl Board {
         self.heeds_sack = flight.policy.heeds_sack();
     }
 
-    /// What each rule demands of a byte that it holds to be lost.
+    /// Checks the demands of each rule on a byte that it holds to be lost.
     fn check_losses(&self, flight: &Flight, rules: &[&LossRule], newly_lost: &[usize], now: Instant) {
         assert!(newly_lost.is_empty() || !rules.is_empty(), "each loss has a rule");
         let [rule] = rules else { return };

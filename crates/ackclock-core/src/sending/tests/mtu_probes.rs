@@ -16,7 +16,7 @@ fn probed(recovery: Recovery, behind: u64) -> Sender {
     sender
 }
 
-/// The same before anything has arrived.
+/// A sender that has sent its probe before anything has arrived.
 fn probing(recovery: Recovery, behind: u64) -> Sender {
     let mut sender = Sender::new(TcpConfig { choices: Choices { recovery, ..reno().choices }, ..reno() });
     sender.send(4);

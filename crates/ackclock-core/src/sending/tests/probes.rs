@@ -4,7 +4,7 @@ use super::*;
 
 /// Two round trips of 20 ms, and what timers may add before any loss.
 const PTO: Duration = Duration::from_millis(50);
-/// The same on a path with known loss.
+/// The probe's timeout on a path with known loss.
 const PTO_AFTER_LOSS: Duration = Duration::from_millis(41);
 /// The smallest timeout of the default estimator.
 const RTO: Duration = Duration::from_millis(200);

@@ -122,7 +122,7 @@ fn new_data(sender: &mut Sender, walk: &mut Walk) {
     }
 }
 
-/// What a peer may say: all, some, nothing new, blocks, duplicates, echoes, marks.
+/// An acknowledgement as a peer may send it: all, some, nothing new, blocks, duplicates, echoes, marks.
 fn acknowledged(sender: &mut Sender, walk: &mut Walk) {
     let (una, out) = (sender.flight.una(), sender.flight.nxt().since(sender.flight.una()));
     let segments = out / SMSS;

@@ -20,7 +20,7 @@ pub(super) enum Frto {
     Second,
 }
 
-/// What an acknowledgement tells the algorithm.
+/// An acknowledgement as the algorithm sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// SND.UNA after it, and before.

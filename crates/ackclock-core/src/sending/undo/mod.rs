@@ -14,12 +14,12 @@
 //! cwnd and ssthresh return, what only counted as lost is outstanding again, and sending continues with new
 //! data.
 //!
-//! What a lying peer can gain: an undo restores what the controller had and never more. There is one undo per
-//! episode, and a timeout within it, or a mark, begins another. An echo must name a segment of the flight, a
-//! report exactly what was retransmitted. A receiver that lies within these bounds could still keep a window
-//! up through losses, so one of [`IN_A_ROW_MAX`] + 1 consecutive reductions always stands (RFC 3522 §5,
-//! RFC 3708 §5). Other senders only have the first bounds. Paths that reorder do not reach the last: each
-//! undo of a fast retransmit widens RACK's window.
+//! A lying peer can gain little: an undo restores the controller's former figures and never more. There is
+//! one undo per episode, and a timeout within it, or a mark, begins another. An echo must name a segment of
+//! the flight, a report exactly the retransmitted data. A receiver that lies within these bounds could still
+//! keep a window up through losses, so one of [`IN_A_ROW_MAX`] + 1 consecutive reductions always stands (RFC
+//! 3522 §5, RFC 3708 §5). Other senders only have the first bounds. Paths that reorder do not reach the last:
+//! each undo of a fast retransmit widens RACK's window.
 //!
 //! The retransmission timer becomes more patient with the first round trip of data first sent after the
 //! timeout (step 11): SRTT and RTTVAR are set from it, and do not fall.
@@ -82,7 +82,7 @@ pub(super) struct Reduced {
     pub dsack: bool,
 }
 
-/// What an acknowledgement says to F-RTO.
+/// An acknowledgement as F-RTO sees it.
 pub(super) struct NewData {
     pub una: Position,
     pub prior_una: Position,

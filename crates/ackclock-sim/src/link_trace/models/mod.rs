@@ -21,7 +21,7 @@ use crate::rng::Rng;
 pub struct Model {
     /// The name behind `model:`.
     pub name: &'static str,
-    /// What it models, in a sentence.
+    /// The technology that it models, in a sentence.
     pub summary: &'static str,
     write: fn(&mut Rng) -> String,
     trace: OnceLock<LinkTrace>,

@@ -17,11 +17,11 @@ pub(super) struct View {
     pub(super) histories: Histories,
     /// The id of the selected connection, which stays selected wherever it moves in the table.
     selected: Option<String>,
-    /// What stands in the place of the graphs.
+    /// The part in the place of the graphs.
     pub(super) below: Below,
 }
 
-/// What is shown of the selected connection, or instead of it.
+/// The part that shows the selected connection, or stands in its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Below {
     /// Its windows and its rate over time.

@@ -1,5 +1,5 @@
-//! What seldom happens to a flight, and what happens at the last moment: the instant of a deadline and the
-//! nanosecond beside it, blocks at any edge, timers that come late.
+//! Rare events of a flight, and events at the last moment: the instant of a deadline and the nanosecond
+//! beside it, blocks at any edge, timers that come late.
 
 use super::*;
 use crate::bandwidth::SenderEstimatorKind;
@@ -129,7 +129,7 @@ fn acknowledges(sender: &mut Sender, walk: &mut Walk, ack: Position, blocks: &[(
     sender.call(|flight, call| flight.end_marked_window(call));
 }
 
-/// What RFC 6675 allows when nothing is known to be lost.
+/// The rescue retransmission of RFC 6675, when nothing is known to be lost.
 fn rescue(sender: &mut Sender) {
     if let Some(Chosen { start, end, reason }) = sender.flight.next_rescue() {
         sender.leaves(start, end, reason);

@@ -13,7 +13,7 @@ use super::super::*;
 
 pub(super) const PORT: u16 = 9;
 
-/// What the sender's application does. It has `bytes` to send in all.
+/// The sender's application. It has `bytes` to send in all.
 #[derive(Clone, Debug)]
 pub(super) struct Writes {
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Writes {
     pub rate_max: Option<u64>,
 }
 
-/// What the receiver's application does.
+/// The receiver's application.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     /// Reads this much, and then works for this long; all at once if `None`.
@@ -51,7 +51,7 @@ pub(super) struct Stage {
     pub reads: Reads,
 }
 
-/// What became of it.
+/// The outcome of a stage.
 #[derive(Debug)]
 pub(super) struct StageResult {
     /// From the first SYN until the last byte was read.

@@ -1,0 +1,3 @@
+//! Without a build script cargo ignores the dependencies of one.
+
+fn main() {}
