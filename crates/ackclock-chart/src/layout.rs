@@ -2,7 +2,7 @@
 
 use crate::axis::{self, Mapping, Room, Tick};
 use crate::text;
-use crate::{Axis, Figure, Panel, Series, Style};
+use crate::{Axis, Figure, Panel, Scale, Series, Style};
 
 /// Width of a picture in pixels.
 pub(crate) const WIDTH: f64 = 900.0;
@@ -119,6 +119,13 @@ impl Placed<'_> {
         self.rows.height() + self.y.length()
     }
 
+    /// Whether the vertical axis leaves out zero, which a reader expects at its foot.
+    pub fn is_broken(&self) -> bool {
+        let (low, high) = self.y.ends();
+        let quantity = self.panel.y.scale == Scale::Linear && self.panel.y.categories.is_empty();
+        quantity && (low > 0.0 || high < 0.0)
+    }
+
     /// Where the frame begins below `top`.
     pub fn frame(&self) -> f64 {
         STRIP * self.rows.above as f64
@@ -156,9 +163,14 @@ fn rows(panel: &Panel) -> Rows {
 pub(crate) fn x_ends(figure: &Figure) -> (f64, f64) {
     let series = || figure.panels.iter().flat_map(|panel| &panel.series);
     let marks = |style| {
-        matches!(style, Style::Dots | Style::Crosses | Style::Diamonds | Style::Circles | Style::Bars)
+        matches!(
+            style,
+            Style::Dots | Style::Crosses | Style::Diamonds | Style::Circles | Style::Rings | Style::Bars
+        )
     };
-    let room = if series().any(|series| marks(series.style)) { Room::Marks } else { Room::Tight };
+    let whole =
+        |series: &Series| marks(series.style) || series.points.iter().any(|point| point.range.is_some());
+    let room = if series().any(whole) { Room::Marks } else { Room::Tight };
     axis::ends(&figure.x, series().flat_map(|series| series.points.iter().map(|point| point.x)), room)
 }
 

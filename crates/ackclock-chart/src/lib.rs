@@ -129,6 +129,8 @@ pub enum Style {
     Line,
     /// Joined by dashed lines.
     Dashed,
+    /// Joined by dotted lines, as values of another source: a paper's, a theory's.
+    Dotted,
     /// Each value holds until the next.
     Steps,
     /// Joined by broad lines: spans of time, separated by points without a position.
@@ -143,9 +145,13 @@ pub enum Style {
     Diamonds,
     /// Hollow circles, as the papers draw timeouts.
     Circles,
+    /// Circles filled with the ground, for values of another source. Those of a bar's colour stand over
+    /// the bar.
+    Rings,
     /// Crosses, for lost segments.
     Crosses,
-    /// Vertical lines through the panel, or over a point's range if it has one.
+    /// Vertical lines through the frame, or over a point's range if it has one. Of lines that would touch
+    /// each other, the first is drawn.
     Verticals,
     /// The points' notes as text, where they do not cover each other.
     Labels,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::axis::Mapping;
 use crate::layout::{Placed, Row, STRIP, SWATCH, TEXT_SIZE};
 use crate::path::{PathData, pixels};
-use crate::{Panel, Series, Style, palette, text, thin};
+use crate::{Panel, Point, Series, Style, palette, text, thin};
 
 /// Half the size of crosses, diamonds and circles.
 const HALF: f64 = 4.0;
@@ -13,6 +13,9 @@ const HALF: f64 = 4.0;
 const HASH: f64 = 9.0;
 /// Half the width of the ends of an error bar.
 const SERIF: f64 = 3.0;
+
+/// The least distance of vertical lines in pixels: closer ones would be a wall.
+const APART: f64 = 3.0;
 
 /// The drawing area of a panel.
 #[derive(Debug)]
@@ -34,25 +37,35 @@ struct Slot {
 impl Canvas<'_> {
     /// The elements of one of the panel's series.
     pub fn series(&self, series: &Series, row: Row, out: &mut String) {
-        let places: Vec<_> = series.points.iter().map(|point| self.place(point.x, point.y, row)).collect();
+        // A ring stands over the bar of its colour; bars have their offset where they are drawn.
+        let over = if series.style == Style::Rings { self.slot(series).offset() } else { 0.0 };
+        let place = |point: &Point| self.place(point.x, point.y, row).map(|(x, y)| (x + over, y));
+        let places: Vec<_> = series.points.iter().map(place).collect();
         let colour = palette::on_light(series.colour);
         let budget = self.bytes / cost(series);
         let scattered = || thin::within(budget, |cell| thin::scattered(&places, cell));
         let joined = || thin::within(budget, |column| thin::joined(&places, column));
         let drawn = match series.style {
-            Style::Line | Style::Dashed | Style::Steps | Style::Strip => joined(),
+            Style::Line | Style::Dashed | Style::Dotted | Style::Steps | Style::Strip => joined(),
             Style::Bars => joined().into_iter().filter(Option::is_some).collect(),
             Style::Labels => (0..places.len()).map(Some).collect(),
             Style::Verticals => {
                 let feet: Vec<_> =
                     series.points.iter().map(|point| self.x.position(point.x).map(|x| (x, 0.0))).collect();
-                thin::within(budget, |cell| thin::scattered(&feet, cell)).into_iter().map(Some).collect()
+                let ranges = series.points.iter().any(|point| point.range.is_some());
+                let least = if ranges { 0.0 } else { APART };
+                thin::within(budget, |step| thin::apart(&feet, least.max(step)))
+                    .into_iter()
+                    .map(Some)
+                    .collect()
             }
             _ => scattered().into_iter().map(Some).collect(),
         };
         let mut path = PathData::default();
         match series.style {
-            Style::Line | Style::Dashed | Style::Strip => line(&mut path, &drawn, &places, false),
+            Style::Line | Style::Dashed | Style::Dotted | Style::Strip => {
+                line(&mut path, &drawn, &places, false);
+            }
             Style::Steps => line(&mut path, &drawn, &places, true),
             Style::Bars => self.bars(&mut path, series, &drawn),
             Style::Labels => return labels(series, &places, colour, out),
@@ -98,10 +111,13 @@ impl Canvas<'_> {
 
     /// The bars of several series are side by side around their place.
     fn slot(&self, series: &Series) -> Slot {
-        if series.style != Style::Bars {
-            return Slot { width: 0.0, index: 0, count: 1 };
-        }
         let all: Vec<_> = bar_series(self.placed.panel).collect();
+        let found = match series.style {
+            Style::Bars => all.iter().position(|other| std::ptr::eq(*other, series)),
+            Style::Rings => all.iter().position(|bars| bars.colour == series.colour),
+            _ => None,
+        };
+        let Some(index) = found else { return Slot { width: 0.0, index: 0, count: 1 } };
         let mut places: Vec<f64> = all
             .iter()
             .flat_map(|series| &series.points)
@@ -110,7 +126,6 @@ impl Canvas<'_> {
         places.sort_by(f64::total_cmp);
         let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|&gap| gap > 0.05);
         let gap = gaps.fold(self.x.length() / 4.0, f64::min);
-        let index = all.iter().position(|other| std::ptr::eq(*other, series)).unwrap_or(0);
         Slot { width: (gap * 0.8 / all.len() as f64).clamp(0.5, 70.0), index, count: all.len() }
     }
 
@@ -118,7 +133,8 @@ impl Canvas<'_> {
         for point in drawn.iter().flatten().map(|&index| &series.points[index]) {
             let Some(x) = self.x.position(point.x) else { continue };
             let span = point.range.and_then(|(low, high)| Some((self.height(low)?, self.height(high)?)));
-            let (from, to) = span.unwrap_or((0.0, self.placed.whole()));
+            let frame = self.placed.frame();
+            let (from, to) = span.unwrap_or((frame, frame + self.placed.y.length()));
             path.move_to(x, from);
             path.line_to(x, to);
         }
@@ -140,7 +156,7 @@ impl Canvas<'_> {
             path.line_to(x + offset, high);
             path.lines_by(&[(-SERIF, 0.0), (2.0 * SERIF, 0.0)]);
         }
-        let colour = if series.style == Style::Bars { "#333" } else { colour };
+        let colour = if series.style == Style::Bars { palette::INK_ON_LIGHT } else { colour };
         element(out, Style::Verticals, colour, &path);
     }
 }
@@ -156,7 +172,7 @@ pub(crate) fn swatch(series: &Series, x: f64, y: f64, out: &mut String) {
     let mut path = PathData::default();
     let middle = x + SWATCH / 2.0;
     match series.style {
-        Style::Line | Style::Dashed | Style::Steps | Style::Strip => {
+        Style::Line | Style::Dashed | Style::Dotted | Style::Steps | Style::Strip => {
             path.move_to(x, y);
             path.line_to(x + SWATCH, y);
         }
@@ -216,7 +232,7 @@ fn mark(path: &mut PathData, style: Style, (x, y): (f64, f64)) {
             path.move_to(x, y - HALF);
             path.lines_by(&[(HALF, HALF), (-HALF, HALF), (-HALF, -HALF), (HALF, -HALF)]);
         }
-        Style::Circles => path.circle(x, y, HALF),
+        Style::Circles | Style::Rings => path.circle(x, y, HALF),
         Style::Crosses => {
             path.move_to(x - HALF, y - HALF);
             path.lines_by(&[(2.0 * HALF, 2.0 * HALF)]);
@@ -265,6 +281,9 @@ fn element(out: &mut String, style: Style, colour: &str, path: &PathData) {
         Style::Bars => format!(r#"fill="{colour}""#),
         Style::Dots => format!(r#"stroke="{colour}" stroke-width="4" stroke-linecap="round""#),
         Style::Dashed => format!(r#"stroke="{colour}" stroke-width="1.6" stroke-dasharray="6 4""#),
+        Style::Dotted => {
+            format!(r#"stroke="{colour}" stroke-width="2" stroke-linecap="round" stroke-dasharray="0 5""#)
+        }
         Style::Hashes => format!(r#"stroke="{colour}""#),
         Style::Strip => format!(r#"stroke="{colour}" stroke-width="11""#),
         Style::Verticals => format!(r#"stroke="{colour}" stroke-opacity=".75""#),
@@ -273,17 +292,21 @@ fn element(out: &mut String, style: Style, colour: &str, path: &PathData) {
         }
         _ => format!(r#"stroke="{colour}" stroke-width="1.5""#),
     };
-    let fill = if style == Style::Bars { "" } else { r#"fill="none" "# };
+    let fill = match style {
+        Style::Bars => String::new(),
+        Style::Rings => format!(r#"fill="{}" "#, palette::GROUND_ON_LIGHT),
+        _ => r#"fill="none" "#.to_owned(),
+    };
     let _ = writeln!(out, r#"<path {fill}{look} d="{}"/>"#, path.data());
 }
 
 /// The approximate number of bytes that a point takes.
 fn cost(series: &Series) -> usize {
     let mark = match series.style {
-        Style::Line | Style::Dashed | Style::Steps | Style::Strip => 10,
+        Style::Line | Style::Dashed | Style::Dotted | Style::Steps | Style::Strip => 10,
         Style::Dots | Style::Hashes | Style::Verticals => 14,
         Style::Bars | Style::Crosses | Style::Diamonds => 30,
-        Style::Circles => 48,
+        Style::Circles | Style::Rings => 48,
         Style::Labels => 90,
     };
     let range = if series.points.iter().any(|point| point.range.is_some()) { 40 } else { 0 };

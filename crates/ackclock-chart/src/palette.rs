@@ -2,18 +2,36 @@
 
 /// Colours on white, in the order in which series use them.
 ///
-/// These are the eight of Okabe and Ito, "Color Universal Design" (2008), except that yellow, too pale for
-/// lines on white, is replaced by a dark yellow, and black by grey.
-const ON_LIGHT: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f6368", "#8c7a00"];
+/// The first eight are those of Okabe and Ito, "Color Universal Design" (2008), except that yellow, too pale
+/// for lines on white, is replaced by a dark yellow, and black by grey. The others serve figures with more
+/// kinds than eight, and differ from the first in lightness, too.
+const ON_LIGHT: [&str; 16] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5f6368", "#8c7a00", "#7f4f24",
+    "#6a3d9a", "#8a9097", "#a31545", "#1b5e3b", "#1f3a6e", "#9c7bd6", "#c0504d",
+];
 
 /// These hues, light enough for a dark background.
-const ON_DARK: [&str; 8] =
-    ["#4fa8e0", "#ff8a3d", "#2fc79a", "#e5a0c6", "#f2b633", "#8ed0f7", "#a8adb3", "#e8dc5a"];
+const ON_DARK: [&str; 16] = [
+    "#4fa8e0", "#ff8a3d", "#2fc79a", "#e5a0c6", "#f2b633", "#8ed0f7", "#a8adb3", "#e8dc5a", "#c69a6d",
+    "#b18ae6", "#737b83", "#f0708f", "#6fae86", "#7f9bd8", "#cdb8f5", "#e58a86",
+];
+
+/// What a picture is drawn with besides the colours of its series: on white, and on a dark background.
+const GROUND: [&str; 2] = ["#fff", "#14171a"];
+const INK: [&str; 2] = ["#24292f", "#e6e8ea"];
+const PALE: [&str; 2] = ["#57606a", "#a2a9b0"];
+const GRID: [&str; 2] = ["#e4e7eb", "#272c31"];
+const FRAME: [&str; 2] = ["#8c959f", "#5a636c"];
+
+pub(crate) const GROUND_ON_LIGHT: &str = GROUND[0];
+pub(crate) const INK_ON_LIGHT: &str = INK[0];
+pub(crate) const PALE_ON_LIGHT: &str = PALE[0];
+pub(crate) const GRID_ON_LIGHT: &str = GRID[0];
+pub(crate) const FRAME_ON_LIGHT: &str = FRAME[0];
 
 /// The colour number `colour` on white.
 pub(crate) fn on_light(colour: u8) -> &'static str {
-    pick(&ON_LIGHT, colour)
+    ON_LIGHT[usize::from(colour % COLOURS)]
 }
 
 /// The custom properties `--c0`, `--c1`, … of a style sheet, for a light or a dark background.
@@ -22,23 +40,30 @@ pub(crate) fn properties(dark: bool) -> String {
     palette.iter().enumerate().map(|(index, colour)| format!("--c{index}:{colour};")).collect()
 }
 
+/// Rules of a style sheet that turn a picture drawn for white into one for a dark background: each colour
+/// that its attributes name becomes the other.
+pub(crate) fn dark_rules() -> String {
+    let others = [GROUND, INK, PALE, GRID, FRAME];
+    let pairs = ON_LIGHT.into_iter().zip(ON_DARK).chain(others.map(|[light, dark]| (light, dark)));
+    let rule = |(light, dark): (&str, &str)| {
+        format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}")
+    };
+    pairs.map(rule).collect()
+}
+
 /// The number of colours before they repeat.
 pub(crate) const fn colours() -> u8 {
     COLOURS
 }
 
-const COLOURS: u8 = 8;
-
-fn pick(palette: &[&'static str; 8], colour: u8) -> &'static str {
-    palette[usize::from(colour % COLOURS)]
-}
+const COLOURS: u8 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_a_colour_and_the_first_eight_differ() {
+    fn every_number_has_a_colour_and_the_first_sixteen_differ() {
         let distinct: std::collections::BTreeSet<_> = (0..COLOURS).map(on_light).collect();
         assert_eq!(distinct.len(), usize::from(COLOURS));
         assert_eq!(on_light(255), on_light(255 % COLOURS));
@@ -52,6 +77,32 @@ mod tests {
                 (0..COLOURS).all(|colour| properties.contains(&format!("--c{colour}:#"))),
                 "{properties}"
             );
+        }
+    }
+
+    /// A reader tells the greys of one figure apart by their lightness.
+    #[test]
+    fn the_greys_differ_in_lightness() {
+        for palette in [&ON_LIGHT, &ON_DARK] {
+            let [dark, pale] = [6, 10].map(|grey| luminance(palette[grey]));
+            let contrast = (dark.max(pale) + 0.05) / (dark.min(pale) + 0.05);
+            assert!(contrast >= 1.5, "{contrast}");
+        }
+    }
+
+    #[test]
+    fn the_dark_rules_name_each_colour_of_a_picture() {
+        let rules = dark_rules();
+        let drawn = [GROUND_ON_LIGHT, INK_ON_LIGHT, PALE_ON_LIGHT, GRID_ON_LIGHT, FRAME_ON_LIGHT];
+        for colour in (0..COLOURS).map(on_light).chain(drawn) {
+            assert!(rules.contains(&format!("[fill=\"{colour}\"]{{fill:#")), "{colour} in {rules}");
+        }
+        for [light, dark] in [INK, PALE] {
+            for (colour, ground) in [(light, "#ffffff"), (dark, GROUND[1])] {
+                let (one, other) = (luminance(colour), luminance(ground));
+                // WCAG 2.2, success criterion 1.4.3: text has a contrast of 4.5:1.
+                assert!((one.max(other) + 0.05) / (one.min(other) + 0.05) >= 4.5, "{colour} on {ground}");
+            }
         }
     }
 

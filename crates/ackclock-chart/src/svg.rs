@@ -1,10 +1,15 @@
-//! A figure as SVG: no scripts, style sheets or external resources, and the same bytes each time.
+//! A figure as SVG: no scripts or external resources, and the same bytes each time. Its attributes draw it on
+//! white; a style sheet replaces their colours where a reader asks for a dark ground.
 
 use std::fmt::Write;
 
 use crate::Figure;
 use crate::layout::{Layout, Placed, SWATCH, TEXT_SIZE, TITLE_SIZE, WIDTH, label_at, places};
 use crate::marks::{self, Canvas};
+use crate::palette::{
+    FRAME_ON_LIGHT as FRAME, GRID_ON_LIGHT as GRID, GROUND_ON_LIGHT as GROUND, INK_ON_LIGHT as INK,
+    PALE_ON_LIGHT as PALE, dark_rules,
+};
 use crate::path::pixels;
 use crate::text::escape;
 
@@ -12,9 +17,6 @@ use crate::text::escape;
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";
 /// The size limit for the marks of a picture; labels and the grid take some KB more.
 const BYTES: usize = 240_000;
-const INK: &str = "#24292f";
-const PALE: &str = "#57606a";
-const GRID: &str = "#e4e7eb";
 
 /// Draws `figure`, 900 pixels wide.
 ///
@@ -30,9 +32,11 @@ pub fn svg(figure: &Figure) -> String {
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" font-family="{FONTS}" font-size="{TEXT_SIZE}">
 <title>{}</title>
 <desc>{}</desc>
-<rect width="100%" height="100%" fill="#fff"/>"##,
+<style>@media (prefers-color-scheme:dark){{{dark}}}</style>
+<rect width="100%" height="100%" fill="{GROUND}"/>"##,
         escape(&figure.title),
         escape(&figure.caption),
+        dark = dark_rules(),
         height = layout.height.ceil(),
     );
     for (index, line) in layout.title.iter().enumerate() {
@@ -106,7 +110,17 @@ fn grid(layout: &Layout<'_>, placed: &Placed<'_>, out: &mut String) {
     }
     let frame = format!("M{} {}V{}H{}", pixels(left), pixels(top), pixels(top + length), pixels(right));
     let _ = writeln!(out, r#"<path stroke="{GRID}" d="{lines}"/>"#);
-    let _ = writeln!(out, r##"<path fill="none" stroke="#8c959f" d="{frame}"/>"##);
+    let _ = writeln!(out, r##"<path fill="none" stroke="{FRAME}" d="{frame}"/>"##);
+    if placed.is_broken() {
+        // Two strokes across the axis near its foot, as engineers draw an axis that leaves something out.
+        let strokes: String = [7.0, 11.0]
+            .map(|up| format!("M{} {}l10-4", pixels(left - 5.0), pixels(top + length - up + 2.0)))
+            .concat();
+        let _ = writeln!(
+            out,
+            r#"<path fill="none" stroke="{PALE}" d="{strokes}"><title>this axis does not begin at 0</title></path>"#
+        );
+    }
     let _ = write!(out, "<g fill=\"{PALE}\" text-anchor=\"end\">\n{labels}</g>\n");
 }
 

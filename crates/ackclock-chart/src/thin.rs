@@ -56,6 +56,21 @@ pub(crate) fn scattered(places: &[Option<(f64, f64)>], cell: f64) -> Vec<usize> 
         .collect()
 }
 
+/// Which vertical lines to draw: each that is at least `least` pixels to the right of the one before it, or
+/// anywhere to its left.
+pub(crate) fn apart(places: &[Option<(f64, f64)>], least: f64) -> Vec<usize> {
+    let mut last = f64::NEG_INFINITY;
+    let known = places.iter().enumerate().filter_map(|(index, place)| place.map(|(x, _)| (index, x)));
+    let far = known.filter(|&(_, x)| {
+        let far = !(0.0..least).contains(&(x - last));
+        if far {
+            last = x;
+        }
+        far
+    });
+    far.map(|(index, _)| index).collect()
+}
+
 /// The finest result of `thin` with at most `budget` entries, from steps of one pixel on.
 pub(crate) fn within<T>(budget: usize, thin: impl Fn(f64) -> Vec<T>) -> Vec<T> {
     let mut step = 1.0;
@@ -116,6 +131,13 @@ mod tests {
             |index: usize| places[index].map(|(x, y)| ((x / 2.0).floor() as i64, (y / 2.0).floor() as i64));
         let shown: HashSet<_> = kept.iter().map(|&index| cell(index)).collect();
         assert!((0..places.len()).all(|index| shown.contains(&cell(index))));
+    }
+
+    #[test]
+    fn lines_that_would_touch_are_drawn_once() {
+        let places = [0.0, 1.0, 2.9, 3.0, 4.0, 50.0, 51.0, 1.0].map(|x| Some((x, 0.0)));
+        assert_eq!(apart(&places, 3.0), [0, 3, 5, 7]);
+        assert_eq!(apart(&places, 0.0).len(), places.len());
     }
 
     #[test]

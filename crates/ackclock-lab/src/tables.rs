@@ -38,10 +38,10 @@ pub fn summary(report: &Report) -> String {
     format!("{} s with seed {}; flows ran from {from} s to {until} s", number(report.time), report.seed)
 }
 
-/// Jain's index of the flows.
+/// Jain's index of the flows. One flow alone has none: it shares with no other.
 #[must_use]
-pub fn fairness(report: &Report) -> String {
-    format!("Jain's index of the flows: {}", number(report.jain_index))
+pub fn fairness(report: &Report) -> Option<String> {
+    (report.flows.len() > 1).then(|| format!("Jain's index of the flows: {}", number(report.jain_index)))
 }
 
 fn flow_row(flow: &FlowReport) -> Vec<String> {

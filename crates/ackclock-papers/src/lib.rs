@@ -38,6 +38,7 @@ mod experiment;
 mod jacobson;
 mod many;
 mod net;
+mod printed;
 mod results;
 mod segments;
 mod select;

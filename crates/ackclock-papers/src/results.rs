@@ -164,7 +164,10 @@ fn page(outcomes: &[ExperimentResult<'_>], all: usize) -> String {
          it calls something unchanged, the range is 0.91 to 1.09, since Brakmo and Peterson call 1.09 \
          so. Else it *differs*, by that many standard errors if there are any. Where the paper says \
          nothing, the verdict is 'no reference', which is not counted among the judged. A value outside \
-         its `limit`, or one that differs without a written reason, fails the command.\n\n",
+         its `limit`, or one that differs without a written reason, fails the command.\n\nIn the \
+         pictures a controller has the same colour throughout. Rings and dotted lines are the paper's own \
+         numbers, with their place in the paper; bars through a point reach from the least to the most of \
+         single runs. The curves of the papers' figures are not in their texts, and are not drawn.\n\n",
         Counts::of(outcomes).words()
     );
     page += &crate::claims::page(outcomes);

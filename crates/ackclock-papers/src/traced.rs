@@ -12,6 +12,8 @@ use ackclock_trace::file::{Origin, Source, Trace, TracedSource};
 use ackclock_trace::graphs;
 use anyhow::Context;
 
+use crate::draw;
+
 /// Runs a scenario. Returns the trace of a connection of `host`, which should have only one.
 pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<TracedSource> {
     scenario.tcp = scenario.tcp.traced();
@@ -29,11 +31,19 @@ pub(crate) fn traced(mut scenario: Scenario, host: &str) -> anyhow::Result<Trace
 
 /// The windows of a connection over minutes, without its sending rate and the marks of single segments
 /// (Brakmo and Peterson 1995, fig. 1; Awadallah and Rai 1998, fig. 13).
-pub(crate) fn windows(source: &TracedSource, title: String) -> Figure {
+pub(crate) fn windows(source: &TracedSource, controller: &str, title: String) -> Figure {
     let mut figure = graphs::windows(source, Instant::ZERO);
     figure.panels.truncate(1);
     for panel in &mut figure.panels {
         panel.series.retain(|series| series.style != Style::Hashes);
+        for series in &mut panel.series {
+            match series.name.as_str() {
+                "cwnd" => series.colour = draw::colour(controller),
+                // Vegas's colour otherwise.
+                "ssthresh" => series.colour = 15,
+                _ => {}
+            }
+        }
     }
     let caption =
         "Congestion window, threshold, the receiver's window and bytes in transit; a vertical line \

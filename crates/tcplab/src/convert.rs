@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ackclock_cli::{Exit, Failure};
+use ackclock_trace::explain::account;
 use ackclock_trace::file::Trace;
 use ackclock_trace::{export, graphs};
 
@@ -20,7 +21,7 @@ pub(crate) struct ConvertArgs {
     /// Only the connections with these numbers in the list of `tcplab explain`, and the queues
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connection: Vec<usize>,
-    /// Draw all connections, not only the ten that lost most time
+    /// Draw all connections, not only the ten that lost most time, then sent most
     #[arg(long, conflicts_with = "connection")]
     all: bool,
     /// Output file [default: stdout]; for svg, the folder of the pictures
@@ -86,14 +87,26 @@ fn shown(trace: &Trace, args: &ConvertArgs) -> BTreeSet<usize> {
     }
     let mut worst = graphs::worst(trace);
     if !args.all && worst.len() > UNASKED {
-        output::say(format_args!(
-            "tcplab: graphs of the {UNASKED} connections of {} that lost most time; --all makes those of \
-             all, --connection N,.. of those you name",
-            worst.len()
-        ));
+        let all = worst.len();
         worst.truncate(UNASKED);
+        let drawn = trace.connections().filter(|source| worst.contains(&source.number));
+        let lost = drawn.filter(|source| !graphs::lost_time(&account(source)).is_zero()).count();
+        output::say(format_args!(
+            "tcplab: graphs of {} of {all} connections; --all makes those of all, --connection N,.. of those \
+             you name",
+            chosen(lost)
+        ));
     }
     worst.into_iter().collect()
+}
+
+/// The connections with graphs in words, of which this many lost time.
+fn chosen(lost: usize) -> String {
+    match UNASKED - lost.min(UNASKED) {
+        0 => format!("the {UNASKED} that lost most time"),
+        UNASKED => format!("the {UNASKED} that sent most (none lost time)"),
+        others => format!("the {lost} that lost time and the {others} others that sent most"),
+    }
 }
 
 /// Writes each graph to a separate file in the named folder.

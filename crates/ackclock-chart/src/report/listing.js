@@ -61,7 +61,7 @@ function showTable(container, { head, rows }, choose) {
   listing.innerHTML = '<p hidden><label>Search <input type="search"></label> <span role="status"></span></p>' +
     '<div class="wide" tabindex="0"><table><thead><tr></tr></thead><tbody></tbody></table></div>';
   const numbers = head.map((_, column) =>
-    rows.some(row => NUMBER.test(row[column])) && rows.every(row => NUMBER.test(row[column]) || MISSING.includes(row[column])));
+    rows.length > 0 && rows.every(row => NUMBER.test(row[column]) || MISSING.includes(row[column])));
   const cell = (row, kind, text, column) => {
     const made = row.appendChild(document.createElement(kind));
     if (numbers[column]) made.className = "n";

@@ -22,11 +22,12 @@ function inSight(series, low, high) {
 
 function drawSeries(context, series, view, colour, width = 1.6) {
   Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineWidth: width, lineJoin: "round", globalAlpha: 1 });
-  context.setLineDash(series.style === "dashed" ? [6, 4] : []);
+  context.setLineDash({ dashed: [6, 4], dotted: [0, 5] }[series.style] ?? []);
   const [from, to] = inSight(series, view.x.low, view.x.high);
   context.beginPath();
   switch (series.style) {
-    case "line": case "dashed": case "steps": case "strip":
+    case "line": case "dashed": case "dotted": case "steps": case "strip":
+      if (series.style === "dotted") Object.assign(context, { lineWidth: width + 0.4, lineCap: "round" });
       if (series.style === "strip") Object.assign(context, { lineWidth: 11, lineJoin: "miter" });
       drawJoined(context, series, view, from, to);
       context.stroke();
@@ -44,7 +45,7 @@ function drawSeries(context, series, view, colour, width = 1.6) {
         // Lines that touch each other would be a wall: of those within three pixels the first one is drawn.
         if (x - last >= 0 && x - last < 3 && !series.low) continue;
         last = x;
-        const [top, bottom] = view.span(series, index) ?? [0, view.whole];
+        const [top, bottom] = view.span(series, index) ?? [view.frame ?? 0, view.under ?? view.whole];
         context.moveTo(x, top);
         context.lineTo(x, bottom);
       }
@@ -54,6 +55,7 @@ function drawSeries(context, series, view, colour, width = 1.6) {
       drawMarks(context, series, view, from, to);
   }
   context.setLineDash([]);
+  context.lineCap = "butt";
   if (series.low) drawRanges(context, series, view, from, to);
 }
 
@@ -116,6 +118,10 @@ function drawMarks(context, series, view, from, to) {
     }
     drawMark(context, series.style, x, y);
   }
+  if (series.style === "rings") {
+    context.fillStyle = view.ground;
+    context.fill();
+  }
   context.stroke();
 }
 
@@ -130,7 +136,7 @@ function drawMark(context, style, x, y) {
       context.moveTo(x, y - half);
       for (const [right, down] of [[half, 0], [0, half], [-half, 0], [0, -half]]) context.lineTo(x + right, y + down);
       break;
-    case "circles":
+    case "circles": case "rings":
       context.moveTo(x + half, y);
       context.arc(x, y, half, 0, 7);
       break;

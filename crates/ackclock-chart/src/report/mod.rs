@@ -91,9 +91,9 @@ impl Html {
     ) {
         let numbers: Vec<bool> = (0..head.len())
             .map(|column| {
-                let mut cells = rows.clone().filter_map(|(_, row)| row.get(column));
-                cells.clone().any(|cell| is_number(cell))
-                    && cells.all(|cell| is_number(cell) || is_missing(cell))
+                // A column in which all numbers are missing stays aligned with its neighbours.
+                let mut cells = rows.clone().filter_map(|(_, row)| row.get(column)).peekable();
+                cells.peek().is_some() && cells.all(|cell| is_number(cell) || is_missing(cell))
             })
             .collect();
         let right = |column: usize, cell: &str| numbers.get(column) == Some(&true) || is_number(cell);

@@ -245,7 +245,8 @@ class Graph {
     const style = getComputedStyle(this.element);
     const context = fitted(this.canvas, place.width, place.height);
     for (const view of this.views) {
-      Object.assign(view, { ink: style.getPropertyValue("--ink"), font: style.fontFamily });
+      const [ink, ground] = ["--ink", "--ground"].map(name => style.getPropertyValue(name));
+      Object.assign(view, { ink, ground, font: style.fontFamily });
       view.setBars();
       context.save();
       context.translate(view.left, view.top);
@@ -289,9 +290,9 @@ class Graph {
     for (const series of this.data.panels.flatMap(panel => panel.series).filter(series => series.button)) {
       const context = fitted(series.button.firstChild, 22, 14);
       const sample = { ...series, x: [0, 11, 22], y: [0, 0, 0], note: ["", "12", ""], low: null, sorted: true, width: 10 };
-      const single = !["line", "dashed", "steps", "strip", "hashes"].includes(series.style);
+      const single = !["line", "dashed", "dotted", "steps", "strip", "hashes"].includes(series.style);
       if (single) Object.assign(sample, { x: [11], y: [0], note: ["12"] });
-      const view = { x: { low: 0, high: 22, length: 22, position: x => x }, whole: 14, foot: 12, font: style.fontFamily,
+      const view = { x: { low: 0, high: 22, length: 22, position: x => x }, whole: 14, foot: 12, font: style.fontFamily, ground: style.getPropertyValue("--ground"),
         place: (_, index) => [sample.x[index], series.style === "bars" ? 2 : 7], span: () => null };
       drawSeries(context, sample, view, style.getPropertyValue(`--c${series.colour}`));
     }
@@ -312,6 +313,7 @@ class Graph {
       }
       for (const tick of xTicks) grid += `M${(left + x.position(tick.value)).toFixed(1)} ${top}v${whole}`;
       parts.push(`<path d="${grid}"/><path class="frame" d="M${left} ${top + frame}V${under}h${x.length}"/>`);
+      if (y.isBroken) parts.push(`<path class="broken" d="M${left - 5} ${under - 5}l10 -4M${left - 5} ${under - 9}l10 -4"/>`);
       text(panel.y.label, Math.max(0, left - 30), top - 6, "start", "label");
     }
     for (const tick of xTicks) text(tick.label, left + x.position(tick.value), bottom + 16, "middle", "x");
@@ -553,7 +555,8 @@ class View {
     Object.assign(this, { panel, x, y, left, top });
     this.frame = STRIP * panel.above;
     this.whole = this.frame + y.length + STRIP * panel.below;
-    this.bottom = top + this.frame + y.length;
+    this.under = this.frame + y.length;
+    this.bottom = top + this.under;
     const zero = y.position(0);
     this.foot = this.frame + y.length - (Number.isFinite(zero) ? zero : 0);
   }
@@ -589,6 +592,9 @@ class View {
       series.width = Math.min(70, Math.max(0.5, (gap * 0.8) / bars.length));
       series.offset = series.width * (index - (bars.length - 1) / 2);
     });
+    for (const series of this.panel.series.filter(series => series.style === "rings")) {
+      series.offset = bars.find(other => other.colour === series.colour)?.offset;
+    }
   }
 
   // The point of a series in sight that is nearest to a place, if one is near.

@@ -11,6 +11,11 @@ class Mapping {
     this.factor = length / (this.even(this.high) - this.from);
   }
 
+  // Whether it leaves out zero, which a reader expects at its foot.
+  get isBroken() {
+    return !this.log && !this.categories.length && (this.low > 0 || this.high < 0);
+  }
+
   // Where equal distances are equal differences.
   even(value) {
     return this.log ? Math.log(value) : value;

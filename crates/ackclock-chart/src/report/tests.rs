@@ -4,7 +4,7 @@ use super::*;
 use crate::{Axis, Panel, Point, Scale, Series, Style};
 
 fn figure(points: Vec<Point>) -> Figure {
-    let series = Series { name: "cwnd </script><!--".to_owned(), style: Style::Dots, colour: 9, points };
+    let series = Series { name: "cwnd </script><!--".to_owned(), style: Style::Dots, colour: 17, points };
     Figure {
         title: "a < b".to_owned(),
         caption: "caption".to_owned(),

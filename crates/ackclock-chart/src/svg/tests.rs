@@ -114,6 +114,83 @@ fn bars_of_several_series_stand_side_by_side_from_zero() {
     assert!(texts(&text).contains(&"20 buffers".to_owned()));
 }
 
+/// Values of another source are held beside the bars of their colour.
+#[test]
+fn rings_stand_over_the_bars_of_their_colour() {
+    let mut bars = figure(vec![
+        series("Reno", Style::Bars, [(0.0, 40.0), (1.0, 60.0)]),
+        series("Vegas", Style::Bars, [(0.0, 80.0), (1.0, 90.0)]),
+        series("the paper's", Style::Rings, [(1.0, 70.0)]),
+    ]);
+    bars.panels[0].series[1].colour = 1;
+    bars.panels[0].series[2].colour = 1;
+    bars.x.categories = vec!["10 buffers".to_owned(), "20 buffers".to_owned()];
+    let text = svg(&bars);
+    let document = Document::parse(&text).expect("XML");
+    let marks = marks(&document);
+    let vegas = pen(marks[1].attribute("d").expect("a path"));
+    let ring = pen(marks[2].attribute("d").expect("a path").split('a').next().expect("a place"));
+    let (left, right) = (vegas[4].0, vegas[6].0);
+    // A circle begins at its left.
+    assert!((ring[0].0 + 4.0 - (left + right) / 2.0).abs() < 0.2, "{ring:?} in {left} to {right}");
+    assert_eq!(marks[2].attribute("fill"), Some("#fff"), "a bar does not hide it");
+}
+
+/// "The axes of throughput begin at 0 or are marked": 9.3 to 9.5 beside an axis from 0 looks like everything.
+#[test]
+fn an_axis_that_leaves_out_zero_is_marked() {
+    let is_marked = |values: [f64; 2]| {
+        let text = svg(&figure(vec![series("rate", Style::Line, [(0.0, values[0]), (1.0, values[1])])]));
+        text.contains("this axis does not begin at 0")
+    };
+    assert!(is_marked([9.3, 9.5]) && is_marked([-9.5, -9.3]));
+    assert!(!is_marked([1.0, 9.5]) && !is_marked([0.0, 9.5]) && !is_marked([-1.0, 9.5]));
+    let mut log = figure(vec![series("rate", Style::Line, [(0.0, 9.3), (1.0, 9.5)])]);
+    log.panels[0].y.scale = Scale::Log;
+    assert!(!svg(&log).contains("does not begin"), "no logarithmic axis begins at 0");
+}
+
+/// 585 lines in 50 s were a wall over the windows and over the labels above them.
+#[test]
+fn verticals_that_would_touch_are_thinned_and_leave_the_rows_free() {
+    let lines = series("again", Style::Verticals, (0..5000).map(|at| (f64::from(at) / 500.0, 0.0)));
+    let labels = series("KB", Style::Labels, [(5.0, f64::INFINITY)]);
+    let figure = fixed(figure(vec![lines, labels]));
+    let layout = Layout::new(&figure);
+    let text = svg(&figure);
+    let document = Document::parse(&text).expect("XML");
+    let places = pen(marks(&document)[0].attribute("d").expect("a path"));
+    let mut across: Vec<f64> = places.iter().map(|place| place.0).collect();
+    across.dedup();
+    assert!(across.len() > 100 && across.windows(2).all(|pair| pair[1] - pair[0] > 2.7), "{across:?}");
+    let frame = layout.panels[0].frame();
+    assert!(frame > 0.0 && places.iter().all(|place| place.1 >= frame - 0.1), "{places:?}");
+}
+
+/// The rules for a dark ground name every colour that the picture draws with.
+#[test]
+fn a_picture_has_a_dark_variant() {
+    let all = (0..20).map(|colour| {
+        let style = if colour % 2 == 0 { Style::Bars } else { Style::Rings };
+        let mut series = series("s", style, [(f64::from(colour), 5.0)]);
+        series.colour = colour;
+        series.points[0].range = Some((4.0, 6.0));
+        series
+    });
+    let text = svg(&figure(all.collect()));
+    let document = Document::parse(&text).expect("XML");
+    let style = document.descendants().find(|node| node.has_tag_name("style")).and_then(|node| node.text());
+    let style = style.expect("a style sheet");
+    assert!(style.starts_with("@media (prefers-color-scheme:dark){"), "white stays as it was: {style}");
+    for node in document.descendants() {
+        for name in ["fill", "stroke"] {
+            if let Some(colour) = node.attribute(name).filter(|colour| *colour != "none") {
+                assert!(style.contains(&format!("[{name}=\"{colour}\"]")), "{name} {colour} in {style}");
+            }
+        }
+    }
+}
+
 #[test]
 fn bars_of_error_reach_from_the_lowest_to_the_highest_value() {
     let mut one = fixed(figure(vec![series("", Style::Dots, [(5.0, 50.0)])]));
@@ -202,6 +279,7 @@ fn odd_data_makes_a_picture_too() {
     let styles = [
         Style::Line,
         Style::Dashed,
+        Style::Dotted,
         Style::Steps,
         Style::Strip,
         Style::Bars,
@@ -209,6 +287,7 @@ fn odd_data_makes_a_picture_too() {
         Style::Hashes,
         Style::Diamonds,
         Style::Circles,
+        Style::Rings,
         Style::Crosses,
         Style::Verticals,
         Style::Labels,

@@ -533,3 +533,159 @@ fn a_narrow_window_keeps_the_page_in_its_width() {
     assert!(width(0) <= width(1) && width(1) < 600, "{widths}");
     assert!(width(2) > width(3), "{widths}");
 }
+
+/// A table of twelve columns, as `tcplab compare` makes it, is whole in a window of 1,280 pixels. Where it is
+/// not, a shadow shows that it goes on.
+#[test]
+fn a_wide_table_uses_the_window_and_shows_where_it_goes_on() {
+    let Some(browser) = Browser::start(false) else { return };
+    let head = [
+        "rate",
+        "delay",
+        "buffer",
+        "loss",
+        "controller",
+        "throughput",
+        "sent again",
+        "timeouts",
+        "queueing delay, mean",
+        "p99",
+        "power (MB/s²)",
+        "Jain",
+    ];
+    let row = [
+        "10Mbit/s",
+        "20ms",
+        "0.5bdp",
+        "0%",
+        "vegas",
+        "9.51 Mbit/s",
+        "0.403 %",
+        "0",
+        "10.8 ms",
+        "19.9 ms",
+        "23.41",
+        "-",
+    ];
+    let mut report = Html::new("Wide");
+    let mut rows = vec![row.map(str::to_owned).to_vec(); 9];
+    rows[0][11] = "0.98".to_owned();
+    rows.iter_mut().for_each(|row| row[10] = "-".to_owned());
+    report.table("", &head, &rows).figure(&figure());
+    let page = Page::of("wide", &report);
+    let overflow = |width: u32| {
+        browser.resize(width, 900);
+        browser.load(&page.0);
+        let found = browser.run(
+            "const box = document.querySelector('.wide');
+             return [box.scrollWidth - box.clientWidth, getComputedStyle(box).backgroundImage.split('linear').length - 1];",
+        );
+        assert_eq!(found[1], 4, "two shadows and what covers them at the ends");
+        found[0].as_i64().expect("a width")
+    };
+    assert!(overflow(1280) <= 0);
+    assert!(overflow(400) > 200);
+    // The missing value is aligned with the numbers above it, and so are those of a column without any.
+    let aligned = "return [...document.querySelectorAll('tr:last-child td')].slice(-2)
+         .map(cell => getComputedStyle(cell).textAlign)";
+    assert_eq!(browser.run(aligned), serde_json::json!(["right", "right"]));
+    browser.assert_quiet();
+}
+
+/// 68 connections do not push the first graph out of the first screen.
+#[test]
+fn the_first_graph_is_in_the_first_screen() {
+    let Some(browser) = Browser::start(false) else { return };
+    let head = [
+        "connection",
+        "between",
+        "seconds",
+        "seconds lost",
+        "KB sent",
+        "KB again",
+        "timeouts",
+        "tail probes",
+        "mean RTT (ms)",
+        "waited most for",
+        "%",
+    ];
+    let row = |number: u32| {
+        let between = "a2: 10.0.0.2:34785 > 10.0.0.5:20000".to_owned();
+        let cells =
+            ["9.510", "1.969", "1000.0", "44.9", "1", "0", "122.2", "application", "46"].map(str::to_owned);
+        (None, [vec![number.to_string(), between], cells.to_vec()].concat())
+    };
+    let mut report = Html::new("Many");
+    report.heading("Connections").paragraph("10 of 68 connections have graphs below.");
+    report.listing(&head, &(0..68).map(row).collect::<Vec<_>>());
+    report.section("first", "Connection 12").facts(&[("time", "9.510 s".to_owned())]).figure(&figure());
+    let page = Page::of("first", &report);
+    for (width, height) in [(1280, 900), (1920, 1080)] {
+        browser.resize(width, height);
+        browser.load(&page.0);
+        let top = browser.run("return document.querySelector('.stage').getBoundingClientRect().top");
+        let top = top.as_f64().expect("a place");
+        assert!(top < 0.75 * f64::from(height), "at {width}: the graph begins at {top}");
+        let hidden = browser
+            .run("const box = document.querySelector('.wide'); return box.scrollWidth - box.clientWidth");
+        assert_eq!(hidden, 0, "at {width} no column is hidden");
+    }
+    browser.assert_quiet();
+}
+
+#[test]
+fn values_of_another_source_stand_over_their_bars_and_a_cut_axis_is_marked() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut bars = figure();
+    bars.x.categories = vec!["10 buffers".to_owned(), "20 buffers".to_owned()];
+    bars.panels.truncate(1);
+    bars.panels[0].series = vec![
+        series("Reno", Style::Bars, 0, [(0.0, 40.0), (1.0, 60.0)]),
+        series("Vegas", Style::Bars, 1, [(0.0, 80.0), (1.0, 90.0)]),
+        series("the paper's", Style::Rings, 1, [(0.0, 85.0)]),
+        series("a bound", Style::Dotted, 2, [(0.0, 50.0), (1.0, 50.0)]),
+    ];
+    let page = Page::new("rings", &[bars]);
+    browser.load(&page.0);
+    let offsets = browser.run(
+        "return document.querySelector('.graph').graph.data.panels[0].series.map(one => one.offset ?? 0)",
+    );
+    assert!(offsets[1].as_f64() > Some(5.0) && offsets[2] == offsets[1], "{offsets}");
+    let marks = || browser.run("return document.querySelectorAll('.stage .broken').length");
+    assert_eq!(marks(), 0, "it begins at 0");
+    browser.run("const graph = document.querySelector('.graph').graph; graph.y[0] = [30, 90]; graph.draw()");
+    assert_eq!(marks(), 1);
+    browser.assert_quiet();
+}
+
+/// Lines through the frame leave the rows of marks above it free, and do not merge.
+#[test]
+fn lines_through_the_frame_are_thinned_and_cover_no_label() {
+    let Some(browser) = Browser::start(false) else { return };
+    let mut walls = figure();
+    walls.panels.truncate(1);
+    walls.panels[0].series = vec![
+        series("again", Style::Verticals, 6, (0..=5000).map(|at| (f64::from(at) / 50.0, 0.0))),
+        series("KB", Style::Labels, 8, [(99.0, f64::INFINITY)]),
+    ];
+    let page = Page::new("walls", &[walls]);
+    browser.load(&page.0);
+    let found = browser.run(
+        "const { graph } = document.querySelector('.graph');
+         const view = graph.views[0];
+         const ratio = devicePixelRatio;
+         const copy = new OffscreenCanvas(graph.canvas.width, graph.canvas.height).getContext('2d', { willReadFrequently: true });
+         copy.drawImage(graph.canvas, 0, 0);
+         const drawn = (top, height) => {
+             const { data } = copy.getImageData(view.left * ratio, top * ratio, view.x.length * ratio * 0.8, height * ratio);
+             let count = 0;
+             for (let at = 3; at < data.length; at += 4) count += data[at] > 100;
+             return count / (data.length / 4);
+         };
+         return [drawn(view.top, view.frame - 2), drawn(view.top + view.frame + 10, 50)];",
+    );
+    assert_eq!(found[0], 0.0, "the row above is free");
+    let share = found[1].as_f64().expect("a share");
+    assert!((0.1..=0.7).contains(&share), "lines with gaps between them: {share}");
+    browser.assert_quiet();
+}

@@ -581,16 +581,19 @@ fn lasting(set: &TraceSet, config: &RtoConfig) -> Vec<Value> {
 
 fn cumulative(ratios: [(&str, &[f64]); 3], transfers: usize) -> Figure {
     let styles = [Style::Line, Style::Dashed, Style::Line];
-    let series = ratios.into_iter().zip(styles).zip(0..).map(|(((name, ratios), style), colour)| Series {
-        name: name.to_owned(),
-        style,
-        colour,
-        points: ratios
-            .iter()
-            .enumerate()
-            .map(|(number, &x)| Point { x, y: share(number + 1, ratios.len()), ..Point::default() })
-            .collect(),
-    });
+    let series =
+        ratios.into_iter().zip(styles).zip(crate::draw::KINDS).map(|(((name, ratios), style), colour)| {
+            Series {
+                name: name.to_owned(),
+                style,
+                colour,
+                points: ratios
+                    .iter()
+                    .enumerate()
+                    .map(|(number, &x)| Point { x, y: share(number + 1, ratios.len()), ..Point::default() })
+                    .collect(),
+            }
+        });
     Figure {
         title: "How much longer bad timeouts would have had to wait".to_owned(),
         caption: format!(

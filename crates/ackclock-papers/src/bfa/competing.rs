@@ -27,8 +27,8 @@ const PAIRINGS: [(&str, [&str; 2]); 3] =
 /// Means over the runs of one point.
 struct Point {
     buffers: u64,
-    throughput: [f64; 2],
-    power: [f64; 2],
+    throughput: [Summary; 2],
+    power: [Summary; 2],
     /// Of both together.
     power_of_both: f64,
     drops: f64,
@@ -43,9 +43,9 @@ fn run() -> anyhow::Result<Findings> {
     let rest = |index: usize| mixed[index].power_of_both.max(both_reno[index].power_of_both);
     let above = both_bfa.iter().enumerate().filter(|(_, point)| point.buffers >= LEAST_BUFFERS);
     let above = Summary::of(above.map(|(index, point)| point.power_of_both / rest(index)));
-    let less = mixed.iter().filter(|point| point.throughput[0] < point.throughput[1]);
+    let less = mixed.iter().filter(|point| point.throughput[0].mean < point.throughput[1].mean);
     let behind = less.count() as f64;
-    let both = |point: &Point| point.throughput.iter().sum::<f64>();
+    let both = |point: &Point| point.throughput.iter().map(|one| one.mean).sum::<f64>();
     let together = |curve: &[Point]| {
         let ratios = curve.iter().zip(both_bfa).map(|(point, bfa)| (point, both(point) / both(bfa)));
         Summary::of(ratios.filter(|(point, _)| point.buffers >= LEAST_BUFFERS).map(|(_, ratio)| ratio))
@@ -59,13 +59,13 @@ fn run() -> anyhow::Result<Findings> {
         Value {
             paper: "above 1",
             band: Band::Above(1.0),
-            ..over(mixed, &|point| point.throughput[0] / point.throughput[1])
+            ..over(mixed, &|point| point.throughput[0].mean / point.throughput[1].mean)
                 .value("BFA with Reno: BFA's throughput over Reno's", "")
         },
         Value {
             paper: "above 1",
             band: Band::Above(1.0),
-            ..over(mixed, &|point| point.power[0] / point.power[1])
+            ..over(mixed, &|point| point.power[0].mean / point.power[1].mean)
                 .value("BFA with Reno: BFA's power over Reno's", "")
         },
         Value {
@@ -114,7 +114,7 @@ fn point(profiles: [&str; 2], buffers: u64) -> anyhow::Result<Point> {
     let mean = |of: &dyn Fn(&Report) -> f64| Summary::over(&reports, of).mean;
     let seconds = SECONDS as f64;
     let each_of = |of: fn(&ackclock_sim::report::FlowReport, f64) -> f64| {
-        [0, 1].map(|one| mean(&|report| of(&report.flows[one], seconds)))
+        [0, 1].map(|one| Summary::over(&reports, |report| of(&report.flows[one], seconds)))
     };
     Ok(Point {
         buffers,
@@ -138,7 +138,7 @@ fn table(curves: &[Vec<Point>]) -> Table {
     let row = |index: usize, buffers: u64| {
         let numbers = curves.iter().flat_map(|curve| {
             let point = &curve[index];
-            let two = |[a, b]: [f64; 2]| format!("{a:.2}, {b:.2}");
+            let two = |[a, b]: [Summary; 2]| format!("{:.2}, {:.2}", a.mean, b.mean);
             [
                 two(point.throughput),
                 two(point.power),
@@ -162,7 +162,7 @@ fn witness(curves: &[Vec<Point>]) -> anyhow::Result<Table> {
         let buffers = buffers.to_string();
         let mut cells = vec![buffers.clone()];
         for (curve, sources) in curves.iter().zip(sources) {
-            let [first, second] = curve[index].throughput;
+            let [first, second] = curve[index].throughput.map(|one| one.mean);
             let model = |column| anyhow::Ok(MODEL.of(&[sources, &buffers], column)?.mean);
             cells.push(format!("{first:.2}, {second:.2}"));
             cells.push(format!("{:.2}, {:.2}", model("packets_s")?, model("packets_s_2")?));
@@ -209,32 +209,44 @@ fn longer() -> anyhow::Result<Table> {
     })
 }
 
-fn graph(title: &str, y: &str, curves: &[Vec<Point>], of: fn(&Point) -> [f64; 2]) -> Figure {
-    let mut series = Vec::new();
-    for (colour, ((pairing, profiles), curve)) in (0..).zip(PAIRINGS.iter().zip(curves)) {
-        for (one, (profile, style)) in profiles.iter().zip([Style::Line, Style::Dashed]).enumerate() {
-            let name = format!("{pairing}: {profile}");
-            let points = curve.iter().map(|point| (point.buffers as f64, of(point)[one]));
-            series.push(draw::series(&name, style, colour, points.collect::<Vec<_>>()));
-        }
-    }
-    let caption = "Two sources over 64 kbit/s for 1000 s, packets of 1000 bytes; means of 5 runs.";
-    draw::figure(
-        &format!("{title} by the bottleneck's buffers"),
-        caption,
-        "buffers (packets)",
-        vec![draw::panel(y, series)],
-    )
+/// A line for each controller beside its own kind, the mean of both, and a dashed one beside the other.
+fn graph(title: &str, y: &str, curves: &[Vec<Point>], of: fn(&Point) -> [Summary; 2]) -> Figure {
+    let kinds: [(&str, &str, usize, &[usize]); 4] = [
+        ("BFA", "BFA", 0, &[0, 1]),
+        ("BFA", "Reno", 1, &[0]),
+        ("Reno", "Reno", 2, &[0, 1]),
+        ("Reno", "BFA", 1, &[1]),
+    ];
+    let line = |(name, beside, pairing, which): (&str, &str, usize, &[usize])| {
+        let points = curves[pairing].iter().map(|point| {
+            let of = which.iter().map(|&one| of(point)[one]);
+            let edge = |edge: fn(Summary) -> f64| Summary::of(of.clone().map(edge));
+            let mean = edge(|one| one.mean).mean;
+            let (least, most) = (edge(|one| one.least).least, edge(|one| one.most).most);
+            (point.buffers as f64, Summary { mean, least, most, count: RUNS as usize, deviation: 0.0 })
+        });
+        let style = if name == beside { Style::Line } else { Style::Dashed };
+        draw::measured(&format!("{name} beside {beside}"), style, draw::colour(name), points)
+    };
+    let caption = "Two sources over 64 kbit/s for 1000 s, packets of 1000 bytes; means of 5 runs, of both \
+                   sources where they are of one kind, with the least and the most of single ones. The \
+                   paper's curves are not in its text.";
+    let mut panel = draw::panel(y, kinds.map(line).to_vec());
+    panel.y.range = draw::from_zero(&panel);
+    draw::figure(&format!("{title} by the bottleneck's buffers"), caption, "buffers (packets)", vec![panel])
 }
 
 /// Figure 7: the queue over time with 20 buffers.
 fn queues() -> anyhow::Result<Figure> {
-    let panel = |(pairing, profiles): (&str, [&str; 2])| -> anyhow::Result<Panel> {
+    let panel = |controller: &str, (pairing, profiles): (&str, [&str; 2])| -> anyhow::Result<Panel> {
         let length = |points: &[LinkPoint], _: &[FlowPoint]| f64::from(points[0].queue_packets);
         let line = sampled(profiles, length)?;
-        Ok(draw::panel(&format!("queue, {pairing}"), vec![draw::series("", Style::Steps, 0, line)]))
+        Ok(draw::panel(
+            &format!("queue, {pairing}"),
+            vec![draw::series("", Style::Steps, draw::colour(controller), line)],
+        ))
     };
-    let panels = [PAIRINGS[0], PAIRINGS[2]].into_iter().map(panel).collect::<anyhow::Result<_>>()?;
+    let panels = vec![panel("BFA", PAIRINGS[0])?, panel("Reno", PAIRINGS[2])?];
     let caption = "The bottleneck's queue in packets: two sources that start together, 20 buffers.";
     Ok(draw::figure("The bottleneck's queue", caption, "time (s)", panels))
 }
@@ -248,8 +260,8 @@ fn windows() -> anyhow::Result<Figure> {
     let panel = draw::panel(
         "cwnd (packets)",
         vec![
-            draw::series("BFA", Style::Steps, 0, sampled(profiles, window(0))?),
-            draw::series("Reno", Style::Steps, 1, sampled(profiles, window(1))?),
+            draw::series("BFA", Style::Steps, draw::colour("BFA"), sampled(profiles, window(0))?),
+            draw::series("Reno", Style::Steps, draw::colour("Reno"), sampled(profiles, window(1))?),
         ],
     );
     let caption = "Congestion windows of a BFA and a Reno that start together, 20 buffers, the first 200 s.";

@@ -7,6 +7,7 @@ use ackclock_sim::{Scenario, TrafficConfig};
 
 use super::{BFA, BUFFERS, DELAY_MS, PAYLOAD_BYTES, RENO, figure_3, ns};
 use crate::many::{Summary, each};
+use crate::printed::BFA_FAIRNESS;
 use crate::{Band, Experiment, Findings, Table, Value, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -34,7 +35,7 @@ struct Sharing {
 /// The mean over the runs of one point.
 struct Point {
     buffers: u64,
-    index: f64,
+    index: Summary,
     /// Packets per second of each source in the first run.
     shares: Vec<f64>,
 }
@@ -46,26 +47,24 @@ fn run() -> anyhow::Result<Findings> {
         })
     };
     let (six, two) = (of(6)?, of(2)?);
-    let index = |curve: &[Point]| Summary::of(curve.iter().map(|point| point.index));
-    let value = |curves: &[Vec<Point>], which: usize, name: &str, paper: &'static str, band: Band| Value {
-        paper,
-        band,
-        ..index(&curves[which]).value(name, "")
+    let index = |curve: &[Point]| Summary::of(curve.iter().map(|point| point.index.mean));
+    let value = |curves: &[Vec<Point>], which: usize, name: &str| {
+        let paper = BFA_FAIRNESS.words(JAIN, name);
+        let band = if paper.is_empty() { Band::NoReference } else { Band::printed(paper) };
+        Value { paper, band, ..index(&curves[which]).value(name, "") }
     };
     let above =
         |curves: &[Vec<Point>], which: usize| Band::Above((1e4 * index(&curves[which]).mean).round() / 1e4);
     let below_together = Band::Below((1e4 * index(&six[0]).mean).round() / 1e4);
     let values = vec![
-        value(&two, 0, "two unequal paths, together: BFA", "1.0000", Band::printed("1.0000"))
-            .limited(above(&two, 2)),
-        value(&two, 2, "two unequal paths, together: Reno", "0.6164", Band::printed("0.6164")),
-        value(&two, 1, "two unequal paths, apart: BFA", "0.8989", Band::printed("0.8989"))
-            .limited(above(&two, 3)),
-        value(&two, 3, "two unequal paths, apart: Reno", "0.6467", Band::printed("0.6467")),
-        value(&six, 0, "six, together: BFA", "1.00: perfectly fair", Band::printed("1.00")),
-        value(&six, 2, "six, together: Reno", "", Band::NoReference),
-        value(&six, 1, "six, apart: BFA", "0.89", Band::printed("0.89")).limited(below_together),
-        value(&six, 3, "six, apart: Reno", "", Band::NoReference),
+        value(&two, 0, "two unequal paths, together: BFA").limited(above(&two, 2)),
+        value(&two, 2, "two unequal paths, together: Reno"),
+        value(&two, 1, "two unequal paths, apart: BFA").limited(above(&two, 3)),
+        value(&two, 3, "two unequal paths, apart: Reno"),
+        Value { paper: "1.00: perfectly fair", ..value(&six, 0, "six, together: BFA") },
+        value(&six, 2, "six, together: Reno"),
+        value(&six, 1, "six, apart: BFA").limited(below_together),
+        value(&six, 3, "six, apart: Reno"),
     ];
     let figures = vec![("BE11".to_owned(), shares(&six[1])), ("BE12".to_owned(), indices(&six))];
     let tables = vec![
@@ -78,7 +77,7 @@ fn run() -> anyhow::Result<Findings> {
 fn curve(sharing: Sharing) -> anyhow::Result<Vec<Point>> {
     each(BUFFERS, |buffers| {
         let shares = each(0..RUNS as u64, |run| shares_of(&scenario(sharing, buffers, run), sharing))?;
-        let index = Summary::of(shares.iter().map(|shares| jain_index(shares))).mean;
+        let index = Summary::of(shares.iter().map(|shares| jain_index(shares)));
         Ok(Point { buffers, index, shares: shares.into_iter().next().unwrap_or_default() })
     })
 }
@@ -116,7 +115,7 @@ const NAMES: [&str; 4] = ["BFA, together", "BFA, apart", "Reno, together", "Reno
 
 fn table(title: &str, curves: &[Vec<Point>]) -> Table {
     let row = |(index, buffers): (usize, &u64)| {
-        let indices = curves.iter().map(|curve| format!("{:.4}", curve[index].index));
+        let indices = curves.iter().map(|curve| format!("{:.4}", curve[index].index.mean));
         [buffers.to_string()].into_iter().chain(indices).collect()
     };
     Table {
@@ -128,24 +127,34 @@ fn table(title: &str, curves: &[Vec<Point>]) -> Table {
 
 fn shares(curve: &[Point]) -> Figure {
     let line = |one: usize| curve.iter().map(move |point| (point.buffers as f64, point.shares[one]));
-    let series =
-        (0..6u8).map(|one| draw::series(&format!("source {}", one + 1), Style::Line, one, line(one.into())));
+    let series = (0..6)
+        .map(|one| draw::series(&format!("source {}", one + 1), Style::Line, draw::KINDS[one], line(one)));
     let caption = "Six BFA sources that start 2 s apart, one run a point: throughput of each.";
     let panel = draw::panel("throughput (packets/s)", series.collect());
     draw::figure("What six BFA sources get", caption, "buffers (packets)", vec![panel])
 }
 
 fn indices(curves: &[Vec<Point>]) -> Figure {
+    let colours = ["BFA", "BFA", "Reno", "Reno"].map(draw::colour);
     let series = NAMES.iter().zip(curves).enumerate().map(|(index, (name, curve))| {
         let style = if index % 2 == 0 { Style::Line } else { Style::Dashed };
         let line = curve.iter().map(|point| (point.buffers as f64, point.index));
-        draw::series(name, style, (index / 2) as u8, line)
+        draw::measured(name, style, colours[index], line)
     });
-    let caption = "Six sources of one kind over 64 kbit/s; 1: all have the same; means of 4 runs.";
-    let panel = draw::panel("Jain's index", series.collect());
+    // The paper does not say with how many buffers.
+    let paper = ["together", "apart"].map(|how| {
+        let index = BFA_FAIRNESS.number(JAIN, &format!("six, {how}: BFA"));
+        (draw::colour("BFA"), BUFFERS.map(|buffers| (buffers as f64, index)).to_vec())
+    });
+    let series = series.chain(draw::dotted(BFA_FAIRNESS, paper));
+    let caption = "Six sources of one kind over 64 kbit/s; 1: all have the same; means of 4 runs, with the \
+                   least and the most of single ones. The paper's two numbers are BFA's, together and apart.";
+    let mut panel = draw::panel(JAIN, series.collect());
+    panel.y.range = draw::from_zero(&panel);
     draw::figure("Fairness by the bottleneck's buffers", caption, "buffers (packets)", vec![panel])
 }
 
+const JAIN: &str = "Jain's index";
 const APART: [Span; RUNS] = [Span::seconds(2), Span::seconds(5), Span::seconds(10), Span::seconds(20)];
 const END: Span = Span::seconds(1000);
 const SAMPLE: Span = Span::seconds(100);

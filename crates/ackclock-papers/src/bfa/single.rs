@@ -24,12 +24,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Means over the runs of one point.
+/// The runs of one point; plain numbers are means.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     buffers: u64,
-    throughput: f64,
-    power: f64,
+    throughput: Summary,
+    power: Summary,
     rtt: f64,
     drops: f64,
     timeouts: f64,
@@ -47,12 +47,13 @@ fn run() -> anyhow::Result<Findings> {
             .ok_or_else(|| anyhow::anyhow!("no point at {buffers}"))
     };
     let one = |value: f64| Summary::of([value]);
-    let power_of = |curve: &[Point], buffers| at(curve, buffers).map(|point| point.power);
+    let power_of = |curve: &[Point], buffers| at(curve, buffers).map(|point| point.power.mean);
     let bfa_range = |of: fn(&Point) -> f64| {
         let roomy = Summary::of(bfa.iter().filter(|point| point.buffers >= 20).map(of));
         roomy.least / roomy.most
     };
-    let largest = bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.power / reno.power).fold(0.0, f64::max);
+    let largest =
+        bfa.iter().zip(&reno).map(|(bfa, reno)| bfa.power.mean / reno.power.mean).fold(0.0, f64::max);
     let bfa_drops = bfa.iter().filter(|point| point.buffers >= 20).map(|point| point.drops).sum::<f64>();
     let values = vec![
         Value {
@@ -74,13 +75,13 @@ fn run() -> anyhow::Result<Findings> {
         Value {
             paper: "1: constant",
             band: CONSTANT,
-            ..one(bfa_range(|point| point.power))
+            ..one(bfa_range(|point| point.power.mean))
                 .value("BFA: least over largest power from 20 buffers on", "")
         },
         Value {
             paper: "1: constant",
             band: CONSTANT,
-            ..one(bfa_range(|point| point.throughput)).value("BFA: the same of throughput", "")
+            ..one(bfa_range(|point| point.throughput.mean)).value("BFA: the same of throughput", "")
         },
         Value {
             paper: "below 1: it falls",
@@ -91,7 +92,7 @@ fn run() -> anyhow::Result<Findings> {
         Value {
             paper: "below 1: it falls",
             band: Band::Below(1.0),
-            ..one(at(&reno, 100)?.throughput / at(&reno, 20)?.throughput)
+            ..one(at(&reno, 100)?.throughput.mean / at(&reno, 20)?.throughput.mean)
                 .value("Reno: the same of throughput", "")
         },
         Value {
@@ -125,15 +126,16 @@ fn point(settings: &TcpSettings, buffers: u64, delay_ms: u64, jitter: Span) -> a
     let runs = each(0..RUNS, |run| {
         segments::observe(&noisy(scenario(settings, buffers, delay_ms, run), jitter), &["a1"])
     })?;
-    let mean = |of: &dyn Fn(&Report) -> f64| Summary::of(runs.iter().map(|run| of(&run.report))).mean;
+    let all = |of: &dyn Fn(&Report) -> f64| Summary::of(runs.iter().map(|run| of(&run.report)));
+    let mean = |of: &dyn Fn(&Report) -> f64| all(of).mean;
     let bursts = |run: &segments::Observed| {
         let losses = run.conversations[0].losses_by_window();
         losses.iter().skip(1).filter(|losses| **losses > 1).count() as f64
     };
     Ok(Point {
         buffers,
-        throughput: mean(&|report| throughput(&report.flows[0], SECONDS as f64)),
-        power: mean(&|report| power(&report.flows[0], SECONDS as f64)),
+        throughput: all(&|report| throughput(&report.flows[0], SECONDS as f64)),
+        power: all(&|report| power(&report.flows[0], SECONDS as f64)),
         rtt: mean(&|report| report.flows[0].there.rtt.mean),
         drops: mean(&|report| super::drops(report)),
         timeouts: mean(&|report| report.flows[0].there.timeouts as f64),
@@ -157,9 +159,9 @@ fn curves(reno: &[Point], bfa: &[Point]) -> Table {
     let row = |(reno, bfa): (&Point, &Point)| {
         let numbers = |point: &Point| {
             [
-                format!("{:.2}", point.throughput),
+                format!("{:.2}", point.throughput.mean),
                 format!("{:.2}", point.rtt),
-                format!("{:.2}", point.power),
+                format!("{:.2}", point.power.mean),
                 format!("{:.1}", point.drops),
                 format!("{:.1}", point.timeouts),
                 format!("{:.1}", point.bursts),
@@ -186,7 +188,8 @@ fn witness(reno: &[Point], bfa: &[Point]) -> anyhow::Result<Table> {
                 let model = MODEL.of(&[sources, &buffers], column)?;
                 anyhow::Ok([format!("{here:.2}"), format!("{:.2}", model.mean)])
             };
-            let (throughput, power) = (both(point.throughput, "packets_s")?, both(point.power, "power")?);
+            let (throughput, power) =
+                (both(point.throughput.mean, "packets_s")?, both(point.power.mean, "power")?);
             anyhow::Ok([throughput, power, both(point.drops, "dropped")?].concat())
         };
         anyhow::Ok([vec![buffers.clone()], of(reno, "reno")?, of(bfa, "bfa")?].concat())
@@ -215,11 +218,11 @@ fn choices() -> anyhow::Result<Table> {
             };
             let (reno, bfa) = (of(RENO)?, of(BFA)?);
             let pair = |of: fn(&Point) -> f64| [of(&reno), of(&bfa)].map(|value| format!("{value:.2}"));
-            let ratio = format!("{:.1}", bfa.power / reno.power);
-            let numbers = pair(|point| point.throughput)
+            let ratio = format!("{:.1}", bfa.power.mean / reno.power.mean);
+            let numbers = pair(|point| point.throughput.mean)
                 .into_iter()
                 .chain(pair(|point| point.rtt))
-                .chain(pair(|point| point.power));
+                .chain(pair(|point| point.power.mean));
             rows.push(
                 [format!("{delay_ms} ms"), format!("{jitter_ms} ms"), name.to_owned()]
                     .into_iter()
@@ -249,7 +252,7 @@ fn choices() -> anyhow::Result<Table> {
 fn variants() -> anyhow::Result<Table> {
     let rows = super::variants::ALL.iter().map(|variant| {
         let point = point(&variant.over(ns(BFA), "timed"), 60, DELAY_MS, Span(0))?;
-        let numbers = [point.throughput, point.rtt, point.power, point.drops];
+        let numbers = [point.throughput.mean, point.rtt, point.power.mean, point.drops];
         Ok([variant.name.to_owned()].into_iter().chain(numbers.map(|value| format!("{value:.2}"))).collect())
     });
     let rows = rows.collect::<anyhow::Result<_>>()?;
@@ -269,25 +272,23 @@ fn queues() -> anyhow::Result<(String, Figure)> {
     let panel = draw::panel(
         "packets in the queue",
         vec![
-            draw::series("Reno", Style::Steps, 1, queue(RENO)?),
-            draw::series("BFA", Style::Steps, 0, queue(BFA)?),
+            draw::series("Reno", Style::Steps, draw::colour("Reno"), queue(RENO)?),
+            draw::series("BFA", Style::Steps, draw::colour("BFA"), queue(BFA)?),
         ],
     );
     let caption = "Two runs, each source alone: 64 kbit/s, 20 buffers, packets of 1000 bytes.";
     Ok(("BE4".to_owned(), draw::figure("The bottleneck's queue", caption, "time (s)", vec![panel])))
 }
 
-fn graph(title: &str, y: &str, reno: &[Point], bfa: &[Point], of: fn(&Point) -> f64) -> Figure {
-    let line =
-        |points: &[Point]| points.iter().map(|point| (point.buffers as f64, of(point))).collect::<Vec<_>>();
-    let panel = draw::panel(
-        y,
-        vec![
-            draw::series("Reno", Style::Line, 1, line(reno)),
-            draw::series("BFA", Style::Line, 0, line(bfa)),
-        ],
-    );
-    let caption = "Each source alone for 400 s over 64 kbit/s, packets of 1000 bytes; means of 10 runs.";
+fn graph(title: &str, y: &str, reno: &[Point], bfa: &[Point], of: fn(&Point) -> Summary) -> Figure {
+    let line = |(name, points): (&str, &[Point])| {
+        let points = points.iter().map(|point| (point.buffers as f64, of(point)));
+        draw::measured(name, Style::Line, draw::colour(name), points)
+    };
+    let mut panel = draw::panel(y, [("Reno", reno), ("BFA", bfa)].map(line).to_vec());
+    panel.y.range = draw::from_zero(&panel);
+    let caption = "Each source alone for 400 s over 64 kbit/s, packets of 1000 bytes; means of 10 runs, \
+                   with the least and the most of single ones. The paper's curves are not in its text.";
     draw::figure(&format!("{title} by the bottleneck's buffers"), caption, "buffers (packets)", vec![panel])
 }
 
@@ -327,7 +328,7 @@ mod tests {
             let here = point(&ns(profile), 20, DELAY_MS, Span(0)).unwrap();
             let model = |column| MODEL.of(&[sources, "20"], column).unwrap().mean;
             assert_eq!(here.drops, model("dropped"), "{sources}");
-            let apart = here.throughput - model("packets_s");
+            let apart = here.throughput.mean - model("packets_s");
             assert!(apart.abs() < 0.1, "{sources}: {apart} packets/s");
         }
     }

@@ -6,14 +6,16 @@ use ackclock_sim::scenario::{Arrivals, Jitter, Loss, SizeOf, TimeOf, Variation};
 use ackclock_sim::units::{Bytes, Share, Span};
 use ackclock_sim::{Direction, Scenario, Simulation, TcpSettings, TrafficConfig, TrafficKind};
 use ackclock_trace::graphs;
+use anyhow::Context;
 
 use super::sharing;
 use super::variants::{self, Variant};
 use super::{BFA, LINK, RENO};
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
+use crate::printed::BFA_TRANSATLANTIC;
 use crate::traced::{traced, windows};
-use crate::{Band, Experiment, Findings, Table, Value, changes, segments};
+use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "BE13-26",
@@ -38,35 +40,27 @@ pub(super) struct Level {
     jitter_ms: u64,
     /// Packets lost on the way, independently of the queue.
     lost_per_million: u32,
-    /// The paper's throughput in kbit/s and power in kbit/s², of BFA and of Reno.
-    paper: [&'static str; 2],
 }
 
 pub(super) const LEVELS: [Level; 3] = [
-    Level {
-        name: "low",
-        load_percent: 0,
-        jitter_ms: 10,
-        lost_per_million: 0,
-        paper: ["56.48; 54.68", "56.64; 29.02"],
-    },
-    Level {
-        name: "medium",
-        load_percent: 40,
-        jitter_ms: 10,
-        lost_per_million: 0,
-        paper: ["37.68; 19.84", "35.28; 17.49"],
-    },
-    Level {
-        name: "high",
-        load_percent: 80,
-        jitter_ms: 10,
-        lost_per_million: 0,
-        paper: ["8.80; 6.01", "9.52; 6.03"],
-    },
+    Level { name: "low", load_percent: 0, jitter_ms: 10, lost_per_million: 0 },
+    Level { name: "medium", load_percent: 40, jitter_ms: 10, lost_per_million: 0 },
+    Level { name: "high", load_percent: 80, jitter_ms: 10, lost_per_million: 0 },
 ];
 
 impl Level {
+    /// What the paper prints below its figures of a sender.
+    fn paper(&self, quantity: &str, sender: &str) -> &'static str {
+        BFA_TRANSATLANTIC.words(quantity, &format!("{}: {sender}", self.name))
+    }
+
+    /// The paper's mean round trip in seconds, which is its throughput over its power.
+    fn round_trip(&self, sender: &str) -> f64 {
+        let [rate, power] = ["kbit/s", "kbit/s²"]
+            .map(|quantity| BFA_TRANSATLANTIC.number(quantity, &format!("{}: {sender}", self.name)));
+        rate / power
+    }
+
     /// Low congestion, with others that offer this many hundredths of the link.
     pub(super) const fn with_load(load_percent: u64) -> Self {
         Self { load_percent, ..LEVELS[0] }
@@ -118,12 +112,12 @@ fn run() -> anyhow::Result<Findings> {
         let paper = ["1.00", "1.07", "0.92"][number];
         let name = format!("{}: BFA/Reno throughput", level.name);
         values.push(throughput.value(name, "").printed(paper).because(ONE_AFTER_THE_OTHER));
-        for (name, runs, paper) in [("BFA", &bfa, level.paper[0]), ("Reno", &reno, level.paper[1])] {
+        for (name, runs) in [("BFA", &bfa), ("Reno", &reno)] {
             let mean = |of: fn(&Run) -> f64| format!("{:.2}", Summary::of(runs.iter().map(of)).mean);
             rows.push(vec![
                 level.name.to_owned(),
                 name.to_owned(),
-                paper.to_owned(),
+                ["kbit/s", "kbit/s²"].map(|quantity| level.paper(quantity, name)).join("; "),
                 format!("{:.2}", kbps(runs).mean),
                 format!("{:.2}", power(runs).mean),
                 mean(|run| run.rtt),
@@ -367,17 +361,31 @@ fn short_transfers(load_percent: u64) -> TrafficKind {
 /// The paper's graphs, from the connections' traces: windows over time, of each sender, and round trips by
 /// cwnd.
 fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
-    let caption = format!("One run of each over the same path, {} congestion.", level.name);
+    let caption = format!(
+        "One run of each over the same path, {} congestion. Dotted: the paper's mean round trips, which \
+         are its throughput over its power.",
+        level.name
+    );
     let mut figures = Vec::new();
     let mut by_window: Option<Figure> = None;
-    for (colour, (name, profile)) in (0..).zip([("BFA", BFA), ("Reno", RENO)]) {
+    let mut means = Vec::new();
+    for (name, profile) in [("BFA", BFA), ("Reno", RENO)] {
+        let colour = draw::colour(name);
         let source = traced(scenario(level, profile, &settings(profile)), "a1")?;
         let title = format!("Windows of {name}, {} congestion", level.name);
-        figures.push((format!("BE-{}-{}-windows", level.name, name.to_lowercase()), windows(&source, title)));
+        figures.push((
+            format!("BE-{}-{}-windows", level.name, name.to_lowercase()),
+            windows(&source, name, title),
+        ));
         let mut figure = graphs::round_trips_by_window(&source);
         for series in figure.panels.iter_mut().flat_map(|panel| &mut panel.series) {
             (series.name, series.colour) = (name.to_owned(), colour);
         }
+        let panel = figure.panels.first().context("round trips have a panel")?;
+        let all = || panel.series.iter().flat_map(|series| &series.points).map(|point| point.x);
+        let ends = [all().fold(f64::NAN, f64::min), all().fold(f64::NAN, f64::max)];
+        let mean = level.round_trip(name) * 1e3;
+        means.push((colour, ends.map(|x| (x, mean)).to_vec()));
         match &mut by_window {
             None => {
                 let title = format!("Round trips by window, {} congestion", level.name);
@@ -388,6 +396,9 @@ fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
                 first.panels[0].series.extend(series);
             }
         }
+    }
+    if let Some(first) = &mut by_window {
+        first.panels[0].series.extend(draw::dotted(BFA_TRANSATLANTIC, means));
     }
     figures.extend(by_window.map(|figure| (format!("BE-{}-rtt", level.name), figure)));
     Ok(figures)

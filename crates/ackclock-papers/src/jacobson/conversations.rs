@@ -11,6 +11,7 @@ use ackclock_sim::{Report, TcpSettings};
 
 use super::{A_PLUS_2V, LINK_DATA, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
+use crate::printed::{JACOBSON_8, JACOBSON_9, JACOBSON_10, JACOBSON_11, Place};
 use crate::segments::{self, Conversation, share};
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
@@ -65,7 +66,7 @@ fn run() -> anyhow::Result<Findings> {
     let delay_ms = changes::open("delay-ms", DELAY_MS)?;
     let without = runs(&WITHOUT, delay_ms, 0..RUNS)?;
     let with = runs(&WITH, delay_ms, 0..RUNS)?;
-    let figures = figures(without.first(), with.first());
+    let figures = figures(&without, &with);
     Ok(Findings {
         values: values(&without, &with),
         tables: changes::tables(|| Ok(vec![witness(&without, &with)?, by_senders()?]))?,
@@ -114,8 +115,8 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
                 .value("without: share of the link that delivers, all four sending", "")
         },
         Value {
-            paper: "1.25",
-            band: Band::printed("1.25"),
+            paper: JACOBSON_10.words(SHARE, "without"),
+            band: Band::printed(JACOBSON_10.words(SHARE, "without")),
             ..of(without, Run::offered).value("without: sent, in units of the link's rate", "")
         },
         Value {
@@ -220,7 +221,8 @@ fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
         "first_end_s",
         "110",
     )?);
-    for (index, paper) in RATES.into_iter().enumerate() {
+    for index in 0..4 {
+        let paper = JACOBSON_9.words(RATE, &(index + 1).to_string());
         let name = format!("KB/s of conversation {}", index + 1);
         let column = format!("kb_s_{}", index + 1);
         rows.push(row("bsd43-plus-1987", &name, of(&|run| run.rate_of(index)), &column, paper)?);
@@ -232,13 +234,14 @@ fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
 
 /// KB/s of each conversation while all four were sending.
 fn rates(with: &[Run]) -> Vec<Value> {
-    let rate = |(index, paper): (usize, &'static str)| {
+    let rate = |index: usize| {
+        let paper = JACOBSON_9.words(RATE, &(index + 1).to_string());
         let receiver = if LAZY.contains(&index) { "lazy" } else { "prompt" };
         let name = format!("with: conversation {}, {receiver}, while all four send", index + 1);
         let measured = Summary::of(with.iter().map(|run| run.rate_of(index)));
         measured.value(name, "KB/s").printed(paper).because(SPREAD)
     };
-    RATES.into_iter().enumerate().map(rate).collect()
+    (0..4).map(rate).collect()
 }
 
 /// How many times as much is retransmitted to lazy receivers.
@@ -355,41 +358,65 @@ fn row(&(name, _, _): &Kind, delay_ms: u64, runs: &[Run]) -> Vec<String> {
     ]
 }
 
-fn figures(without: Option<&Run>, with: Option<&Run>) -> Vec<(String, Figure)> {
-    let (Some(without), Some(with)) = (without, with) else { return Vec::new() };
-    let conditions = "Four transfers of 1 MB over 230.4 kbit/s, begun 3 s apart, one run.";
-    let rate = |run: &Run, acked: bool, every: u64| run.rates(acked, every);
-    let both = |title: &str, acked: bool| {
-        let panel = draw::panel(
-            "share of the link's data rate",
-            vec![
-                draw::series("without congestion avoidance", Style::Line, 1, rate(without, acked, 5)),
-                draw::series("with", Style::Line, 0, rate(with, acked, 5)),
-            ],
+fn figures(without: &[Run], with: &[Run]) -> Vec<(String, Figure)> {
+    let (Some(one_without), Some(one_with)) = (without.first(), with.first()) else { return Vec::new() };
+    let conditions = "Four transfers of 1 MB over 230.4 kbit/s, begun 3 s apart; means of 20 runs, with \
+                      the least and the most of single ones.";
+    let rate = |name: &str, sender: &str, runs: &[Run], acked: bool, every: u64| {
+        draw::measured(name, Style::Line, draw::colour(sender), rates_of(runs, acked, every))
+    };
+    let both = |title: &str, acked: bool, place: Place| {
+        let mut series = vec![
+            rate("without congestion avoidance", draw::BEFORE, without, acked, 5),
+            rate("with", draw::SINCE, with, acked, 5),
+        ];
+        let level = |(how, sender, until): (&str, &str, f64)| {
+            let share = place.number(SHARE, how);
+            (draw::colour(sender), vec![(seconds(START_UP), share), (until, share)])
+        };
+        let ends = Summary::of(with.iter().map(|run| seconds(run.first_end()))).mean;
+        let levels = [("without", draw::BEFORE, seconds(END)), ("with", draw::SINCE, ends)].map(level);
+        series.extend(draw::dotted(place, levels));
+        let caption = format!(
+            "{conditions} Spans of 5 s; the paper's averages, of the new senders until the first has sent everything."
         );
-        draw::figure(title, &format!("{conditions} Means of 5 s."), "time (s)", vec![panel])
+        draw::figure(title, &caption, "time (s)", vec![draw::panel("share of the link's data rate", series)])
     };
     let detail = draw::panel(
         "share of the link's data rate",
-        vec![draw::series("data acknowledged", Style::Line, 0, rate(with, true, 3))],
+        vec![draw::series(
+            "data acknowledged",
+            Style::Line,
+            draw::colour(draw::SINCE),
+            one_with.rates(true, 3),
+        )],
     );
     vec![
-        ("JE8".to_owned(), without.sequences("without congestion avoidance")),
-        ("JE9".to_owned(), with.sequences("with congestion avoidance; 2 and 4 to lazy receivers")),
-        ("JE10".to_owned(), both("What four senders send together", false)),
-        ("JE11".to_owned(), both("What is delivered of it", true)),
+        ("JE8".to_owned(), one_without.sequences("without congestion avoidance", JACOBSON_8)),
+        (
+            "JE9".to_owned(),
+            one_with.sequences("with congestion avoidance; 2 and 4 to lazy receivers", JACOBSON_9),
+        ),
+        ("JE10".to_owned(), both("What four senders send together", false, JACOBSON_10)),
+        ("JE11".to_owned(), both("What is delivered of it", true, JACOBSON_11)),
         (
             "JE12".to_owned(),
             draw::figure(
                 "Delivered with congestion avoidance, in detail",
-                &format!(
-                    "{conditions} Means of 3 s: a loss is a dip of the size of the window, its repair a peak."
-                ),
+                "Four transfers of 1 MB over 230.4 kbit/s, begun 3 s apart, one run. Means of 3 s: a loss \
+                 is a dip of the size of the window, its repair a peak.",
                 "time (s)",
                 vec![detail],
             ),
         ),
     ]
+}
+
+/// The bytes sent, or acknowledged, in each span of this many seconds, over the runs.
+fn rates_of(runs: &[Run], acked: bool, every: u64) -> Vec<(f64, Summary)> {
+    let all: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| run.rates(acked, every)).collect();
+    let spans = all.first().map_or(0, Vec::len);
+    (0..spans).map(|span| (all[0][span].0, Summary::of(all.iter().map(|run| run[span].1)))).collect()
 }
 
 impl Run {
@@ -418,15 +445,25 @@ impl Run {
         bytes.iter().enumerate().map(|(index, bytes)| (middle(index), bytes / unit)).collect()
     }
 
-    fn sequences(&self, how: &str) -> Figure {
+    fn sequences(&self, how: &str, place: Place) -> Figure {
         let mut series = Vec::new();
-        for (number, one) in (0..).zip(&self.conversations) {
+        for (number, one) in self.conversations.iter().enumerate() {
             let dots = one.sent.iter().step_by(DOT_EVERY);
             let dots = dots.map(|sent| (sent.at.as_nanos() as f64 / 1e9, sent.from as f64 / 1000.0));
-            series.push(draw::series(&format!("conversation {}", number + 1), Style::Dots, number, dots));
+            let name = format!("conversation {}", number + 1);
+            series.push(draw::series(&name, Style::Dots, draw::KINDS[number], dots));
         }
-        let caption =
-            format!("One dot for {DOT_EVERY} segments of 512 bytes, as they leave the senders; one run.");
+        let paper = (0..4).map(|number| {
+            let rate = place.number(RATE, &(number + 1).to_string());
+            let begin = APART * number as f64;
+            let end = (begin + TRANSFER.0 as f64 / 1000.0 / rate).min(seconds(END));
+            (draw::KINDS[number], vec![(begin, 0.0), (end, (end - begin) * rate)])
+        });
+        series.extend(draw::dotted(place, paper));
+        let caption = format!(
+            "One dot for {DOT_EVERY} segments of 512 bytes, as they leave the senders; one run. Dotted: \
+             the paper's rates while all four send."
+        );
         let panel = draw::panel("sequence number (KB)", series);
         draw::figure(&format!("Four conversations {how}"), &caption, "time (s)", vec![panel])
     }
@@ -450,8 +487,11 @@ const NOTES: [&str; 2] = [
     "Who gets how much depends on when lazy receivers acknowledge. Their clock of 200 ms runs freely, \
      so that they wait for 100 ms on average.",
 ];
-/// KB/s of the four (fig. 9).
-const RATES: [&str; 4] = ["8", "4.5", "8", "4.5"];
+/// Quantities of the paper's.
+const RATE: &str = "KB/s";
+const SHARE: &str = "share of the link";
+/// Seconds between the beginnings of two conversations.
+const APART: f64 = 3.0;
 const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/conversations.csv"));
 /// "The first 5 second interval is low, then there is about 20 seconds of damped oscillation" (fig. 10).
 const START_UP: Span = Span::seconds(25);

@@ -249,7 +249,7 @@ fn picture(linear: &Run, constant: &Run) -> Figure {
         let of_host = |host: usize| {
             let points =
                 run.carried.iter().enumerate().map(move |(second, of)| (second as f64, f64::from(of[host])));
-            draw::series(&format!("host {}", host + 1), Style::Line, host as u8, points.take(PICTURED))
+            draw::series(&format!("host {}", host + 1), Style::Line, draw::KINDS[host], points.take(PICTURED))
         };
         (0..HOSTS).map(of_host).collect()
     };

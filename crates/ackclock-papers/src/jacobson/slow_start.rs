@@ -8,6 +8,7 @@ use ackclock_sim::units::Span;
 
 use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
+use crate::printed::{JACOBSON_3, JACOBSON_4, Place};
 use crate::segments::{self, Conversation, share};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
 
@@ -52,7 +53,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = vec![
         Value {
             paper: "7: 35 % of 20",
-            band: Band::Printed { number: 7.0, half: 0.1 },
+            band: Band::Printed { number: JACOBSON_3.number(RATE, "without slow start"), half: 0.1 },
             reason: Some(NOT_SO_LOW),
             ..of(&without, |run| run.rate).value("without: first 10 s", "KB/s")
         },
@@ -81,8 +82,8 @@ fn run() -> anyhow::Result<Findings> {
             ..of(&with, |run| run.sent_again).value("with: segments sent again", "")
         },
         Value {
-            paper: "16",
-            band: Band::printed("16"),
+            paper: JACOBSON_4.words(RATE, "with slow start"),
+            band: Band::printed(JACOBSON_4.words(RATE, "with slow start")),
             reason: Some(DELAY_OFFSETS),
             ..of(&with, |run| run.rate).value("with: first 10 s", "KB/s")
         },
@@ -93,9 +94,12 @@ fn run() -> anyhow::Result<Findings> {
             ..of(&with, |run| run.rate_minute).value("with: first minute", "KB/s")
         },
     ];
-    let figures = [("JE3", &without, "without slow start"), ("JE4", &with, "with slow start")];
-    let figures = figures.iter().filter_map(|(stem, runs, how)| {
-        Some(((*stem).to_owned(), sequence_graph(&runs.first()?.conversation, how)))
+    let figures = [
+        ("JE3", &without, "without slow start", draw::BEFORE, JACOBSON_3),
+        ("JE4", &with, "with slow start", draw::SINCE, JACOBSON_4),
+    ];
+    let figures = figures.into_iter().filter_map(|(stem, runs, how, sender, place)| {
+        Some((stem.to_owned(), sequence_graph(&runs.first()?.conversation, how, sender, place)))
     });
     Ok(Findings {
         values,
@@ -181,7 +185,7 @@ fn delays() -> anyhow::Result<Table> {
 }
 
 /// The paper's graph: a dot for each packet, its number over the time of sending.
-fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
+fn sequence_graph(conversation: &Conversation, how: &str, sender: &str, place: Place) -> Figure {
     let began = conversation.sent.first().map_or(0, |sent| sent.at.as_nanos());
     let dots = |again: bool| {
         let sent = conversation.sent.iter().filter(move |sent| sent.again == again);
@@ -189,17 +193,17 @@ fn sequence_graph(conversation: &Conversation, how: &str) -> Figure {
             .take_while(|(time, _)| *time <= 10.0)
     };
     let line = [(0.0, 0.0), (10.0, LINK_DATA as f64 / 100.0)];
-    let panel = draw::panel(
-        "sequence number (KB)",
-        vec![
-            draw::series("what the link could carry", Style::Dashed, 2, line),
-            draw::series("sent", Style::Dots, 0, dots(false)),
-            draw::series("sent again", Style::Dots, 1, dots(true)),
-        ],
-    );
+    let mut series = vec![
+        draw::series("what the link could carry", Style::Dashed, draw::OTHER, line),
+        draw::series("sent", Style::Dots, draw::colour(sender), dots(false)),
+        draw::series("sent again", Style::Dots, 15, dots(true)),
+    ];
+    let paper = vec![(0.0, 0.0), (10.0, 10.0 * place.number(RATE, how))];
+    series.extend(draw::dotted(place, [(draw::colour(sender), paper)]));
+    let panel = draw::panel("sequence number (KB)", series);
     let title = format!("Start of a conversation {how}");
     let caption = "A dot for each segment of 512 bytes as it leaves the sender: 230.4 kbit/s, 30 buffers, a \
-        window of 16 KB.";
+        window of 16 KB. Dotted: the paper's mean rate.";
     draw::figure(&title, caption, "time (s)", vec![panel])
 }
 
@@ -220,6 +224,8 @@ const OTHERS_FILL: &str = "others' transfers come in clumps of four packets and 
     segments are sent again, whose timeouts cost 1 KB/s in the minute. Without others there are none (table)";
 const DELAY_OFFSETS: &str = "slow start takes as many round trips, whose length the paper does not give: \
     with 50 ms in the place of 110 ms it has 16.4 KB/s (table)";
+/// A quantity of the paper's.
+const RATE: &str = "KB/s";
 const RUNS: u64 = 20;
 /// The tick of BSD's timers.
 const TICK_MS: u64 = 500;

@@ -260,9 +260,19 @@ fn figures(run: &Run) -> Vec<(String, Figure)> {
         let panel = draw::panel(
             "time (s)",
             vec![
-                draw::series("round trip", Style::Dots, 0, shown().map(|(n, trip)| (n as f64, trip.took))),
-                draw::series("", Style::Dashed, 0, shown().map(|(n, trip)| (n as f64, trip.took))),
-                draw::series("timer", Style::Line, 1, shown().map(|(n, trip)| (n as f64, trip.timeout))),
+                draw::series(
+                    "round trip",
+                    Style::Dots,
+                    draw::OTHER,
+                    shown().map(|(n, trip)| (n as f64, trip.took)),
+                ),
+                draw::series("", Style::Dashed, draw::OTHER, shown().map(|(n, trip)| (n as f64, trip.took))),
+                draw::series(
+                    "timer",
+                    Style::Line,
+                    draw::KINDS[1],
+                    shown().map(|(n, trip)| (n as f64, trip.timeout)),
+                ),
             ],
         );
         let caption = format!(

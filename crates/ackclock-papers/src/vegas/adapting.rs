@@ -6,7 +6,7 @@ use ackclock_sim::units::Span;
 use super::background::Background;
 use super::network::{MEGABYTE, RENO, Sender, Transfer, VEGAS, ratio, transfer};
 use super::watch::{SAMPLE, Watched, watch, windows};
-use crate::draw::{axis, panel, series};
+use crate::draw::{OTHER, PALE, axis, colour, panel, series};
 use crate::many::{Summary, each};
 use crate::{Band, Experiment, Findings, Value};
 
@@ -129,17 +129,17 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
     const SEED: u64 = 3;
     let watched = watched(sender, SEED)?;
     let throughput = Transfer::of(&watched.report, "transfer")?.throughput;
-    let mut panels = windows(&watched, "transfer", f64::INFINITY);
+    let mut panels = windows(&watched, "transfer", sender, f64::INFINITY);
     let smoothed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         points.windows(3).map(|three| (three[1].0, three.iter().map(|(_, rate)| rate / 3.0).sum())).collect()
     };
-    for (label, colour, rate) in [
-        ("background (KB/s)", 4, watched.rate("background", HALF_SECOND / 5)),
-        ("output (KB/s)", 5, watched.output(HALF_SECOND / 5)),
+    for (label, line, rate) in [
+        ("background (KB/s)", colour(RENO.name), watched.rate("background", HALF_SECOND / 5)),
+        ("output (KB/s)", OTHER, watched.output(HALF_SECOND / 5)),
     ] {
         let lines = vec![
-            series("over 100 ms", Style::Dots, 7, rate.clone()),
-            series("over 300 ms", Style::Line, colour, smoothed(&rate)),
+            series("over 100 ms", Style::Dots, PALE, rate.clone()),
+            series("over 300 ms", Style::Line, line, smoothed(&rate)),
         ];
         panels.push(panel(label, lines));
     }

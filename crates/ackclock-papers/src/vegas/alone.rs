@@ -12,9 +12,10 @@ use super::network::{
     ratio,
 };
 use super::watch::{watch, windows};
-use crate::draw::axis;
+use crate::draw::{axis, colour, dotted};
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
+use crate::printed::{Place, VEGAS_5, VEGAS_7};
 use crate::traced::traced;
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
@@ -56,7 +57,11 @@ fn run() -> anyhow::Result<Findings> {
     let (reno, newreno, vegas) = (reno?, newreno?, vegas?);
     let late = Summary::of(vegas.late_drops);
     let values = vec![
-        reno.transfers.throughput.value("Reno's throughput", "KB/s").printed("123").because(ACKNOWLEDGED),
+        reno.transfers
+            .throughput
+            .value("Reno's throughput", "KB/s")
+            .printed(VEGAS_5.words("KB/s", RENO.name))
+            .because(ACKNOWLEDGED),
         Value {
             others: "106.6 [93-136] (ns-3.48, without SACK)",
             band: Band::Within(93.0, 136.0),
@@ -64,9 +69,9 @@ fn run() -> anyhow::Result<Findings> {
             ..newreno.transfers.throughput.value("NewReno's throughput", "KB/s")
         },
         Value {
-            paper: "169",
+            paper: VEGAS_7.words("KB/s", VEGAS.name),
             others: "178 [156-178] (ns-3.48)",
-            band: Band::printed("169"),
+            band: Band::printed(VEGAS_7.words("KB/s", VEGAS.name)),
             limit: Some(VEGAS_RATE),
             reason: Some(HANDSHAKE),
             ..vegas.transfers.throughput.value("Vegas' throughput", "KB/s")
@@ -90,7 +95,11 @@ fn run() -> anyhow::Result<Findings> {
             let (reno, vegas) = (&reno.transfers, &vegas.transfers);
             Ok(vec![choices()?, renos()?, newrenos()?, spans(reno, vegas), witness(reno, vegas)?])
         })?,
-        figures: vec![picture("fig5-reno-alone", RENO)?, picture("fig7-vegas-alone", VEGAS)?, comparisons()?],
+        figures: vec![
+            picture("fig5-reno-alone", RENO, VEGAS_5)?,
+            picture("fig7-vegas-alone", VEGAS, VEGAS_7)?,
+            comparisons()?,
+        ],
         notes: vec![NOTE.to_owned()],
     })
 }
@@ -238,19 +247,23 @@ fn spans(reno: &Transfers, vegas: &Transfers) -> Table {
     }
 }
 
-fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
+fn picture(stem: &str, sender: Sender, place: Place) -> anyhow::Result<(String, Figure)> {
     let watched = watch(scenario(&fig6(200, 10), sender, Span(0)), &["transfer"])?;
     let throughput = Transfer::of(&watched.report, "transfer")?.throughput;
+    let mut panels = windows(&watched, "transfer", sender, 10.0);
+    let paper = place.number("KB/s", sender.name);
+    let level = vec![(0.0, paper), (MEGABYTE as f64 / paper, paper)];
+    panels[1].series.extend(dotted(place, [(colour(sender.name), level)]));
     let figure = Figure {
         title: format!("{} alone: {throughput:.0} KB/s", sender.name),
         caption: format!(
             "A megabyte by {} over 200 KB/s, 50 ms and 10 buffers: congestion window and bytes in transit, \
-             rate at the receiver over 100 ms, and packets that wait at the bottleneck, with those that it \
-             drops.",
+             rate at the receiver over 100 ms with the paper's mean, and packets that wait at the \
+             bottleneck, with those that it drops.",
             sender.name
         ),
         x: axis("time (s)"),
-        panels: windows(&watched, "transfer", 10.0),
+        panels,
     };
     Ok((stem.to_owned(), figure))
 }

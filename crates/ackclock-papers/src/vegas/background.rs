@@ -1,5 +1,6 @@
 //! Table IV and figs. 9 and 10: a megabyte beside tcplib's traffic.
 
+use ackclock_chart::{Axis, Figure, Style};
 use ackclock_sim::scenario::TcplibMix;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario, TrafficConfig, TrafficKind};
@@ -8,7 +9,9 @@ use super::network::{
     MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, fig6, flow, head, ratio, run_until_over,
     transfer,
 };
+use crate::draw::{axis, colour, measured, panel, rings};
 use crate::many::{Summary, each};
+use crate::printed::TABLE_IV;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -37,12 +40,13 @@ pub(super) struct Background {
 
 /// The mean time between conversations with which Reno reaches the paper's throughput.
 const EVERY_MS: u64 = 125;
-/// Reno, Vegas-1,3 and Vegas-2,4: KB/s, KB sent again, coarse timeouts.
-const TABLE_IV: [[&str; 3]; 3] = [["58.3", "55.4", "5.6"], ["89.4", "27.1", "0.9"], ["91.8", "29.4", "0.9"]];
+/// Quantities of the paper's table.
+const QUANTITIES: [&str; 3] = ["KB/s", "KB sent again", "coarse timeouts"];
 /// "The numbers shown are averages from 57 runs" (§IV-B2).
 pub(super) const PAPER_RUNS: usize = 57;
 /// Runs for each number of buffers.
 const SEEDS: u64 = 19;
+const SENDERS: [Sender; 3] = [RENO, VEGAS, VEGAS_2_4];
 /// When the megabyte begins: after the traffic has started.
 const BEGIN: Span = Span::seconds(20);
 
@@ -104,9 +108,8 @@ fn background_rate(report: &Report) -> anyhow::Result<f64> {
 }
 
 fn run() -> anyhow::Result<Findings> {
-    let senders = [RENO, VEGAS, VEGAS_2_4];
     let usual = Background::usual()?;
-    let [reno, vegas, vegas_2_4] = senders.map(|sender| beside(usual, sender, SEEDS));
+    let [reno, vegas, vegas_2_4] = SENDERS.map(|sender| beside(usual, sender, SEEDS));
     let (reno, vegas, vegas_2_4) = (reno?, vegas?, vegas_2_4?);
     let over_reno =
         |of: fn(&Transfers) -> Summary, one: &Beside| of(&one.transfers).over_mean(of(&reno.transfers));
@@ -115,12 +118,12 @@ fn run() -> anyhow::Result<Findings> {
             paper: "58.3: the density is chosen by it",
             ..reno.transfers.throughput.value("Reno: throughput", "KB/s")
         },
-        reno.transfers.retransmitted.value("Reno: sent again", "KB").printed(TABLE_IV[0][1]),
-        reno.transfers.timeouts.value("Reno: coarse timeouts", "").printed(TABLE_IV[0][2]),
+        reno.transfers.retransmitted.value("Reno: sent again", "KB").printed(paper(RENO)[1]),
+        reno.transfers.timeouts.value("Reno: coarse timeouts", "").printed(paper(RENO)[2]),
     ];
     let of_vegas = [
-        (VEGAS, &vegas, TABLE_IV[1], ["1.53", "0.49", "0.16"]),
-        (VEGAS_2_4, &vegas_2_4, TABLE_IV[2], ["1.58", "0.53", "0.16"]),
+        (VEGAS, &vegas, paper(VEGAS), ["1.53", "0.49", "0.16"]),
+        (VEGAS_2_4, &vegas_2_4, paper(VEGAS_2_4), ["1.58", "0.53", "0.16"]),
     ];
     for (Sender { name, .. }, found, paper, ratios) in of_vegas {
         let Transfers { throughput, retransmitted, timeouts } = found.transfers;
@@ -150,20 +153,52 @@ fn run() -> anyhow::Result<Findings> {
             .over_mean(reno.background)
             .value("background beside Vegas over beside Reno, throughput", "")
     });
+    let found = [reno, vegas, vegas_2_4];
     Ok(Findings {
         values,
-        tables: changes::tables(|| Ok(vec![table(&[reno, vegas, vegas_2_4]), densities()?]))?,
+        figures: vec![figure(&found)],
+        tables: changes::tables(|| Ok(vec![table(&found), densities()?]))?,
         ..Findings::default()
     })
 }
 
+/// What the paper has of a sender, by [`QUANTITIES`].
+fn paper(sender: Sender) -> [&'static str; 3] {
+    QUANTITIES.map(|quantity| TABLE_IV.words(quantity, sender.name))
+}
+
+fn figure(found: &[Beside; 3]) -> (String, Figure) {
+    let bars = |of: fn(&Transfers) -> Summary, quantity: &str| {
+        let bar = |(sender, found): (Sender, &Beside)| {
+            measured(sender.name, Style::Bars, colour(sender.name), [(0.0, of(&found.transfers))])
+        };
+        let ring =
+            |sender: Sender| (colour(sender.name), vec![(0.0, TABLE_IV.number(quantity, sender.name))]);
+        let bars = SENDERS.into_iter().zip(found).map(bar);
+        bars.chain(rings(TABLE_IV, SENDERS.map(ring))).collect()
+    };
+    let figure = Figure {
+        title: "Beside tcplib's traffic".to_owned(),
+        caption:
+            "A megabyte beside tcplib's traffic over Reno: means of 57 runs, with the least and the most of \
+                  single ones."
+                .to_owned(),
+        x: Axis { categories: vec!["57 runs of each".to_owned()], ..axis("") },
+        panels: vec![
+            panel("throughput (KB/s)", bars(|one| one.throughput, QUANTITIES[0])),
+            panel("sent again (KB)", bars(|one| one.retransmitted, QUANTITIES[1])),
+            panel("coarse timeouts", bars(|one| one.timeouts, QUANTITIES[2])),
+        ],
+    };
+    ("table4-background".to_owned(), figure)
+}
+
 fn table(found: &[Beside; 3]) -> Table {
-    let rows =
-        [RENO, VEGAS, VEGAS_2_4].into_iter().zip(found).zip(TABLE_IV).map(|((sender, found), paper)| {
-            let cells = found.transfers.cells().into_iter().zip(paper);
-            let cells = cells.flat_map(|(measured, paper)| [measured, paper.to_owned()]);
-            std::iter::once(sender.name.to_owned()).chain(cells).collect()
-        });
+    let rows = SENDERS.into_iter().zip(found).map(|(sender, found)| {
+        let cells = found.transfers.cells().into_iter().zip(paper(sender));
+        let cells = cells.flat_map(|(measured, paper)| [measured, paper.to_owned()]);
+        std::iter::once(sender.name.to_owned()).chain(cells).collect()
+    });
     let head = ["", "KB/s", "the paper's", "sent again (KB)", "the paper's", "timeouts", "the paper's"];
     Table { title: "Table IV".to_owned(), head: head.map(str::to_owned).to_vec(), rows: rows.collect() }
 }

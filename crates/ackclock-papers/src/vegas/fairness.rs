@@ -8,9 +8,10 @@ use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
 
 use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transfer};
-use crate::draw::{axis, panel, series};
+use crate::draw::{axis, colour, measured, panel, rings};
 use crate::many::{Summary, each};
 use crate::net::BOTTLENECK;
+use crate::printed::VEGAS_FAIRNESS;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -42,6 +43,7 @@ const BESIDE_RENO: &str =
 /// expire at the ticks of one clock, and a packet that meets the full queue at one tick meets it at each
 /// (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
 const HOST_TIME: Span = Span::millis(7);
+const JAIN: &str = "Jain's index";
 /// One-way delays in ms.
 const DELAYS: [u64; 6] = [10, 20, 30, 50, 70, 100];
 const SEEDS: u64 = 2;
@@ -80,13 +82,12 @@ fn run() -> anyhow::Result<Findings> {
     let sixteen = [case(16, many, false), case(16, many, true)];
     let mut rows = Vec::new();
     let mut values = Vec::new();
-    let groups = [
-        ("2 and 4, equal delays", equal, ["0.993", "0.989"]),
-        ("2 and 4, half doubled", doubled, ["0.953", "0.962"]),
-        ("16, both", sixteen, ["0.921", "0.972"]),
-    ];
+    let groups =
+        [("2 and 4, equal delays", equal), ("2 and 4, half doubled", doubled), ("16, both", sixteen)];
     let mut pictured = Vec::new();
-    for (name, cases, paper) in groups {
+    for (name, cases) in groups {
+        let paper =
+            [RENO, VEGAS].map(|sender| VEGAS_FAIRNESS.words(JAIN, &format!("{name}: {}", sender.name)));
         let [reno, vegas] = [RENO, VEGAS].map(|sender| {
             cases.iter().map(|case| share(*case, [sender; 2])).collect::<anyhow::Result<Vec<_>>>()
         });
@@ -101,7 +102,7 @@ fn run() -> anyhow::Result<Findings> {
         }
         let jain = |found: &[Shares]| Summary::of(found.iter().map(|shares| shares.jain.mean));
         let [reno, vegas] = [jain(&found[0]), jain(&found[1])];
-        pictured.push((name, [reno.mean, vegas.mean]));
+        pictured.push((name, [0, 1].map(|sender| over_all(&found[sender]))));
         values.push(reno.value(format!("{name}: Reno"), "").printed(paper[0]).because(DELAYS_NOT_GIVEN));
         let few = name.starts_with('2');
         let beside = |by: f64| ((reno.mean + by) * 1000.0).round() / 1000.0;
@@ -318,17 +319,31 @@ fn mixed() -> anyhow::Result<(Vec<Value>, Table)> {
     Ok((values, Table { title: "Eight connections, mixed".to_owned(), head: head(), rows }))
 }
 
-fn figure(found: &[(&str, [f64; 2])]) -> (String, Figure) {
-    let bar = |(sender, which): (Sender, u8)| {
-        let heights = found.iter().zip(0u32..).map(|((_, jain), n)| (n.into(), jain[usize::from(which)]));
-        series(sender.name, Style::Bars, which, heights)
+/// The mean over cases, with the least and the most of their single runs.
+fn over_all(found: &[Shares]) -> Summary {
+    let of = |edge: fn(&Shares) -> f64| Summary::of(found.iter().map(edge));
+    let mean = of(|shares| shares.jain.mean);
+    Summary { least: of(|shares| shares.jain.least).least, most: of(|shares| shares.jain.most).most, ..mean }
+}
+
+fn figure(found: &[(&str, [Summary; 2])]) -> (String, Figure) {
+    let bar = |(which, sender): (usize, Sender)| {
+        let heights = found.iter().zip(0u32..).map(|((_, jain), n)| (n.into(), jain[which]));
+        measured(sender.name, Style::Bars, colour(sender.name), heights)
     };
-    let mut panel = panel("Jain's index", [(RENO, 0), (VEGAS, 1)].map(bar).to_vec());
-    panel.y.range = Some((0.0, 1.0));
+    let paper = |sender: Sender| {
+        let of = |name: &str| VEGAS_FAIRNESS.number(JAIN, &format!("{name}: {}", sender.name));
+        (colour(sender.name), found.iter().zip(0u32..).map(|((name, _), n)| (n.into(), of(name))).collect())
+    };
+    let bars = [RENO, VEGAS].into_iter().enumerate().map(bar);
+    let paper = rings(VEGAS_FAIRNESS, [RENO, VEGAS].map(paper));
+    let mut panel = panel(JAIN, bars.chain(paper).collect());
+    // Room for marks at 1.
+    panel.y.range = Some((0.0, 1.05));
     let figure = Figure {
         title: "Fairness".to_owned(),
         caption: "Jain's index of the throughputs of 2 and 4 connections of 8 MB and of 16 of 2 MB that \
-                  share 200 KB/s, mean over delays from 10 to 100 ms."
+                  share 200 KB/s, mean over delays from 10 to 100 ms, with the least and the most of single runs."
             .to_owned(),
         x: Axis { categories: found.iter().map(|(name, _)| (*name).to_owned()).collect(), ..axis("") },
         panels: vec![panel],

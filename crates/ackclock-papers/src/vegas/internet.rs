@@ -9,8 +9,9 @@ use super::network::{
     RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, VEGAS_LINUX_LIKE, head, ratio, transfer,
     until_over_or_end,
 };
-use crate::draw::{axis, panel, series};
+use crate::draw::{axis, colour, measured, panel, rings};
 use crate::many::{Summary, each};
+use crate::printed::{TABLE_I, TABLE_II};
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -40,18 +41,19 @@ const PAPER_RUNS: usize = 168;
 const HOURS: u64 = PAPER_RUNS as u64;
 /// In the second table: those of a day.
 const DAY: u64 = 24;
-/// KB, with the paper's throughputs, KB retransmitted, and ratios of both.
 const SIZES: [Size; 3] = [
-    Size { kilobytes: 1024, name: "1 MB", throughput: "1.37", retransmitted: "0.51" },
-    Size { kilobytes: 512, name: "512 KB", throughput: "1.38", retransmitted: "0.38" },
-    Size { kilobytes: 128, name: "128 KB", throughput: "1.71", retransmitted: "0.17" },
+    Size { kilobytes: 1024, name: "1 MB" },
+    Size { kilobytes: 512, name: "512 KB" },
+    Size { kilobytes: 128, name: "128 KB" },
 ];
+/// Quantities of the paper's tables.
+const RATE: &str = "KB/s";
+const AGAIN: &str = "KB sent again";
+const TIMEOUTS: &str = "coarse timeouts";
 
 struct Size {
     kilobytes: u64,
     name: &'static str,
-    throughput: &'static str,
-    retransmitted: &'static str,
 }
 
 /// Transfers at all hours.
@@ -87,15 +89,17 @@ fn run() -> anyhow::Result<Findings> {
         let (reno, vegas) = (reno?, vegas?);
         let (sums, faster) = ([reno.sums(), vegas.sums()], wins(&vegas, &reno));
         let over = |of: fn(&Transfers) -> Summary| of(&sums[1]).over_mean(of(&sums[0]));
+        let [faster_by, again] =
+            [RATE, AGAIN].map(|quantity| TABLE_II.words(&format!("Vegas over Reno, {quantity}"), size.name));
         values.push(Value {
-            paper: size.throughput,
-            band: Band::printed(size.throughput),
+            paper: faster_by,
+            band: Band::printed(faster_by),
             limit: Some(Band::Above(1.0)),
             ..over(|one| one.throughput).value(format!("{}: Vegas/Reno throughput", size.name), "")
         });
         values.push(Value {
-            paper: size.retransmitted,
-            band: Band::printed(size.retransmitted),
+            paper: again,
+            band: Band::printed(again),
             limit: Some(Band::Below(0.7)),
             ..over(|one| one.retransmitted).value(format!("{}: Vegas/Reno sent again", size.name), "")
         });
@@ -110,6 +114,7 @@ fn run() -> anyhow::Result<Findings> {
     }
     let wide = Hours::of(VEGAS_2_4, SIZES[0].kilobytes, HOURS, two)?.sums();
     let [reno, vegas] = found[0];
+    let paper = |quantity: &str, sender: Sender| TABLE_II.words(quantity, &format!("1 MB, {}", sender.name));
     values.extend([
         Value {
             limit: Some(Band::Above(1.0)),
@@ -123,14 +128,20 @@ fn run() -> anyhow::Result<Findings> {
             paper: "53.0: the density is chosen by it",
             ..reno.throughput.value("1 MB: Reno's throughput", "KB/s")
         },
-        vegas.throughput.value("1 MB: Vegas' throughput", "KB/s").printed("72.5"),
-        wide.throughput.value("1 MB: Vegas-2,4's throughput", "KB/s").printed("75.3"),
-        reno.retransmitted.value("1 MB: Reno: sent again", "KB").printed("47.8"),
-        vegas.retransmitted.value("1 MB: Vegas: sent again", "KB").printed("24.5"),
-        wide.retransmitted.value("1 MB: Vegas-2,4: sent again", "KB").printed("29.3"),
-        reno.timeouts.value("1 MB: Reno: coarse timeouts", "").printed("3.3"),
-        vegas.timeouts.value("1 MB: Vegas: coarse timeouts", "").printed("0.8"),
-        wide.timeouts.value("1 MB: Vegas-2,4: coarse timeouts", "").printed("0.9"),
+        vegas.throughput.value("1 MB: Vegas' throughput", "KB/s").printed(paper(RATE, VEGAS)),
+        wide.throughput
+            .value("1 MB: Vegas-2,4's throughput", "KB/s")
+            .printed(TABLE_I.words(RATE, VEGAS_2_4.name)),
+        reno.retransmitted.value("1 MB: Reno: sent again", "KB").printed(paper(AGAIN, RENO)),
+        vegas.retransmitted.value("1 MB: Vegas: sent again", "KB").printed(paper(AGAIN, VEGAS)),
+        wide.retransmitted
+            .value("1 MB: Vegas-2,4: sent again", "KB")
+            .printed(TABLE_I.words(AGAIN, VEGAS_2_4.name)),
+        reno.timeouts.value("1 MB: Reno: coarse timeouts", "").printed(paper(TIMEOUTS, RENO)),
+        vegas.timeouts.value("1 MB: Vegas: coarse timeouts", "").printed(paper(TIMEOUTS, VEGAS)),
+        wide.timeouts
+            .value("1 MB: Vegas-2,4: coarse timeouts", "")
+            .printed(TABLE_I.words(TIMEOUTS, VEGAS_2_4.name)),
     ]);
     let explained =
         |value: Value| Value { reason: value.reason.or(Some(OTHER_PATH)), ..value.of_runs(PAPER_RUNS) };
@@ -248,22 +259,28 @@ fn readings() -> anyhow::Result<Table> {
 }
 
 fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
-    let bars = |of: fn(&Transfers) -> f64| {
-        let bar = |(sender, which): (Sender, u8)| {
-            let heights = found.iter().zip(0u32..).map(|(sums, n)| (n.into(), of(&sums[usize::from(which)])));
-            series(sender.name, Style::Bars, which, heights)
+    let bars = |of: fn(&Transfers) -> Summary, quantity: &str| {
+        let bar = |(which, sender): (usize, Sender)| {
+            let heights = found.iter().zip(0u32..).map(|(sums, n)| (n.into(), of(&sums[which])));
+            measured(sender.name, Style::Bars, colour(sender.name), heights)
         };
-        [(RENO, 0), (VEGAS, 1)].map(bar).to_vec()
+        let paper = |sender: Sender| {
+            let of = |size: &Size| TABLE_II.number(quantity, &format!("{}, {}", size.name, sender.name));
+            (colour(sender.name), SIZES.iter().zip(0u32..).map(|(size, n)| (n.into(), of(size))).collect())
+        };
+        let bars = [RENO, VEGAS].into_iter().enumerate().map(bar);
+        bars.chain(rings(TABLE_II, [RENO, VEGAS].map(paper))).collect()
     };
     let figure = Figure {
         title: "Over 17 hops, by size".to_owned(),
         caption: format!(
-            "Mean throughput and KB sent again over {HOURS} hours of an emulated path of 17 hops."
+            "Mean throughput and KB sent again over {HOURS} hours of an emulated path of 17 hops, with the \
+             least and the most of single hours."
         ),
         x: Axis { categories: SIZES.iter().map(|size| size.name.to_owned()).collect(), ..axis("") },
         panels: vec![
-            panel("throughput (KB/s)", bars(|one| one.throughput.mean)),
-            panel("sent again (KB)", bars(|one| one.retransmitted.mean)),
+            panel("throughput (KB/s)", bars(|one| one.throughput, RATE)),
+            panel("sent again (KB)", bars(|one| one.retransmitted, AGAIN)),
         ],
     };
     ("table2-sizes".to_owned(), figure)

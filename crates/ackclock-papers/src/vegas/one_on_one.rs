@@ -6,8 +6,9 @@ use ackclock_sim::units::Span;
 use super::network::{
     MEGABYTE, OTHER_RENOS, RENO, Sender, Transfer, Transfers, VEGAS, fig6, ratio, run_until_over, transfer,
 };
-use crate::draw::{axis, panel, series};
+use crate::draw::{OTHER, PALE, axis, measured, panel, rings};
 use crate::many::{Summary, each};
+use crate::printed::TABLE_III;
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
@@ -28,49 +29,33 @@ const RENO_BESIDE_RENO: &str = "beside Reno single runs go down to 28 KB/s, besi
 const PAPER_RUNS: usize = 12;
 /// Steps of the delay between the two.
 const DELAYS: u64 = 26;
-/// Small and large transfers in the order of the table, with the paper's values and those of ns-3.48.
+const SIZES: [&str; 2] = ["300 KB", "1 MB"];
+/// Quantities of the paper's table.
+const RATE: &str = "KB/s";
+const AGAIN: &str = "KB sent again";
+/// Small and large transfers in the order of the table.
 const PAIRS: [SenderPair; 4] = [
-    SenderPair {
-        small: RENO,
-        large: RENO,
-        throughput: ["60", "109"],
-        retransmitted: ["30", "22"],
-        others: ["53", "126"],
-    },
-    SenderPair {
-        small: RENO,
-        large: VEGAS,
-        throughput: ["61", "123"],
-        retransmitted: ["43", "1.8"],
-        others: ["52", "106"],
-    },
-    SenderPair {
-        small: VEGAS,
-        large: RENO,
-        throughput: ["66", "119"],
-        retransmitted: ["1.5", "18"],
-        others: ["56", "121"],
-    },
-    SenderPair {
-        small: VEGAS,
-        large: VEGAS,
-        throughput: ["74", "131"],
-        retransmitted: ["0.3", "0.1"],
-        others: ["86", "112"],
-    },
+    SenderPair { small: RENO, large: RENO, others: ["53", "126"] },
+    SenderPair { small: RENO, large: VEGAS, others: ["52", "106"] },
+    SenderPair { small: VEGAS, large: RENO, others: ["56", "121"] },
+    SenderPair { small: VEGAS, large: VEGAS, others: ["86", "112"] },
 ];
 
 struct SenderPair {
     small: Sender,
     large: Sender,
-    throughput: [&'static str; 2],
-    retransmitted: [&'static str; 2],
+    /// KB/s by ns-3.48.
     others: [&'static str; 2],
 }
 
 impl SenderPair {
     fn name(&self) -> String {
         format!("{}/{}", self.small.name, self.large.name)
+    }
+
+    /// What the paper has of a transfer: KB/s and KB sent again.
+    fn paper(&self, size: &str) -> [&'static str; 2] {
+        [RATE, AGAIN].map(|quantity| TABLE_III.words(quantity, &format!("{}, {size}", self.name())))
     }
 }
 
@@ -79,13 +64,14 @@ fn run() -> anyhow::Result<Findings> {
         PAIRS.iter().map(|pair| both(pair.small, pair.large, DELAYS)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut values = Vec::new();
     for (pair, found) in PAIRS.iter().zip(&found) {
-        for (size, which) in ["300 KB", "1 MB"].into_iter().zip(0..) {
+        for (which, size) in SIZES.into_iter().enumerate() {
+            let [rate, again] = pair.paper(size);
             let name = format!("{}: throughput of {size}", pair.name());
-            let (paper, others) = (pair.throughput[which], pair.others[which]);
-            let value = found[which].throughput.value(name, "KB/s").printed(paper);
+            let others = pair.others[which];
+            let value = found[which].throughput.value(name, "KB/s").printed(rate);
             values.push(Value { others, ..value.of_runs(PAPER_RUNS).because(BY_DELAY) });
             let name = format!("{}: sent again of {size}", pair.name());
-            let value = found[which].retransmitted.value(name, "KB").printed(pair.retransmitted[which]);
+            let value = found[which].retransmitted.value(name, "KB").printed(again);
             values.push(value.of_runs(PAPER_RUNS).because(BY_DELAY));
         }
     }
@@ -136,8 +122,7 @@ fn table(found: &[[Transfers; 2]]) -> Table {
         let two = |of: fn(&Transfers) -> f64, digits: usize| {
             format!("{:.*} / {:.*}", digits, of(small), digits, of(large))
         };
-        let [small_paper, large_paper] = pair.throughput;
-        let [small_again, large_again] = pair.retransmitted;
+        let [[small_paper, small_again], [large_paper, large_again]] = SIZES.map(|size| pair.paper(size));
         vec![
             pair.name(),
             two(|one| one.throughput.mean, 0),
@@ -209,25 +194,30 @@ fn witness(found: &[[Transfers; 2]]) -> anyhow::Result<Table> {
 const MODEL: Witness = Witness::new(include_str!("../../tests/vectors/table3.csv"));
 
 fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
-    let bars = |of: fn(&Transfers) -> f64| {
-        let sizes = ["300 KB", "1 MB"].into_iter().zip(0u8..);
-        let bar = |(size, which): (&str, u8)| {
-            let points: Vec<_> =
-                found.iter().zip(0u32..).map(|(both, n)| (n.into(), of(&both[usize::from(which)]))).collect();
-            series(size, Style::Bars, which, points)
+    // Greys: the senders are named below the bars.
+    let colours = [OTHER, PALE];
+    let bars = |of: fn(&Transfers) -> Summary, quantity: &str| {
+        let bar = |(which, size): (usize, &str)| {
+            let points = found.iter().zip(0u32..).map(|(both, n)| (n.into(), of(&both[which])));
+            measured(size, Style::Bars, colours[which], points)
         };
-        sizes.map(bar).collect::<Vec<_>>()
+        let paper = |(which, size): (usize, &str)| {
+            let of = |pair: &SenderPair| TABLE_III.number(quantity, &format!("{}, {size}", pair.name()));
+            (colours[which], PAIRS.iter().zip(0u32..).map(|(pair, n)| (n.into(), of(pair))).collect())
+        };
+        let both = SIZES.into_iter().enumerate();
+        both.clone().map(bar).chain(rings(TABLE_III, both.map(paper))).collect()
     };
     let categories = PAIRS.iter().map(SenderPair::name).collect();
     let figure = Figure {
         title: "One on one".to_owned(),
         caption: "300 KB inside a megabyte, the smaller transfer's sender named first: mean throughput and \
-                  KB sent again over 52 runs."
+                  KB sent again over 52 runs, with the least and the most of single ones."
             .to_owned(),
         x: Axis { categories, ..axis("") },
         panels: vec![
-            panel("throughput (KB/s)", bars(|one| one.throughput.mean)),
-            panel("sent again (KB)", bars(|one| one.retransmitted.mean)),
+            panel("throughput (KB/s)", bars(|one| one.throughput, RATE)),
+            panel("sent again (KB)", bars(|one| one.retransmitted, AGAIN)),
         ],
     };
     ("table3-one-on-one".to_owned(), figure)
@@ -244,6 +234,22 @@ mod tests {
         assert!(again(&reno) > 10.0 && again(&vegas) < 0.05 * again(&reno));
         assert!(vegas[0].throughput.mean > reno[0].throughput.mean);
     }
+
+    #[test]
+    fn the_picture_has_the_papers_numbers_over_the_bars_and_the_spread() {
+        let runs = [1.0, 3.0].map(|throughput| Transfer { throughput, ..Transfer::default() });
+        let (_, figure) = figure(&PAIRS.map(|_| [Transfers::of(&runs); 2]));
+        let of = |style| figure.panels[0].series.iter().filter(move |series| series.style == style);
+        assert!(of(Style::Bars).all(|bars| bars.points.iter().all(|point| point.range == Some((1.0, 3.0)))));
+        let numbers: Vec<Vec<f64>> =
+            of(Style::Rings).map(|rings| rings.points.iter().map(|point| point.y).collect()).collect();
+        // Brakmo and Peterson 1995, table III.
+        assert_eq!(numbers, [[60.0, 61.0, 66.0, 74.0], [109.0, 123.0, 119.0, 131.0]]);
+        let named: Vec<&str> = of(Style::Rings).map(|rings| rings.name.as_str()).collect();
+        assert_eq!(named, ["the paper's (table III)", ""]);
+        assert!(of(Style::Rings).map(|rings| rings.colour).eq(of(Style::Bars).map(|bars| bars.colour)));
+    }
+
     #[test]
     fn all_pairs_are_as_fast_and_send_as_much_again_as_in_the_model() {
         for pair in &PAIRS {

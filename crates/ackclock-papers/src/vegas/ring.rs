@@ -14,7 +14,7 @@ use anyhow::Context;
 
 use super::network::Sender;
 use crate::Table;
-use crate::draw::{axis, panel, series};
+use crate::draw::{axis, colour, panel, series};
 use crate::many::Summary;
 
 /// The results for fig. 12.
@@ -286,19 +286,19 @@ pub(super) fn links_table(found: &[(Sender, &Network)]) -> Table {
 }
 
 pub(super) fn figure(vegas: &Network, reno: &Network) -> (String, Figure) {
-    let bars = |name: &str, colour, found: &Network| {
+    let bars = |name: &str, found: &Network| {
         let points: Vec<_> = found.ring.iter().zip(0u32..).map(|((_, busy), n)| (n.into(), *busy)).collect();
-        series(name, Style::Bars, colour, points)
+        series(name, Style::Bars, colour(name), points)
     };
     let mut x = axis("direction of a link of the ring");
     x.categories = vegas.ring.iter().map(|(name, _)| name.clone()).collect();
     let figure = Figure {
         title: "The ring of fig. 12".to_owned(),
         caption:
-            "How busy the links between the four routers are, when everything runs over Vegas and over Reno."
+            "How busy the links between the four routers are, when everything runs over Vegas and over Reno; one run of each. The paper prints no numbers."
                 .to_owned(),
         x,
-        panels: vec![panel("share of time", vec![bars("Vegas", 1, vegas), bars("Reno", 0, reno)])],
+        panels: vec![panel("share of time", vec![bars("Vegas", vegas), bars("Reno", reno)])],
     };
     ("fig12-ring".to_owned(), figure)
 }

@@ -6,7 +6,7 @@ use ackclock_sim::{TcpSettings, TrafficConfig};
 
 use super::background::{Background, PAPER_RUNS, beside, beside_with};
 use super::network::{KB, MEGABYTE, RENO, Sender, Transfers, VEGAS, head, ratio, transfer};
-use crate::draw::{axis, panel, series};
+use crate::draw::{axis, colour, measured, panel};
 use crate::many::Summary;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
@@ -158,23 +158,23 @@ fn table(reno: &[Transfers], vegas: &[Transfers]) -> Table {
 }
 
 fn figure(reno: &[Transfers], vegas: &[Transfers]) -> (String, Figure) {
-    let lines = |of: fn(&Transfers) -> f64| {
-        let curve = |(sender, found, colour): (Sender, &[Transfers], u8)| {
-            let points: Vec<_> = SIZES.iter().zip(found).map(|(size, one)| (*size as f64, of(one))).collect();
-            series(sender.name, Style::Line, colour, points)
+    let lines = |of: fn(&Transfers) -> Summary| {
+        let curve = |(sender, found): (Sender, &[Transfers])| {
+            let points = SIZES.iter().zip(found).map(|(size, one)| (*size as f64, of(one)));
+            measured(sender.name, Style::Line, colour(sender.name), points)
         };
-        [(RENO, reno, 0), (VEGAS, vegas, 1)].map(curve).to_vec()
+        [(RENO, reno), (VEGAS, vegas)].map(curve).to_vec()
     };
     let figure = Figure {
         title: "Send buffers".to_owned(),
         caption:
             "A megabyte beside tcplib's traffic, by the size of its send buffer: mean throughput and KB \
-                  sent again over 24 runs."
+                  sent again over 24 runs, with the least and the most of single ones. The paper prints no numbers."
                 .to_owned(),
         x: axis("send buffer (KB)"),
         panels: vec![
-            panel("throughput (KB/s)", lines(|one| one.throughput.mean)),
-            panel("sent again (KB)", lines(|one| one.retransmitted.mean)),
+            panel("throughput (KB/s)", lines(|one| one.throughput)),
+            panel("sent again (KB)", lines(|one| one.retransmitted)),
         ],
     };
     ("send-buffers".to_owned(), figure)

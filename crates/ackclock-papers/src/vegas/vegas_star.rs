@@ -8,9 +8,10 @@ use super::network::{
     MEGABYTE, RENO, Sender, Transfer, VEGAS, VEGAS_LATE, VEGAS_STAR, fig6, flow, run_until_over, transfer,
 };
 use super::watch::{watch, windows};
-use crate::draw::{axis, panel, series};
+use crate::draw::{axis, colour, panel, rings, series};
 use crate::many::{Summary, each};
 use crate::net::{BOTTLENECK, FIG6_PACKET_BYTES};
+use crate::printed::VEGAS_11;
 use crate::{Band, Experiment, Findings, Table, Value};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -80,11 +81,15 @@ fn buffers() -> anyhow::Result<(Table, (String, Figure))> {
         head: head.map(str::to_owned).collect(),
         rows: rows.collect(),
     };
-    let series = (0..3u8).zip(SENDERS).map(|(n, sender)| {
-        let points: Vec<_> =
-            found.iter().map(|(buffers, lost)| (*buffers as f64, lost[usize::from(n)])).collect();
-        series(sender.name, Style::Line, n, points)
+    let series = SENDERS.into_iter().enumerate().map(|(n, sender)| {
+        let points: Vec<_> = found.iter().map(|(buffers, lost)| (*buffers as f64, lost[n])).collect();
+        series(sender.name, Style::Line, colour(sender.name), points)
     });
+    let paper = [VEGAS, VEGAS_STAR].map(|sender| {
+        let lost = VEGAS_11.number("packets lost", sender.name);
+        (colour(sender.name), vec![(BUFFERS as f64, lost)])
+    });
+    let series = series.chain(rings(VEGAS_11, paper));
     let figure = Figure {
         title: "What slow start costs, by buffers".to_owned(),
         caption:
@@ -148,7 +153,7 @@ fn picture(stem: &str, sender: Sender) -> anyhow::Result<(String, Figure)> {
             sender.name
         ),
         x: Axis { range: Some((0.0, 2.5)), ..axis("time (s)") },
-        panels: windows(&watched, "transfer", 2.5),
+        panels: windows(&watched, "transfer", sender, 2.5),
     };
     Ok((stem.to_owned(), figure))
 }

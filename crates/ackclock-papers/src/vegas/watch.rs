@@ -8,8 +8,8 @@ use ackclock_sim::observe::Series as Samples;
 use ackclock_sim::units::Span;
 use ackclock_sim::{Report, Scenario};
 
-use super::network::{KB, until_over};
-use crate::draw::{panel, series};
+use super::network::{KB, Sender, until_over};
+use crate::draw::{OTHER, colour, panel, series};
 
 /// The sampling interval of observed runs.
 pub(super) const SAMPLE: Span = Span::millis(20);
@@ -99,16 +99,16 @@ impl Watched {
     }
 }
 
-/// Windows, queue and rate of one transfer, as in figs. 5 and 7.
-pub(super) fn windows(watched: &Watched, name: &str, until: f64) -> Vec<Panel> {
+/// Windows, queue and rate of one transfer by a sender, as in figs. 5 and 7.
+pub(super) fn windows(watched: &Watched, name: &str, sender: Sender, until: f64) -> Vec<Panel> {
     let early = |points: Vec<(f64, f64)>| -> Vec<(f64, f64)> {
         points.into_iter().filter(|(at, _)| *at <= until).collect()
     };
-    let cwnd = series("congestion window", Style::Steps, 0, early(watched.cwnd(name)));
-    let in_transit = series("in transit", Style::Line, 1, early(watched.in_transit(name)));
-    let rate = series("received", Style::Line, 2, early(watched.rate(name, 5)));
-    let queue = series("queue", Style::Steps, 3, early(watched.queue()));
-    let drops = series("dropped in 20 ms", Style::Crosses, 4, early(watched.drops()));
+    let cwnd = series("congestion window", Style::Steps, colour(sender.name), early(watched.cwnd(name)));
+    let in_transit = series("in transit", Style::Line, OTHER, early(watched.in_transit(name)));
+    let rate = series("received", Style::Line, colour(sender.name), early(watched.rate(name, 5)));
+    let queue = series("queue", Style::Steps, OTHER, early(watched.queue()));
+    let drops = series("dropped in 20 ms", Style::Crosses, 15, early(watched.drops()));
     vec![
         panel("window (KB)", vec![cwnd, in_transit]),
         panel("rate (KB/s)", vec![rate]),

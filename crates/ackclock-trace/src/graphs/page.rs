@@ -55,13 +55,13 @@ fn draw(page: &mut Html, (over_time, graph): &(bool, Figure)) {
 /// A connection in a few figures.
 fn facts(account: &Account) -> [(&'static str, String); 6] {
     let (most, share) = longest_wait(account);
-    let [_, _, seconds, lost, sent, again, timeouts, round_trip] = figures(account);
+    let [_, _, seconds, lost, sent, again, timeouts, probes, round_trip] = figures(account);
     let known = |text: String, unit: &str| if text.is_empty() { "–".to_owned() } else { text + unit };
     [
         ("time", seconds + " s"),
-        ("lost to timeouts and recovery", lost + " s"),
+        ("lost to timeouts, tail probes and recovery", lost + " s"),
         ("sent, and again", format!("{sent} KB, {again} KB")),
-        ("timeouts", timeouts),
+        ("timeouts, tail probes", format!("{timeouts}, {probes}")),
         ("mean round trip", known(round_trip, " ms")),
         ("waited most for", known(most, &format!(" ({share} %)"))),
     ]
@@ -95,17 +95,17 @@ fn overview(trace: &Trace, order: &[usize], shown: &BTreeSet<usize>, page: &mut 
     let without = rows.iter().filter(|(section, _)| section.is_none()).count();
     if without > 0 {
         page.paragraph(&format!(
-            "Of {} connections {} have graphs below; those without a link sent no data or were not asked \
-             for.",
-            rows.len(),
-            rows.len() - without
+            "{} of {} connections have graphs below. Those that lost most time come first, then those that \
+             sent most.",
+            rows.len() - without,
+            rows.len()
         ));
     }
     page.listing(&HEAD, &rows);
 }
 
 /// The heads of a table of connections: what [`row`] fills.
-pub const HEAD: [&str; 10] = [
+pub const HEAD: [&str; 11] = [
     "connection",
     "between",
     "seconds",
@@ -113,6 +113,7 @@ pub const HEAD: [&str; 10] = [
     "KB sent",
     "KB again",
     "timeouts",
+    "tail probes",
     "mean RTT (ms)",
     "waited most for",
     "%",
@@ -130,7 +131,7 @@ pub fn row(source: &TracedSource) -> Vec<String> {
 }
 
 /// The figures of a row behind the connection's number and name.
-fn figures(account: &Account) -> [String; 8] {
+fn figures(account: &Account) -> [String; 9] {
     let kilobytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e3);
     let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
     let round_trip = account.round_trips.range;
@@ -142,6 +143,7 @@ fn figures(account: &Account) -> [String; 8] {
         kilobytes(account.bytes_sent),
         kilobytes(account.again.bytes),
         account.waits.timeouts.len().to_string(),
+        account.waits.probes.len().to_string(),
         round_trip.map_or(String::new(), |(_, mean, _)| format!("{:.1}", mean.as_secs_f64() * 1e3)),
     ]
 }

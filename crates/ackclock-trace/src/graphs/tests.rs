@@ -89,6 +89,65 @@ fn the_windows_graph_shows_the_script() {
     assert!((rate[0].0 - 0.062).abs() < 1e-9 && (rate[0].1 - 1000.0).abs() < 1e-6, "{rate:?}");
 }
 
+/// The legend of a connection's first graph names each line once, and lines that are named differ in colour
+/// or form.
+#[test]
+fn a_legend_names_each_line_once() {
+    let (_, trace) = brakmo("reno-1990");
+    let (_, figure) = of_source(&trace, sender(&trace)).into_iter().next().expect("the windows");
+    let series: Vec<_> = figure.panels.iter().flat_map(|panel| &panel.series).collect();
+    let named = |of: fn(&Series) -> String| {
+        let mut all: Vec<String> = series.iter().map(|series| of(series)).collect();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        (count, all)
+    };
+    let (count, names) = named(|series| series.name.clone());
+    assert_eq!(names.len(), count, "{names:?}");
+    for name in ["for cwnd", "cwnd", "timer ran out (retransmission)", "timeout", "sent again later"] {
+        assert!(names.iter().any(|other| other == name), "{name} in {names:?}");
+    }
+    let (count, looks) = named(|series| format!("{:?} {}", series.style, series.colour));
+    assert_eq!(looks.len(), count, "{looks:?}");
+}
+
+/// The legend names the timers that ran out, since "0 timeouts" stands beside it.
+#[test]
+fn a_timer_that_ran_out_is_named() {
+    let mut source = scripted();
+    for (_, entry) in &mut source.entries {
+        if let Entry::TimerFired { timer, .. } = entry {
+            *timer = Timer::TailProbe;
+        }
+    }
+    let figure = windows(&source, at(50));
+    assert_eq!(places(&figure, "timer ran out (tail-probe)"), [(0.25, f64::INFINITY)]);
+    assert!(places(&figure, "timeout").is_empty());
+    assert!(figure.caption.contains("timeouts (circles): 0"), "{}", figure.caption);
+}
+
+/// "Sorted by what matters": lost time, then bytes.
+#[test]
+fn connections_are_listed_by_lost_time_and_then_by_bytes() {
+    let quiet = |number: usize, segments: usize| {
+        let mut source = scripted();
+        source.number = number;
+        // The first segments, acknowledged and nothing lost.
+        source.entries.retain(|(_, entry)| matches!(entry, Entry::Window { .. } | Entry::Sent { .. }));
+        source.entries.truncate(1 + segments);
+        source
+    };
+    let mut lost = scripted();
+    lost.number = 2;
+    let trace = Trace { sources: vec![quiet(0, 2), quiet(1, 9), lost], ..Trace::default() };
+    assert_eq!(worst(&trace), [2, 1, 0]);
+    let page = super::report(&trace, "Three", &[0, 1, 2].into());
+    let places = [2, 1, 0].map(|number| page.find(&format!("href=\"#connection-{number}\"")).expect("a row"));
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(page.contains("timeouts, tail probes"), "{page}");
+}
+
 #[test]
 fn sequence_and_round_trips_show_the_script() {
     let figure = sequence(&scripted(), at(0));

@@ -39,20 +39,30 @@ fn strip(kind: Waiting, strips: &[Vec<Span>], zero: Instant) -> Series {
             points.extend([end(from, note.clone()), end(until, note), point(f64::NAN, f64::NAN)]);
         }
     }
-    series(kind.name(), Style::Strip, colour(kind), points)
+    // The windows below have a line `cwnd` and marks `timeout`.
+    series(&format!("for {}", kind.name()), Style::Strip, colour(kind), points)
 }
 
-/// Waits that never occur side by side may share a colour, because there are only eight.
+/// Waits that never occur in one strip may share a colour: a controller paces or the application caps, a
+/// program corks or Nagle's algorithm holds, and only a capture leaves anything unseen.
 fn colour(kind: Waiting) -> u8 {
     match kind {
-        Waiting::Cwnd | Waiting::SlowStart => 0,
+        Waiting::Cwnd => 0,
         Waiting::Timeout => 1,
-        Waiting::PeerWindow | Waiting::Reader => 2,
-        Waiting::TailProbe | Waiting::DelayedAck => 3,
-        Waiting::Recovery | Waiting::SendBuffer => 4,
-        Waiting::Pacing | Waiting::RateCap | Waiting::Path => 5,
-        Waiting::Application | Waiting::Closing | Waiting::Unseen => 6,
-        Waiting::Handshake | Waiting::Nagle | Waiting::Cork | Waiting::Host => 7,
+        Waiting::PeerWindow => 2,
+        Waiting::TailProbe => 3,
+        Waiting::Recovery => 4,
+        Waiting::Path => 5,
+        Waiting::Application => 6,
+        Waiting::Handshake => 7,
+        Waiting::Closing => 8,
+        Waiting::SlowStart => 9,
+        Waiting::Host | Waiting::Unseen => 10,
+        Waiting::DelayedAck => 11,
+        Waiting::Reader => 12,
+        Waiting::Pacing | Waiting::RateCap => 13,
+        Waiting::Nagle | Waiting::Cork => 14,
+        Waiting::SendBuffer => 15,
     }
 }
 
@@ -122,6 +132,16 @@ mod tests {
             .collect();
         let sliced = sliced(&spans);
         assert_eq!(sliced, [(at(0), at(5000), Waiting::Pacing), (at(5000), at(10_000), Waiting::Cwnd)]);
+    }
+
+    #[test]
+    fn what_can_be_in_one_strip_differs_in_colour() {
+        let together = Waiting::ALL
+            .into_iter()
+            .filter(|kind| !matches!(kind, Waiting::Unseen | Waiting::RateCap | Waiting::Cork));
+        let mut colours: Vec<u8> = together.map(colour).collect();
+        colours.sort_unstable();
+        assert_eq!(colours, (0..16).collect::<Vec<u8>>());
     }
 
     #[test]

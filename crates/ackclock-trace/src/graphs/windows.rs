@@ -1,5 +1,7 @@
 //! The windows graph and the sending rate (Brakmo and Peterson 1995, figs. 1 to 3 and 13).
 
+use std::collections::BTreeSet;
+
 use ackclock_core::Instant;
 use ackclock_core::trace::Timer;
 
@@ -36,7 +38,7 @@ pub fn windows(source: &TracedSource, zero: Instant) -> Figure {
     let mut panels = vec![panel(1.5, y, all)];
     if !rate.is_empty() {
         let y = Axis { range: Some(usual(&rate)), ..axis("sending rate (KB/s)") };
-        panels.push(panel(0.8, y, vec![series("over the last 12 segments", Style::Line, 0, rate)]));
+        panels.push(panel(0.8, y, vec![series("over the last 12 segments", Style::Line, 9, rate)]));
     }
     Figure {
         title: format!("Windows: {}", source.source),
@@ -144,13 +146,16 @@ fn marks(line: &Timeline) -> Vec<Series> {
         let kind = if acked.duplicate { "duplicate, " } else { "" };
         noted(acked.at, below, format!("{kind}{} bytes acknowledged", acked.bytes))
     });
-    let checks =
-        line.fired.iter().filter(|(_, timer, ..)| watches(*timer)).map(|&(at, timer, late, _)| {
-            noted(at, above, format!("{timer} timer, {:.3} ms late", late * 1e3))
-        });
+    let guards = || line.fired.iter().filter(|(_, timer, ..)| watches(*timer));
+    let checks = guards()
+        .map(|&(at, timer, late, _)| noted(at, above, format!("{timer} timer, {:.3} ms late", late * 1e3)));
+    // "timer ran out" beside "0 timeouts" would be a riddle: not every timer is the retransmission timer.
+    let timers: BTreeSet<String> = guards().map(|(_, timer, ..)| timer.to_string()).collect();
+    let timers: Vec<String> = timers.into_iter().collect();
+    let ran_out = format!("timer ran out ({})", timers.join(", "));
     vec![
-        series("KB sent", Style::Labels, 6, kilobytes(&line.sent)),
-        series("timer ran out", Style::Diamonds, 4, checks.collect()),
+        series("KB sent", Style::Labels, 8, kilobytes(&line.sent)),
+        series(&ran_out, Style::Diamonds, 4, checks.collect()),
         series("timeout", Style::Circles, 1, timeouts(line).collect()),
         series("sent", Style::Hashes, 3, sent.collect()),
         series("acknowledgement", Style::Hashes, 2, acked.collect()),
@@ -172,7 +177,7 @@ fn repeated(line: &Timeline) -> Series {
         let again = sent.repeated_at?;
         Some(noted(sent.at, 0.0, format!("byte {} and on, sent again at {again:.6} s", sent.start)))
     });
-    series("sent again later", Style::Verticals, 6, lost.collect())
+    series("sent again later", Style::Verticals, 10, lost.collect())
 }
 
 /// Labels at about 16 positions: when that many KB were first sent.

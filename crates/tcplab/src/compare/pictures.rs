@@ -44,8 +44,10 @@ pub(super) fn figures(comparison: &Comparison<'_>) -> Vec<(String, Figure)> {
     if figures.is_empty() {
         let controller: Parameter = |cell| cell.cc.clone();
         let fixed = [rate, delay, |cell: &Cell| format!("{}, {}", cell.buffer, cell.loss)];
-        let kind =
-            Kind { name: "controller", by: controller, fixed, shown: &[THROUGHPUT, DELAY, POWER, JAIN] };
+        let shown: &[Quantity] = &[THROUGHPUT, DELAY, POWER, JAIN];
+        // One flow shares with no other.
+        let shown = if grid.flows > 1 { shown } else { &shown[..shown.len() - 1] };
+        let kind = Kind { name: "controller", by: controller, fixed, shown };
         figures.extend(kind.figures(comparison));
     }
     figures
@@ -127,7 +129,11 @@ impl Kind {
                 .map(|row| point(row))
                 .collect(),
         });
-        let y = Axis { label: shown.label.to_owned(), ..Axis::default() };
-        Panel { height: 1.0, y, series: series.collect() }
+        let series: Vec<Series> = series.collect();
+        // From zero: a difference of 3 % looks like one.
+        let ends = |point: &Point| point.range.map_or(point.y, |(_, most)| most);
+        let most = series.iter().flat_map(|series| &series.points).map(ends).fold(0.0, f64::max);
+        let range = (most > 0.0).then_some((0.0, 1.05 * most));
+        Panel { height: 1.0, y: Axis { label: shown.label.to_owned(), range, ..Axis::default() }, series }
     }
 }

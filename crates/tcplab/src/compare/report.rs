@@ -46,14 +46,14 @@ impl<'a> Comparison<'a> {
 
     /// The text for a terminal.
     pub fn text(&self) -> String {
-        format!("{}\n\n{}", self.same(), columns(&HEAD, &self.table()))
+        format!("{}\n\n{}", self.same(), columns(self.head(), &self.table()))
     }
 
     /// Writes the page, as Markdown and as HTML, and its pictures.
     pub fn write(&self, folder: &Path) -> Result<(), Failure> {
         let mut page = Page::new(format!("{} compared", self.grid.cc.join(", ")));
         page.text(format!("{}.", self.same()));
-        page.table(&HEAD, self.table());
+        page.table(self.head(), self.table());
         let figures = pictures::figures(self);
         if !figures.is_empty() {
             output::make_folder(&folder.join(PICTURES))?;
@@ -78,6 +78,11 @@ impl<'a> Comparison<'a> {
         )
     }
 
+    /// One flow shares with no other: the last column, Jain's index, is left out then.
+    fn head(&self) -> &'static [&'static str] {
+        if self.grid.flows > 1 { &HEAD } else { &HEAD[..HEAD.len() - 1] }
+    }
+
     fn table(&self) -> Vec<Vec<String>> {
         let row = |row: &Row<'_>| {
             let (cell, mean) = (&row.cell, &row.mean);
@@ -96,7 +101,8 @@ impl<'a> Comparison<'a> {
                 number(mean.jain),
             ]
         };
-        self.rows.iter().map(row).collect()
+        let columns = self.head().len();
+        self.rows.iter().map(row).map(|cells| cells.into_iter().take(columns).collect()).collect()
     }
 }
 

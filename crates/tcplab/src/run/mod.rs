@@ -102,11 +102,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         output::write_file(path, series::csv(&scenario, &series.borrow()).as_bytes())?;
     }
     if let Some(path) = &args.html {
-        let name = args.scenario.file_stem().unwrap_or(args.scenario.as_os_str());
-        let mut page = tables::page(&report, &name.to_string_lossy());
-        for figure in ackclock_lab::pictures::figures(&scenario, &series.borrow(), 1) {
-            page.picture("", figure);
-        }
+        let figures = ackclock_lab::pictures::figures(&scenario, &series.borrow(), 1);
+        let page = tables::page(&report, &title(&args.scenario), figures);
         output::write_file(path, page.html().as_bytes())?;
     }
     if let Some(path) = &args.trace {
@@ -118,6 +115,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         Described::new(&report).write(path)?;
     }
     Ok(Exit::Done)
+}
+
+/// The name of a scenario: that of its file, without its folder and ending.
+fn title(scenario: &Path) -> String {
+    if output::is_standard(scenario) {
+        return "A scenario from stdin".to_owned();
+    }
+    scenario.file_stem().unwrap_or(scenario.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Runs the scenario in this file. Returns the trace of its connections and queues as a file.

@@ -49,6 +49,37 @@ fn the_same_grid_gives_the_same_whatever_the_number_of_jobs() {
     assert!(pictures >= 2, "{pictures} pictures");
 }
 
+/// One flow shares with no other, and 3 % more throughput must not look like everything.
+#[test]
+fn one_flow_has_no_index_and_axes_begin_at_zero() {
+    let scratch = Scratch::new();
+    let grid = |flows: &str| {
+        let out = scratch.text(flows);
+        let grid = [
+            "compare",
+            "--cc",
+            "reno,cubic",
+            "--duration",
+            "5s",
+            "--seeds",
+            "2",
+            "--flows",
+            flows,
+            "--out",
+            &out,
+        ];
+        let table = run(&grid).done();
+        (table, fs::read_to_string(scratch.path(flows).join("report.html")).unwrap())
+    };
+    let ((one, report), (two, of_two)) = (grid("1"), grid("2"));
+    assert!(!one.contains("Jain") && !report.contains("Jain"), "{one}");
+    assert!(two.lines().any(|line| line.ends_with("Jain")) && of_two.contains("Jain's index"));
+    for quantity in ["throughput (Mbit/s)", "mean queueing delay (ms)", "power (MB/s²)"] {
+        let axis = format!(r#"{{"label":"{quantity}","scale":"linear","ends":[0.0,"#);
+        assert!(report.contains(&axis), "{quantity} begins at 0");
+    }
+}
+
 #[test]
 fn pictures_of_another_grid_do_not_stay_beside_the_report() {
     let scratch = Scratch::new();

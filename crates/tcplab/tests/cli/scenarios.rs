@@ -258,10 +258,28 @@ fn a_page_has_the_tables_and_the_graphs() {
     let scenario = repository("examples/scenarios/bufferbloat.toml");
     run(&["run", scenario.to_str().unwrap(), "--html", &scratch.text("run.html")]).done();
     let html = fs::read_to_string(scratch.path("run.html")).unwrap();
-    for wanted in ["<h1>", "uplink:there", "congestion window (KB)", "packets that wait", "60 s with seed 1"]
-    {
+    for wanted in [
+        "<h1>bufferbloat</h1>",
+        "uplink:there",
+        "congestion window (KB)",
+        "packets that wait",
+        "60 s with seed 1",
+    ] {
         assert!(html.contains(wanted), "{wanted}");
     }
+    assert!(!html.contains("examples/scenarios"), "the title is the scenario's, not a path");
+    let place = |what: &str| html.find(what).expect(what);
+    assert!(place("<h3>Flows") < place(">uplink:there<"), "the first graph comes before the table of links");
+}
+
+/// One flow shares with no other, so it has no fairness.
+#[test]
+fn jains_index_is_that_of_several_flows() {
+    let of = |name: &str| {
+        let scenario = repository(&format!("examples/scenarios/{name}.toml"));
+        run(&["run", scenario.to_str().unwrap()]).done().contains("Jain's index")
+    };
+    assert!(of("l4s") && !of("policer"));
 }
 
 #[test]

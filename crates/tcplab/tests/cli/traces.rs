@@ -196,6 +196,17 @@ fn pictures_have_the_numbers_of_the_list_and_only_the_worst_are_made_unasked() {
     };
     let ended = run(&["convert", &trace, "--to", "svg", "-o", &scratch.text("unasked")]);
     assert!(ended.err.contains("--all makes those of all"), "{}", ended.err);
+    // The message counts those that lost any time.
+    let lost = accounts.iter().filter(|one| {
+        let time = &one["account"]["waiting"];
+        ["timeout", "tail-probe", "recovery"].iter().any(|kind| time[kind].as_f64() > Some(0.0))
+    });
+    let expected = match lost.count() {
+        0 => "the 10 that sent most (none lost time)".to_owned(),
+        lost @ 1..10 => format!("the {lost} that lost time and the {} others that sent most", 10 - lost),
+        _ => "the 10 that lost most time".to_owned(),
+    };
+    assert!(ended.err.contains(&expected), "{expected}: {}", ended.err);
     ended.done();
     run(&["convert", &trace, "--to", "svg", "--all", "-o", &scratch.text("all")]).done();
     assert_eq!((numbers("unasked").len(), numbers("all").len()), (10, with_data));
