@@ -16,7 +16,7 @@ const ON_DARK: [&str; 16] = [
     "#b18ae6", "#737b83", "#f0708f", "#6fae86", "#7f9bd8", "#cdb8f5", "#e58a86",
 ];
 
-/// What a picture is drawn with besides the colours of its series: on white, and on a dark background.
+/// The colours of a picture besides those of its series: on white, and on a dark background.
 const GROUND: [&str; 2] = ["#fff", "#14171a"];
 const INK: [&str; 2] = ["#24292f", "#e6e8ea"];
 const PALE: [&str; 2] = ["#57606a", "#a2a9b0"];

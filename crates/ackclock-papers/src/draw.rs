@@ -46,7 +46,7 @@ pub(crate) fn rings(place: Place, series: impl IntoIterator<Item = (u8, Vec<(f64
     others(place, Style::Rings, series)
 }
 
-/// What a paper says of a whole picture, as dotted lines in the colours of what is measured.
+/// The values that a paper states for a whole picture, as dotted lines in the colours of the measured series.
 pub(crate) fn dotted(place: Place, series: impl IntoIterator<Item = (u8, Vec<(f64, f64)>)>) -> Vec<Series> {
     others(place, Style::Dotted, series)
 }

@@ -171,7 +171,8 @@ fn bring_up(
     Ok(routing.set(changes)?)
 }
 
-/// A connection takes a descriptor: as many as this process may have. A lower limit shows when it is reached.
+/// Raises the limit of descriptors as far as this process may, because each connection takes one. If that
+/// fails, a connection beyond the old limit shows it.
 fn raise_descriptor_limit() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).ok();

@@ -49,7 +49,7 @@ pub(super) const LEVELS: [Level; 3] = [
 ];
 
 impl Level {
-    /// What the paper prints below its figures of a sender.
+    /// The values that the paper prints below its figures of a sender.
     fn paper(&self, quantity: &str, sender: &str) -> &'static str {
         BFA_TRANSATLANTIC.words(quantity, &format!("{}: {sender}", self.name))
     }

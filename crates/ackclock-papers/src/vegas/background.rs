@@ -162,7 +162,7 @@ fn run() -> anyhow::Result<Findings> {
     })
 }
 
-/// What the paper has of a sender, by [`QUANTITIES`].
+/// The paper's values of a sender, by [`QUANTITIES`].
 fn paper(sender: Sender) -> [&'static str; 3] {
     QUANTITIES.map(|quantity| TABLE_IV.words(quantity, sender.name))
 }

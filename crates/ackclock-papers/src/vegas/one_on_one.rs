@@ -53,7 +53,7 @@ impl SenderPair {
         format!("{}/{}", self.small.name, self.large.name)
     }
 
-    /// What the paper has of a transfer: KB/s and KB sent again.
+    /// The paper's values of a transfer: KB/s and KB sent again.
     fn paper(&self, size: &str) -> [&'static str; 2] {
         [RATE, AGAIN].map(|quantity| TABLE_III.words(quantity, &format!("{}, {size}", self.name())))
     }

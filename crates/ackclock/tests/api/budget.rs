@@ -139,8 +139,8 @@ async fn the_owners_of_connections_that_give_way_learn_of_it_at_once() {
     }
 }
 
-/// tokio's loop: wait for readiness, then try. It turns once for each piece, and does not spin: while there
-/// is not any memory the stream is not ready.
+/// tokio's loop: wait for readiness, then try. It turns once for each piece, and does not spin: without
+/// memory the stream is not ready.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_not_writable_while_the_budget_is_spent() {
     let spent = Spent::new().await;

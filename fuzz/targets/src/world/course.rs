@@ -200,5 +200,5 @@ impl Course {
 
 const ROUNDS: u32 = 120;
 const WRITTEN_MAX: u32 = 3_000_000;
-/// A port byte of `FuzzedPair::connect`: the port that is listened on, of the other side.
+/// A port byte of `FuzzedPair::connect`: the other side's listening port.
 const TO_PEER: u8 = 65;

@@ -64,7 +64,7 @@ fn ecn_codepoint_of_a_blind_segment_is_not_counted() {
     assert_eq!(s.info().ecn.map(|ecn| ecn.packets_marked), Some(1));
 }
 
-/// RFC 9768 §3.2.2.1: only the SYN,ACK makes the acknowledgement say how it arrived, no other SYN.
+/// RFC 9768 §3.2.2.1: the acknowledgement reports how a SYN,ACK arrived, but not how any other SYN did.
 #[test]
 fn blind_syn_does_not_change_the_counter_of_marks() {
     let tcp = TcpConfig {

@@ -1,5 +1,5 @@
-//! Who goes where a table is full. Of each bounded table of the endpoint: its bound, its rule, and that what
-//! is in use outlives a flood of new entries.
+//! Which entry goes when a table is full. Each bounded table of the endpoint keeps its bound and its rule,
+//! and its entries in use outlive a flood of new ones.
 
 use std::collections::BTreeSet;
 use std::fs;
