@@ -246,8 +246,15 @@ fn routes_and_peers_lead_to_the_device() {
     in_namespace("routes_and_peers_lead_to_the_device", || async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
         let local = "10.8.0.1/32".parse().unwrap();
-        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400)).unwrap();
-        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400))
+        configure::configure(NAME)
+            .address_with_peer(local, "10.8.7.2".parse().unwrap())
+            .mtu(1400)
+            .apply()
+            .unwrap();
+        configure::configure(NAME)
+            .address_with_peer(local, "10.8.7.2".parse().unwrap())
+            .mtu(1400)
+            .apply()
             .expect("and once more");
         configure::add_route(NAME, "192.0.2.77/24".parse().unwrap()).unwrap();
         assert_eq!(configure::link_state(NAME).unwrap(), configure::LinkState { mtu: 1400, up: true });
@@ -265,7 +272,7 @@ fn routes_and_peers_lead_to_the_device() {
 fn five_thousand_packets_wait_for_a_configured_device() {
     in_namespace("five_thousand_packets_wait_for_a_configured_device", || async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
-        configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
+        configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
         let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
         let burst = 4_900_u32; // and room for what the kernel itself sends, such as router solicitations
         for number in 0..burst {
