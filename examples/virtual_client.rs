@@ -35,6 +35,7 @@ fn main() {
     let scenario =
         Scenario::new(Span::seconds(600)).host("client").host("server").link("client", "server", path);
     let (networks, attempts, slowest) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    // ANCHOR: seeds
     seeds(1..=100, &scenario, |net| {
         let (client, server) = (net.stack("client")?, net.stack("server")?);
         let addr = (net.lookup("server")?, 80).into();
@@ -49,6 +50,7 @@ fn main() {
         slowest.fetch_max(u64::try_from(took.as_millis())?, Ordering::Relaxed);
         Ok(())
     });
+    // ANCHOR_END: seeds
     let (networks, attempts, slowest) = (networks.into_inner(), attempts.into_inner(), slowest.into_inner());
     println!("{} pages on {networks} networks", networks * PAGES);
     println!("{attempts} attempts, and {slowest} ms for the slowest page");

@@ -194,9 +194,9 @@ fn report(seed: u64, all: &[u64], error: &str, name: &str, evidence: &Evidence) 
         1 => String::new(),
         many => format!(", the smallest of {many} seeds that does"),
     };
-    let filter = if name.is_empty() { String::new() } else { format!(" {name}") };
+    let command = if name.is_empty() { "and the same command".into() } else { format!("cargo test {name}") };
     let mut text =
-        format!("seed {seed} fails{smallest}: {error}\nrun it alone: {VARIABLE}={seed} cargo test{filter}\n");
+        format!("seed {seed} fails{smallest}: {error}\nrun it alone: {VARIABLE}={seed} {command}\n");
     match &evidence.again {
         Ok(()) => text.push_str(
             "it passed when it ran again: the test uses something that the seed does not decide, such as \
