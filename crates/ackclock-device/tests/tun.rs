@@ -266,6 +266,32 @@ fn routes_and_peers_lead_to_the_device() {
     });
 }
 
+/// Goal: nothing is configured that would make the kernel answer in the stack's place.
+#[test]
+fn the_kernel_gets_an_address_beside_the_stacks_and_never_the_same() {
+    in_namespace("the_kernel_gets_an_address_beside_the_stacks_and_never_the_same", || async {
+        let _device = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
+        let stack = "10.9.0.2/24".parse().unwrap();
+        configure::configure(NAME).stack(stack).mtu(1400).apply().unwrap();
+        assert!(configure::kernel_has("10.9.0.1".parse().unwrap()));
+        assert!(!configure::kernel_has(stack.addr()));
+
+        // The kernel's own address for the stack, and the stack's for the kernel: neither changes the MTU.
+        let kernels = "10.9.0.1/24".parse().unwrap();
+        let error = configure::configure(NAME).stack(kernels).mtu(1300).apply().unwrap_err();
+        assert!(
+            matches!(error, configure::ConfigureError::KernelHas { addr } if addr == kernels.addr()),
+            "{error}"
+        );
+        let error = configure::configure(NAME).stack(stack).address(stack).mtu(1300).apply().unwrap_err();
+        assert!(
+            matches!(error, configure::ConfigureError::StackAddress { addr } if addr == stack.addr()),
+            "{error}"
+        );
+        assert_eq!(configure::link_state(NAME).unwrap(), configure::LinkState { mtu: 1400, up: true });
+    });
+}
+
 /// Goal: a stack whose thread does not run for 50 ms loses nothing of 100,000 packets a second. TUN's own
 /// queue holds 500.
 #[test]
