@@ -5,19 +5,22 @@ Paths in backticks and relative links must exist; under a heading that names a c
 ARCHITECTURE.md must name each crate. `cargo run` and `cargo bench` commands must name existing programs,
 examples and benches; the README must have exactly one command that runs the demo and one that runs all tests.
 CONTRIBUTING.md must name each step of .ci/run and .ci/nightly. One row of docs/security.md must name each test of an attack (`sec_*`), and
-each row must name existing tests. docs/SUMMARY.md must list each page of docs. What the book includes must exist, with its
-anchor. A table of the book behind `<!-- results: ID -->` must quote rows of that section of docs/papers/RESULTS.md.
-`--check` is the only mode.
+each row must name existing tests. docs/SUMMARY.md must list each page of docs. A block behind `<!-- code: FILE:ANCHOR -->` must
+equal the lines between `ANCHOR: ANCHOR` and `ANCHOR_END: ANCHOR` of the file. A table of the guide behind `<!-- results: ID -->` must
+quote rows of that section of docs/papers/RESULTS.md.
+
+`--check` is the default. `--write` copies the code into its blocks again.
 """
 
 import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/book/*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
 FOLDERS = r"(?:crates|benches|tests|examples|docs|scripts|\.ci)"
 PATH = re.compile(rf"`({FOLDERS}/[\w./-]+)`")
 CRATE = re.compile(r"`(crates/[\w-]+)`")
@@ -25,15 +28,18 @@ HEADING = re.compile(r"##+ (?:`(crates/[\w-]+)`)?")
 RELATIVE = re.compile(r"`(src/[\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 TARGET = re.compile(r"--(bin|example|bench)[ =]([\w-]+)")
-INCLUDE = re.compile(r"\{\{#include ([^:}]+)(?::([\w-]+))?\}\}")
+CODE = re.compile(r"^<!-- code: ([^\s:]+):([\w-]+) -->\n```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE_MARK = re.compile(r"^<!-- code: ", re.MULTILINE)
 QUOTED = re.compile(r"<!-- results: (\S+) -->")
 
 
 def main():
+    if sys.argv[1:] == ["--write"]:
+        return write_code()
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
     tree = [*missing_files(), *missing_crates(), *missing_targets(), *readme_commands(), *steps(), *attacks()]
-    breaches = [*tree, *chapters(), *included(), *quoted()]
+    breaches = [*tree, *chapters(), *copied(), *quoted()]
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
@@ -127,24 +133,52 @@ def chapters():
     listed = {(summary.parent / path).resolve() for path in LINK.findall(summary.read_text())}
     for page in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")]):
         if page not in listed and page != summary:
-            hint = ": scripts/book.py does" if page.parent.name == "kit" else ""
+            hint = ": scripts/guide.py does" if page.parent.name == "kit" else ""
             yield f"docs/SUMMARY.md: does not list {page.relative_to(ROOT)}{hint}"
 
 
-def included():
-    for document, where, line in lines():
-        for path, anchor in INCLUDE.findall(line):
-            source = document.parent / path
-            if not source.exists():
-                yield f"{where}: {path} does not exist"
-            elif anchor and not re.search(rf"ANCHOR: {anchor}$.*ANCHOR_END: {anchor}$", source.read_text(), re.DOTALL | re.MULTILINE):
-                yield f"{where}: {path} has no anchor `{anchor}`"
+def copied():
+    for document in DOCUMENTS:
+        text = document.read_text()
+        where = document.relative_to(ROOT)
+        if len(CODE.findall(text)) != len(CODE_MARK.findall(text)):
+            yield f"{where}: a line `<!-- code: FILE:ANCHOR -->` without a block of code below it"
+        for path, anchor, _, block in CODE.findall(text):
+            lines = anchored(document.parent / path, anchor)
+            if lines is None:
+                yield f"{where}: {path} does not exist, or has no anchor `{anchor}`"
+            elif lines != block:
+                yield f"{where}: the code is not that of {path}:{anchor}: run scripts/docs.py --write"
+
+
+def write_code():
+    for document in DOCUMENTS:
+        def block(found):
+            path, anchor, language, _ = found.groups()
+            lines = anchored(document.parent / path, anchor)
+            return found[0] if lines is None else f"<!-- code: {path}:{anchor} -->\n```{language}\n{lines}```"
+
+        text = document.read_text()
+        written = CODE.sub(block, text)
+        if written != text:
+            document.write_text(written)
+
+
+def anchored(source, anchor):
+    """The lines of an anchor, without the indentation that all share and without the marks of other anchors."""
+    if not source.exists():
+        return None
+    found = re.search(rf"ANCHOR: {anchor}\n(.*?)^[^\n]*ANCHOR_END: {anchor}$", source.read_text(), re.DOTALL | re.MULTILINE)
+    if not found:
+        return None
+    lines = [line for line in found[1].splitlines(keepends=True) if not re.search(r"ANCHOR(_END)?: ", line)]
+    return textwrap.dedent("".join(lines))
 
 
 def quoted():
     results = (ROOT / "docs/papers/RESULTS.md").read_text()
     sections = {text.split(":", 1)[0]: text.splitlines() for text in re.split(r"^## ", results, flags=re.MULTILINE)[1:]}
-    for document in ROOT.glob("docs/book/*.md"):
+    for document in ROOT.glob("docs/guide/*.md"):
         text = document.read_text().splitlines()
         for number, line in enumerate(text, 1):
             if not (found := QUOTED.fullmatch(line)):

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     "*.md",
     "docs/*.md",
-    "docs/book/*.md",
+    "docs/guide/*.md",
     "docs/*.toml",
     "docs/*.tsv",
     "docs/kit/*.md",

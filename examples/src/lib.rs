@@ -31,7 +31,7 @@ pub fn tun(name: &str) -> anyhow::Result<Box<dyn Device>> {
     if let Some(why) = fell_back {
         eprintln!("{name} has no offload: {why}");
     }
-    configure(name, KERNEL.parse()?, None, None)?;
+    configure(name).stack(STACK.parse()?).address(KERNEL.parse()?).apply()?;
     Ok(device)
 }
 

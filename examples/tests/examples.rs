@@ -120,6 +120,17 @@ fn pooled_client_shares_connections_and_gives_requests_up() {
     });
 }
 
+/// Of the packets 5 % are lost, so that some pages need a second attempt, and none a fifth.
+#[test]
+fn virtual_client_reads_every_page_on_a_hundred_networks() {
+    let said = text(start("virtual_client", &[]).finish());
+    assert!(said.starts_with("2000 pages on 100 networks\n"), "{said}");
+    let attempts: u32 = between(&said, "networks\n", " attempts").parse().unwrap();
+    assert!((2001..2400).contains(&attempts), "{said}");
+    let slowest: u32 = between(&said, "attempts, and ", " ms").parse().unwrap();
+    assert!((1_000..4_000).contains(&slowest), "{said}");
+}
+
 #[test]
 fn grpc_streams_both_ways_over_the_cable_in_memory() {
     let said = text(start("grpc", &[]).finish());

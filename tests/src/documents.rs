@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The places of all commands of `program` in the README, in `docs` and in the book, each with its words
+/// The places of all commands of `program` in the README, in `docs` and in the guide, each with its words
 /// after the program's name.
 ///
 /// # Panics
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub fn commands(program: &str) -> Vec<(String, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut documents = vec![root.join("README.md")];
-    for folder in ["docs", "docs/book"] {
+    for folder in ["docs", "docs/guide"] {
         documents.extend(pages(&root.join(folder)));
     }
     let mut found = Vec::new();

@@ -313,7 +313,7 @@ async fn packet_stack(options: EthernetOptions) -> (Stack, LinkHandle) {
 
 /// Gives the kernel's end of a TAP device its addresses and brings it up.
 fn give_addresses(name: &str) {
-    configure::configure(name, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
+    configure::configure(name).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
     configure::add_address(name, "fd09::1/64".parse().unwrap(), None).unwrap();
     assert!((0..500).any(|_| is_local("fd09::1")), "fd09::1 never becomes local");
 }

@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
         );
         std::thread::sleep(Duration::from_millis(1));
     }
-    configure(DEVICE, Cidr::new(OWN, 24)?, None, None).context("the device cannot be configured")?;
+    configure(DEVICE).address(Cidr::new(OWN, 24)?).apply().context("the device cannot be configured")?;
     Ok(over_tun::serve_kernel()?)
 }
 

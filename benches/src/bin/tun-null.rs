@@ -24,6 +24,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         over_tun::end_with_input();
     }
     let null = Null::open(offload)?;
-    configure(DEVICE, Cidr::new(KERNEL, 24)?, None, None)?;
+    configure(DEVICE).address(Cidr::new(KERNEL, 24)?).apply()?;
     Ok(null.serve()?)
 }

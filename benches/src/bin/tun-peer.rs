@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ackclock::{Cidr, Stack, TcpConfig, TcpListener, TcpStream};
 use ackclock_benches::over_tun::{self, DEVICE, KERNEL, OWN, Service};
-use ackclock_device::configure::configure;
+use ackclock_device::configure::{Configure, configure};
 use ackclock_device::{OffloadMode, open, open_queues};
 use bytes::Bytes;
 use clap::Parser;
@@ -130,7 +130,8 @@ fn stack(options: &Options, runtimes: &[Handle]) -> Result<Stack, Box<dyn std::e
             devices.push(open(DEVICE, mode)?.0);
         }
     }
-    configure(DEVICE, Cidr::new(KERNEL, 24)?, None, options.mtu)?;
+    let kernel = configure(DEVICE).address(Cidr::new(KERNEL, 24)?);
+    options.mtu.into_iter().fold(kernel, Configure::mtu).apply()?;
     let buffer = options.buffer;
     let tcp = TcpConfig { send_buffer_max: buffer, receive_buffer_max: buffer, ..TcpConfig::default() };
     let mut builder = Stack::builder().queues(devices).address(Cidr::new(OWN, 24)?).tcp(tcp);

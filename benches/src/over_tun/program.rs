@@ -185,7 +185,7 @@ impl Running {
             thread::sleep(Duration::from_millis(1));
         }
         ip(&format!("link add {DEVICE} type veth peer name {DEVICE} netns {id}"));
-        configure::configure(DEVICE, Cidr::new(KERNEL, 24)?, None, None)?;
+        configure::configure(DEVICE).address(Cidr::new(KERNEL, 24)?).apply()?;
         Ok(())
     }
 

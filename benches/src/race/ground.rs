@@ -96,7 +96,7 @@ impl Host {
         self.namespace.run(async move {
             let (device, _) = open(STACK, OffloadMode::On).expect("a TUN device with offload");
             ip(&format!("link set {STACK} txqueuelen {QUEUE}"));
-            configure::configure(STACK, gateway, None, Some(1500)).expect("an address for it");
+            configure::configure(STACK).address(gateway).mtu(1500).apply().expect("an address for it");
             let tcp =
                 TcpConfig { send_buffer_max: BUFFER, receive_buffer_max: BUFFER, ..TcpConfig::default() };
             let mut builder = Stack::builder().device(device).address(address).tcp(tcp);

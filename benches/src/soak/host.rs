@@ -52,7 +52,7 @@ impl Host {
         let device = outside.run(async {
             let (device, _) = open(DEVICE, OffloadMode::On).map_err(io::Error::other)?;
             let own = format!("{KERNEL}/24").parse().map_err(io::Error::other)?;
-            configure::configure(DEVICE, own, None, Some(1500)).map_err(io::Error::other)?;
+            configure::configure(DEVICE).address(own).mtu(1500).apply().map_err(io::Error::other)?;
             Ok::<_, io::Error>(device)
         })?;
         let (over, until) = oneshot::channel();

@@ -216,7 +216,7 @@ impl Host {
         let device = outside.run(async {
             let (device, _) = open(DEVICE, OffloadMode::On).map_err(io::Error::other)?;
             let own = format!("{OUTSIDE}/24").parse().map_err(io::Error::other)?;
-            configure::configure(DEVICE, own, None, Some(1500)).map_err(io::Error::other)?;
+            configure::configure(DEVICE).address(own).mtu(1500).apply().map_err(io::Error::other)?;
             ip(&format!("link set {DEVICE} txqueuelen {QUEUE}"));
             Ok::<_, io::Error>(device)
         })?;

@@ -11,8 +11,8 @@
 //! - a wrapper around another device: [`impair::Impaired`], [`capture::Captured`];
 //! - your own type.
 //!
-//! A [`FrameDevice`] carries Ethernet frames, and [`EthernetDevice`] makes a [`Device`] of it. [`configure`]
-//! gives the kernel's end of a TUN or TAP interface its addresses and routes.
+//! A [`FrameDevice`] carries Ethernet frames, and [`EthernetDevice`] makes a [`Device`] of it.
+//! [`mod@configure`] gives the kernel's end of a TUN or TAP interface its addresses and routes.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -30,12 +30,12 @@
 //!
 //! # Features and limits
 //!
-//! Devices of the operating system (TUN, TAP, packet and raw sockets, [`configure`]) come with the feature
-//! `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet over any
-//! [`FrameDevice`], impairment, several devices and captures. `over` runs a device over streams. The feature
-//! `net` adds sockets, `sink` adds sinks, and `tun-rs` adds the crate of that name. The feature `recordings`,
-//! which is on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds AF_XDP
-//! (`XdpDevice`) to `os`.
+//! Devices of the operating system (TUN, TAP, packet and raw sockets, [`mod@configure`]) come with the
+//! feature `os`, which is on by default and needs Linux. Everything else builds anywhere: memory, Ethernet
+//! over any [`FrameDevice`], impairment, several devices and captures. `over` runs a device over streams.
+//! The feature `net` adds sockets, `sink` adds sinks, and `tun-rs` adds the crate of that name. The feature
+//! `recordings`, which is on by default, brings recordings (`Replay`, `recording`). The feature `xdp` adds
+//! AF_XDP (`XdpDevice`) to `os`.
 //!
 //! This is the only crate of the workspace with `unsafe` code: the system calls of `sys`, and descriptors
 //! that change their owner.
@@ -111,6 +111,8 @@ use ackclock_wire::{Egress, Route, TxPacket};
 
 pub use ackclock_link as link;
 pub use batch::ReceiveBatch;
+#[cfg(feature = "os")]
+pub use configure::configure;
 #[cfg(feature = "os")]
 pub use error::explain;
 pub use error::{NAME_MAX, OpenError, QUEUES_MAX};

@@ -40,7 +40,7 @@ fn a_descriptor_that_is_passed_exchanges_packets_with_the_kernel() {
     in_namespace("a_descriptor_that_is_passed_exchanges_packets_with_the_kernel", || async {
         let fd = PassedFd::new(tun()).unwrap();
         assert_eq!((fd.name(), fd.medium()), (NAME, Medium::Ip));
-        configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, Some(1300)).unwrap();
+        configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).mtu(1300).apply().unwrap();
         let mut device = fd.open(None).unwrap();
         assert_eq!((device.capabilities().mtu, device.capabilities().queues), (1300, 1));
         let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();

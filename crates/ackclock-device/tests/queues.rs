@@ -16,7 +16,7 @@ use common::{NAME, in_namespace, ip, packets, send};
 fn two_queues(mode: OffloadMode) -> [Box<dyn Device>; 2] {
     let (queues, fell_back) = open_queues(NAME, mode, 2).expect("the queues open");
     assert_eq!(fell_back, None);
-    configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).expect("it is configured");
+    configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).apply().expect("it is configured");
     queues.try_into().expect("two queues")
 }
 

@@ -246,8 +246,15 @@ fn routes_and_peers_lead_to_the_device() {
     in_namespace("routes_and_peers_lead_to_the_device", || async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
         let local = "10.8.0.1/32".parse().unwrap();
-        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400)).unwrap();
-        configure::configure(NAME, local, Some("10.8.7.2".parse().unwrap()), Some(1400))
+        configure::configure(NAME)
+            .address_with_peer(local, "10.8.7.2".parse().unwrap())
+            .mtu(1400)
+            .apply()
+            .unwrap();
+        configure::configure(NAME)
+            .address_with_peer(local, "10.8.7.2".parse().unwrap())
+            .mtu(1400)
+            .apply()
             .expect("and once more");
         configure::add_route(NAME, "192.0.2.77/24".parse().unwrap()).unwrap();
         assert_eq!(configure::link_state(NAME).unwrap(), configure::LinkState { mtu: 1400, up: true });
@@ -259,13 +266,39 @@ fn routes_and_peers_lead_to_the_device() {
     });
 }
 
+/// Goal: nothing is configured that would make the kernel answer in the stack's place.
+#[test]
+fn the_kernel_gets_an_address_beside_the_stacks_and_never_the_same() {
+    in_namespace("the_kernel_gets_an_address_beside_the_stacks_and_never_the_same", || async {
+        let _device = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
+        let stack = "10.9.0.2/24".parse().unwrap();
+        configure::configure(NAME).stack(stack).mtu(1400).apply().unwrap();
+        assert!(configure::kernel_has("10.9.0.1".parse().unwrap()));
+        assert!(!configure::kernel_has(stack.addr()));
+
+        // The kernel's own address for the stack, and the stack's for the kernel: neither changes the MTU.
+        let kernels = "10.9.0.1/24".parse().unwrap();
+        let error = configure::configure(NAME).stack(kernels).mtu(1300).apply().unwrap_err();
+        assert!(
+            matches!(error, configure::ConfigureError::KernelHas { addr } if addr == kernels.addr()),
+            "{error}"
+        );
+        let error = configure::configure(NAME).stack(stack).address(stack).mtu(1300).apply().unwrap_err();
+        assert!(
+            matches!(error, configure::ConfigureError::StackAddress { addr } if addr == stack.addr()),
+            "{error}"
+        );
+        assert_eq!(configure::link_state(NAME).unwrap(), configure::LinkState { mtu: 1400, up: true });
+    });
+}
+
 /// Goal: a stack whose thread does not run for 50 ms loses nothing of 100,000 packets a second. TUN's own
 /// queue holds 500.
 #[test]
 fn five_thousand_packets_wait_for_a_configured_device() {
     in_namespace("five_thousand_packets_wait_for_a_configured_device", || async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
-        configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
+        configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
         let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
         let burst = 4_900_u32; // and room for what the kernel itself sends, such as router solicitations
         for number in 0..burst {

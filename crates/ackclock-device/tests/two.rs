@@ -40,7 +40,7 @@ async fn two(open: impl Fn(u8) -> Box<dyn Device>) {
 }
 
 fn kernel_at(name: &str, number: u8) {
-    configure::configure(name, format!("10.{number}.0.1/24").parse().unwrap(), None, None).unwrap();
+    configure::configure(name).address(format!("10.{number}.0.1/24").parse().unwrap()).apply().unwrap();
 }
 
 fn link(number: u8) -> EthernetOptions {

@@ -109,7 +109,7 @@ pub use guest::{Guest, GuestError};
 #[cfg(feature = "real-time")]
 pub use hosted::Lateness;
 #[cfg(feature = "tokio")]
-pub use hosted::{Faults, HostedError, RunError, VirtualNetwork};
+pub use hosted::{Faults, HostedError, RunError, VirtualNetwork, seeds};
 pub use link_trace::{LinkTrace, LinkTraceError};
 pub use packet::PacketId;
 pub use report::{LinkState, Report};

@@ -9,13 +9,14 @@ use crate::shards::Handle;
 /// another handle of the same stack.
 ///
 /// ```no_run
-/// use ackclock::Stack;
 /// use ackclock::device::{self, OffloadMode};
+/// use ackclock::{Cidr, Stack};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (device, _why_no_offload) = device::open("tun0", OffloadMode::Auto)?;
-/// device::configure::configure("tun0", "10.9.0.1/24".parse()?, None, None)?; // the kernel's end
-/// let stack = Stack::builder().device(device).address("10.9.0.2/24".parse()?).spawn()?;
+/// let address: Cidr = "10.9.0.2/24".parse()?;
+/// device::configure("tun0").stack(address).apply()?; // the kernel's end becomes 10.9.0.1
+/// let stack = Stack::builder().device(device).address(address).spawn()?;
 ///
 /// let stream = stack.connect("10.9.0.1:80".parse()?).await?;
 /// println!("{:?} with {:?}", stream.info()?.srtt, stream.info()?.congestion);

@@ -120,6 +120,13 @@ struct FrontPage;
 /// A test makes some 220 calls, from `bind` to a second write after a reset, on the kernel's sockets and on
 /// these. Each row is a case whose answers differ, with the first answer that does.
 ///
+/// One difference runs through several rows. tokio remembers that a socket is ready until a call finds that
+/// it is not: once `writable()` or `readable()` has completed, it completes at once again, and
+/// `poll_read_ready` says ready, until a read or write returns `WouldBlock`. Here readiness is looked up each
+/// time: right after the last byte was read, `readable()` waits for the next one, and `poll_read_ready` is
+/// pending. A loop that calls `try_read` or `try_write`, and waits when they return `WouldBlock`, works with
+/// both.
+///
 #[cfg(doc)]
 #[doc = include_str!("differences.md")]
 pub mod differences {}

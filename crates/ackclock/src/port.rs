@@ -54,6 +54,8 @@ impl Port {
     }
 
     /// An IP packet arrived.
+    #[doc(alias = "ingress")]
+    #[doc(alias = "receive")]
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], meta: RxMeta) {
         self.turn(now, |locked| locked.stack.endpoint.handle_packet(now, packet, meta));
     }
@@ -65,11 +67,14 @@ impl Port {
 
     /// The latest time for the next call of `handle_timeout`.
     #[must_use]
+    #[doc(alias = "poll_at")]
+    #[doc(alias = "poll_delay")]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.shared.look(|state| state.poll_timeout())
     }
 
     /// Hands the next packet to `send`; `false` if there is none. The packet counts as sent.
+    #[doc(alias = "egress")]
     pub fn poll_transmit(&mut self, now: Instant, limits: Limits, send: impl FnOnce(&TxPacket<'_>)) -> bool {
         let packet_sent = self.turn(now, |locked| {
             let packet = locked.stack.endpoint.poll_transmit(now, limits);

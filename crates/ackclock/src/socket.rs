@@ -178,6 +178,7 @@ impl TcpSocket {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
+    #[doc(alias = "MSG_FASTOPEN")]
     pub async fn connect_with_data(self, addr: SocketAddr, data: &[u8]) -> io::Result<TcpStream> {
         let (shared, settings) = self.into_parts();
         settings.check_family(addr)?;

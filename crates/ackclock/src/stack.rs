@@ -42,6 +42,7 @@ impl Stack {
     /// ports are taken; `NetworkUnreachable` for an address that no peer can have and `ConnectionRefused` for
     /// port 0, both without sending a packet (an unspecified address is this host's);
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many connections.
+    #[doc(alias = "dial")]
     pub async fn connect(&self, addr: SocketAddr) -> io::Result<TcpStream> {
         open(&self.shared, addr, (None, 0), None)?.connected().await
     }
@@ -81,11 +82,14 @@ impl Stack {
     /// # Errors
     /// As [`listen`](Self::listen).
     #[doc(alias = "listen_all")]
+    #[doc(alias = "any_ip")]
+    #[doc(alias = "tproxy")]
     pub fn listen_any(&self) -> io::Result<TcpListener> {
         self.listener().bind()
     }
 
     /// Builds a listener with more options; on any address and port by default.
+    #[doc(alias = "TcpListenerBuilder")]
     pub fn listener(&self) -> ListenerBuilder {
         ListenerBuilder::new(self.shared.clone())
     }
@@ -103,6 +107,8 @@ impl Stack {
     /// [`NotFound`](io::ErrorKind::NotFound) if there is no address, [`TimedOut`](io::ErrorKind::TimedOut) if
     /// no name server answers, [`Unsupported`](io::ErrorKind::Unsupported) if this stack cannot resolve
     /// names.
+    #[doc(alias = "lookup_host")]
+    #[doc(alias = "resolve")]
     pub async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         if let Ok(literal) = host.parse() {
             return Ok(vec![literal]);
@@ -124,6 +130,8 @@ impl Stack {
     /// [`AddrInUse`](io::ErrorKind::AddrInUse) if another socket has it,
     /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if it is not an address of the stack,
     /// [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there are too many sockets.
+    #[doc(alias = "bind")]
+    #[doc(alias = "bind_udp")]
     pub fn udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
         UdpSocket::new(&self.shared, addr.into())
     }
@@ -214,6 +222,7 @@ impl Stack {
 
     /// Counters of what the stack received, sent and refused.
     #[must_use]
+    #[doc(alias = "stats")]
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
@@ -235,6 +244,7 @@ impl Stack {
 
     /// All connections, including those that close in the background: what `ss -ti` lists.
     #[must_use]
+    #[doc(alias = "sockets")]
     pub fn connections(&self) -> Vec<(FourTuple, ConnectionInfo)> {
         let now = self.shared.now();
         let of_shard = |shard: &Shared| {
@@ -324,6 +334,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no host can have this address.
+    #[doc(alias = "update_ip_addrs")]
     pub fn add_address(&self, address: Cidr) -> io::Result<()> {
         check_address(&address)?;
         self.shared.each(|state, _| state.network.add_address(&mut state.endpoint, address));
@@ -345,6 +356,7 @@ impl Stack {
 
     /// Adds a route: see [`StackBuilder::route`](crate::StackBuilder::route). From the first route on, the
     /// device no longer serves every destination.
+    #[doc(alias = "routes_mut")]
     pub fn add_route(&self, destination: Cidr) {
         self.shared.each(|state, _| state.network.add_route(&mut state.endpoint, destination, None));
     }
@@ -427,6 +439,8 @@ impl Stack {
     ///
     /// # Errors
     /// The stack ended in another way meanwhile: the device failed, the runtime was shut down.
+    #[doc(alias = "graceful_shutdown")]
+    #[doc(alias = "wait_idle")]
     pub async fn drain(&self, within: Duration) -> io::Result<usize> {
         self.shared.each(|state, now| state.begin_drain(now, within));
         self.shared.wake_drivers();
@@ -455,6 +469,7 @@ impl Stack {
     ///
     /// # Cancel safety
     /// Cancel-safe; once polled, the stack closes even if the future is dropped.
+    #[doc(alias = "close")]
     pub async fn shutdown(&self) {
         self.shared.each(StackState::begin_close);
         self.shared.wake_drivers();

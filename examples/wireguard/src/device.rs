@@ -124,6 +124,12 @@ impl Handle {
         self.lock().peer.last_handshake()
     }
 
+    /// Attempts at a handshake, five seconds apart, since the peer was last heard.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        self.lock().peer.unanswered()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // The contents are consistent between any two statements that can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

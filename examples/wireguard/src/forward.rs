@@ -3,24 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
-use ackclock::Stack;
 use ackclock::pump::Pump;
+use ackclock::{Stack, TcpStream};
 use anyhow::Context;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net;
 use tokio::sync::Semaphore;
 
-use crate::args::Forward;
+use crate::args::{Forward, Remote};
 
 /// Binds the local port; the task carries its connections for as long as the stack lives.
 pub(crate) async fn start(stack: &Stack, forward: Forward) -> anyhow::Result<()> {
-    let listener =
-        TcpListener::bind(forward.local).await.with_context(|| format!("listening on {}", forward.local))?;
+    let listener = net::TcpListener::bind(forward.local)
+        .await
+        .with_context(|| format!("listening on {}", forward.local))?;
     eprintln!("{} leads to {}", listener.local_addr()?, forward.remote);
     tokio::spawn(accept(stack.clone(), listener, forward));
     Ok(())
 }
 
-async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
+async fn accept(stack: Stack, listener: net::TcpListener, forward: Forward) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // The semaphore is never closed.
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
@@ -33,9 +34,9 @@ async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
                 continue;
             }
         };
-        let stack = stack.clone();
+        let (stack, forward) = (stack.clone(), forward.clone());
         tokio::spawn(async move {
-            if let Err(error) = carry(&stack, client, forward).await {
+            if let Err(error) = carry(&stack, client, &forward.remote).await {
                 eprintln!("{} to {}: {error}", forward.local, forward.remote);
             }
             drop(permit);
@@ -45,8 +46,8 @@ async fn accept(stack: Stack, listener: TcpListener, forward: Forward) {
 
 /// Carries bytes both ways until both have finished. If one side fails, the other is reset: what it has is
 /// not everything.
-async fn carry(stack: &Stack, client: TcpStream, forward: Forward) -> io::Result<()> {
-    match stack.connect(forward.remote).await {
+async fn carry(stack: &Stack, client: net::TcpStream, remote: &Remote) -> io::Result<()> {
+    match TcpStream::connect(stack, remote.as_str()).await {
         Ok(remote) => Pump::new(remote, client).await.into_result().map(drop),
         Err(error) => {
             client.set_zero_linger()?;

@@ -41,9 +41,14 @@ pub fn parse(text: &str) -> Result<Key, KeyError> {
 pub fn read(path: &Path) -> Result<(Key, bool), KeyError> {
     let unreadable = |error| KeyError::Unreadable(path.to_owned(), error);
     let text = fs::read_to_string(path).map_err(unreadable)?;
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    let readable = others_may_read(path).map_err(unreadable)?;
     let key = parse(&text).map_err(|_| KeyError::NoKeyIn(path.to_owned()))?;
-    Ok((key, mode & 0o077 != 0))
+    Ok((key, readable))
+}
+
+/// Whether others than its owner may read or write a file.
+pub(crate) fn others_may_read(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }
 
 #[cfg(test)]

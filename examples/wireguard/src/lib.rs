@@ -31,6 +31,7 @@
 mod device;
 pub mod keys;
 mod peer;
+pub mod quick;
 
 pub use self::device::{Handle, Tunnel};
 pub use self::peer::{Config, Counters, Peer};
@@ -38,3 +39,11 @@ pub use self::peer::{Config, Counters, Peer};
 /// The largest IP packet that crosses a tunnel over any Ethernet: 1,500 bytes without the headers of IPv6
 /// (40), UDP (8) and WireGuard (32).
 pub const MTU: usize = 1420;
+
+/// The number of bytes that a tunnel may carry in one IP packet, if `text` is one.
+///
+/// RFC 8200 §5 asks for 1,280 bytes; 65,455 and the headers fill the longest datagram.
+#[must_use]
+pub fn parse_mtu(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|mtu| (1280..=65_455).contains(mtu))
+}

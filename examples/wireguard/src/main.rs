@@ -10,9 +10,10 @@ mod forward;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
-use ackclock::Stack;
 use ackclock::device::over::IpOver;
+use ackclock::{Stack, TcpStream};
 use ackclock_wireguard::{Handle, Tunnel};
 use anyhow::Context;
 use clap::Parser;
@@ -20,7 +21,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UdpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::WireguardArgs;
+use crate::args::{Remote, WireguardArgs};
 
 fn main() -> anyhow::Result<()> {
     let args = WireguardArgs::parse();
@@ -32,32 +33,33 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run(args: WireguardArgs) -> anyhow::Result<()> {
-    let peer = args.peer().await?;
-    let endpoint = peer.endpoint.context("--endpoint is required")?;
-    let socket =
-        bind(endpoint, args.listen_port).await.with_context(|| format!("UDP port {}", args.listen_port))?;
+    let settings = args.settings().await?;
+    let (endpoint, port) = (settings.endpoint, settings.listen_port);
+    let socket = bind(endpoint, port).await.with_context(|| format!("UDP port {port}"))?;
     // ANCHOR: stack
-    let tunnel = Tunnel::new(&peer, socket);
+    let tunnel = Tunnel::new(&settings.peer, socket);
     let handle = tunnel.handle();
-    let mut builder = Stack::builder().device(IpOver::new(tunnel, args.mtu));
-    for &address in &args.address {
+    let mut builder = Stack::builder().device(IpOver::new(tunnel, settings.mtu));
+    for &address in &settings.addresses {
         builder = builder.address(address);
     }
-    for &network in &args.allowed_ips {
+    for &network in &settings.peer.allowed {
         builder = builder.route(network);
     }
-    let stack = builder.spawn()?;
+    let servers = settings.name_servers.iter().map(|&server| SocketAddr::new(server, DNS_PORT));
+    let stack = builder.name_servers(servers).spawn()?;
     // ANCHOR_END: stack
     tokio::spawn(follow_the_network(handle.clone(), endpoint));
+    tokio::spawn(tell_of_silence(handle.clone()));
 
-    let outcome = if let Some(remote) = args.connect {
+    let outcome = if let Some(remote) = &args.connect {
         tokio::select! {
             joined = join(&stack, remote) => joined.with_context(|| format!("connection to {remote}")),
             interrupted = interrupted() => interrupted.map_err(Into::into),
         }
     } else {
-        for &forward in &args.forward {
-            forward::start(&stack, forward).await?;
+        for forward in &args.forward {
+            forward::start(&stack, forward.clone()).await?;
         }
         interrupted().await.map_err(Into::into)
     };
@@ -92,9 +94,24 @@ async fn move_to_another_port(handle: &Handle, endpoint: SocketAddr) -> io::Resu
     Ok(())
 }
 
+/// Says when handshakes stay without an answer, and when the peer answers again. A peer does not answer what
+/// it cannot decrypt, so a wrong key looks like a wrong address.
+async fn tell_of_silence(handle: Handle) {
+    let mut is_silent = false;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match (handle.unanswered(), is_silent) {
+            (2.., false) => eprintln!("no answer to handshakes: check the keys and the endpoint"),
+            (0, true) => eprintln!("the peer answers"),
+            _ => continue,
+        }
+        is_silent = !is_silent;
+    }
+}
+
 /// Joins a connection with standard input and output, until the peer has finished.
-async fn join(stack: &Stack, remote: SocketAddr) -> io::Result<()> {
-    let (mut reader, mut writer) = stack.connect(remote).await?.into_split();
+async fn join(stack: &Stack, remote: &Remote) -> io::Result<()> {
+    let (mut reader, mut writer) = TcpStream::connect(stack, remote.as_str()).await?.into_split();
     let sending = tokio::spawn(async move {
         tokio::io::copy(&mut tokio::io::stdin(), &mut writer).await?;
         writer.shutdown().await
@@ -136,3 +153,7 @@ fn report(handle: &Handle) {
         eprintln!("{packets} dropped: {why}");
     }
 }
+
+/// How often the tunnel is looked at for silence.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const DNS_PORT: u16 = 53;

@@ -41,6 +41,8 @@ pub struct Counters {
     pub sent: u64,
     /// Authentic IP packets received.
     pub received: u64,
+    /// Handshakes that this end has begun, repeated attempts included.
+    pub initiations: u64,
     /// Completed handshakes, those that renewed keys included.
     pub handshakes: u64,
     /// How often the peer sent from another address than before.
@@ -65,6 +67,8 @@ pub struct Peer {
     /// How many packets boringtun keeps until the handshake completes.
     waiting: u64,
     counters: Counters,
+    /// How many handshakes had been begun when the peer was last heard.
+    answered: u64,
     /// The encrypted datagram to send.
     cipher: Box<[u8]>,
     /// The decrypted packet that arrived.
@@ -90,6 +94,7 @@ impl Peer {
             allowed: config.allowed.clone(),
             waiting: 0,
             counters: Counters::default(),
+            answered: 0,
             cipher: vec![0; PACKET_MAX + OVERHEAD].into(),
             plain: vec![0; PACKET_MAX + OVERHEAD].into(),
         }
@@ -196,6 +201,13 @@ impl Peer {
         self.tunnel.time_since_last_handshake()
     }
 
+    /// Attempts at a handshake since the peer was last heard. They are five seconds apart (and up to a third
+    /// of a second more), so the second says that the first had no answer for that long.
+    #[must_use]
+    pub fn unanswered(&self) -> u64 {
+        self.counters.initiations - self.answered
+    }
+
     /// Packets carried and dropped.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -209,6 +221,7 @@ impl Peer {
         from: SocketAddr,
         mut network: impl FnMut(SocketAddr, &[u8]),
     ) {
+        self.answered = self.counters.initiations;
         if matches!(message, Some(Message::Initiation | Message::Response)) {
             self.counters.handshakes += 1;
         }
@@ -254,7 +267,10 @@ fn put(
     mut network: impl FnMut(SocketAddr, &[u8]),
 ) {
     match (result, endpoint) {
-        (TunnResult::WriteToNetwork(datagram), Some(endpoint)) => network(endpoint, datagram),
+        (TunnResult::WriteToNetwork(datagram), Some(endpoint)) => {
+            counters.initiations += u64::from(Message::of(datagram) == Some(Message::Initiation));
+            network(endpoint, datagram);
+        }
         (TunnResult::WriteToNetwork(_), None) => counters.dropped_no_endpoint += 1,
         _ => {}
     }

@@ -41,7 +41,7 @@ pub fn open_tun(mode: OffloadMode) -> Box<dyn Device> {
     assert_eq!(fell_back, None);
     let kernel_v4 = "10.9.0.1/24".parse().expect("an address with a prefix");
     let kernel_v6 = "fd09::1/64".parse().expect("an address with a prefix");
-    configure::configure(TUN, kernel_v4, None, None).expect("tun0 takes an IPv4 address");
+    configure::configure(TUN).address(kernel_v4).apply().expect("tun0 takes an IPv4 address");
     configure::add_address(TUN, kernel_v6, None).expect("tun0 takes an IPv6 address");
     wait_until_local("fd09::1");
     device

@@ -17,7 +17,7 @@ fn a_stack_on_each_queue_serves_the_connections_that_the_kernel_gives_it() {
     in_namespace(|| async {
         let (queues, fell_back) = open_queues(TUN, OffloadMode::On, 2).unwrap();
         assert_eq!(fell_back, None);
-        configure::configure(TUN, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
+        configure::configure(TUN).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
         let stacks: Vec<Stack> =
             queues.into_iter().map(|queue| stack_on(queue, TcpConfig::default())).collect();
         for stack in &stacks {
@@ -130,7 +130,7 @@ fn two_queues(mode: OffloadMode) -> Stack {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     let (queues, fell_back) = open_queues(TUN, mode, 2).unwrap();
     assert_eq!(fell_back, None);
-    configure::configure(TUN, "10.9.0.1/24".parse().unwrap(), None, None).unwrap();
+    configure::configure(TUN).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
     Stack::builder().queues(queues).address("10.9.0.2/24".parse().unwrap()).spawn().unwrap()
 }
 

@@ -11,6 +11,7 @@ mod path_cache;
 mod paths;
 mod pump;
 mod quic;
+mod seeds;
 mod shaper;
 mod support;
 mod time;

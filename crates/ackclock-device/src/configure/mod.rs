@@ -3,6 +3,7 @@
 //! Everything here takes `CAP_NET_ADMIN` in the network namespace of the calling thread. Something that
 //! exists already is not an error, so a command can be repeated.
 
+mod kernel_end;
 mod kind;
 mod netlink;
 
@@ -13,44 +14,10 @@ use std::os::fd::AsFd;
 use crate::sys;
 use netlink::Request;
 
+pub use self::kernel_end::{Configure, configure, kernel_address};
 pub(crate) use self::kind::{LinkKind, TunTap, link_kind};
 pub use crate::addresses::kernel_has;
 pub use ackclock_wire::{Cidr, CidrError};
-
-/// Sets up the kernel's end of the interface `name`: its MTU, its address `local` and the length of its queue
-/// ([`set_queue_len_min`]). Then it brings the interface up.
-///
-/// `local` must not be the stack's own address, or the kernel answers in its place. Without `peer` the kernel
-/// routes the whole prefix of `local` through the interface. With `peer`, the address of the other end, the
-/// prefix is that of the peer's network.
-///
-/// # Errors
-/// See [`ConfigureError`]; its messages name the command to run instead.
-///
-/// ```no_run
-/// use ackclock_device::configure::configure;
-/// use ackclock_device::{OffloadMode, open};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (device, _why_no_offload) = open("tun0", OffloadMode::Auto)?;
-/// // The kernel is 10.9.0.1; the stack on `device` takes another address of 10.9.0.0/24.
-/// configure("tun0", "10.9.0.1/24".parse()?, None, Some(1400))?;
-/// # drop(device);
-/// # Ok(()) }
-/// ```
-pub fn configure(
-    name: &str,
-    local: Cidr,
-    peer: Option<IpAddr>,
-    mtu: Option<u32>,
-) -> Result<(), ConfigureError> {
-    if let Some(mtu) = mtu {
-        set_mtu(name, mtu)?;
-    }
-    add_address(name, local, peer)?;
-    set_queue_len_min(name, QUEUE_LEN)?;
-    set_up(name, true)
-}
 
 /// Gives the kernel's end of the interface `name` an address.
 ///
@@ -258,10 +225,6 @@ pub fn link_state(name: &str) -> Result<LinkState, ConfigureError> {
     asked().map_err(|error| ConfigureError::from_io(name, command, error))
 }
 
-/// Packets that may wait in front of a configured device: 50 ms of 100,000 a second. A flood fills 4 MB, and
-/// the senders of large packets wait for acknowledgements long before they fill it.
-const QUEUE_LEN: u32 = 5_000;
-
 /// Why the kernel's end of a device could not be configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -285,6 +248,32 @@ pub enum ConfigureError {
     Families {
         /// The equivalent command.
         command: String,
+    },
+    /// The kernel was to get an address of the stack.
+    #[error(
+        "{addr} is the stack's own address, and the kernel would answer in its place: give the kernel's end \
+         another address of that network (`Configure::address`)"
+    )]
+    StackAddress {
+        /// The address.
+        addr: IpAddr,
+    },
+    /// The kernel has an address of the stack already.
+    #[error(
+        "{addr} is an address of this machine's kernel, which would answer in the stack's place: choose \
+         another address for the stack, or take it from the kernel (sudo ip addr del {addr} dev NAME)"
+    )]
+    KernelHas {
+        /// The address.
+        addr: IpAddr,
+    },
+    /// The stack's network has no second address.
+    #[error(
+        "the network {network} has no other address for the kernel: choose one with `Configure::address`"
+    )]
+    NoRoom {
+        /// The stack's network.
+        network: Cidr,
     },
     /// The limit of open files is reached, for the process or the system.
     #[error(

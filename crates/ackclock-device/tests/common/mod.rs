@@ -77,7 +77,7 @@ fn tun_usable() -> Result<(), String> {
 pub fn open_configured(mode: OffloadMode) -> Box<dyn Device> {
     let (device, fell_back) = open(NAME, mode).expect("the device opens");
     assert_eq!(fell_back, None);
-    configure::configure(NAME, "10.9.0.1/24".parse().unwrap(), None, None).expect("it is configured");
+    configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).apply().expect("it is configured");
     configure::add_address(NAME, "fd09::1/64".parse().unwrap(), None).expect("it has an IPv6 address");
     // The kernel inserts the local route of an IPv6 address from a work queue, after it has acknowledged the
     // address.

@@ -14,6 +14,7 @@
 //! | How do the program's hosts start, crash and start again? | `stage.rs` |
 //! | What can a test do to its network? | `faults.rs` |
 //! | How does a program find a host by DNS? | `name_server.rs` |
+//! | How does a test run on many seeds? | `seeds.rs` |
 
 #[cfg(feature = "real-time")]
 mod attached;
@@ -24,6 +25,7 @@ mod name_server;
 mod pulse;
 #[cfg(feature = "real-time")]
 mod real;
+mod seeds;
 mod stage;
 mod turn;
 
@@ -48,6 +50,7 @@ pub use faults::Faults;
 use pulse::Pulse;
 #[cfg(feature = "real-time")]
 pub use real::Lateness;
+pub use seeds::seeds;
 use stage::{Adjust, Play, Program, Stage};
 use turn::Turn;
 
@@ -111,6 +114,10 @@ use turn::Turn;
 /// - A program must not call `tokio::time::{pause, resume, advance}`.
 ///
 /// There is no I/O driver: sockets of `tokio::net` and signals panic, as in any runtime without one.
+///
+/// # Many seeds
+///
+/// One seed is one history. [`seeds`] runs a test on as many as you like and reports the first that fails.
 ///
 /// # Background traffic
 ///
@@ -557,10 +564,17 @@ impl VirtualNetwork {
     ///
     /// # Errors
     /// The name is unknown.
+    #[doc(alias = "address")]
     pub fn lookup(&self, node: &str) -> Result<IpAddr, Problem> {
         let names = || self.simulation.names.nodes().into_iter();
         let found = self.simulation.node(node).map(|node| node.addr);
         found.ok_or_else(|| Problem::new("lookup", unknown(node, names())))
+    }
+
+    /// The seed of the scenario.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.simulation.seed
     }
 
     /// The time.

@@ -327,6 +327,7 @@ impl StackBuilder {
     /// Passes arriving IP packets that are not the stack's own to the program, whole and with their metadata,
     /// and sends such packets: see [`Stack::other_packets`]. `capacity` packets wait in each direction
     /// (default 0: no such channel).
+    #[doc(alias = "raw")]
     pub fn other_packets(mut self, capacity: usize) -> Self {
         self.adjust.other_packets = capacity;
         self
@@ -334,6 +335,7 @@ impl StackBuilder {
 
     /// The most ICMP echo requests ("pings") to the stack's addresses answered per second (default 1,000; 0
     /// turns answers off). Every host must answer them: RFC 1122 §3.2.2.6, RFC 4443 §4.2.
+    #[doc(alias = "icmp")]
     pub fn echo_replies(mut self, per_second: u32) -> Self {
         self.adjust.echo_replies = Some(per_second);
         self
@@ -484,6 +486,7 @@ impl StackBuilder {
     ///
     /// # Errors
     /// See [`BuildError`].
+    #[doc(alias = "build")]
     pub fn spawn(self) -> Result<Stack, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         self.spawn_on(&[runtime])

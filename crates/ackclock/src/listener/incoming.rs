@@ -41,6 +41,8 @@ pub struct DeferredListener {
 /// [`accept`](Self::accept) answers it, [`reset`](Self::reset) and [`unreachable`](Self::unreachable) refuse
 /// it. Dropping it forgets it silently. Holding it makes the client wait: for 60 seconds at most, then it is
 /// forgotten.
+#[doc(alias = "ForwarderRequest")]
+#[doc(alias = "ignore")]
 pub struct Incoming {
     id: IncomingId,
     listener: ListenerId,
@@ -129,12 +131,15 @@ impl Incoming {
 
     /// The destination that the client dialled.
     #[must_use]
+    #[doc(alias = "destination")]
+    #[doc(alias = "original_dst")]
     pub fn local_addr(&self) -> SocketAddr {
         self.incoming.tuple.local()
     }
 
     /// The client's address and port.
     #[must_use]
+    #[doc(alias = "remote_address")]
     pub fn peer_addr(&self) -> SocketAddr {
         self.incoming.tuple.remote()
     }
@@ -160,6 +165,7 @@ impl Incoming {
     /// # Errors
     /// [`io::ErrorKind::ConnectionAborted`] as soon as the client takes its SYN back, a minute after it
     /// stopped answering, or when the listener is dropped; the stack is gone.
+    #[doc(alias = "CreateEndpoint")]
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.decided = true;
         self.shared.call(|state, now| accept_incoming(state, now, self.listener, self.id))?;
@@ -170,6 +176,7 @@ impl Incoming {
 
     /// Refuses the client with a reset.
     #[doc(alias = "refuse")]
+    #[doc(alias = "reject")]
     pub fn reset(mut self) {
         self.decide(Decision::Reset);
     }
@@ -177,6 +184,8 @@ impl Incoming {
     /// Refuses the client with an ICMP error (RFC 1122 §3.2.2.1, RFC 4443 §3.1), so that it fails as it would
     /// without a proxy: [`Unreachable`] selects the error. Beyond the limits on errors (six at once and one a
     /// second for each client, 1,000 a second for all) the client is reset instead.
+    #[doc(alias = "refuse")]
+    #[doc(alias = "reject")]
     pub fn unreachable(mut self, why: Unreachable) {
         self.decide(Decision::Unreachable(why));
     }

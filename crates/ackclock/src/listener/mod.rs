@@ -64,6 +64,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// See [`Stack::listen`]; the name cannot be [resolved](ToSocketAddrs).
+    #[doc(alias = "listen")]
     pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
         let addrs = resolve::all(stack, addr).await?;
         resolve::first(addrs, |addr| ready(stack.listen(addr))).await
@@ -76,6 +77,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// The stack is gone. A connection that dies before it is accepted does not cause an error here.
+    #[doc(alias = "incoming")]
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (shard, _, accepted) = self.parts.wait(accept).await?;
         Ok(self.stream(shard, accepted))
@@ -177,6 +179,7 @@ impl ListenerBuilder {
 
     /// Listens on this port of every address of both families. Unlike with `addr` and `::`, each peer is
     /// shown with its own address. Port 0 stands for a free one.
+    #[doc(alias = "any_ip")]
     pub fn any_address(mut self, port: u16) -> Self {
         self.addr = None;
         self.options.addr = ListenAddr { addr: None, port: Some(port) };
@@ -192,6 +195,7 @@ impl ListenerBuilder {
 
     /// The most established connections that wait to be accepted (default 1,024). Beyond it, clients wait and
     /// retry.
+    #[doc(alias = "listen")]
     pub fn backlog(mut self, backlog: usize) -> Self {
         self.options.backlog = backlog;
         self
@@ -216,6 +220,7 @@ impl ListenerBuilder {
     /// Whether the port may be one that connections of an earlier listener still use (default: yes, as with
     /// `TcpListener::bind` of tokio on Unix): see
     /// [`TcpSocket::set_reuseaddr`](crate::TcpSocket::set_reuseaddr).
+    #[doc(alias = "SO_REUSEADDR")]
     pub fn reuse_address(mut self, reuse_address: bool) -> Self {
         self.options.reuse_address = reuse_address;
         self
@@ -225,6 +230,7 @@ impl ListenerBuilder {
     /// (default: no). Each accepts its own connections: a keyed hash of both addresses and ports assigns each
     /// client's SYN to one of them. When one is dropped, its waiting connections are reset and the others'
     /// live on.
+    #[doc(alias = "SO_REUSEPORT")]
     pub fn reuse_port(mut self, reuse_port: bool) -> Self {
         self.options.reuse_port = reuse_port;
         self
@@ -234,6 +240,7 @@ impl ListenerBuilder {
     /// bounds the number of such connections whose handshake is not complete (default 0: none). A SYN
     /// duplicated on the path may deliver its data twice, to two streams: the application must tolerate that.
     /// Without effect on [`deferred`](Self::deferred) listeners.
+    #[doc(alias = "TCP_FASTOPEN")]
     pub fn fast_open(mut self, handshakes_max: usize) -> Self {
         self.options.fast_open_max = handshakes_max;
         self
@@ -265,6 +272,7 @@ impl ListenerBuilder {
     ///
     /// # Errors
     /// As [`Stack::listen`].
+    #[doc(alias = "forwarder")]
     pub fn deferred(mut self) -> io::Result<DeferredListener> {
         self.options.deferred = true;
         Ok(DeferredListener::new(self.listen(None)?))

@@ -94,6 +94,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "SIOCOUTQNSD")]
     pub fn not_sent(&self) -> io::Result<u64> {
         self.look(Connection::not_sent)
     }
@@ -117,6 +118,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "TCP_NOTSENT_LOWAT")]
     pub fn set_not_sent_lowat(&self, bytes: Option<u32>) -> io::Result<()> {
         self.update(|connection, _| connection.set_not_sent_lowat(bytes))
     }

@@ -96,6 +96,8 @@ impl TcpStream {
     ///
     /// # Errors
     /// See [`Stack::connect`]; the name cannot be [resolved](ToSocketAddrs).
+    #[doc(alias = "dial")]
+    #[doc(alias = "open")]
     pub async fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
         let attempt = |addr| {
             let stack = stack.clone();
@@ -169,6 +171,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "SO_ERROR")]
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let taken = self.update(|connection, _| connection.take_error())?;
         Ok(taken.map(error::connection))
@@ -328,6 +331,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The connection's error.
+    #[doc(alias = "peek_slice")]
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         let id = self.id;
         self.shared
@@ -398,6 +402,8 @@ impl TcpStream {
 
     /// Resets the connection (RFC 9293's ABORT): sends a reset at once, discards the data of both directions,
     /// and fails every pending and later call with [`io::ErrorKind::ConnectionAborted`].
+    #[doc(alias = "reset")]
+    #[doc(alias = "close")]
     pub fn abort(&self) {
         self.shared
             .call(|state, now| state.update(now, self.id, |connection, now| connection.abort(now)).ok());
@@ -463,6 +469,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write), except that it waits.
+    #[doc(alias = "write_chunk")]
     pub async fn write_bytes(&mut self, bytes: &mut Bytes) -> io::Result<usize> {
         self.write_bytes_priv(bytes).await
     }
@@ -510,6 +517,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The connection's error, once all data received before it has been read.
+    #[doc(alias = "read_chunk")]
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
         self.read_bytes_priv(max).await
     }

@@ -30,6 +30,8 @@ impl TcpStream {
     /// # Errors
     /// The stack is gone.
     // RFC 9293 MUST-17: an application can disable Nagle's algorithm on a connection.
+    #[doc(alias = "TCP_NODELAY")]
+    #[doc(alias = "set_nagle_enabled")]
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.update(|connection, now| connection.set_nodelay(now, nodelay))
     }
@@ -47,6 +49,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "TCP_QUICKACK")]
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         self.update(|connection, _| connection.set_quickack(quickack))
     }
@@ -56,6 +59,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "TCP_CORK")]
     pub fn set_cork(&self, cork: bool) -> io::Result<()> {
         self.update(|connection, now| connection.set_cork(now, cork))
     }
@@ -79,6 +83,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "SO_LINGER")]
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.shared.call(|state, _| {
             state.check_alive()?;
@@ -108,6 +113,8 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] outside that range; the stack is gone.
     // RFC 9293 MUST-49: the TTL value used to send TCP segments is configurable.
+    #[doc(alias = "IP_TTL")]
+    #[doc(alias = "set_hop_limit")]
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = u8::try_from(ttl).map_err(|_| error::out_of_range("ttl", "1 to 255"))?;
         self.update(|connection, _| connection.set_ttl(ttl))?.map_err(error::option)
@@ -147,6 +154,8 @@ impl TcpStream {
     /// [`io::ErrorKind::InvalidInput`] for times or counts out of range; the stack is gone.
     // RFC 9293 MUST-24: keep-alives can be switched for each connection.
     // RFC 9293 MUST-27: its interval is configurable.
+    #[doc(alias = "SO_KEEPALIVE")]
+    #[doc(alias = "set_keep_alive")]
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         self.update(|connection, now| connection.set_keepalive(now, keepalive))?.map_err(error::option)
     }
@@ -165,6 +174,8 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] out of range; the stack is gone.
     // RFC 9293 MUST-21: an application can set R2 for a connection.
+    #[doc(alias = "TCP_USER_TIMEOUT")]
+    #[doc(alias = "set_timeout")]
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.update(|connection, now| connection.set_user_timeout(now, timeout))?.map_err(error::option)
     }
@@ -193,6 +204,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "SO_SNDBUF")]
     pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
         self.update(|connection, _| connection.set_send_buffer_max(bytes.max(error::SEND_BUFFER_LEAST)))
     }
@@ -202,6 +214,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "SO_RCVBUF")]
     pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
         self.update(|connection, _| connection.set_receive_buffer_max(bytes.max(error::RECEIVE_BUFFER_LEAST)))
     }
@@ -219,6 +232,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a rate of zero; the stack is gone.
+    #[doc(alias = "SO_MAX_PACING_RATE")]
     pub fn set_max_pacing_rate(&self, rate: Option<u64>) -> io::Result<()> {
         self.update(|connection, now| connection.set_max_pacing_rate(now, rate))?.map_err(error::option)
     }
@@ -227,6 +241,8 @@ impl TcpStream {
     ///
     /// # Errors
     /// The stack is gone.
+    #[doc(alias = "TCP_INFO")]
+    #[doc(alias = "stats")]
     pub fn info(&self) -> io::Result<ConnectionInfo> {
         let now = self.shared.now();
         self.shared.look(|state| state.connection(self.id).map(|connection| state.info(now, connection)))
@@ -249,6 +265,7 @@ impl TcpStream {
     /// As [`try_write`](Self::try_write).
     // RFC 9293 MUST-30: the urgent mechanism is supported.
     // RFC 9293 SHLD-13: for old applications only, as the documentation says.
+    #[doc(alias = "MSG_OOB")]
     pub fn try_write_urgent(&self, buf: &[u8]) -> io::Result<usize> {
         self.shared
             .call(|state, now| {
@@ -282,6 +299,7 @@ impl TcpStream {
     /// # Errors
     /// No controller has the name, or the controller is for simulated networks only
     /// ([`SimulatedOnly`](crate::SimulatedOnly)); the stack is gone.
+    #[doc(alias = "TCP_CONGESTION")]
     pub fn set_congestion_control(&self, controller: impl IntoController) -> io::Result<()> {
         let choices = self.shared.look(|state| state.choices());
         let factory = choices.controller(controller)?;

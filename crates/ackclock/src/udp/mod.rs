@@ -207,6 +207,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`send_to`](Self::send_to); also [`InvalidInput`](io::ErrorKind::InvalidInput) for more than
     /// [`UdpTransmit::SEGMENTS_MAX`] datagrams or a source that is not this socket's.
+    #[doc(alias = "sendmsg")]
     pub async fn send_transmit(&self, transmit: &UdpTransmit<'_>) -> io::Result<usize> {
         let id = self.id;
         self.shared.wait(Queue::UdpWrite(id), |state, now| calls::send(state, now, id, transmit)).await
@@ -351,6 +352,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
+    #[doc(alias = "recvmsg")]
     pub async fn recv_meta(&self, buf: &mut [u8]) -> io::Result<UdpMeta> {
         self.receive(buf, true).await
     }

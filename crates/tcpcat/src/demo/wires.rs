@@ -74,18 +74,18 @@ async fn end(device: DemoDevice, end: End) -> Result<Box<dyn Device>, Failure> {
     match device {
         DemoDevice::Tun => {
             let (device, _) = open(name, OffloadMode::Auto).or_fail()?;
-            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
+            configure::configure(kernels).address(cidr(kernel)?).apply().or_fail()?;
             Ok(device)
         }
         DemoDevice::Tap => {
             let (device, _) = ethernet(own, kernel)?.open_tap(name).or_fail()?;
-            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
+            configure::configure(kernels).address(cidr(kernel)?).apply().or_fail()?;
             ready(device).await
         }
         DemoDevice::Packet => {
             configure::add_veth(name, kernels).or_fail()?;
             configure::set_up(name, true).or_fail()?;
-            configure::configure(kernels, cidr(kernel)?, None, None).or_fail()?;
+            configure::configure(kernels).address(cidr(kernel)?).apply().or_fail()?;
             let (device, _) = ethernet(own, kernel)?.open_packet(name).or_fail()?;
             ready(device).await
         }

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use ackclock::Cidr;
 use ackclock_cli::{Exit, Failure};
-use ackclock_device::{Device, configure, open, open_queues};
+use ackclock_device::configure::{self, Configure};
+use ackclock_device::{Device, open, open_queues};
 
 use super::{Backend, Label, Later, Opened};
 use crate::args::{DeviceArgs, DeviceFlag};
@@ -70,21 +71,21 @@ fn open_devices(args: &DeviceArgs, verbose: bool) -> Result<Vec<Box<dyn Device>>
 
 /// Gives the kernel's end its addresses and brings it up, if asked to; sets its MTU.
 pub(super) fn set_up_kernel_end(args: &DeviceArgs, name: &str) -> Result<(), Failure> {
-    if let (Some(mtu), false) = (args.mtu, args.configure) {
-        configure::set_mtu(name, mtu).or_fail()?;
+    if !args.configure {
+        return args.mtu.map_or(Ok(()), |mtu| configure::set_mtu(name, mtu).or_fail());
     }
-    for (index, &address) in args.addr.iter().filter(|_| args.configure).enumerate() {
-        let kernel = kernel_address(args, address)?;
-        let mtu = args.mtu.filter(|_| index == 0);
-        configure::configure(name, kernel, None, mtu).or_fail()?;
+    let mut end = args.mtu.into_iter().fold(configure::configure(name), Configure::mtu);
+    for &address in &args.addr {
+        end = end.address(kernel_address(args, address)?);
     }
-    Ok(())
+    end.apply().or_fail()
 }
 
 /// The kernel's address in the network of `address`: the given one, or the first host other than the stack.
 pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, Failure> {
     let given = args.peer.filter(|peer| peer.is_ipv4() == address.addr().is_ipv4());
-    let peer = given.or_else(|| neighbour(address)).ok_or_else(|| {
+    let other = || configure::kernel_address(address).map(|other| other.addr());
+    let peer = given.or_else(other).ok_or_else(|| {
         Failure::usage(format!("the network {address} has no room for the kernel's address"))
             .remedy("give it with --peer ADDR")
     })?;
@@ -93,11 +94,6 @@ pub(crate) fn kernel_address(args: &DeviceArgs, address: Cidr) -> Result<Cidr, F
             .remedy("give the kernel's end another address of the same network"));
     }
     Cidr::new(peer, address.prefix_len()).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// The first host of the network other than `address`.
-fn neighbour(address: Cidr) -> Option<IpAddr> {
-    address.hosts().find(|host| *host != address.addr())
 }
 
 /// The kernel's interface with this address, if `ip` can say.
@@ -125,24 +121,6 @@ pub(crate) fn owned_by_kernel(address: Cidr) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn neighbour_of(cidr: &str) -> Option<String> {
-        neighbour(cidr.parse().unwrap()).map(|addr| addr.to_string())
-    }
-
-    #[test]
-    fn the_kernel_takes_the_first_other_host() {
-        assert_eq!(neighbour_of("10.9.0.2/24").as_deref(), Some("10.9.0.1"));
-        assert_eq!(neighbour_of("10.9.0.1/24").as_deref(), Some("10.9.0.2"));
-        assert_eq!(neighbour_of("fd00::2/64").as_deref(), Some("fd00::1"));
-        assert_eq!(neighbour_of("10.9.0.7/31").as_deref(), Some("10.9.0.6"));
-    }
-
-    #[test]
-    fn a_network_of_one_has_no_other_host() {
-        assert_eq!(neighbour_of("10.9.0.2/32"), None);
-        assert_eq!(neighbour_of("fd00::2/128"), None);
-    }
 
     #[test]
     fn the_kernel_has_loopback() {

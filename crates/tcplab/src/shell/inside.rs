@@ -65,7 +65,7 @@ fn network(args: &InsideArgs) -> anyhow::Result<PassedFd> {
     set_up("lo", true)?;
     let tun = PassedFd::make(TUN)?;
     let (own, all) = if args.address.is_ipv4() { (32, "0.0.0.0/0") } else { (128, "::/0") };
-    configure(TUN, Cidr::new(args.address, own)?, None, Some(args.mtu))?;
+    configure(TUN).address(Cidr::new(args.address, own)?).mtu(args.mtu).apply()?;
     add_route(TUN, all.parse()?)?;
     // Programs without privileges may ping. A kernel that knows this setting not does without.
     let group = getegid().as_raw();

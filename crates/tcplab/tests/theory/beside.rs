@@ -1,4 +1,4 @@
-//! Vegas beside others at one queue, as docs/book/starving.md tells it.
+//! Vegas beside others at one queue, as docs/guide/starving.md tells it.
 
 use ackclock_sim::{Scenario, Simulation};
 

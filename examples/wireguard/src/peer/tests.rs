@@ -94,6 +94,21 @@ fn what_is_sent_before_the_handshake_arrives_after_it_in_order() {
 }
 
 #[test]
+fn attempts_at_a_handshake_count_until_the_peer_is_heard() {
+    let mut pair = PeerPair::new();
+    pair.client_sends(&packet(OURS, b"one"));
+    // Nothing arrives, and the client begins once more.
+    pair.to_server.clear();
+    pair.client.rekey(|to, datagram| pair.to_server.push_back((to, datagram.to_vec())));
+    assert_eq!((pair.client.unanswered(), pair.server.unanswered()), (2, 0));
+    // A forged answer is none.
+    pair.client.receive(addr(SERVER), &[2; 92], |_, _| {});
+    assert_eq!(pair.client.unanswered(), 2);
+    pair.carry(CLIENT);
+    assert_eq!((pair.client.unanswered(), pair.client.counters().initiations), (0, 2));
+}
+
+#[test]
 fn more_than_256_packets_do_not_wait_for_a_handshake() {
     let mut pair = PeerPair::new();
     (0..300).for_each(|_| pair.client_sends(&packet(OURS, b"x")));

@@ -64,7 +64,7 @@ impl Gateway {
 
     async fn boringtun(private: [u8; 32], peer: PublicKey) -> Self {
         let (tun, _) = open("wg0", OffloadMode::Off).unwrap();
-        configure("wg0", "10.9.0.1/24".parse().unwrap(), None, Some(1420)).unwrap();
+        configure("wg0").address("10.9.0.1/24".parse().unwrap()).mtu(1420).apply().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let addr = socket.local_addr().unwrap();
         let tunnel = Tunn::new(StaticSecret::from(private), peer, None, None, 7, None);
@@ -87,7 +87,7 @@ impl Gateway {
             hex(&private),
             hex(peer.as_bytes())
         ));
-        configure(&name, "10.9.0.1/24".parse().unwrap(), None, Some(1420)).unwrap();
+        configure(&name).address("10.9.0.1/24".parse().unwrap()).mtu(1420).apply().unwrap();
         let addr =
             eventually(|| async { control.port().ok_or(io::Error::other("it has no port yet")) }).await;
         Self { end: End::Go(control, program), addr }

@@ -6,7 +6,9 @@
 
 mod gateway;
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ackclock::Stack;
@@ -338,6 +340,74 @@ fn the_program_forwards_a_local_port_and_follows_the_network() {
         program.signal("TERM");
         spawn_blocking(|| program.finish()).await.unwrap();
     });
+}
+
+#[test]
+fn the_program_reads_a_file_of_wg_quick() {
+    in_namespace(|| async {
+        let folder = Folder::new("quick");
+        let gateway = Gateway::start(Kind::Boringtun, THEIRS, public(OURS)).await;
+        mirror().await;
+        let (own, theirs) = (base64(OURS), base64(public(THEIRS).to_bytes()));
+        let file = folder.0.join("wg0.conf");
+        let text = format!(
+            "[Interface]\nPrivateKey = {own}\nAddress = 10.9.0.2/24\nMTU = 1300\nPostUp = exit 1\n\n\
+             [Peer]\nPublicKey = {theirs}\nAllowedIPs = 10.9.0.0/24\nEndpoint = {}\n",
+            gateway.addr
+        );
+        std::fs::write(&file, text).unwrap();
+        let arguments = ["--config", file.to_str().unwrap(), "--connect", KERNEL];
+        let program = Program::start(env!("CARGO_BIN_EXE_wireguard"), &arguments, b"from a file".to_vec());
+        let said = spawn_blocking(|| program.finish()).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&said), "from a file");
+    });
+}
+
+/// A program that is killed with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// What the program writes to standard error until a line holds `end`.
+fn until(program: &mut Running, end: &str) -> String {
+    let mut said = String::new();
+    for line in BufReader::new(program.0.stderr.as_mut().unwrap()).lines() {
+        said += &line.unwrap();
+        said.push('\n');
+        if said.contains(end) {
+            return said;
+        }
+    }
+    panic!("it ended without {end:?}: {said}");
+}
+
+/// Goal: a wrong key and a wrong endpoint are the commonest mistakes, and WireGuard answers neither.
+/// boringtun repeats a handshake after 5 s and at most a third of a second.
+#[test]
+fn the_program_says_that_handshakes_have_no_answer() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let folder = Folder::new("silent");
+    let key = folder.0.join("private.key");
+    std::fs::write(&key, base64(OURS)).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let begun = std::time::Instant::now();
+    let program = Command::new(env!("CARGO_BIN_EXE_wireguard"))
+        .args(["--private-key-file", key.to_str().unwrap(), "--address", "10.9.0.2/24"])
+        .args(["--peer-public-key", &base64(public(THEIRS).to_bytes())])
+        .args(["--endpoint", &silent.local_addr().unwrap().to_string(), "--connect", KERNEL])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = until(&mut Running(program), "handshakes");
+    assert_eq!(said, "no answer to handshakes: check the keys and the endpoint\n");
+    // Not before the first attempt has waited for its answer.
+    assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]

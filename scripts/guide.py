@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Builds the book (docs/SUMMARY.md, docs/book) into the folder `book`, and checks its links.
+"""Builds the guide (docs/SUMMARY.md, docs/guide) into the folder `guide`, and checks its links.
 
 The pages of docs/kit are listed in docs/SUMMARY.md first. mdBook turns every link to a Markdown page into one to HTML, even if the
-page is outside the book; such links are turned back. Then each local link must lead to a file of the tree or the book, and each
+page is outside the guide; such links are turned back. Then each local link must lead to a file of the tree or the guide, and each
 fragment to an element. mdBook comes from:
 
     cargo install mdbook --version 0.5.4 --locked --no-default-features --features search
@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILT = ROOT / "book"
+BUILT = ROOT / "guide"
 LINK = re.compile(r'(?<=[ \n])(href|src)="([^"]*)"')
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 IDENTITY = re.compile(r'\sid="([^"]*)"')
@@ -28,13 +28,13 @@ def main():
         sys.exit(__doc__)
     list_kit()
     if shutil.which("mdbook") is None:
-        print(f"the book is not built: mdbook is not installed:{__doc__.rsplit(':', 1)[1].rstrip()}")
+        print(f"the guide is not built: mdbook is not installed:{__doc__.rsplit(':', 1)[1].rstrip()}")
         return
     shutil.rmtree(BUILT, ignore_errors=True)
-    built = subprocess.run(["mdbook", "build", "docs/book"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    # mdBook reports a file that it cannot include, and goes on without it.
+    built = subprocess.run(["mdbook", "build", "docs/guide"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    # mdBook reports a page that it cannot read, and goes on without it.
     if built.returncode != 0 or re.search(r"\b(WARN|ERROR)\b", built.stderr):
-        sys.exit(f"book: mdbook failed\n{built.stderr}")
+        sys.exit(f"guide: mdbook failed\n{built.stderr}")
     pages = sorted(BUILT.rglob("*.html"))
     texts = {page: restored(page) for page in pages}
     identities = {page: {html.unescape(name) for name in IDENTITY.findall(text)} for page, text in texts.items()}
@@ -42,8 +42,8 @@ def main():
     for breach in breaches:
         print(breach, file=sys.stderr)
     if breaches:
-        sys.exit(f"book: {len(breaches)} links lead nowhere")
-    print(f"book: {len(pages)} pages, from book/index.html on; every link leads somewhere")
+        sys.exit(f"guide: {len(breaches)} links lead nowhere")
+    print(f"guide: {len(pages)} pages, from guide/index.html on; every link leads somewhere")
 
 
 def list_kit():
@@ -55,7 +55,7 @@ def list_kit():
 
 
 def restored(page):
-    """The text of a page, with links to Markdown restored where the page is outside the book."""
+    """The text of a page, with links to Markdown restored where the page is outside the guide."""
 
     def restore(link):
         path, mark, fragment = link[2].partition("#")
