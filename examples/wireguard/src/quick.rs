@@ -14,7 +14,7 @@ use ackclock::Cidr;
 
 use crate::keys::{self, Key};
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone)]
 pub struct Quick {
     /// This end's private key.
@@ -53,7 +53,7 @@ pub enum QuickError {
     Line {
         /// Its number, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: LineError,
     },
     /// A key is missing.
@@ -63,12 +63,12 @@ pub enum QuickError {
         section: &'static str,
         /// The key.
         key: &'static str,
-        /// What may stand there.
+        /// A value that may stand there.
         example: &'static str,
     },
 }
 
-/// What is wrong with a line.
+/// A mistake in a line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
@@ -102,7 +102,7 @@ pub enum LineError {
     Value {
         /// The key.
         key: &'static str,
-        /// What it takes.
+        /// The form of its value.
         form: &'static str,
     },
 }
@@ -147,7 +147,7 @@ impl Section {
     }
 }
 
-/// What a file has said so far.
+/// The lines of a file that were read so far.
 #[derive(Default)]
 struct Found {
     section: Option<Section>,

@@ -151,7 +151,7 @@ mod tests {
     fn the_kernel_never_gets_the_address_of_the_stack() {
         let stack = cidr("192.0.2.9/24");
         let message = |end: Configure| end.kernel_addresses().unwrap_err().to_string();
-        // The same address, whatever its prefix and whichever comes first.
+        // One address twice, whatever its prefix and whichever comes first.
         let same = message(configure("tun0").address(cidr("192.0.2.9/32")).stack(stack));
         assert!(same.starts_with("192.0.2.9 is the stack's own address"), "{same}");
         // The default is an address of another stack.

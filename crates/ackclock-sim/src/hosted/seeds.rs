@@ -17,7 +17,7 @@ use super::{VirtualNetwork, seconds};
 use crate::observe::{Observer, PacketEvent, Pcapng, What};
 use crate::scenario::Scenario;
 
-/// What a test of [`seeds`] returns.
+/// The result of a test of [`seeds`].
 type Tested = Result<(), Box<dyn Error>>;
 
 /// Runs a test once for each seed, each time on a fresh network of the scenario, and panics with a report if
@@ -134,13 +134,13 @@ fn run(
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
 }
 
-/// What is known of a seed that failed once it has run again.
+/// The findings about a seed that failed, once it has run again.
 struct Evidence {
     again: Result<(), String>,
     capture: Result<PathBuf, String>,

@@ -373,7 +373,7 @@ impl Drop for Running {
     }
 }
 
-/// What the program writes to standard error until a line holds `end`.
+/// The lines that the program writes to standard error, until one holds `end`.
 fn until(program: &mut Running, end: &str) -> String {
     let mut said = String::new();
     for line in BufReader::new(program.0.stderr.as_mut().unwrap()).lines() {
