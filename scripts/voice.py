@@ -61,7 +61,7 @@ PHRASES = {
 }
 # A comment that begins so says late, or not at all, what the thing is; a sentence that begins with "What" has a clause for a subject.
 CLAUSE = re.compile(r"\s*//(?:[/!]? (?:What|The same|As there)|.*[.:;] What)\b")
-CLAUSES_MAX = 30
+CLAUSES_MAX = 0
 # A phrase may be wrapped over two lines.
 REFUSED = [(re.compile(r"(?<![\w-])(?:" + phrase.replace(" ", r"\s+") + r")(?![\w-])", re.IGNORECASE), instead)
            for phrase, instead in PHRASES.items()]

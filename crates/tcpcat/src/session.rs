@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use ackclock::ConnectionInfo;
 use ackclock_cli::{Exit, Failure, output};
 
-use crate::args::{Common, MoveArgs, PeerArgs, Target, is_loopback};
+use crate::args::{Common, PeerArgs, Target, is_loopback};
+use crate::bench::Figures;
 use crate::dial::{self, addresses, any};
 use crate::host::Host;
 use crate::interrupt::{First, Interrupt};
@@ -52,6 +53,8 @@ pub(crate) struct Meter {
     received: AtomicU64,
     /// How much data there is to move; 0 while that is unknown.
     total: AtomicU64,
+    /// The bytes that had been received when the present file began.
+    received_before: AtomicU64,
 }
 
 /// The result of a transfer.
@@ -63,18 +66,20 @@ pub(crate) struct TransferResult {
     pub blake3: Option<blake3::Hash>,
     /// From the first byte to the peer's confirmation, if that is less than the session's time.
     pub took: Option<Duration>,
+    /// Both ends' figures of a measurement.
+    pub bench: Option<Figures>,
     /// Further remarks.
     pub notes: Vec<String>,
 }
 
 impl Session {
-    /// Runs `body` on a host made from the flags, and reports the result. `file` is the file that is moved,
-    /// after the word for it in messages, which is empty if the file is only read.
+    /// Runs `body` on a host made from the flags, and reports the result; `progress` shows a bar. `file` is
+    /// the file that is moved, after the word for it in messages, which is empty if the file is only read.
     pub async fn run<F>(
         kind: Kind,
         common: &Common,
         target: &Target,
-        moves: Option<&MoveArgs>,
+        progress: bool,
         file: Option<(&str, &Path)>,
         body: impl FnOnce(&'static Self) -> F,
     ) -> Exit
@@ -90,12 +95,7 @@ impl Session {
             net: host.net.clone(),
             meter: Meter::default(),
             interrupt,
-            observer: Observer::new(
-                kind,
-                &host.net,
-                &common.observe,
-                moves.is_some_and(|moves| moves.progress),
-            ),
+            observer: Observer::new(kind, &host.net, &common.observe, progress),
             verbose: common.verbose,
             file: kind.file,
             own: common.device.addr.iter().map(|own| own.addr()).collect(),
@@ -330,8 +330,22 @@ impl Meter {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// A file begins, after others.
+    pub fn begin_file(&self) {
+        self.received_before.store(self.received(), Ordering::Relaxed);
+        self.total.store(0, Ordering::Relaxed);
+    }
+
+    /// How much there is to move, of the present file; 0 if that is unknown.
     pub fn expect(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
+        let before = if total > 0 { self.received_before.load(Ordering::Relaxed) } else { 0 };
+        self.total.store(before.saturating_add(total), Ordering::Relaxed);
+    }
+
+    /// How much of the present file was received, and how long it is, if that is known.
+    pub fn of_file(&self) -> (u64, Option<u64>) {
+        let before = self.received_before.load(Ordering::Relaxed);
+        (self.received() - before, self.total().map(|total| total - before))
     }
 
     pub fn sent(&self) -> u64 {

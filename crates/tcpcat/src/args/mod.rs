@@ -25,6 +25,7 @@ pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
 pub(crate) use self::inspect::{SsArgs, TopArgs, TraceArgs, TraceCommand};
 use self::target::port;
 pub(crate) use self::target::{Target, is_loopback, scoped};
+use crate::bench::BLOCK_MAX;
 use crate::units;
 
 /// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host,
@@ -59,14 +60,14 @@ pub(crate) enum Command {
         override_usage = "tcpcat recv [OPTIONS] FILE -l [HOST] PORT\n       tcpcat recv [OPTIONS] FILE HOST \
             PORT"
     )]
-    Recv(FileArgs),
+    Recv(RecvArgs),
     /// Connect to a peer, and join the connection to stdin and stdout
     #[command(override_usage = "tcpcat connect [OPTIONS] HOST PORT")]
     Connect(PipeArgs),
     /// Wait for a peer, and join the connection to stdin and stdout
     #[command(override_usage = "tcpcat listen [OPTIONS] [HOST] PORT")]
     Listen(PipeArgs),
-    /// Measure throughput, as iperf3 does
+    /// Measure throughput, by iperf3's protocol: either end may be iperf3
     #[command(subcommand)]
     Bench(BenchRole),
     /// Show transfers in a private network: two user-space hosts, the kernel's TCP, loss; needs no root
@@ -126,6 +127,17 @@ pub(crate) struct PipeArgs {
     pub common: Common,
 }
 
+/// A file received.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RecvArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+    /// Receive one file after another: with FILE a directory, each under a name of its own; otherwise each
+    /// complete one replaces the one before, or follows it on stdout
+    #[arg(short = 'k', long)]
+    pub(crate) keep_open: bool,
+}
+
 /// A file sent or received.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FileArgs {
@@ -152,9 +164,9 @@ pub(crate) struct FileArgs {
 /// The two ends of a measurement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchRole {
-    /// Serve measurements until interrupted
+    /// Serve measurements, to iperf3 or another tcpcat, until interrupted
     Server(BenchServerArgs),
-    /// Run a measurement against a server
+    /// Run a measurement against a server, iperf3's or another tcpcat's
     Client(BenchClientArgs),
 }
 
@@ -164,11 +176,11 @@ pub(crate) struct BenchServerArgs {
     /// Port to serve on
     #[arg(default_value = BENCH_PORT)]
     pub port: String,
-    /// Exit after the first client
+    /// Exit after the first test
     #[arg(short = '1', long)]
     pub one_off: bool,
     /// Send and receive without copying between this program and its stack
-    #[arg(long)]
+    #[arg(short = 'Z', long)]
     pub zerocopy: bool,
     #[command(flatten)]
     pub common: Common,
@@ -184,8 +196,8 @@ pub(crate) struct BenchClientArgs {
     /// Try again every second until the server listens
     #[arg(long)]
     pub retry: bool,
-    /// How long to run; a bare number counts seconds, as for iperf3 [default: 10s, or until --bytes have
-    /// moved]
+    /// How long to run; a bare number counts seconds, as for iperf3 [default: 10s, or until -n or -k is
+    /// reached]
     #[arg(short = 't', long, value_name = "SECS", value_parser = units::seconds)]
     pub time: Option<Duration>,
     /// The server sends
@@ -194,14 +206,27 @@ pub(crate) struct BenchClientArgs {
     /// Both ends send at once
     #[arg(long, conflicts_with = "reverse")]
     pub bidir: bool,
-    /// Number of connections at once
+    /// Number of streams in one direction
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub streams: u16,
+    /// Run until SIZE bytes have moved in one direction, of all streams together
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = units::size)]
+    pub bytes: Option<u64>,
+    /// Run until that many blocks of the length -l have moved
+    #[arg(short = 'k', long = "blockcount", value_name = "N", conflicts_with = "bytes")]
+    pub blocks: Option<u64>,
+    /// Bytes written or read at once [default: 128K]
+    #[arg(short = 'l', long, value_name = "SIZE", value_parser = block_length)]
+    pub length: Option<u64>,
+    /// Limit the rate of all streams together: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE", value_parser = units::rate)]
+    pub rate: Option<u64>,
     /// Send and receive without copying between this program and its stack
-    #[arg(long, conflicts_with = "rate")]
+    #[arg(short = 'Z', long)]
     pub zerocopy: bool,
-    #[command(flatten)]
-    pub move_: MoveArgs,
+    /// Show a progress bar with rate and congestion window, on a terminal
+    #[arg(long)]
+    pub progress: bool,
     #[command(flatten)]
     pub common: Common,
 }
@@ -320,7 +345,7 @@ pub(crate) struct MoveArgs {
 pub(crate) enum Invocation {
     Pipe(PipeArgs, Target),
     Send(FileArgs, Target),
-    Recv(FileArgs, Target),
+    Recv(RecvArgs, Target),
     BenchServer(BenchServerArgs, Target),
     BenchClient(BenchClientArgs, Target),
     Demo(DemoArgs),
@@ -343,7 +368,8 @@ impl Invocation {
     pub fn queues(&self) -> usize {
         let common = match self {
             Self::Pipe(args, _) => &args.common,
-            Self::Send(args, _) | Self::Recv(args, _) => &args.common,
+            Self::Send(args, _) => &args.common,
+            Self::Recv(args, _) => &args.file.common,
             Self::BenchServer(args, _) => &args.common,
             Self::BenchClient(args, _) => &args.common,
             Self::Demo(_)
@@ -406,7 +432,13 @@ fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
             Invocation::Send(args, target)
         }
         Command::Recv(args) => {
-            let target = args.target()?;
+            let target = args.file.target()?;
+            if args.keep_open && matches!(target, Target::Connect { .. }) {
+                return Err(usage(
+                    ErrorKind::ArgumentConflict,
+                    "-k listens again after each file, and HOST PORT connects; leave out HOST, or add -l",
+                ));
+            }
             Invocation::Recv(args, target)
         }
         Command::Bench(BenchRole::Server(args)) => {
@@ -466,6 +498,12 @@ fn misspelt(words: &[OsString]) -> Option<clap::Error> {
 fn streams(word: &str) -> Result<u16, String> {
     let number = word.parse().ok().filter(|streams| (1..=STREAMS_MAX).contains(streams));
     number.ok_or_else(|| format!("the number of connections is from 1 to {STREAMS_MAX}"))
+}
+
+fn block_length(word: &str) -> Result<u64, String> {
+    let length = units::size(word).map_err(|error| error.to_string())?;
+    let fits = (1..=BLOCK_MAX).contains(&length);
+    fits.then_some(length).ok_or_else(|| format!("a block has from 1 to {BLOCK_MAX} bytes, as for iperf3"))
 }
 
 fn usage(kind: ErrorKind, message: &str) -> clap::Error {

@@ -132,7 +132,7 @@ fn a_file_without_host_is_waited_for() {
     for line in ["recv out 7000", "recv out -l 7000", "recv -l -p 7000 out"] {
         match invocation(line) {
             Ok(Invocation::Recv(args, target)) => {
-                assert_eq!(args.file, PathBuf::from("out"));
+                assert_eq!(args.file.file, PathBuf::from("out"));
                 assert_eq!(target, Target::Listen { host: None, port: 7000 });
             }
             other => panic!("{line}: {other:?}"),

@@ -4,6 +4,7 @@
 //! It changes nothing outside the process: its network namespace ends with it. Without a namespace and
 //! without a requested device, a cable of memory joins the two hosts, and the kernel takes no part.
 
+mod exchange;
 mod network;
 mod table;
 mod transfer;

@@ -1,18 +1,19 @@
 //! One transfer of the demonstration.
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ackclock_cli::{Exit, Failure};
 use tokio::io::AsyncWriteExt;
 
+use super::exchange::{receive, send};
 use super::network::{ADDR_A, ADDR_B, Hosts, KERNEL_A};
-use crate::bench::{Moved, Request, exchange};
 use crate::device::Label;
 use crate::exit;
 use crate::net::{Net, Stream};
-use crate::transfer::Broken;
+use crate::transfer::{Broken, Copied};
 
 /// Source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +67,14 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
     let sender = sender.map_err(|error| from.failure("connecting", &error))?;
     let (receiver, _) = accepted.map_err(|error| to.failure("accepting", &error))?;
 
-    let request =
-        Request { up: true, down: false, verify: true, time: TIME_MAX, bytes: Some(bytes), rate: None };
     let (started, resent_before) = (Instant::now(), kernel_retransmits());
-    let receiving = tokio::spawn(end(receiver, Request { up: false, down: true, ..request }));
-    let (sender, sent) = end(sender, request).await?;
-    let (_, received) = receiving.await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
+    let receiving = tokio::spawn(async move {
+        let mut receiver = receiver;
+        ended(receive(&mut receiver).await, &mut receiver).await
+    });
+    let mut sender = sender;
+    let sent = ended(send(&mut sender, bytes, TIME_MAX).await, &mut sender).await?;
+    let received = receiving.await.map_err(|error| Failure::new(Exit::Failed, error.to_string()))??;
     let took = started.elapsed();
     let bytes = compare(&sent, &received)?;
     let retransmits = match sender.info() {
@@ -83,14 +86,17 @@ pub(super) async fn run(hosts: &Hosts, route: Route, bytes: u64) -> Result<Done,
     Ok(Done { controller, bytes, took, retransmits })
 }
 
-/// One end's part; returns the stream so that its statistics can be read.
-async fn end(mut stream: Stream, request: Request) -> Result<(Stream, Moved), Failure> {
-    let moved = exchange(&mut stream, request, |_| {}, |_| {}).await.map_err(|broken| match broken {
+/// Closes one end's stream; the bytes that it moved with the other's consent.
+async fn ended(moved: Result<Copied, Broken>, stream: &mut Stream) -> Result<Copied, Failure> {
+    let moved = moved.map_err(|broken| match broken {
+        Broken::Read(error) if error.kind() == io::ErrorKind::InvalidData => {
+            exit::verification(error.to_string())
+        }
         Broken::Read(error) | Broken::Write(error) => exit::network("moving data", &error, &label()),
         Broken::Interrupted => Failure::interrupted("the demonstration is incomplete"),
     })?;
     stream.shutdown().await.map_err(|error| exit::network("closing", &error, &label()))?;
-    Ok((stream, moved))
+    Ok(moved)
 }
 
 /// The device, which the demonstration makes itself.
@@ -99,12 +105,10 @@ fn label() -> Label {
 }
 
 /// The number of bytes on which both ends agree.
-fn compare(sent: &Moved, received: &Moved) -> Result<u64, Failure> {
-    match (sent.sent, received.received) {
-        (Some(sent), Some(received)) if sent.hash == received.hash && sent.bytes == received.bytes => {
-            Ok(sent.bytes)
-        }
-        _ => Err(exit::verification("the hashes of the data sent and received differ")),
+fn compare(sent: &Copied, received: &Copied) -> Result<u64, Failure> {
+    match sent.hash == received.hash && sent.bytes == received.bytes {
+        true => Ok(sent.bytes),
+        false => Err(exit::verification("the hashes of the data sent and received differ")),
     }
 }
 

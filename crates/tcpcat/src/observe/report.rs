@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::bounded::Bounded;
 use super::{Look, stats};
+use crate::bench::Figures;
 use crate::json::SCHEMA;
 use crate::net::Stream;
 use crate::session::{Meter, TransferResult};
@@ -83,6 +84,9 @@ pub(super) struct End {
     verified: Option<bool>,
     blake3: Option<String>,
     streams: Vec<StreamReport>,
+    /// Of a measurement: what each end found of each of its streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bench: Option<Figures>,
     exit_code: u8,
     error_kind: Option<&'static str>,
     error: Option<String>,
@@ -203,6 +207,7 @@ impl End {
             verified: outcome.and_then(|outcome| outcome.verified),
             blake3: outcome.and_then(|outcome| outcome.blake3).map(|hash| hash.to_string()),
             streams,
+            bench: outcome.and_then(|outcome| outcome.bench.clone()),
             exit_code: exit.code(),
             error_kind: exit.kind(),
             error: result.as_ref().err().map(|failure| failure.message().to_owned()),
@@ -220,6 +225,7 @@ impl End {
             verified: None,
             blake3: None,
             streams: Vec::new(),
+            bench: None,
             exit_code: failure.exit().code(),
             error_kind: failure.exit().kind(),
             error: Some(failure.message().to_owned()),

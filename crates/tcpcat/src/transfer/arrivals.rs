@@ -34,6 +34,8 @@ pub(super) struct Arrivals {
     unspoken: JoinSet<Knock>,
     /// Their tasks, the oldest first, some of which have ended.
     order: VecDeque<AbortHandle>,
+    /// Connections that bring another file than the one that is being received, the oldest first.
+    held: VecDeque<Opened>,
 }
 
 /// The request of this end.
@@ -64,7 +66,7 @@ impl Arrivals {
         };
         let request = Arc::new(Request { args: args.clone(), target: target.clone(), verify });
         let (unspoken, order) = (JoinSet::new(), VecDeque::new());
-        let mut arrivals = Self { session, request, listener, unspoken, order };
+        let mut arrivals = Self { session, request, listener, unspoken, order, held: VecDeque::new() };
         arrivals.connect(1);
         Ok(arrivals)
     }
@@ -86,6 +88,27 @@ impl Arrivals {
     pub async fn first(&mut self) -> Result<Opened, Failure> {
         let patience = self.request.args.peer.wait.filter(|_| self.listener.is_some());
         self.within(patience).await
+    }
+
+    /// The first connection of the next file, however long that takes.
+    pub async fn next_file(&mut self) -> Result<Opened, Failure> {
+        match self.held.pop_front() {
+            Some(opened) => Ok(opened),
+            None => self.within(None).await,
+        }
+    }
+
+    /// Keeps a connection for [`next_file`](Self::next_file). Of too many the latest is reset.
+    pub fn hold(&mut self, opened: Opened) {
+        if self.held.len() < UNSPOKEN_MAX {
+            self.held.push_back(opened);
+        }
+    }
+
+    /// Ends the listening, and all connections that have not spoken.
+    pub fn close(&mut self) {
+        self.listener = None;
+        self.unspoken.abort_all();
     }
 
     /// The next connection that brings something.

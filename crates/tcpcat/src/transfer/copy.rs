@@ -154,24 +154,24 @@ pub(super) fn hash_copier() -> Copier<'static> {
 
 /// Spreads bytes evenly over time.
 #[derive(Debug)]
-struct Pace {
+pub(crate) struct Pace {
     bits_per_second: u64,
     /// When everything taken so far has passed.
     through: Instant,
 }
 
 impl Pace {
-    fn new(bits_per_second: u64) -> Self {
+    pub(crate) fn new(bits_per_second: u64) -> Self {
         Self { bits_per_second: bits_per_second.max(1), through: Instant::now() }
     }
 
     /// The bytes of a twentieth of a second, within limits.
-    fn piece(&self) -> usize {
+    pub(crate) fn piece(&self) -> usize {
         usize::try_from(self.bits_per_second / 8 / 20).unwrap_or(PIECE_MAX).clamp(1, PIECE_MAX)
     }
 
     /// When `len` more bytes may go. Unused time is lost: no burst follows a pause.
-    fn take(&mut self, len: usize) -> Instant {
+    pub(crate) fn take(&mut self, len: usize) -> Instant {
         let due = self.through.max(Instant::now());
         self.through = due + Duration::from_secs_f64(len as f64 * 8.0 / self.bits_per_second as f64);
         due

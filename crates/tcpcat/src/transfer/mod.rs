@@ -10,7 +10,7 @@ pub(crate) mod pipe;
 pub(crate) mod protocol;
 pub(crate) mod recv;
 pub(crate) mod send;
-pub(crate) mod slices;
+mod slices;
 
-pub(crate) use self::copy::{Broken, Copied, Copier, Framing};
+pub(crate) use self::copy::{Broken, Copied, Copier, Framing, Pace};
 pub(crate) use self::output::written;

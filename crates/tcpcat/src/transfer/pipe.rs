@@ -39,9 +39,8 @@ pub(crate) async fn run(args: PipeArgs, target: Target) -> Exit {
     let kind =
         Kind { name: "pipe", data_on_stdout: !args.zero_io, summary: args.common.verbose, file: false };
     let common = args.common.clone();
-    let moves = args.move_.clone();
-    Session::run(kind, &common, &target.clone(), Some(&moves), None, |session| pipe(session, args, target))
-        .await
+    let progress = args.move_.progress;
+    Session::run(kind, &common, &target.clone(), progress, None, |session| pipe(session, args, target)).await
 }
 
 async fn pipe(session: &'static Session, args: PipeArgs, target: Target) -> Result<TransferResult, Failure> {

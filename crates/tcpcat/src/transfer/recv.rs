@@ -15,13 +15,13 @@ use blake3::Hash;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 
-use super::arrivals::{Arrivals, name};
+use super::arrivals::{Arrivals, Opened, name};
 use super::blocks::SliceWriter;
 use super::part_file::PartFile;
 use super::protocol::{FrameReader, Header, Opening, Receipt, cut_short};
 use super::slices::Slices;
 use super::{Broken, Copied, Copier, Framing};
-use crate::args::{FileArgs, STREAMS_MAX, Target};
+use crate::args::{FileArgs, RecvArgs, STREAMS_MAX, Target};
 use crate::exit;
 use crate::net::Stream;
 use crate::session::{Kind, Session, TransferResult};
@@ -49,31 +49,115 @@ struct Store {
 }
 
 /// Receives the file.
-pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
+pub(crate) async fn run(args: RecvArgs, target: Target) -> Exit {
+    let RecvArgs { file: args, keep_open } = args;
     let kind = Kind { name: "recv", data_on_stdout: args.file == Path::new("-"), summary: true, file: true };
     let common = args.common.clone();
-    let moves = args.move_.clone();
+    let progress = args.move_.progress;
     let path = args.file.clone();
     let file = Some(("FILE", path.as_path()));
-    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| recv(session, args, target))
-        .await
+    Session::run(kind, &common, &target.clone(), progress, file, |session| {
+        recv(session, args, target, keep_open)
+    })
+    .await
 }
 
-async fn recv(session: &'static Session, args: FileArgs, target: Target) -> Result<TransferResult, Failure> {
-    let file = PartFile::create(&args.file)?;
-    let store = Store {
-        file: Arc::new(file),
-        path: args.file.clone(),
-        rate: args.move_.rate,
-        bytes: args.move_.bytes,
-        wait: args.peer.wait,
-        in_pieces: Arc::default(),
-    };
+async fn recv(
+    session: &'static Session,
+    args: FileArgs,
+    target: Target,
+    keep_open: bool,
+) -> Result<TransferResult, Failure> {
     if args.announce_length {
         session.net.carry_file(None);
     }
-    match receive(session, &args, &target, &store).await {
-        Ok(received) => commit(session, &args, store, received).await,
+    if keep_open {
+        return recv_each(session, &args, &target).await;
+    }
+    let store = Store::create(&args, args.file.clone())?;
+    let mut arrivals = Arrivals::open(session, &args, &target).await?;
+    match arrivals.first().await {
+        Ok(first) => recv_one(session, &args, &mut arrivals, first, store, keep_open).await,
+        Err(failure) => Err(broken_off(session, store, failure)),
+    }
+}
+
+/// `-k`: one file after the other, until the user interrupts. The failure of one does not end the others.
+async fn recv_each(
+    session: &'static Session,
+    args: &FileArgs,
+    target: &Target,
+) -> Result<TransferResult, Failure> {
+    let into_directory = args.file.is_dir();
+    if !into_directory {
+        // A destination that cannot be written is better known before a sender comes.
+        drop(PartFile::create(&args.file)?);
+    }
+    let mut arrivals = Arrivals::open(session, args, target).await?;
+    let mut number = 0;
+    loop {
+        let first = match arrivals.next_file().await {
+            Ok(first) => first,
+            Err(_) if session.interrupt.is_set() => return Ok(TransferResult::default()),
+            Err(failure) => return Err(failure),
+        };
+        let who = name(&first.stream);
+        let path =
+            if into_directory { free_name(args, &first.stream, &mut number) } else { args.file.clone() };
+        session.meter.begin_file();
+        let store = Store::create(args, path.clone())?;
+        match recv_one(session, args, &mut arrivals, first, store, true).await {
+            Ok(outcome) => {
+                let (bytes, _) = session.meter.of_file();
+                session.observer.say(&described(&who, bytes, &path, &outcome));
+            }
+            Err(failure) if session.interrupt.is_set() => return Err(failure),
+            // They would befall the next one, too.
+            Err(failure) if matches!(failure.exit(), Exit::ReaderGone | Exit::File) => return Err(failure),
+            Err(failure) => session.observer.say(&format!("{who}: {failure}")),
+        }
+    }
+}
+
+/// A name in the directory that no file has: a number, and the sender.
+fn free_name(args: &FileArgs, stream: &Stream, number: &mut u64) -> PathBuf {
+    let sender = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.ip().to_string());
+    loop {
+        *number += 1;
+        let path = args.file.join(format!("{number:04}-{sender}"));
+        if path.symlink_metadata().is_err() {
+            return path;
+        }
+    }
+}
+
+/// The line about a file of several.
+fn described(who: &str, bytes: u64, path: &Path, outcome: &TransferResult) -> String {
+    let place = if path == Path::new("-") { "stdout".to_owned() } else { path.display().to_string() };
+    let mut text = format!("{who}: {bytes} bytes, in {place}");
+    if let Some(hash) = &outcome.blake3 {
+        text.push_str(&format!(", blake3 {hash}"));
+    }
+    if outcome.verified == Some(true) {
+        text.push_str(", verified");
+    }
+    for note in &outcome.notes {
+        text.push_str(&format!("; {note}"));
+    }
+    text
+}
+
+/// Receives a file whose first connection has come.
+async fn recv_one(
+    session: &'static Session,
+    args: &FileArgs,
+    arrivals: &mut Arrivals,
+    first: Opened,
+    store: Store,
+    keep_open: bool,
+) -> Result<TransferResult, Failure> {
+    match receive(session, args, arrivals, first, &store, keep_open).await {
+        Ok(received) => commit(session, args, store, received).await,
         Err(failure) => Err(broken_off(session, store, failure)),
     }
 }
@@ -96,19 +180,21 @@ struct Waiting {
 async fn receive(
     session: &'static Session,
     args: &FileArgs,
-    target: &Target,
+    arrivals: &mut Arrivals,
+    first: Opened,
     store: &Store,
+    keep_open: bool,
 ) -> Result<Received, Failure> {
-    let mut arrivals = Arrivals::open(session, args, target).await?;
-    let first = arrivals.first().await?;
     let started = Instant::now();
     let (copied, streams) = match first.opening {
         Opening::Plain(seen) => {
-            // Who is still silent has nothing more to wait for.
-            drop(arrivals);
+            if !keep_open {
+                // Who is still silent has nothing more to wait for.
+                arrivals.close();
+            }
             plain(session, first.stream, seen, store, args).await?
         }
-        Opening::Header(header) => parts(session, &mut arrivals, store, (first.stream, header)).await?,
+        Opening::Header(header) => parts(session, arrivals, store, (first.stream, header), keep_open).await?,
     };
     Ok(Received { copied, took: started.elapsed(), streams })
 }
@@ -176,18 +262,15 @@ async fn tell(session: &Session, waiting: Vec<Waiting>, kept: bool) -> io::Resul
 
 /// Reports how much arrived and where it is: a part is kept unless it is useless.
 fn broken_off(session: &Session, store: Store, failure: Failure) -> Failure {
-    let received = session.meter.received();
+    let (received, total) = session.meter.of_file();
     let useless = matches!(failure.exit(), Exit::File | Exit::ReaderGone | Exit::Verification | Exit::Usage);
-    if useless || received == 0 && session.meter.total().is_none() {
+    if useless || received == 0 && total.is_none() {
         return failure;
     }
     // Data written in one piece is counted in its file.
     let in_pieces = store.in_pieces.load(Ordering::Relaxed);
     let bytes = store.file.len().filter(|_| !in_pieces).unwrap_or(received);
-    let of = session
-        .meter
-        .total()
-        .map_or_else(|| " of an unknown number of".to_owned(), |total| format!(" of {total}"));
+    let of = total.map_or_else(|| " of an unknown number of".to_owned(), |total| format!(" of {total}"));
     let kept = if bytes > 0 { Arc::into_inner(store.file).and_then(PartFile::keep) } else { None };
     let kept = match kept {
         Some(path) if in_pieces => format!(", kept with gaps in {}", path.display()),
@@ -227,6 +310,7 @@ async fn parts(
     arrivals: &mut Arrivals,
     store: &Store,
     first: (Stream, Header),
+    keep_open: bool,
 ) -> Result<(Option<Copied>, Vec<Waiting>), Failure> {
     let header = first.1;
     let count = header.part.1;
@@ -235,7 +319,7 @@ async fn parts(
     session.meter.expect(total.unwrap_or(0));
     store.in_pieces.store(count > 1, Ordering::Relaxed);
     let mut receiving = JoinSet::new();
-    let received = gather(session, arrivals, store, first, &mut receiving).await;
+    let received = gather(session, arrivals, store, first, keep_open, &mut receiving).await;
     // The other streams are reset, and their tasks have released the file.
     receiving.shutdown().await;
     let received = received?;
@@ -258,6 +342,7 @@ async fn gather(
     arrivals: &mut Arrivals,
     store: &Store,
     (stream, header): (Stream, Header),
+    keep_open: bool,
     receiving: &mut JoinSet<Result<ReceivedPart, Failure>>,
 ) -> Result<Vec<ReceivedPart>, Failure> {
     let host = |stream: &Stream| stream.peer_addr().ok().map(|peer| peer.ip());
@@ -277,6 +362,10 @@ async fn gather(
             failure = &mut breaks_off => return Err(failure),
             next = arrivals.next(), if opened.len() < count => {
                 let next = next?;
+                if keep_open && !belongs(&next, &header) {
+                    arrivals.hold(next);
+                    continue;
+                }
                 let from_sender = host(&next.stream) == sender;
                 match next.opening {
                     Opening::Header(part)
@@ -291,6 +380,11 @@ async fn gather(
         }
     }
     Ok(received)
+}
+
+/// Whether a connection brings a part of the file that began with `first`, rather than another file.
+fn belongs(next: &Opened, first: &Header) -> bool {
+    matches!(&next.opening, Opening::Header(part) if part.transfer == first.transfer)
 }
 
 /// Completes when a sender leaves that should wait for its receipt: the other parts will not come.
@@ -378,6 +472,17 @@ impl Header {
 }
 
 impl Store {
+    fn create(args: &FileArgs, path: PathBuf) -> Result<Self, Failure> {
+        Ok(Self {
+            file: Arc::new(PartFile::create(&path)?),
+            path,
+            rate: args.move_.rate,
+            bytes: args.move_.bytes,
+            wait: args.peer.wait,
+            in_pieces: Arc::default(),
+        })
+    }
+
     /// Receives one part and compares its hash. A sender whose data is wrong learns it at once.
     async fn receive_part(
         self,

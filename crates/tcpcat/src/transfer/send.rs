@@ -46,11 +46,10 @@ struct SentPart {
 pub(crate) async fn run(args: FileArgs, target: Target) -> Exit {
     let kind = Kind { name: "send", data_on_stdout: false, summary: true, file: true };
     let common = args.common.clone();
-    let moves = args.move_.clone();
+    let progress = args.move_.progress;
     let path = args.file.clone();
     let file = Some(("", path.as_path()));
-    Session::run(kind, &common, &target.clone(), Some(&moves), file, |session| send(session, args, target))
-        .await
+    Session::run(kind, &common, &target.clone(), progress, file, |session| send(session, args, target)).await
 }
 
 async fn send(session: &'static Session, args: FileArgs, target: Target) -> Result<TransferResult, Failure> {

@@ -132,13 +132,13 @@ impl Copier<'_> {
 }
 
 /// Sends the length of a frame.
-pub(crate) async fn write_length(stream: &Stream, len: usize) -> io::Result<()> {
+async fn write_length(stream: &Stream, len: usize) -> io::Result<()> {
     let prefix = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
     write_all(stream, Bytes::copy_from_slice(&prefix), |_| {}).await
 }
 
 /// Sends all of `data`; calls `count` with the length of each part.
-pub(crate) async fn write_all(stream: &Stream, mut data: Bytes, count: impl Fn(usize)) -> io::Result<()> {
+async fn write_all(stream: &Stream, mut data: Bytes, count: impl Fn(usize)) -> io::Result<()> {
     while !data.is_empty() {
         count(poll_fn(|cx| stream.poll_write_bytes(cx, &mut data)).await?);
     }

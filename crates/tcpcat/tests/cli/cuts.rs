@@ -75,41 +75,6 @@ fn a_retry_lasts_until_somebody_listens() {
     said(&netns.tcpcat(&format!("-w 2 10.9.1.1 7001 {HOST1}")), 3);
 }
 
-/// Plays iperf3's server with a new connection: it reads a cookie of 37 bytes, and asks for the parameters.
-const IPERF3: &str = "
-import socket, sys
-l = socket.create_server(('0.0.0.0', 5201))
-print('ready', file=sys.stderr, flush=True)
-s, _ = l.accept()
-s.recv(37, socket.MSG_WAITALL)
-s.send(b'\\x09')
-while s.recv(65536): pass
-";
-
-#[test]
-fn iperf3_is_named_at_either_end() {
-    let Some(netns) = Netns::new() else { return };
-    for way in ["", "-R", "--bidir"] {
-        let server = Process::start(netns.command("python3").args(["-c", IPERF3]));
-        server.await_line("ready");
-        let began = Instant::now();
-        let words = said(&netns.tcpcat(&format!("bench client 10.9.1.1 -t 20 {way} {HOST1}")), 1);
-        assert!(words.contains("iperf3's") && words.contains("tcpcat bench server"), "{way}: {words}");
-        assert!(
-            began.elapsed() < Duration::from_secs(15),
-            "{way}: it did not wait for the measurement's end"
-        );
-        drop(server);
-    }
-    let server = netns.start("bench server --kernel");
-    server.await_line("serving measurements");
-    let client = "printf 'abcdefghijklmnopqrstuvwxyz2345672345\\0' | nc -N 127.0.0.1 5201";
-    netns.shell(client);
-    assert!(server.await_line("iperf3").contains("cookie"));
-    server.signal("INT");
-    server.finish();
-}
-
 #[test]
 fn json_is_one_object_whatever_happens() {
     let usage = tcpcat("10.0.0.1 80 --json --no-such-flag");

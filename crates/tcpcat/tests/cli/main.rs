@@ -1,11 +1,13 @@
 //! `tcpcat` as its users meet it, against itself and the kernel's programs.
 
+mod bench;
 mod common;
 mod control;
 mod cuts;
 mod devices;
 mod failures;
 mod kept;
+mod kept_open;
 mod killed;
 mod parts;
 mod pipes;
