@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing: changes the code in small ways, one at a time, and asks whether a test fails.
 
-    scripts/mutants.py --sample 600 --seed 14      that many mutants of the four crates, drawn at random
+    scripts/mutants.py --sample 600 --seed 14      that many mutants of the five crates, drawn at random
     scripts/mutants.py --only '*/policy/prr.rs'    all of some files
     scripts/mutants.py --changed                   those on lines that the last commit, or the working tree, changed
     scripts/mutants.py --changed main --seconds 90 since `main`, in random order, as many as there is time for
@@ -12,7 +12,7 @@
 `cargo mutants` lists the mutants of ackclock-wire, ackclock-control, ackclock-core and ackclock-journal. All that are chosen are
 written into one copy of the tree (mutants/ does that) and built once; an environment variable says which of them is active. A first run,
 with none, notes which test reaches which mutant; then each mutant meets the tests that reach it, the shortest first, until
-one fails: those of the four crates, and with `--stacks` those that drive whole stacks through a simulated network. Together
+one fails: those of the five crates, and with `--stacks` those that drive whole stacks through a simulated network. Together
 they take 30 s at most. A test that runs for 30 s of processor time hangs, and that counts as caught.
 
 A mutant that survives needs a test, or an entry with a reason in docs/mutants.toml. Without either the script fails, and so
@@ -47,7 +47,7 @@ TREE = WORK / "tree"
 LAST = WORK / "survivors.json"
 # One line for each mutant that was judged, in any run.
 JUDGED = WORK / "judged.jsonl"
-CRATES = ("ackclock-wire", "ackclock-control", "ackclock-core", "ackclock-journal")
+CRATES = ("ackclock-form", "ackclock-wire", "ackclock-control", "ackclock-core", "ackclock-journal")
 PACKAGES = [word for crate in CRATES for word in ("--package", crate)]
 FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch,ackclock-core/serde"]
 OWN_TESTS = ["--lib", "--tests", *PACKAGES]
@@ -56,7 +56,7 @@ OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]
 OUTER_NAMES = ("protocol", "virtual_time", "swarm", "replay")
 OUTER_TESTS = [*OUTER_PACKAGES, *(word for name in OUTER_NAMES for word in ("--test", name))]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
-# four crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the
+# five crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the
 # tree with the mutants and the tree without for one another otherwise.
 PROFILES = "".join(f"\n[profile.{name}.package.{crate}]\nopt-level = 1\n" for name in ("dev", "test") for crate in CRATES)
 ENVIRONMENT = os.environ | {
@@ -290,7 +290,7 @@ def choose(mutants: list[Mutant], options: argparse.Namespace) -> list[Mutant]:
 
 
 def touched(base: str) -> dict[str, set[int]]:
-    """The changed lines of the four crates' sources."""
+    """The changed lines of the five crates' sources."""
     folders = tuple(f"crates/{crate}/src/" for crate in CRATES)
     return {file: lines for file, lines in changed_lines(base).items() if file.startswith(folders)}
 
@@ -371,7 +371,7 @@ def copy_tree():
         if path.is_file() and str(path.relative_to(TREE)) not in names:
             path.unlink()
     for name in names:
-        # The writer writes the sources of the four crates.
+        # The writer writes the sources of the five crates.
         if not (name.endswith(".rs") and name.startswith(tuple(f"crates/{crate}/src/" for crate in CRATES))):
             put(TREE / name, (ROOT / name).read_bytes() + (PROFILES.encode() if name == "Cargo.toml" else b""))
 

@@ -165,6 +165,18 @@ impl Budget {
         self.0.refusals.load(Ordering::Relaxed)
     }
 
+    /// Leaves the budget out of what is written from here on: the reader has
+    /// [one of its own](Self::stand_in). This must be the first shared value.
+    pub fn leave_out(&self, out: &mut Writer) {
+        let (number, _) = out.share(Arc::as_ptr(&self.0).addr());
+        debug_assert_eq!(number, 0, "it comes before all other shared values");
+    }
+
+    /// Takes the place of the budget that was left out.
+    pub fn stand_in(&self, input: &mut Reader<'_>) {
+        input.keep(Arc::<Inner>::clone(&self.0));
+    }
+
     /// A lease of `bytes`, if the budget allows it.
     pub fn try_lease(&self, bytes: usize) -> Option<Lease> {
         let mut lease = self.lease();

@@ -92,8 +92,8 @@ pub use connection::{Connection, State};
 pub use endpoint::{
     BindOptions, BoundId, Counters, Decision, Endpoint, FreezeError, Histogram, Histograms, Incoming,
     IncomingId, KnownPath, Limits, ListenerId, LocalAddress, Measure, OtherError, OtherPacket,
-    PathCacheConfig, Ping, PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, Thawed,
-    Unreachable,
+    PathCacheConfig, Ping, PingAnswer, PingPolicy, RxPacket, Shaping, Shard, Sharing, Stray, ThawError,
+    Thawed, ThawedConnection, Unreachable,
 };
 #[cfg(feature = "prefetch")]
 pub use endpoint::{WarmStep, fetch};

@@ -179,7 +179,11 @@ impl Endpoint {
         id
     }
 
-    fn local_addr_for(&self, remote: IpAddr, wanted: Option<IpAddr>) -> Result<IpAddr, ConnectError> {
+    pub(super) fn local_addr_for(
+        &self,
+        remote: IpAddr,
+        wanted: Option<IpAddr>,
+    ) -> Result<IpAddr, ConnectError> {
         match wanted {
             Some(addr) if !self.addresses.may_be_local(addr) => Err(ConnectError::NotLocal(addr)),
             // A packet to an address of ours comes back here, but an answer to another host leaves.

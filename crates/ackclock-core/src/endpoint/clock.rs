@@ -46,6 +46,12 @@ impl Clock {
         self.now
     }
 
+    /// The sum of the pauses, as the instant at which this clock would have shown zero. Two clocks of one
+    /// driver's time agree if theirs are equal.
+    pub fn origin(&self) -> Instant {
+        self.origin
+    }
+
     /// The time here when the driver's clock shows `driver`.
     #[inline]
     pub fn own(&self, driver: Instant) -> Instant {

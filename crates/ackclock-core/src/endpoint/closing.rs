@@ -166,6 +166,19 @@ impl Endpoint {
         }
     }
 
+    /// Takes a connection that lives out of the endpoint, which sends nothing more for it.
+    pub(super) fn take_out(&mut self, index: u32) {
+        if let Some(slot) = self.connections.at_mut(index)
+            && slot.unbind()
+        {
+            slot.pass_to(Owner::Nobody);
+            let tuple = slot.tuple();
+            self.tuples.strike(&tuple, Target::Connection(index));
+            self.remove_released(index);
+        }
+        self.check_invariants();
+    }
+
     /// Removes an ownerless connection from its slot.
     fn remove_released(&mut self, index: u32) -> Option<Box<Slot>> {
         let mut slot = self.connections.remove(index)?;

@@ -148,7 +148,7 @@ pub use self::calls::BindOptions;
 pub use self::claims::{BoundId, Sharing};
 pub use self::counters::Counters;
 pub use self::deferred::{Decision, Incoming, IncomingId, Unreachable};
-pub use self::frozen::{FreezeError, Thawed};
+pub use self::frozen::{FreezeError, ThawError, Thawed, ThawedConnection};
 pub use self::histograms::{Histogram, Histograms, Measure};
 pub use self::others::{OtherError, OtherPacket};
 pub use self::output::Limits;

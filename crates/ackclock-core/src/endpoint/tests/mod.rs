@@ -14,6 +14,7 @@ mod ends;
 mod fast_open;
 mod flood;
 mod fragments;
+mod frozen;
 mod groups;
 mod handshake;
 mod histograms;

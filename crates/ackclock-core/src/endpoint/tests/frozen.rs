@@ -1,0 +1,159 @@
+//! A connection leaves an endpoint as bytes and goes on at another.
+
+use super::*;
+use crate::congestion::Registry;
+use crate::{ConnectError, FormError, FreezeError, ThawError};
+
+const LEN: usize = 300_000;
+
+/// A transfer of the client's, whose packets sometimes get lost.
+struct Transfer {
+    pair: Pair,
+    client: ConnectionId,
+    server: ConnectionId,
+    written: usize,
+    received: Vec<u8>,
+}
+
+impl Transfer {
+    fn new() -> Self {
+        let mut pair = Pair::at(Instant::from_millis(1_000_000), config(CLIENT), config(SERVER));
+        let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
+        let [client, server] = pair.open(server(), listener);
+        pair.lose = |_, number| number % 17 == 0;
+        Self { pair, client, server, written: 0, received: Vec::new() }
+    }
+
+    fn byte(at: usize) -> u8 {
+        u8::try_from(at % 251).unwrap()
+    }
+
+    /// Both applications call, and what both ends then send arrives.
+    fn step(&mut self) {
+        let now = self.pair.now;
+        let more: Vec<u8> = (self.written..LEN).map(Self::byte).collect();
+        self.pair.client.update(now, self.client, |connection, now| {
+            self.written += connection.write(now, &more).unwrap_or(0);
+        });
+        let mut into = vec![0; LEN];
+        self.pair.server.update(now, self.server, |connection, now| {
+            let len = connection.read(now, &mut into).unwrap_or(0);
+            self.received.extend_from_slice(&into[..len]);
+        });
+        let packets = [self.pair.carry(0), self.pair.carry(1)];
+        self.pair.now += Pair::DELAY;
+        let now = self.pair.now;
+        for (packets, end) in packets.iter().zip([&mut self.pair.server, &mut self.pair.client]) {
+            packets.iter().for_each(|packet| end.handle_packet(now, packet, RxMeta::default()));
+            end.handle_timeout(now);
+        }
+    }
+
+    /// Both ends go on at endpoints that were just made.
+    fn move_both(&mut self) {
+        let Self { pair, client, server, .. } = self;
+        for (end, id, addr) in [(&mut pair.client, client, CLIENT), (&mut pair.server, server, SERVER)] {
+            let form = end.freeze_connection(pair.now, *id).unwrap();
+            assert!(end.connection(*id).is_none() && end.poll_transmit(pair.now, LIMITS).is_none());
+            assert_eq!(end.memory().0, 0, "its buffers went with it");
+            *end = Endpoint::new(config(addr), pair.now);
+            let thawed = end.thaw_connection(pair.now, &form, &Registry::builtin()).unwrap();
+            assert!(thawed.begun_again.is_empty(), "{thawed:?}");
+            *id = thawed.id;
+            let again = end.freeze_connection(pair.now, *id).unwrap();
+            assert!(again == form, "the same state has the same form");
+            *id = end.thaw_connection(pair.now, &form, &Registry::builtin()).unwrap().id;
+        }
+    }
+}
+
+#[test]
+fn moved_connection_goes_on_as_the_one_that_stayed() {
+    let lives = [None, Some(1), Some(3)].map(|every| {
+        let mut transfer = Transfer::new();
+        let mut course = Vec::new();
+        for step in 0..10_000 {
+            if transfer.received.len() == LEN {
+                break;
+            }
+            if every.is_some_and(|every| step % every == 0) {
+                transfer.move_both();
+            }
+            transfer.step();
+            course.push((transfer.pair.now, transfer.pair.counts, transfer.received.len()));
+        }
+        let expected: Vec<u8> = (0..LEN).map(Transfer::byte).collect();
+        assert!(transfer.received == expected, "{} bytes, moved every {every:?}", transfer.received.len());
+        course
+    });
+    let [stayed, moved @ ..] = lives;
+    assert!(stayed.len() >= 10, "{} steps are enough to be moved in", stayed.len());
+    for moved in moved {
+        assert_eq!(moved, stayed);
+    }
+}
+
+/// A connection with text in both directions' buffers, and a gap.
+fn frozen() -> (Transfer, Vec<u8>) {
+    let mut transfer = Transfer::new();
+    (0..3).for_each(|_| transfer.step());
+    let now = transfer.pair.now;
+    let form = transfer.pair.client.freeze_connection(now, transfer.client).unwrap();
+    (transfer, form)
+}
+
+#[test]
+fn damaged_connection_is_refused_and_leaves_nothing_or_is_read() {
+    let (transfer, form) = frozen();
+    let now = transfer.pair.now;
+    let thaw = |form: &[u8]| {
+        let mut endpoint = Endpoint::new(config(CLIENT), now);
+        let thawed = endpoint.thaw_connection(now, form, &Registry::builtin());
+        if thawed.is_err() {
+            assert_eq!((endpoint.connection_count(), endpoint.memory().0), (0, 0), "nothing is left of it");
+            return false;
+        }
+        true
+    };
+    assert!(thaw(&form));
+    // The queued bytes at the end may be anything; what tells of them comes before and behind.
+    let places: Vec<usize> = (0..form.len()).filter(|at| *at < 1500 || at % 997 == 0).collect();
+    assert!(places.iter().all(|&len| !thaw(&form[..len])), "a part of it is refused");
+    let mut refused = 0;
+    for (&at, bit) in places.iter().zip((0..8).cycle()) {
+        let mut damaged = form.clone();
+        damaged[at] ^= 1 << bit;
+        refused += usize::from(!thaw(&damaged));
+    }
+    assert!((30..places.len()).contains(&refused), "{refused} of {}", places.len());
+}
+
+#[test]
+fn what_could_not_have_opened_the_connection_refuses_it() {
+    let (mut transfer, form) = frozen();
+    let now = transfer.pair.now;
+    let registry = Registry::builtin();
+    let remote = server();
+    let refusal = |config, now, form: &[u8]| {
+        Endpoint::new(config, now).thaw_connection(now, form, &registry).unwrap_err()
+    };
+    assert_eq!(refusal(config("10.0.0.3"), now, &form), ConnectError::NotLocal(ip(CLIENT)).into());
+    assert_eq!(refusal(config(SERVER), now, &form), ConnectError::InvalidRemote(remote).into());
+    let full = EndpointConfig { connections_max: 0, ..config(CLIENT) };
+    assert_eq!(refusal(full, now, &form), ConnectError::TooManyConnections(0).into());
+    assert_eq!(refusal(config(CLIENT), Instant::from_millis(1), &form), ThawError::Clock);
+    let poor = EndpointConfig { memory_budget: 1000, ..config(CLIENT) };
+    assert_eq!(refusal(poor, now, &form), FormError::Invariant("Budget").into());
+    let whole = transfer.pair.server.freeze().unwrap();
+    let other = FormError::Unsupported("this is not a frozen connection");
+    assert_eq!(refusal(config(CLIENT), now, &whole), other.into());
+
+    let client = &mut transfer.pair.client;
+    assert_eq!(client.freeze_connection(now, transfer.client), Err(FreezeError::NoConnection));
+    transfer.client = client.thaw_connection(now, &form, &registry).unwrap().id;
+    let twice = client.thaw_connection(now, &form, &registry);
+    assert_eq!(twice, Err(ConnectError::AddressInUse(remote).into()));
+    while transfer.received.len() < LEN {
+        transfer.step();
+    }
+}
