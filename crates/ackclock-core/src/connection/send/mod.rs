@@ -411,6 +411,11 @@ impl SendHalf {
         self.base <= una + 1 && una <= self.base + 1
     }
 
+    /// Whether the flight's segments are of the path's size, as they are once the SYN is acknowledged.
+    fn is_cut_for_the_path(&self) -> bool {
+        self.flight.una() <= self.iss || self.smss() == self.effective_mss()
+    }
+
     /// Returns an invariant that does not hold between two calls, if any; the flight checks its own.
     fn violated(&self) -> Option<&'static str> {
         let holds = self.base <= self.data_end() && self.wnd <= self.max_wnd;
@@ -1121,6 +1126,6 @@ ackclock_form::form! {
         iss, wnd, max_wnd, wl1, wl2, scale, headers, stamps, signature, up, closed, more_follows,
         probe_due, awaited, buffer_max, peer_mss, pmtu, buffer, base, flight, persist, cork, bytes_sent,
         rare
-    } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX && half.begins_at_una();
+    } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX && half.begins_at_una() && half.is_cut_for_the_path();
     struct Rare { bytes_retransmitted, retransmits, memory_retry, feedback, search }
 }

@@ -102,8 +102,25 @@ fn frozen() -> (Transfer, Vec<u8>) {
     (transfer, form)
 }
 
+/// Calls of the application, and timers, for a minute of silence.
+fn go_on(endpoint: &mut Endpoint, id: ConnectionId, mut now: Instant) {
+    let mut into = [0; 5000];
+    for step in 0..30 {
+        endpoint.update(now, id, |connection, now| {
+            let _ = connection.write(now, &into[..3000]);
+            let _ = connection.read(now, &mut into);
+            if step == 20 {
+                let _ = connection.shutdown(now);
+            }
+        });
+        while endpoint.poll_transmit(now, LIMITS).is_some() {}
+        now += Duration::from_secs(2);
+        endpoint.handle_timeout(now);
+    }
+}
+
 #[test]
-fn damaged_connection_is_refused_and_leaves_nothing_or_is_read() {
+fn damaged_connection_is_refused_and_leaves_nothing_or_goes_on() {
     let (transfer, form) = frozen();
     let now = transfer.pair.now;
     let thaw = |form: &[u8]| {
@@ -113,6 +130,7 @@ fn damaged_connection_is_refused_and_leaves_nothing_or_is_read() {
             assert_eq!((endpoint.connection_count(), endpoint.memory().0), (0, 0), "nothing is left of it");
             return false;
         }
+        go_on(&mut endpoint, thawed.unwrap().id, now);
         true
     };
     assert!(thaw(&form));
