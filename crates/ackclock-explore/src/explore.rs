@@ -125,7 +125,7 @@ impl Search<'_> {
             world.check()?;
             let digest = world.digest(writer);
             let is_new = seen.insert(digest);
-            if is_new && digest % u128::from(every.max(1)) == 0 {
+            if is_new && digest.is_multiple_of(u128::from(every.max(1))) {
                 world.run_out(&mut trail)?;
             }
             Ok(is_new)

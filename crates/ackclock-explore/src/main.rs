@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
-use ackclock_explore::{Bounds, SETUPS, Script, Setup, explore};
+use ackclock_explore::{Bounds, Report, SETUPS, Script, Setup, explore};
 use clap::Parser;
 
 /// Visit every state of small TCP worlds, breadth first, and print the shortest counterexample.
@@ -21,6 +23,9 @@ struct Options {
     /// Let a healthy network run out from one state in this many
     #[arg(long, default_value_t = 1)]
     run_out_every: u32,
+    /// Worlds explored at once
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
     /// Stop at the first world in which something is found
     #[arg(long)]
     first: bool,
@@ -65,22 +70,38 @@ fn run(options: &Options) -> Result<bool, String> {
     let setups = if options.worlds.is_empty() { SETUPS.iter().collect() } else { named? };
     let bounds =
         Bounds { states: options.states, depth: options.depth, run_out_every: options.run_out_every };
-    let mut sound = true;
     // A panic is a finding, and shown as one.
     std::panic::set_hook(Box::new(|_| {}));
-    for setup in setups {
-        let began = Instant::now();
-        let report = explore(setup, &bounds);
-        let seconds = began.elapsed().as_secs_f64();
-        let all = if report.complete { ", which are all" } else { "" };
-        println!("{}: {} states to depth {}{all}, {seconds:.1} s", setup.name, report.states, report.depth);
-        if let Some(found) = report.counterexample {
-            sound = false;
-            println!("{}: {}\n{}", setup.name, found.breach, found.script);
-            if options.first {
-                break;
-            }
+    let (next, sound, states) = (AtomicUsize::new(0), AtomicBool::new(true), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while let Some(setup) = setups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if options.first && !sound.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let report = show(setup, &bounds);
+                    states.fetch_add(report.states, Ordering::Relaxed);
+                    sound.fetch_and(report.counterexample.is_none(), Ordering::Relaxed);
+                }
+            });
         }
+    });
+    println!("{} states in all", states.into_inner());
+    Ok(sound.into_inner())
+}
+
+/// Explores a world, and prints what was seen.
+fn show(setup: &'static Setup, bounds: &Bounds) -> Report {
+    let began = Instant::now();
+    let report = explore(setup, bounds);
+    let seconds = began.elapsed().as_secs_f64();
+    let all = if report.complete { ", which are all" } else { "" };
+    let mut text =
+        format!("{}: {} states to depth {}{all}, {seconds:.1} s", setup.name, report.states, report.depth);
+    if let Some(found) = &report.counterexample {
+        text = format!("{text}\n{}: {}\n{}", setup.name, found.breach, found.script);
     }
-    Ok(sound)
+    println!("{text}");
+    report
 }

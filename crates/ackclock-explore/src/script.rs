@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::judge::Breach;
-use crate::setup::Setup;
+use crate::setup::{SETUPS, Setup};
 use crate::step::Move;
 use crate::world::World;
 
@@ -37,6 +37,21 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl Script {
+    /// Reads a script of one of these setups.
+    ///
+    /// # Errors
+    /// The first line that is neither the name of one nor a move.
+    pub fn parse_among(text: &str, setups: &'static [Setup]) -> Result<Self, ScriptError> {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let mut lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
+        let (line, head) = lines.next().unwrap_or((1, ""));
+        let named =
+            head.strip_prefix("world ").and_then(|name| setups.iter().find(|setup| setup.name == name));
+        let setup = named.ok_or(ScriptError { line })?;
+        let moves = lines.map(|(line, text)| text.parse().map_err(|()| ScriptError { line }));
+        Ok(Self { setup, moves: moves.collect::<Result<_, _>>()? })
+    }
+
     /// Makes the moves again.
     ///
     /// # Errors
@@ -77,13 +92,6 @@ impl FromStr for Script {
     type Err = ScriptError;
 
     fn from_str(text: &str) -> Result<Self, ScriptError> {
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        let mut lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
-        let (line, head) = lines.next().unwrap_or((1, ""));
-        let setup = head.strip_prefix("world ").and_then(Setup::find).ok_or(ScriptError { line })?;
-        let moves = lines
-            .map(|(line, text)| text.parse().map_err(|()| ScriptError { line }))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { setup, moves })
+        Self::parse_among(text, &SETUPS)
     }
 }

@@ -16,6 +16,8 @@ pub struct Setup {
     pub what: &'static str,
     /// Faults of the network that may strike in all.
     pub faults: u8,
+    /// How many of the server's answers may be those of a Linux where it differs.
+    pub variations: u8,
     /// The calls of each application, in any order, once each. Reading is always possible.
     pub calls: [&'static [Call]; 2],
     /// Whether the connection is open at the start.
@@ -63,6 +65,7 @@ const PLAIN: Setup = Setup {
     name: "",
     what: "",
     faults: 2,
+    variations: 0,
     calls: [&[], &[]],
     open: true,
     deferred: false,
@@ -72,7 +75,7 @@ const PLAIN: Setup = Setup {
 };
 
 /// The small worlds.
-pub static SETUPS: [Setup; 11] = [
+pub static SETUPS: [Setup; 12] = [
     Setup {
         name: "transfer",
         what: "four writes one way, then the end of the stream",
@@ -117,6 +120,14 @@ pub static SETUPS: [Setup; 11] = [
         what: "a buffer of four bytes, so that the window closes, and a writer the other way",
         calls: [&[Call::Write(3), Call::Write(5), Call::Shutdown], &[Call::Write(1), Call::Write(5)]],
         receive_buffer: 4,
+        ..PLAIN
+    },
+    Setup {
+        name: "linux",
+        what: "writes of several segments each way, to a server that answers as Linux does where it differs",
+        calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
+        variations: 2,
+        tcp: |tcp| tcp.mss_max = Some(2),
         ..PLAIN
     },
     Setup {

@@ -30,6 +30,44 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok()
 }
 
+/// What a Linux sends in place of a packet that differs, by the rows of docs/linux.md on what is reported: no
+/// block for a duplicate or a FIN, and no answer to some segments outside the window. `None`: the same;
+/// `Some(None)`: nothing.
+pub(crate) fn as_linux(packet: &[u8], from: &Wire, to: &Wire) -> Option<Option<Vec<u8>>> {
+    let segment = parse(packet)?;
+    if !segment.options.sack.is_empty() {
+        return without_sack(packet).map(Some);
+    }
+    let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
+    let ack = segment.ack.offset_from(to.iss?);
+    let nothing_new = to.heard? == (ack, ack.saturating_add(u32::from(segment.window)));
+    (bare && nothing_new && from.iss.is_some()).then_some(None)
+}
+
+/// The packet with its SACK option overwritten. Its checksum is not looked at ([`META`]).
+fn without_sack(packet: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = packet.to_vec();
+    let tcp = usize::from(bytes.first()? & 0x0f) * 4;
+    let end = tcp + usize::from(bytes.get(tcp + 12)? >> 4) * 4;
+    let mut at = tcp + 20;
+    while at < end {
+        let len = match *bytes.get(at)? {
+            0 => return None,
+            NOP => 1,
+            _ => usize::from(*bytes.get(at + 1)?).max(2),
+        };
+        if *bytes.get(at)? == SACK {
+            bytes.get_mut(at..at + len)?.fill(NOP);
+        }
+        at += len;
+    }
+    Some(bytes)
+}
+
+/// Kinds of options.
+const NOP: u8 = 1;
+const SACK: u8 = 5;
+
 /// What the driver knows of a packet between two worlds: its checksum needs no look.
 pub(crate) const META: RxMeta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
 

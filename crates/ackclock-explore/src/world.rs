@@ -15,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use crate::judge::{self, Breach};
 use crate::setup::Setup;
 use crate::step::{Call, Move, Side};
-use crate::wire::{META, Wire, notation, parse};
+use crate::wire::{META, Wire, as_linux, notation, parse};
 
 /// One state of a setup.
 pub struct World {
@@ -27,6 +27,7 @@ pub struct World {
     /// How many of these the last move sent.
     fresh: [usize; 2],
     faults_left: u8,
+    variations_left: u8,
     has_slept: bool,
 }
 
@@ -37,6 +38,8 @@ pub(crate) struct End {
     connection: Option<ConnectionId>,
     incoming: Option<IncomingId>,
     has_decided: bool,
+    /// The SYN that it decided to accept, until it learns what came of that.
+    promised: Option<IncomingId>,
     /// Bit n: call n of the setup was made.
     made: u16,
     written: u8,
@@ -61,6 +64,7 @@ impl World {
             on_the_way: Default::default(),
             fresh: [0; 2],
             faults_left: setup.faults,
+            variations_left: setup.variations,
             has_slept: false,
         };
         if setup.open {
@@ -85,6 +89,10 @@ impl World {
                 moves.extend((0..waiting).map(|at| Move::Lose(side, at)));
                 moves.extend((0..waiting).map(|at| Move::Duplicate(side, at)));
             }
+        }
+        if self.variations_left > 0 {
+            let waiting = u8::try_from(self.to(Side::Client).len()).unwrap_or(u8::MAX);
+            moves.extend((0..waiting).filter(|&at| self.varied(at).is_some()).map(Move::Vary));
         }
         let delays = self.on_the_way.iter().any(|packets| !packets.is_empty());
         if !delays || self.faults_left > 0 {
@@ -128,7 +136,7 @@ impl World {
             Move::Deliver(_, at) => at > 0,
             Move::Timer(_) => waits,
             Move::Lose(..) | Move::Duplicate(..) | Move::Sleep => true,
-            Move::Call(..) => false,
+            Move::Call(..) | Move::Vary(_) => false,
         };
         self.faults_left = self.faults_left.saturating_sub(u8::from(is_fault));
         match step {
@@ -146,6 +154,16 @@ impl World {
                 self.deliver(to, &packet)?;
             }
             Move::Lose(to, at) => drop(self.on_the_way[to as usize].remove(usize::from(at))),
+            Move::Vary(at) => {
+                let Some(instead) = self.varied(at) else {
+                    return Err(Breach(format!(
+                        "this script does not fit: Linux answers no differently at {at}"
+                    )));
+                };
+                self.variations_left = self.variations_left.saturating_sub(1);
+                let at = usize::from(at);
+                self.on_the_way[Side::Client as usize].splice(at..=at, instead);
+            }
             Move::Timer(of) => {
                 let end = &mut self.ends[of as usize];
                 if let Some(due) = end.endpoint.poll_timeout() {
@@ -182,13 +200,18 @@ impl World {
                 continue;
             };
             let info = connection.info(self.now);
-            let failure = connection.error().and_then(|error| {
+            // A client gives up in the end if the application never decides on its SYN.
+            let undecided = self.setup.deferred && peer.connection.is_none();
+            let failure = connection.error().filter(|_| !undecided).and_then(|error| {
                 let unheard = self.handshakes_may_fail() || peer.is_gone();
                 judge::failure(
                     error,
                     end.resets_peer(peer) || peer.resets_peer(end) || end.aborted || unheard,
                 )
             });
+            if end.incoming.is_some_and(|id| end.endpoint.incoming(id).is_none()) {
+                return Err(Breach(format!("{}: a SYN that waited is gone without a word", side.name())));
+            }
             let shut = quiet
                 && self.faults_left == self.setup.faults
                 && !end.ended
@@ -213,7 +236,7 @@ impl World {
         for _ in 0..STEPS_MAX {
             let before = self.ends.each_ref().map(|end| end.read);
             let unfinished = self.unfinished();
-            self.faults_left = 0;
+            (self.faults_left, self.variations_left) = (0, 0);
             moves.clear();
             self.moves(&mut moves);
             let reads = |step: &&Move| matches!(step, Move::Call(_, Call::Read | Call::Decide));
@@ -264,6 +287,9 @@ impl World {
                 return Some("a closed connection remains");
             }
         }
+        if self.ends.iter().any(|end| end.promised.is_some()) {
+            return Some("an accepted SYN has no outcome");
+        }
         None
     }
 
@@ -286,7 +312,7 @@ impl World {
             end.wire.numbers().into_iter().for_each(|number| hasher.write_u64(number));
             hasher.write_u16(end.made);
             let flags = [end.shut, end.released, end.aborted, end.ended, end.error.is_some()];
-            hasher.write(&[end.read, end.written]);
+            hasher.write(&[end.read, end.written, end.has_decided.into(), end.promised.is_some().into()]);
             flags.into_iter().for_each(|flag| hasher.write_u8(flag.into()));
             let waiting = self.to(side);
             hasher.write_usize(waiting.len());
@@ -295,14 +321,16 @@ impl World {
                 hasher.write(packet);
             }
         }
-        hasher.write(&[self.faults_left, u8::from(self.has_slept)]);
+        hasher.write(&[self.faults_left, self.variations_left, u8::from(self.has_slept)]);
         hasher.finish128().as_u128()
     }
 
     /// The packet that a move delivers or loses, to be read.
     pub(crate) fn shown(&self, step: Move) -> Option<String> {
-        let (Move::Deliver(to, at) | Move::Lose(to, at) | Move::Duplicate(to, at)) = step else {
-            return None;
+        let (to, at) = match step {
+            Move::Deliver(to, at) | Move::Lose(to, at) | Move::Duplicate(to, at) => (to, at),
+            Move::Vary(at) => (Side::Client, at),
+            _ => return None,
         };
         self.to(to).get(usize::from(at)).map(|packet| self.line(to, packet))
     }
@@ -321,6 +349,12 @@ impl World {
     fn line(&self, to: Side, packet: &[u8]) -> String {
         let (from, into) = (&self.end(to.peer()).wire, &self.end(to).wire);
         format!("{} > {}: {}", to.peer().name(), to.name(), notation(packet, from, into))
+    }
+
+    /// What a Linux server sends in place of the packet at this place on the way to the client.
+    fn varied(&self, at: u8) -> Option<Option<Vec<u8>>> {
+        let packet = self.to(Side::Client).get(usize::from(at))?;
+        as_linux(packet, &self.end(Side::Server).wire, &self.end(Side::Client).wire)
     }
 
     fn end(&self, side: Side) -> &End {
@@ -359,9 +393,7 @@ impl World {
     /// Takes the packets and events that follow from a move.
     fn settle(&mut self) -> Result<(), Breach> {
         let [client, server] = &mut self.ends;
-        for (from, end, peer) in [(Side::Client, &mut *client, &*server)] {
-            end.settle(self.now, from, peer, &mut self.on_the_way, &mut self.fresh)?;
-        }
+        client.settle(self.now, Side::Client, server, &mut self.on_the_way, &mut self.fresh)?;
         server.settle(self.now, Side::Server, client, &mut self.on_the_way, &mut self.fresh)
     }
 }
@@ -383,6 +415,7 @@ impl End {
             connection: None,
             incoming: None,
             has_decided: false,
+            promised: None,
             made: 0,
             written: 0,
             read: 0,
@@ -421,7 +454,7 @@ impl End {
         if call == Call::Decide {
             if let Some(id) = self.incoming.take() {
                 self.has_decided = true;
-                self.endpoint.decide(now, id, Decision::Accept);
+                self.promised = self.endpoint.decide(now, id, Decision::Accept).then_some(id);
             }
             return Ok(());
         }
@@ -475,7 +508,17 @@ impl End {
                     }
                     continue;
                 }
-                Some(Err(ReadError::Connection(error))) => self.error = Some(error),
+                Some(Err(ReadError::Connection(error))) => {
+                    self.error = Some(error);
+                    let info = self.endpoint.connection(id).map(|connection| connection.info(now));
+                    // However a connection ends, what was received in order is read first.
+                    if info.is_some_and(|info| u64::from(self.read) < info.bytes_received) {
+                        return Err(Breach(format!(
+                            "{}: received bytes are lost with the connection",
+                            by.name()
+                        )));
+                    }
+                }
                 Some(Err(_)) | None => {}
             }
             return Ok(());
@@ -505,7 +548,8 @@ impl End {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
                 Event::Acceptable(listener) => {
-                    while let Some(accepted) = self.endpoint.accept(now, listener) {
+                    while let Some((accepted, of)) = self.endpoint.accept_decided(now, listener) {
+                        self.promised = self.promised.filter(|it| Some(*it) != of);
                         match self.connection {
                             None => self.connection = Some(accepted),
                             // An old duplicate of a SYN may begin another, which this application ends.
@@ -518,7 +562,8 @@ impl End {
                 }
                 Event::Incoming(_, incoming) => self.incoming = Some(incoming),
                 Event::IncomingGone(_, incoming) => {
-                    self.incoming = self.incoming.filter(|it| *it != incoming)
+                    self.incoming = self.incoming.filter(|it| *it != incoming);
+                    self.promised = self.promised.filter(|it| *it != incoming);
                 }
                 _ => {}
             }

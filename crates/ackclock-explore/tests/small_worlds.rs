@@ -1,5 +1,8 @@
 //! Small worlds as `cargo test` visits them: 10^5 states, and a script that replays.
 
+use std::time::Duration;
+
+use ackclock_core::Keepalive;
 use ackclock_explore::{Bounds, Call, Move, SETUPS, Script, Setup, Side, explore};
 
 #[test]
@@ -14,6 +17,37 @@ fn no_small_world_breaks_a_promise() {
         seen += report.states;
     }
     println!("{seen} states");
+}
+
+/// Ends that give up after one unanswered probe, so that one loss ends a connection without a cause.
+static IMPATIENT: [Setup; 1] = [Setup {
+    name: "impatient",
+    what: "one probe and no patience",
+    faults: 1,
+    variations: 0,
+    calls: [&[], &[]],
+    open: true,
+    deferred: false,
+    sleeps: false,
+    receive_buffer: 64,
+    tcp: |tcp| {
+        let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(1));
+        tcp.keepalive = Some(Keepalive { idle, interval, probes: 1 });
+    },
+}];
+
+#[test]
+fn shortest_counterexample_replays_from_its_text() {
+    let found = explore(&IMPATIENT[0], &Bounds::states(1000)).counterexample.expect("a loss ends it");
+    assert!(found.breach.to_string().contains("the peer answers no keep-alive probe"), "{}", found.breach);
+    // A probe leaves, it or its answer is lost, and the next timer gives up. Timers that do nothing may come
+    // between.
+    let losses = found.script.moves.iter().filter(|step| matches!(step, Move::Lose(..))).count();
+    assert_eq!(losses, 1, "{}", found.script);
+    assert!((3..=6).contains(&found.script.moves.len()), "{}", found.script);
+    let again = Script::parse_among(&found.script.to_string(), &IMPATIENT).expect("it is a script");
+    assert_eq!(again.moves, found.script.moves);
+    assert_eq!(again.replay(), Err(found.breach));
 }
 
 /// Nothing of a state may depend on how it was reached: two orders of calls at the two ends that do not
